@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 
+use highwater_results::words::count;
 use highwater_results::{Definition, Document, Run, Section};
 use thiserror::Error;
 
@@ -237,7 +238,8 @@ pub fn differences(before: Named<'_>, after: Named<'_>, shown: Shown) -> Table {
         table.push(&[key], vec![cell(mine.get(*key)), cell(theirs.get(*key))]);
     }
     if keys.len() > nr_shown {
-        table.notes.push(format!("and {} keys more; --all shows them", keys.len() - nr_shown));
+        let more = count(keys.len() - nr_shown, "more key");
+        table.notes.push(format!("and {more}; --all shows all"));
     }
     if !table.rows.is_empty() {
         table.notes.push("changes below may be of these, too".to_owned());

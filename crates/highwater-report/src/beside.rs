@@ -3,6 +3,7 @@
 //! Published columns are the experiment's own policies; runs of other policies have none.
 
 use highwater_results::published::{Claim, PublishedError, PublishedHistogram};
+use highwater_results::words::count;
 use highwater_results::{
     ClaimBeside, Document, Histogram, MachineFigures, Metric, Published, Run, Section,
 };
@@ -231,7 +232,8 @@ pub fn claims(
     }
     if nr_judged > 0 {
         table.notes.push(format!(
-            "{nr_right} of {nr_judged} figures as published: in the range, or within {EQUAL_PERCENT:.0} % of the figure"
+            "{nr_right} of {} as published: in the range, or within {EQUAL_PERCENT:.0} % of the figure",
+            count(nr_judged, "figure")
         ));
     }
     Ok(Some(table))

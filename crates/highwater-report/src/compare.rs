@@ -8,6 +8,7 @@
 
 use std::collections::BTreeSet;
 
+use highwater_results::words::count;
 use highwater_results::{Metric, Run, TableKind};
 
 use crate::percent::{self, Told};
@@ -123,11 +124,12 @@ pub fn comparison(metric: &Metric, runs: &[&Run], options: &Options) -> Table {
         let kernels = runs.iter().copied().filter(of_run).map(|run| run.kernel.as_str());
         let kernels: BTreeSet<&str> = kernels.collect();
         let kernels = kernels.into_iter().collect::<Vec<_>>().join(" and ");
-        table.notes.push(format!("{left_out} rows of what is not counted in {kernels} left out"));
+        let left_out = count(left_out, "row");
+        table.notes.push(format!("{left_out} of what is not counted in {kernels} left out"));
     }
     if operations.len() < counted.len() {
-        let left_out = counted.len() - operations.len();
-        table.notes.push(format!("{left_out} rows in which nothing happened left out"));
+        let left_out = count(counted.len() - operations.len(), "row");
+        table.notes.push(format!("{left_out} in which nothing happened left out"));
     }
     table.notes.extend(samples.size_note(&operations, runs));
     table.notes.extend(policy_notes(runs));

@@ -80,12 +80,21 @@ pub fn changed_only(mut table: Table) -> Table {
     match nr_rows - table.rows.len() {
         0 => {}
         n if n == nr_rows => {
-            table.title += &format!(": none of {n} rows shows a change; --all prints them");
+            table.title += &match n {
+                1 => ": its row shows no change; --all prints it".to_owned(),
+                _ => format!(": none of {n} rows shows a change; --all prints them"),
+            };
             table.notes.clear();
         }
         n => {
-            let note =
-                format!("{n} of {nr_rows} rows show no change and are left out; --all prints them");
+            let note = match n {
+                1 => {
+                    format!("1 of {nr_rows} rows shows no change and is left out; --all prints it")
+                }
+                _ => format!(
+                    "{n} of {nr_rows} rows show no change and are left out; --all prints them"
+                ),
+            };
             table.notes.insert(0, note);
         }
     }

@@ -3,6 +3,7 @@
 //!
 //! Lines are ordered by count ascending, ties by text; the count is right-justified in 7 columns, a space, the key.
 
+use highwater_results::words::count;
 use highwater_results::{Histogram, Run};
 
 use crate::table::{Cell, Layout, Table};
@@ -27,9 +28,9 @@ pub fn table(run: &Run, histogram: &Histogram, nr_keys: usize) -> Table {
     }
     let nr_events: u64 = shown.iter().map(|(_, count)| count).sum();
     if nr_events < histogram.total {
-        table.notes.push(format!("{} of {} events shown", nr_events, histogram.total));
+        table.notes.push(format!("{nr_events} of {} shown", count(histogram.total, "event")));
     } else {
-        table.notes.push(format!("{} events", histogram.total));
+        table.notes.push(count(histogram.total, "event"));
     }
     table
 }

@@ -4,6 +4,7 @@
 //! a fixed-width renderer arranges them). JSON keeps everything but the layout.
 
 use highwater_results::Better;
+use highwater_results::words::count;
 use serde::Serialize;
 
 use crate::percent::Told;
@@ -323,7 +324,7 @@ impl Table {
         self.rows.retain(|row| !row.cells.iter().all(Cell::is_nothing));
         let nr_left_out = nr_rows - self.rows.len();
         if nr_left_out > 0 {
-            self.notes.push(format!("{nr_left_out} rows without any event left out"));
+            self.notes.push(format!("{} without any event left out", count(nr_left_out, "row")));
         }
         self
     }
@@ -365,7 +366,7 @@ mod tests {
         table.push(&["some"], vec![Cell::number(0.0, 2), Cell::number(0.001, 2)]);
         let table = table.without_zero_rows();
         assert_eq!(table.rows.len(), 1);
-        assert_eq!(table.notes, ["1 rows without any event left out"]);
+        assert_eq!(table.notes, ["1 row without any event left out"]);
         assert!(table.row(&["some"]).is_some());
     }
 }

@@ -5,6 +5,7 @@
 //! the two lists below are the whole definition. Absent counters count as 0. Older kernels count some events per zone:
 //! the zones are added up, for allocation stalls too (mmtests shows the last zone only).
 
+use highwater_results::words::count;
 use highwater_results::{Counters, Run};
 
 use crate::style::Style;
@@ -54,9 +55,8 @@ pub fn brief(runs: &[&Run], style: Style) -> Table {
         let name = row.labels.last().map_or("", String::as_str);
         runs.iter().any(|run| happened(name, run))
     });
-    table
-        .notes
-        .push(format!("{} rows in which nothing happened left out", nr_rows - table.rows.len()));
+    let left_out = count(nr_rows - table.rows.len(), "row");
+    table.notes.push(format!("{left_out} in which nothing happened left out"));
     table
 }
 

@@ -83,6 +83,19 @@ impl Contents {
         Contents::ALL.into_iter().find(|contents| dir.join(contents.last_file()).is_file())
     }
 
+    /// The advice for a command that runs what a file defines and was given a directory of this kind.
+    pub fn instead_of_definition(self, dir: &Path) -> String {
+        let shown = dir.display();
+        let what = match self {
+            Contents::Grid => "a grid of comparisons",
+            Contents::Several => "several comparisons",
+            Contents::Comparison => "results",
+            Contents::Fit => "the answer of fit",
+            Contents::Bisect => "the answer of bisect",
+        };
+        format!("this directory holds {what}: `highwater report {shown}` shows them")
+    }
+
     /// The advice for a command that needs a comparison and was given a directory of this kind; none if it is a comparison.
     pub fn instead_of_comparison(self, dir: &Path) -> Option<String> {
         let shown = dir.display();

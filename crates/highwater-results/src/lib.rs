@@ -20,6 +20,7 @@
 //! * [`input`]: opening files that somebody else wrote, within bounds.
 //! * [`store`]: a directory of results, written atomically; [`contents`]: what such a directory holds.
 //! * [`published`]: the numbers published with the five studies.
+//! * [`words`]: numbers with their nouns, and why the system refused.
 //!
 //! JSON is deterministic: ordered maps, floats in their shortest exact form.
 
@@ -39,6 +40,7 @@ pub mod series;
 pub mod stall;
 pub mod store;
 pub mod texts;
+pub mod words;
 
 pub use contents::Contents;
 pub use counter::Counters;

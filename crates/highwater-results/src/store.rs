@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
+use crate::words::refusal;
 use crate::{Document, DocumentError, contents, input};
 
 /// File name of the document in a result directory.
@@ -27,7 +28,7 @@ pub struct Store {
 #[derive(Debug, Error)]
 pub enum StoreError {
     /// The operating system said no.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {}", path.display(), refusal(source))]
     Io {
         /// The file or directory.
         path: PathBuf,

@@ -407,7 +407,7 @@ fn files_that_cannot_be_read_say_why_in_one_line() {
     let nr_bytes = damaged.len();
     damaged[nr_bytes - 8] ^= 1;
     for (path, words) in [
-        (directory.path().join("missing"), "No such file"),
+        (directory.path().join("missing"), "no such file"),
         (directory.path().to_path_buf(), "is a directory"),
         (write("text.gz", b"no trace\n"), "named .gz, but not gzip data"),
         (

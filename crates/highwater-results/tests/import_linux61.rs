@@ -478,7 +478,7 @@ fn unknown_fields_and_packed_files_are_read() {
     let error = Reference::read(root().join("traces/file-read.trace.gz")).unwrap_err();
     assert!(matches!(error, ImportError::Json { line: 1, .. }), "{error}");
     assert!(Reference::read(root()).unwrap_err().to_string().contains("is a directory"));
-    assert!(Reference::read("/nowhere.json").unwrap_err().to_string().contains("No such file"));
+    assert!(Reference::read("/nowhere.json").unwrap_err().to_string().contains("no such file"));
 }
 
 // --- properties ---

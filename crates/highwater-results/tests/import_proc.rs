@@ -325,7 +325,7 @@ fn names_out_of_a_damaged_file_do_not_break_the_message() {
 fn unreadable_files_say_why() {
     let error = Zoneinfo::read("/nowhere/zoneinfo").unwrap_err();
     assert!(
-        error.to_string().starts_with("/nowhere/zoneinfo: cannot be read: No such file"),
+        error.to_string().starts_with("/nowhere/zoneinfo: cannot be read: no such file"),
         "{error}"
     );
     assert!(

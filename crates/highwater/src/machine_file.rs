@@ -30,7 +30,7 @@ pub mod equip;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use highwater_core::config::{Machine, NodeSpec, Tunables, ZoneSpec};
+use highwater_core::config::{Machine, NodeSpec, TunableForm, Tunables, ZoneSpec};
 use highwater_core::page::PAGE_SIZE;
 use highwater_core::swap::SwapSpec;
 use highwater_core::vm::Pte;
@@ -41,17 +41,23 @@ use highwater_sim::disk::DiskSpec;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use toml::Spanned;
+use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use crate::input::catalogue::texts;
 use crate::input::names::unknown;
 use crate::input::size::{parse_ranges, parse_size};
-use crate::input::{Catalogue, InputError, Source, one_line};
+use crate::input::{Catalogue, InputError, Source, one_line, read_flags};
 use crate::workload::Bytes;
 use disks::{Disks, RawDisk, RawSwap};
 
 /// The machines that come with the program.
-const CATALOGUE: Catalogue =
-    Catalogue { what: "machine", option: "--machine", folder: "machines", texts: texts::MACHINES };
+const CATALOGUE: Catalogue = Catalogue {
+    what: "machine",
+    kinds: &["machine"],
+    option: "--machine",
+    folder: "machines",
+    texts: texts::MACHINES,
+};
 
 /// Most memory that a machine here may reach up to: a terabyte, the hole that a PC leaves below 4 GiB, and as
 /// much again as page table entries can name.
@@ -66,6 +72,30 @@ pub(crate) fn check_size(machine: &Machine) -> Result<(), String> {
     }
     let (gib, most) = (bytes >> 30, BYTES_MAX >> 30);
     Err(format!("memory up to {gib} GiB; machines here end at {most} GiB"))
+}
+
+/// Least memory of a machine that runs: an x86-64 kernel lies at a multiple of 2 MiB behind the first, which firmware uses, and is
+/// mapped in pages of 2 MiB.
+pub(crate) const BYTES_MIN: u64 = 4 << 20;
+/// Frames of a small PC that are no memory: frame 0, the hole below 1 MiB.
+const PC_HOLE_PAGES: u64 = 98;
+
+/// Says so if no kernel would boot with so little memory.
+pub(crate) fn check_boots(machine: &Machine) -> Result<(), String> {
+    let zones = machine.nodes.iter().flat_map(|node| &node.zones);
+    let pages: u64 = zones.map(|zone| zone.present).sum();
+    let bytes = (pages + PC_HOLE_PAGES).saturating_mul(PAGE_SIZE as u64);
+    if bytes >= BYTES_MIN {
+        return Ok(());
+    }
+    let least = BYTES_MIN >> 20;
+    let memory = match bytes >> 10 {
+        kib if kib % 1024 == 0 => format!("{} MiB", kib >> 10),
+        kib => format!("{kib} KiB"),
+    };
+    Err(format!(
+        "{memory} of memory: no kernel boots in less than {least} MiB, which its own image takes"
+    ))
 }
 
 /// Why there is no zone of a name that Linux has.
@@ -144,7 +174,7 @@ impl MachineFile {
     /// With the line and the field that is wrong.
     pub fn parse(file: &str, text: &str) -> Result<MachineFile, InputError> {
         let place = Source { file, text };
-        let raw: Raw = toml::from_str(text).map_err(|error| place.toml(&error))?;
+        let raw = Raw::read(text).map_err(|error| place.toml(&error))?;
         let stem = Path::new(file).file_stem().map(|s| s.to_string_lossy().into_owned());
         let name = raw.name.clone().or(stem).unwrap_or_default();
         let machine = raw.machine(place, &name)?;
@@ -284,6 +314,23 @@ struct RawZone {
 }
 
 impl Raw {
+    /// Reads a file's text; a sysctl that is on or off may be 1 or 0.
+    fn read(text: &str) -> Result<Raw, toml::de::Error> {
+        let mut root = DeTable::parse(text)?;
+        if let Some(DeValue::Table(tunables)) =
+            root.get_mut().get_mut("tunables").map(Spanned::get_mut)
+        {
+            read_flags(tunables, &|key| {
+                Tunables::FIELDS
+                    .iter()
+                    .any(|field| field.key == key && field.form == TunableForm::Bool)
+            });
+        }
+        let span = root.span();
+        let root = Spanned::new(span, DeValue::Table(root.into_inner()));
+        Raw::deserialize(ValueDeserializer::from(root))
+    }
+
     fn machine(&self, place: Source<'_>, name: &str) -> Result<Machine, InputError> {
         let nodes = self.nodes.get_ref();
         let mut sizes = Vec::new();

@@ -95,8 +95,13 @@ fn known(name: &str) -> Option<Policy> {
 }
 
 /// Policies that come with the program, beside the presets.
-const CATALOGUE: Catalogue =
-    Catalogue { what: "policy", option: "--policy", folder: "policies", texts: texts::POLICIES };
+const CATALOGUE: Catalogue = Catalogue {
+    what: "policy",
+    kinds: &["policy"],
+    option: "--policy",
+    folder: "policies",
+    texts: texts::POLICIES,
+};
 
 /// The policy of a name or a file.
 ///

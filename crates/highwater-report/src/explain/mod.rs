@@ -93,6 +93,7 @@ impl<'a> Group<'a> {
     fn heading(&self, nr_worst: usize) -> String {
         let of = match self.nr_operations() {
             0 => String::new(),
+            1 => " of 1 operation".to_owned(),
             all => format!(" of {} operations", figures::grouped(all)),
         };
         let seeds: Vec<String> = self.runs.iter().map(|run| run.seed.to_string()).collect();

@@ -13,6 +13,7 @@
 //! ([`apportion`]).
 
 use highwater_results::explain::{Cause, Chain, Operation};
+use highwater_results::words::is;
 
 use super::figures::{apportion, grouped, human, percent};
 use super::reasons::reasons;
@@ -110,7 +111,7 @@ pub(super) fn operation(rank: usize, operation: &Operation, seed: Option<u64>) -
     }
     let nr_left: usize = alike.iter().skip(CHAINS_MAX).map(Vec::len).sum();
     if nr_left > 0 {
-        let (all, are) = (chains.len(), if nr_left == 1 { "is" } else { "are" });
+        let (all, are) = (chains.len(), is(nr_left));
         text += &format!("   {nr_left} of these {all} {are} left out\n");
     }
     text

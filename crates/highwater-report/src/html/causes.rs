@@ -1,6 +1,7 @@
 //! The slowest operations: what each spent its time on, as bars, and the slowest of each policy from the outside in.
 
 use highwater_results::explain::{Cause, ExplainedRun};
+use highwater_results::words::count;
 use serde::Serialize;
 
 use super::figure::Figure;
@@ -137,7 +138,7 @@ fn add(svg: &mut Svg, table: &mut Table, cause: &Cause, place: Place, whole_ns: 
         return;
     }
     let (x, y) = (place.left, ICICLE_ROW * place.row as f64);
-    let told = format!("{}: {}, {} times", cause.name, human(cause.ns), cause.count);
+    let told = format!("{}: {}, {}", cause.name, human(cause.ns), count(cause.count, "time"));
     svg.rect(
         &format!("ice i{}", kind(&cause.name)),
         (x, y + 1.0),

@@ -8,6 +8,7 @@
 //!
 //! A value of zero has no place on a logarithmic axis: it stands at its left end.
 
+use highwater_results::words;
 use highwater_results::{Metric, Run};
 
 use super::figure::Figure;
@@ -199,7 +200,7 @@ pub(super) fn hottest(histogram: &str, machine: &str, runs: &[&Run]) -> Option<F
                 continue;
             };
             let top = y.at(*count as f64);
-            let title = format!("{}: {key}, {count} times", run.label);
+            let title = format!("{}: {key}, {}", run.label, words::count(*count, "time"));
             let x = left + 6.0 * at as f64;
             svg.rect(&format!("bar-of f{at}"), (x, top), (5.0, BOTTOM - top), &title);
             cells.push(Cell::number(*count as f64, 0));

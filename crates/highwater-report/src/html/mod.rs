@@ -37,6 +37,7 @@ mod warnings;
 
 use highwater_results::explain::{ExplainedRun, Explanation};
 use highwater_results::published::PublishedError;
+use highwater_results::words::count;
 use highwater_results::{Definition, Document, RunMaps, RunSeries, Section};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, Value};
@@ -121,9 +122,9 @@ pub fn grid(grid: &Grid<'_>) -> Result<String, PageError> {
     )?;
     page.verdicts = verdicts.iter().map(View::of).collect();
     page.what = format!(
-        "{}: {} points of {}",
+        "{}: {} of {}",
         first.document.workload.name,
-        grid.points.len(),
+        count(grid.points.len(), "point"),
         grid.keys.join(", ")
     );
     page.maps = heat::maps(grid);

@@ -12,6 +12,7 @@ use flate2::read::MultiGzDecoder;
 use super::ImportError;
 use super::error::printable;
 use crate::input;
+use crate::words::refusal;
 
 /// Longest line accepted. ftrace cannot print more than a few pages for one event.
 const LINE_BYTES_MAX: u64 = 64 * 1024;
@@ -47,7 +48,7 @@ impl Source {
         let name = printable(&path.display().to_string());
         let file = input::open(path).map_err(|e| ImportError::Open {
             file: name.clone(),
-            problem: e.to_string(),
+            problem: refusal(&e),
             kind: e.kind(),
         })?;
         Self::from_reader(&name, file)
@@ -61,7 +62,7 @@ impl Source {
         let head = read_head(&mut reader).map_err(|e| ImportError::Read {
             file: name.clone(),
             line: 1,
-            problem: e.to_string(),
+            problem: refusal(&e),
         })?;
         if let Some(problem) = foreign_format(&head) {
             return Err(ImportError::Format { file: name, problem: problem.to_owned() });
@@ -186,9 +187,9 @@ impl Source {
                 ImportError::Cut { file, line, nr_events: 0 }
             }
             io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData if self.is_gzip => {
-                ImportError::Gzip { file, line, problem: error.to_string() }
+                ImportError::Gzip { file, line, problem: refusal(error) }
             }
-            _ => ImportError::Read { file, line, problem: error.to_string() },
+            _ => ImportError::Read { file, line, problem: refusal(error) },
         }
     }
 }

@@ -67,6 +67,7 @@ impl<H: Devices> Running<'_, '_, H> {
                 }
                 cx.host.user_point();
             }
+            (self.ground.did)(self.at, nr_done > 0);
             // A step that found nothing to do is no operation.
             if let Some((record, _)) = step.operation.as_ref().filter(|_| nr_done > 0) {
                 let record = &mut self.records[*record];

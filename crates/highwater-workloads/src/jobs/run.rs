@@ -1,7 +1,7 @@
 //! A task at work.
 
 use std::cell::{Cell, RefCell};
-use std::mem::replace;
+use std::mem::{replace, take};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -121,6 +121,8 @@ pub struct Ground<'a, H: Devices> {
     pub help: &'a dyn Fn(Helper<H>) -> Joined,
     /// A step is over, or the first one begins.
     pub mark: &'a dyn Fn(&Cx<'_, H>, Option<String>),
+    /// A phase of the task, by number, did something; or there was nothing to do it to: no page, no block.
+    pub did: &'a dyn Fn(usize, bool),
     /// The task has this address space from now on.
     pub entered: &'a dyn Fn(&Arc<Space<H>>),
 }
@@ -253,7 +255,7 @@ pub(super) struct Running<'a, 'h, H: Devices> {
     /// From 1.
     pub(super) round: u64,
     /// The phase.
-    at: usize,
+    pub(super) at: usize,
     /// What is left to do by a task that dies.
     left: Vec<CutShort>,
     /// Its step, if it is a request.
@@ -340,7 +342,10 @@ impl<H: Devices> Running<'_, '_, H> {
         let pattern = pattern(&phase.action);
         let (nr_units, pass) = match self.units(&phase.action) {
             // Of what has no pages there is nothing to touch, however often.
-            Some(0) if pattern != Pattern::Follow => return Ok(()),
+            Some(0) if pattern != Pattern::Follow => {
+                (self.ground.did)(self.at, false);
+                return Ok(());
+            }
             // It takes a read to know that nothing is new.
             Some(n) => (n.max(1), Picker::round(pattern, n.max(1))),
             None => (1, 1),
@@ -441,6 +446,7 @@ impl<H: Devices> Running<'_, '_, H> {
     /// Takes operations of a phase until there are no more.
     fn operations(&mut self, phase: &Phase, flow: &RefCell<Flow>) -> Result<(), Error> {
         let host = self.cx.host;
+        let mut is_first = true;
         loop {
             let is_done = flow.borrow().is_done(phase.often, || host.now_ns());
             if is_done || (self.ground.is_over)() {
@@ -485,6 +491,10 @@ impl<H: Devices> Running<'_, '_, H> {
             let before = refaulted();
             self.held.free_due(self.ground.kernel, cx);
             let counted = self.act(&phase.action, at)?;
+            // Of requests the steps say so.
+            if take(&mut is_first) && !matches!(phase.action, Action::Request(_)) {
+                (self.ground.did)(self.at, true);
+            }
             if let Some((record, name)) = &phase.operation {
                 let after = refaulted();
                 let to_ns = host.now_ns();

@@ -175,7 +175,11 @@ fn ranking(report: &Report, nr_rows: usize) -> Table {
         );
     }
     let rest = report.switches.len().saturating_sub(nr_rows);
-    let rest = if rest > 0 { format!("; {rest} more switches do less") } else { String::new() };
+    let rest = match rest {
+        0 => String::new(),
+        1 => "; 1 more switch does less".to_owned(),
+        _ => format!("; {rest} more switches do less"),
+    };
     table.notes.push(format!("left out: what B loses without it{rest}"));
     table
 }

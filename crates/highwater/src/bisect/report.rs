@@ -3,7 +3,9 @@
 use highwater_core::config::Difference;
 use highwater_report::table::Cell;
 use highwater_report::{Layout, Table};
+use highwater_results::words::count;
 use schemars::JsonSchema;
+
 use serde::{Deserialize, Serialize};
 
 use super::SCHEMA;
@@ -280,11 +282,12 @@ impl Report {
     pub fn table(&self) -> Table {
         let nr = self.switches.len();
         let title = format!(
-            "{} on {}: {} trials of {} seeds, between {nr} switches",
+            "{} on {}: {} of {}, {}",
             self.experiment,
             self.machine,
-            self.trials.len(),
-            self.seeds.len()
+            count(self.trials.len(), "trial"),
+            count(self.seeds.len(), "seed"),
+            if nr == 1 { "of 1 switch".to_owned() } else { format!("between {nr} switches") }
         );
         let heads = ["mean", "part of the change", "95 % interval"].map(str::to_owned).to_vec();
         let mut table = Table::new(title, &["policy"], heads, Layout::Fitted);
@@ -306,7 +309,7 @@ impl Report {
         }
         if self.trials.len() > shown.len() {
             let rest = self.trials.len() - shown.len();
-            table.notes.push(format!("{rest} more trials; --format json has all"));
+            table.notes.push(format!("{}; --format json has all", count(rest, "more trial")));
         }
         let legend =
             "+KEY: the first policy with that switch of the last; -KEY: the last one without it";

@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use highwater_results::input;
+use highwater_results::words::refusal;
 
 use crate::input::{InputError, one_line, recognised};
 
@@ -141,7 +142,7 @@ impl Source {
             Some(text) if self.form == Form::Tree => {
                 InputError::whole(self.root.display().to_string(), text.advice())
             }
-            _ => InputError::whole(self.name(path), format!("cannot be read: {error}")),
+            _ => InputError::whole(self.name(path), format!("cannot be read: {}", refusal(&error))),
         };
         self.as_is(path).map_err(unreadable)
     }

@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use highwater_results::words::refusal;
+
 use super::Source;
 use super::process::{self, Process};
 use super::smaps::{Area, Kind};
@@ -119,7 +121,8 @@ pub(super) fn measure(
             Ok(()) => Some(began.elapsed().as_secs_f64()),
             Err(error) => {
                 notes.push(format!(
-                    "process {pid} ({comm}): its working set was not measured, its touches are a guess: clear_refs: {error}"
+                    "process {pid} ({comm}): its working set was not measured, its touches are a guess: clear_refs: {}",
+                    refusal(&error)
                 ));
                 None
             }

@@ -28,6 +28,7 @@ use std::path::{Path, PathBuf};
 use highwater_results::import::linux61::Reference;
 use highwater_results::import::{ImportError, KernelText};
 use highwater_results::input;
+use highwater_results::words::{count, refusal};
 use serde::Serialize;
 
 pub(crate) use captured::captured_machine;
@@ -269,8 +270,12 @@ impl CheckReport {
             lines.extend(file.notes.iter().map(|note| format!("  # {note}")));
         }
         let mut sum = format!(
-            "{} of {} files agree, {} of {} fields",
-            self.nr_files_agreeing, self.nr_files, self.nr_figures_agreeing, self.nr_figures
+            "{} of {} {}, {} of {}",
+            self.nr_files_agreeing,
+            count(self.nr_files, "file"),
+            if self.nr_files == 1 { "agrees" } else { "agree" },
+            self.nr_figures_agreeing,
+            count(self.nr_figures, "field")
         );
         let of_scenarios = || self.files.iter().filter(|file| file.kind == SCENARIO);
         if of_scenarios().any(|file| file.not_checked.is_none()) {
@@ -287,7 +292,7 @@ impl CheckReport {
             lines.push(format!("{agreeing} of {all} counters agree"));
         }
         if self.nr_not_checked > 0 {
-            sum += &format!("; {} files not checked", self.nr_not_checked);
+            sum += &format!("; {} not checked", count(self.nr_not_checked, "file"));
         }
         lines.push(sum);
         lines.join("\n") + "\n"
@@ -351,7 +356,10 @@ enum Found {
 
 fn collect(path: &Path, files: &mut Vec<PathBuf>, found: Found) -> Result<(), InputError> {
     let unreadable = |error: std::io::Error| {
-        InputError::whole(path.display().to_string(), format!("cannot be read: {error}"))
+        InputError::whole(
+            path.display().to_string(),
+            format!("cannot be read: {}", refusal(&error)),
+        )
     };
     // Links inside of directories are not followed: they may lead in circles.
     let kind = match found {
@@ -401,8 +409,12 @@ const BYTES_MAX: u64 = 64 << 20;
 
 /// The text of a file.
 fn text(path: &Path) -> Result<String, InputError> {
-    let unreadable =
-        |error| InputError::whole(path.display().to_string(), format!("cannot be read: {error}"));
+    let unreadable = |error| {
+        InputError::whole(
+            path.display().to_string(),
+            format!("cannot be read: {}", refusal(&error)),
+        )
+    };
     input::read_text(path, BYTES_MAX).map_err(unreadable)
 }
 

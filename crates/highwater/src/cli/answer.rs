@@ -4,6 +4,7 @@ use std::path::Path;
 
 use highwater_report::Format;
 use highwater_results::contents::REPORT_FILE;
+use highwater_results::words::refusal;
 use highwater_results::{Contents, input};
 
 use super::args::ReportArgs;
@@ -46,7 +47,7 @@ impl<'a> Answer<'a> {
         };
         let path = self.dir.join(file);
         let text = input::read_text(&path, input::DOCUMENT_BYTES_MAX)
-            .map_err(|error| CliError::new(format!("{}: {error}", path.display())))?;
+            .map_err(|error| CliError::new(format!("{}: {}", path.display(), refusal(&error))))?;
         match args.format {
             Format::Terminal => super::show(args.format, &text)?,
             _ => print(&text)?,

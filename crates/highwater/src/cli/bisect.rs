@@ -3,6 +3,7 @@
 use highwater_report::{Format, PAGE_WIDTH};
 use highwater_results::Contents;
 use highwater_results::contents::REPORT_FILE;
+use highwater_results::words::count;
 
 use super::args::BisectArgs;
 use super::interrupt::NEVER;
@@ -49,8 +50,8 @@ pub(super) fn run(registry: &Registry, args: &BisectArgs) -> Result<Outcome, Cli
     let place = prepare(out.as_ref(), std::slice::from_ref(&plan), Plans::First)?;
     let begin = |batch: &RunPlan| {
         remark(&format!(
-            "bisect: {} policies between {} and {}",
-            batch.policies.len(),
+            "bisect: {} between {} and {}",
+            count(batch.policies.len(), "policy"),
             args.from,
             args.to
         ));

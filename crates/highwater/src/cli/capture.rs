@@ -7,6 +7,7 @@ use highwater_report::Format;
 use highwater_report::table::Cell;
 use highwater_report::{Layout, Table};
 use highwater_results::store::write_atomically;
+use highwater_results::words::count;
 
 use super::args::CaptureArgs;
 use super::out::check_file;
@@ -144,7 +145,8 @@ fn verdict(captured: &Capture, texts: &Files) -> Table {
         format!("{kernel} is the preset {preset}")
     } else if let Some((own, nr_own)) = verdict.nearest.instead_of {
         format!(
-            "{kernel} says that it is {own}, which has {nr_own} figures otherwise; {preset} fits better"
+            "{kernel} says that it is {own}, which has {} otherwise; {preset} fits better",
+            count(nr_own, "figure")
         )
     } else if verdict.nearest.is_newest {
         format!(
@@ -157,6 +159,7 @@ fn verdict(captured: &Capture, texts: &Files) -> Table {
     };
     table.notes.push(match nr_wrong {
         0 => format!("{is}: all {nr_all} figures are the same"),
+        1 => format!("{is}: 1 of {} differs", count(nr_all, "figure")),
         _ => format!("{is}: {nr_wrong} of {nr_all} figures differ"),
     });
     table.notes.extend(verdict.notes.iter().cloned());
@@ -164,7 +167,8 @@ fn verdict(captured: &Capture, texts: &Files) -> Table {
     for zone in boosted {
         let (node, name, boost) = (zone.node, &zone.zone, zone.boost);
         table.notes.push(format!(
-            "node {node} {name}: its marks are compared without a boost of {boost} pages"
+            "node {node} {name}: its marks are compared without a boost of {}",
+            count(boost, "page")
         ));
     }
     if captured.system.zones.iter().flat_map(|z| &z.pagesets).any(|set| set.high_min.is_some()) {

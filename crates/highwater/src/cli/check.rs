@@ -2,6 +2,8 @@
 
 use highwater_report::render::Format;
 
+use highwater_results::words::count;
+
 use super::args::CheckArgs;
 use super::progress::Bar;
 use super::{CliError, Outcome, complain, print};
@@ -33,7 +35,10 @@ pub(super) fn run(args: &CheckArgs) -> Result<Outcome, CliError> {
         Some(percent) if percent >= args.min_agreement => Ok(Outcome::Done),
         Some(_) => Ok(Outcome::Disagrees),
         None => {
-            complain(&format!("nothing was checked: no figure in {} files", report.files.len()));
+            complain(&format!(
+                "nothing was checked: no figure in {}",
+                count(report.files.len(), "file")
+            ));
             Ok(Outcome::Disagrees)
         }
     }

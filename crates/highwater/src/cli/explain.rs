@@ -53,7 +53,7 @@ pub(super) fn run(registry: &Registry, args: &ExplainArgs) -> Result<Outcome, Cl
                 [("--iterations", args.iterations.is_some()), ("--jobs", args.jobs.is_some())];
             refuse_options(args, &of_a_run)?;
             if let Some(op) = &args.op {
-                explain::of_operation(&mut known, op).map_err(CliError::new)?;
+                explain::of_operation(&mut known, op, &[]).map_err(CliError::new)?;
             }
             known.runs.iter_mut().for_each(|run| run.worst.truncate(args.worst));
             *known
@@ -110,7 +110,8 @@ fn measure(mut plan: RunPlan, args: &ExplainArgs) -> Result<Explanation, CliErro
     let mut explanation = explain::explain(&plan, compare::command_line(), &bar, &NEVER)?;
     bar.finish();
     if let Some(op) = &args.op {
-        explain::of_operation(&mut explanation, op).map_err(CliError::new)?;
+        let known = plan.experiment.job.operations();
+        explain::of_operation(&mut explanation, op, &known).map_err(CliError::new)?;
     }
     Ok(explanation)
 }
@@ -123,7 +124,11 @@ pub(super) fn check_operation(plan: &RunPlan, op: &str) -> Result<(), CliError> 
         // Nobody knows before a run.
         return Ok(());
     }
-    explain::is_operation(op, known.iter().map(String::as_str)).map_err(CliError::new)
+    explain::is_operation(op, known.iter().map(String::as_str)).map_err(CliError::new)?;
+    match plan.experiment.job.not_booked(op) {
+        Some(reason) => Err(CliError::new(format!("--op {op}: {reason}"))),
+        None => Ok(()),
+    }
 }
 
 /// A directory says itself what was run; `more` are options that this one has no use for either.

@@ -10,6 +10,7 @@ use signal_hook::iterator::Signals;
 
 use super::{CliError, complain, progress};
 use crate::experiment::unit::UnitStore;
+use highwater_results::words::{count, is, refusal};
 
 /// The library's question whether to stop is not needed: the process ends instead.
 pub(super) static NEVER: AtomicBool = AtomicBool::new(false);
@@ -90,7 +91,7 @@ impl Interrupts {
 pub(super) fn exit_on_interrupt(at_end: AtEnd) -> Result<Arc<Interrupts>, CliError> {
     let interrupts = Arc::new(Interrupts { state: Mutex::default(), at_end });
     let seen = Arc::clone(&interrupts);
-    let cannot = |error| CliError::new(format!("cannot watch for interrupts: {error}"));
+    let cannot = |error| CliError::new(format!("cannot watch for interrupts: {}", refusal(&error)));
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(cannot)?;
     thread::spawn(move || {
         for signal in signals.forever() {
@@ -106,10 +107,10 @@ fn end(signal: i32, at_end: &AtEnd) -> ! {
     progress::clear();
     let said = at_end.units.as_ref().and_then(|units| {
         let nr = units.len();
-        let runs = if nr == 1 { "finished run is" } else { "finished runs are" };
+        let (runs, are) = (count(nr, "finished run"), is(nr));
         let dir = units.dir().display();
         let next = "the same command with --resume continues";
-        (nr > 0).then(|| format!("interrupted; {nr} {runs} kept in {dir}: {next}"))
+        (nr > 0).then(|| format!("interrupted; {runs} {are} kept in {dir}: {next}"))
     });
     complain(said.as_deref().unwrap_or("interrupted"));
     if let Some(made) = &at_end.made {

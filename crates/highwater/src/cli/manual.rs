@@ -4,6 +4,7 @@ use std::path::Path;
 
 use clap::{Command, CommandFactory};
 use highwater_results::store::write_atomically;
+use highwater_results::words::refusal;
 
 use super::args::{Cli, CompletionsArgs, ManArgs};
 use super::{CliError, Outcome, print};
@@ -16,7 +17,8 @@ pub(super) fn man(args: &ManArgs) -> Result<Outcome, CliError> {
         return Ok(Outcome::Done);
     };
     let failed = |error: &dyn std::fmt::Display| CliError::new(format!("--out {error}"));
-    std::fs::create_dir_all(dir).map_err(|error| failed(&format!("{}: {error}", dir.display())))?;
+    std::fs::create_dir_all(dir)
+        .map_err(|error| failed(&format!("{}: {}", dir.display(), refusal(&error))))?;
     let mut names = String::new();
     let mut write = |name: &str, command: Command| -> Result<(), CliError> {
         let file: &Path = &dir.join(format!("{name}.1"));

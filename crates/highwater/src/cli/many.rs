@@ -5,11 +5,12 @@ use std::path::Path;
 use highwater_report::grid::{self, Grid, Point};
 use highwater_report::{html, summary};
 use highwater_results::contents::point_dirs;
+use highwater_results::words::refusal;
 use highwater_results::{Contents, Document, input};
 
-use super::CliError;
 use super::out::failed;
 use super::report::{self, Look, cannot_show};
+use super::{CliError, remark};
 
 /// What such a directory holds.
 pub(super) enum Many {
@@ -29,18 +30,42 @@ impl Many {
         }
     }
 
-    /// The experiments of several, by name.
+    /// The experiments of several, by name: each in a directory that is called as it is. Others are remarked on.
     fn several(dir: &Path) -> Result<Many, CliError> {
-        let failed = |error: std::io::Error| CliError::new(format!("{}: {error}", dir.display()));
+        let failed = |error: std::io::Error| {
+            CliError::new(format!("{}: {}", dir.display(), refusal(&error)))
+        };
         let mut dirs = Vec::new();
         for entry in std::fs::read_dir(dir).map_err(failed)? {
             let path = entry.map_err(failed)?.path();
-            if has_results(&path) {
-                dirs.push(path);
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            // What begins with a dot is ours, or somebody hides it.
+            if path.is_dir() && !name.starts_with('.') {
+                dirs.push((name, path));
             }
         }
         dirs.sort();
-        let documents = dirs.iter().map(|dir| report::read(dir)).collect::<Result<_, _>>()?;
+        let mut documents = Vec::new();
+        for (name, path) in dirs {
+            let shown = path.display();
+            if !has_results(&path) {
+                remark(&format!("{shown}: left out: no results in it"));
+                continue;
+            }
+            let document = report::read(&path)?;
+            if document.experiment == name {
+                documents.push(document);
+            } else {
+                let other = &document.experiment;
+                remark(&format!(
+                    "{shown}: left out: it holds {other}, and is not called so; `highwater report {shown}` shows it"
+                ));
+            }
+        }
+        if documents.is_empty() {
+            let reason = "no experiment's results lie in its directories";
+            return Err(CliError::new(format!("{}: {reason}", dir.display())));
+        }
         Ok(Many::Several(documents))
     }
 
@@ -49,7 +74,7 @@ impl Many {
         let file = dir.join(Contents::Grid.last_file());
         let wrong = |reason: String| CliError::new(format!("{}: {reason}", file.display()));
         let text = input::read_text(&file, input::DOCUMENT_BYTES_MAX)
-            .map_err(|error| wrong(error.to_string()))?;
+            .map_err(|error| wrong(refusal(&error)))?;
         let (keys, mut missing) = grid::points_of(&text).map_err(wrong)?;
         let mut points = Vec::new();
         for (number, path) in point_dirs(dir).map_err(failed)? {

@@ -37,6 +37,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use clap::Parser;
 use clap::error::ErrorKind;
 use highwater_report::{Format, PAGE_WIDTH, Table};
+use highwater_results::words::refusal;
 
 pub use args::Cli;
 use args::Command;
@@ -266,7 +267,7 @@ pub(crate) fn show(format: Format, text: &str) -> Result<(), CliError> {
 pub(crate) fn print(text: &str) -> Result<(), CliError> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| CliError {
-        message: format!("standard output: {error}"),
+        message: format!("standard output: {}", refusal(&error)),
         is_broken_pipe: error.kind() == io::ErrorKind::BrokenPipe,
     })
 }

@@ -10,6 +10,7 @@ use highwater_results::contents::{
     PROBE_FILE, point_dir, remove_half_written, remove_points, remove_results,
 };
 use highwater_results::store::{Store, StoreError};
+use highwater_results::words::{count, is, refusal};
 
 use super::interrupt::{AtEnd, Interrupts, exit_on_interrupt};
 use super::{CliError, remark};
@@ -170,14 +171,18 @@ impl<'a> Out<'a> {
         }
         match (which, nr_kept, nr_others) {
             (_, 0, _) => {}
-            (Plans::First, 1, _) => remark(&format!("{dir}: 1 finished run is kept there")),
-            (Plans::First, ..) => remark(&format!("{dir}: {nr_kept} finished runs are kept there")),
+            (Plans::First, ..) => {
+                let runs = count(nr_kept, "finished run");
+                remark(&format!("{dir}: {runs} {} kept there", is(nr_kept)));
+            }
             (Plans::All, _, others) => {
                 let others = match others {
                     0 => String::new(),
-                    nr => format!("; {nr} more are kept there"),
+                    nr => format!("; {nr} more {} kept there", is(nr)),
                 };
-                remark(&format!("{dir}: {nr_found} of {total} runs are there already{others}"));
+                let runs = count(total, "run");
+                let are = is(nr_found);
+                remark(&format!("{dir}: {nr_found} of {runs} {are} there already{others}"));
             }
         }
         Ok(())
@@ -216,7 +221,7 @@ pub(super) fn check_dir(option: &str, dir: &Path) -> Result<(), CliError> {
 fn writable(dir: &Path) -> Result<(), String> {
     let probe = dir.join(format!("{PROBE_FILE}.{}.tmp", std::process::id()));
     let made = File::create_new(&probe).and_then(|_| fs::remove_file(&probe));
-    made.map_err(|error| format!("cannot write to {}: {error}", dir.display()))
+    made.map_err(|error| format!("cannot write to {}: {}", dir.display(), refusal(&error)))
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "for map_err")]

@@ -1,5 +1,6 @@
 //! What `compare` and `run` are to run: names to experiments, machines and policies, before anything begins.
 
+use std::path::Path;
 use std::thread;
 
 use highwater_core::config::Policy;
@@ -7,9 +8,9 @@ use highwater_results::MachineFigures;
 
 use super::args::{self, CompareArgs, HostArg, MachineArgs, RunArgs};
 use super::{CliError, remark, remark_once};
-use crate::experiment::{Experiment, HostKind, RunPlan, ablation};
+use crate::experiment::{self, Experiment, HostKind, RunPlan, ablation};
 use crate::input::names::unknown;
-use crate::machine_file::{MachineArg, MachineFile};
+use crate::machine_file::{MachineArg, MachineFile, check_boots};
 use crate::policy_file;
 use crate::settings::Settings;
 use crate::sysctls;
@@ -88,7 +89,7 @@ pub(super) fn workload_plan(registry: &Registry, args: &RunArgs) -> Result<RunPl
 fn experiment_of_workload(registry: &Registry, name: &str) -> Result<Experiment, CliError> {
     let Some(entry) = registry.find(name) else {
         let Some(mut job) = Experiment::load_job(registry, name)? else {
-            return Err(CliError::new(unknown("workload", name, &registry.names())));
+            return Err(no_workload(registry, name));
         };
         job.iterations = 1;
         return Ok(job);
@@ -100,6 +101,32 @@ fn experiment_of_workload(registry: &Registry, name: &str) -> Result<Experiment,
     // The study's variants are for comparisons; here the user says what is otherwise.
     experiment.machines.clear();
     Ok(experiment)
+}
+
+/// A name that is neither a workload's, nor a job's, nor a file's.
+fn no_workload(registry: &Registry, name: &str) -> CliError {
+    let with_suffix = format!("{name}.toml");
+    if Path::new(&with_suffix).is_file() {
+        let meant = format!("did you mean {with_suffix}?");
+        return CliError::new(format!("no file and no workload \"{name}\"; {meant}"));
+    }
+    // What lies around may be what is wrong with an experiment; then its own commands say so.
+    if let Ok(Experiment { name: whole, job, .. }) = Experiment::load(registry, name) {
+        let workload = job.entry().name;
+        return CliError::new(format!(
+            "{whole} is an experiment, of the workload {workload}: `highwater compare {name}` runs it"
+        ));
+    }
+    let jobs = experiment::jobs(registry).unwrap_or_default();
+    let mut known = registry.names();
+    known.extend(jobs.iter().map(|job| job.name.as_str()));
+    let meant = unknown("workload", name, &known).replacen(
+        "unknown workload",
+        "no file and no workload",
+        1,
+    );
+    let then = if meant.ends_with('?') { "" } else { ";" };
+    CliError::new(format!("{meant}{then} `highwater list workloads` lists them"))
 }
 
 /// What was set; what of it is the experiment's is set in it.
@@ -179,6 +206,12 @@ fn machines(
         Ok(settings.set_machine(args.equip(&machine, host)?)?)
     };
     let machines: Vec<MachineFile> = machines.into_iter().map(set).collect::<Result<_, _>>()?;
+    if host == HostKind::Sim {
+        for MachineFile { name, machine, .. } in &machines {
+            check_boots(machine)
+                .map_err(|reason| CliError::new(format!("machine {name}: {reason}")))?;
+        }
+    }
     let wanted = experiment.job.cpus_needed();
     for (at, machine) in machines.iter().enumerate() {
         let name = &machine.name;

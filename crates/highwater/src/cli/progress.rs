@@ -9,6 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use highwater_results::words::count;
+
 use clap::ValueEnum;
 use highwater_sim::engine::Passed;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -199,7 +201,7 @@ impl Bar {
         let works: Vec<(&RunPlan, Work)> = plans.iter().map(|plan| (plan, plan.work())).collect();
         let title = plans.first().map(|plan| plan.experiment.name.clone()).unwrap_or_default();
         if let Some(sum) = works.iter().map(|(_, work)| *work).reduce(Work::and) {
-            remark(&format!("{title}: {} points, {sum}", plans.len()));
+            remark(&format!("{title}: {}, {sum}", count(plans.len(), "point")));
         }
         Bar::begin(title, &works)
     }

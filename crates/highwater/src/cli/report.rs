@@ -15,6 +15,7 @@ use highwater_results::explain::STALLS_FILE;
 use highwater_results::store::{
     DOCUMENT_FILE, StoreError, parse_document, read_document, write_atomically,
 };
+use highwater_results::words::refusal;
 use highwater_results::{
     AGES_FILE, Contents, Document, PAGEBLOCKS_FILE, RunSeries, SERIES_FILE, TIMELINE_FILE, input,
 };
@@ -112,7 +113,7 @@ fn beside(dir: &Path, name: &str) -> Result<Option<(String, String)>, CliError> 
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             Ok(None)
         }
-        Err(error) => Err(CliError::new(format!("{said}: {error}"))),
+        Err(error) => Err(CliError::new(format!("{said}: {}", refusal(&error)))),
     }
 }
 
@@ -191,7 +192,7 @@ pub(super) fn read(place: &Path) -> Result<Document, CliError> {
         // It may be something else, and a pipe is read once.
         let file = place.display();
         let text = input::read_text(place, input::DOCUMENT_BYTES_MAX)
-            .map_err(|error| CliError::new(format!("{file}: {error}")))?;
+            .map_err(|error| CliError::new(format!("{file}: {}", refusal(&error))))?;
         parse_document(place, &text).map_err(|error| {
             match misplaced(&text, "report", EXPECTED) {
                 Some(reason) if matches!(error, StoreError::Json { .. }) => {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use highwater_report::trace::{ftrace, perfetto};
 use highwater_results::recording::{Happening, Recording};
 use highwater_results::store::write_atomically;
+use highwater_results::words::count;
 use highwater_sim::ledger::{KindSet, Window};
 
 use super::args::{TraceArgs, TraceFormat};
@@ -133,21 +134,27 @@ fn summary(
     let is = |what: fn(&Happening) -> bool| recording.rows.iter().filter(|r| what(&r.what)).count();
     let _ = writeln!(
         text,
-        "  {} tasks on {} CPUs: {} runs, {} waits, {} phases and locks, {} operations",
-        recording.tasks.len(),
-        recording.nr_cpus,
-        is(|what| matches!(what, Happening::Runs { .. })),
-        is(|what| matches!(what, Happening::Waits { .. })),
-        is(|what| matches!(what, Happening::Enters { .. })),
-        is(|what| matches!(what, Happening::EndsOperation { .. })),
+        "  {} on {}: {}, {}, {}, {}",
+        count(recording.tasks.len(), "task"),
+        count(recording.nr_cpus, "CPU"),
+        count(is(|what| matches!(what, Happening::Runs { .. })), "run"),
+        count(is(|what| matches!(what, Happening::Waits { .. })), "wait"),
+        match is(|what| matches!(what, Happening::Enters { .. })) {
+            1 => "1 phase or lock".to_owned(),
+            nr => format!("{nr} phases and locks"),
+        },
+        count(is(|what| matches!(what, Happening::EndsOperation { .. })), "operation"),
     );
     let counts = recording.event_counts();
     let nr_events: u64 = counts.iter().map(|(_, _, count)| count).sum();
     let (nr_rows, nr_columns) = (recording.counters.len(), recording.counters.columns.len());
     let _ = writeln!(
         text,
-        "  {nr_events} events of {} tracepoints; {nr_rows} samples of {nr_columns} counters",
-        counts.len()
+        "  {} of {}; {} of {}",
+        count(nr_events, "event"),
+        count(counts.len(), "tracepoint"),
+        count(nr_rows, "sample"),
+        count(nr_columns, "counter")
     );
     for (path, _) in besides {
         let _ = writeln!(text, "  beside it, for `highwater replay`: {}", path.display());

@@ -1,6 +1,5 @@
 //! Experiment files: TOML, embedded or given by path.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use highwater_core::config::Policy;
@@ -15,17 +14,19 @@ use super::raw::{
     is_job, job_of, overlaid, take_table,
 };
 use super::vars::{self, Given};
-use crate::input::catalogue::texts;
+use crate::input::catalogue::{is_file, texts};
 use crate::input::names::unknown;
-use crate::input::{Catalogue, InputError, Source, said};
+use crate::input::{Catalogue, InputError, Source, read_flag, said};
 use crate::machine_file::MachineFile;
 use crate::policy_file;
 use crate::settings::Settings;
-use crate::workload::{Job, JobError, Problem, Registry, RunError};
+use crate::workload::job::{self, Job as JobFile};
+use crate::workload::{Entry, Job, JobError, Problem, Registry, RunError, Workload};
 
 /// The experiments that come with the program.
 const CATALOGUE: Catalogue = Catalogue {
     what: "experiment",
+    kinds: &["experiment", "job"],
     option: "experiment",
     folder: "experiments",
     texts: texts::EXPERIMENTS,
@@ -71,6 +72,18 @@ struct Origin {
     machines_of: Option<&'static str>,
 }
 
+/// A job's flags may be 1 or 0.
+fn read_flags_of(entry: Entry, params: &mut Spanned<DeTable<'_>>) {
+    if entry.name != JobFile::NAME {
+        return;
+    }
+    for key in ["file", "task"] {
+        if let Some(lists) = params.get_mut().get_mut(key) {
+            read_flag(lists, false, &|key| job::FLAGS.contains(&key));
+        }
+    }
+}
+
 /// What another size of an experiment differs in.
 #[derive(Clone, Debug)]
 struct Size {
@@ -114,8 +127,7 @@ impl Experiment {
     /// # Errors
     /// If it is not valid.
     pub fn load_job(registry: &Registry, name: &str) -> Result<Option<Experiment>, InputError> {
-        let is_file = Path::new(name).extension().is_some_and(|e| e == "toml");
-        match is_file || JOBS.find(name).is_some() {
+        match is_file(name) || JOBS.find(name).is_some() {
             true => Experiment::load(registry, name).map(Some),
             false => Ok(None),
         }
@@ -248,9 +260,16 @@ impl Experiment {
         let params = job_of(&mut root, file);
         let entry = reader.entry(registry, &root)?;
         // Parameters are the workload's to read: each size has its own over those of the experiment.
-        let params = params.or_else(|| take_table(&mut root, entry.name));
+        let mut params = params.or_else(|| take_table(&mut root, entry.name));
+        if let Some(params) = &mut params {
+            read_flags_of(entry, params);
+        }
         let overlays = SIZES.map(|size| match root.get_mut(size).map(Spanned::get_mut) {
-            Some(DeValue::Table(change)) => take_table(change, entry.name),
+            Some(DeValue::Table(change)) => {
+                let mut overlay = take_table(change, entry.name)?;
+                read_flags_of(entry, &mut overlay);
+                Some(overlay)
+            }
             _ => None,
         });
         reader.check_keys(&root, &KEYS, entry.name)?;
@@ -268,6 +287,7 @@ impl Experiment {
         }
 
         let params = params.unwrap_or_else(|| Spanned::new(0..0, DeTable::new()));
+        reader.check_tasks(entry, &params)?;
         let job = reader.job(entry, params.clone())?;
         let [quick, full] = overlays;
         let size = |change: Option<Change>,

@@ -13,8 +13,13 @@ use crate::workload::job::JobParams;
 use crate::workload::{Params, Problem, Registry};
 
 /// The jobs that come with the program.
-pub(super) const JOBS: Catalogue =
-    Catalogue { what: "job", option: "job", folder: "workloads", texts: texts::WORKLOADS };
+pub(super) const JOBS: Catalogue = Catalogue {
+    what: "job",
+    kinds: &["job"],
+    option: "job",
+    folder: "workloads",
+    texts: texts::WORKLOADS,
+};
 
 /// Every job that comes with the program.
 ///

@@ -203,11 +203,47 @@ impl Reader<'_> {
         root: &DeTable<'_>,
     ) -> Result<Entry, InputError> {
         let Some(name) = root.get("workload") else {
-            return Err(self.0.at(0..0, "workload", "missing; what is to run"));
+            return Err(self.nothing_to_run(root));
         };
         let wrong = |reason: String| self.0.at(name.span(), "workload", reason);
         let text = name.get_ref().as_str().ok_or_else(|| wrong("expected a name".to_owned()))?;
         registry.find(text).ok_or_else(|| wrong(unknown("workload", text, &registry.names())))
+    }
+
+    /// A file without a workload and without a task at its top.
+    fn nothing_to_run(&self, root: &DeTable<'_>) -> InputError {
+        const TASK: &str = "a job needs a [[task]] with a [[task.phase]], an experiment a workload";
+        let name = JobFile::NAME;
+        let Some(job) = root.get(name) else {
+            return InputError::whole(self.0.file, format!("nothing is to run: {TASK}"));
+        };
+        let has_tasks = job.get_ref().as_table().is_some_and(|job| job.contains_key("task"));
+        let reason = match has_tasks {
+            true => format!(
+                "tasks of a job file are [[task]], not [[{name}.task]]; or say workload = \"{name}\""
+            ),
+            false => format!("there is no task in it: {TASK}"),
+        };
+        self.0.at(job.span(), name, reason)
+    }
+
+    /// A job whose file names the workload and lists no task.
+    pub(super) fn check_tasks(
+        &self,
+        entry: Entry,
+        params: &Spanned<DeTable<'_>>,
+    ) -> Result<(), InputError> {
+        let tasks = params.get_ref().get("task").map(Spanned::get_ref);
+        let is_empty =
+            tasks.is_none_or(|tasks| tasks.as_array().is_some_and(|list| list.is_empty()));
+        if entry.name != JobFile::NAME || !is_empty {
+            return Ok(());
+        }
+        let reason = "there is no task in it: a job needs a [[task]] with a [[task.phase]]";
+        match params.get_ref().is_empty() {
+            true => Err(InputError::whole(self.0.file, reason)),
+            false => Err(self.0.at(params.span(), entry.name, reason)),
+        }
     }
 
     /// Refuses keys that a table does not have, `own` being one that it has had.

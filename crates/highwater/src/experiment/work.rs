@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use highwater_results::words::count;
+
 use super::RunPlan;
 use crate::machine_file::MachineFile;
 use crate::workload::HostKind;
@@ -86,18 +88,14 @@ impl Work {
 
 impl fmt::Display for Work {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let count = |n: usize, one: &str, more: &str| match n {
-            1 => format!("1 {one}"),
-            n => format!("{n} {more}"),
-        };
         let nr_runs = self.nr_runs;
-        write!(f, "{} (", count(nr_runs, "run", "runs"))?;
+        write!(f, "{} (", count(nr_runs, "run"))?;
         let [machines, policies, seeds] = self.shape;
-        write!(f, "{}, ", count(machines, "machine", "machines"))?;
-        write!(f, "{}, ", count(policies, "policy", "policies"))?;
-        write!(f, "{})", count(seeds, "seed", "seeds"))?;
+        write!(f, "{}, ", count(machines, "machine"))?;
+        write!(f, "{}, ", count(policies, "policy"))?;
+        write!(f, "{})", count(seeds, "seed"))?;
         if self.nr_units != nr_runs {
-            write!(f, ", {} steps in all", self.nr_units)?;
+            write!(f, ", {} in all", count(self.nr_units, "step"))?;
         }
         if self.jobs > 1 {
             write!(f, ", {} at a time", self.jobs)?;

@@ -35,18 +35,51 @@ pub fn explain(
     explanation(&document, runs, command_line)
 }
 
-/// Keeps of an explanation what is about one operation; of tasks and locks everything.
+/// Keeps of an explanation what is about one operation; of tasks and locks everything. `known` are those that the workload may
+/// have.
 ///
 /// # Errors
 /// If there is no such operation: which there are.
-pub fn of_operation(explanation: &mut Explanation, name: &str) -> Result<(), String> {
+pub fn of_operation(
+    explanation: &mut Explanation,
+    name: &str,
+    known: &[String],
+) -> Result<(), String> {
     let bands = explanation.runs.iter().flat_map(|run| &run.bands);
-    is_operation(name, bands.map(|band| band.operation.as_str()))?;
+    has_ended(name, bands.map(|band| band.operation.as_str()), known)?;
     for run in &mut explanation.runs {
         run.worst.retain(|operation| operation.name == name);
         run.bands.retain(|band| band.operation == name);
     }
     Ok(())
+}
+
+/// Whether an operation is among those that ended in a run; `known` are those that the workload may have.
+///
+/// # Errors
+/// If it is not: which there are.
+pub fn has_ended<'a>(
+    name: &str,
+    ended: impl Iterator<Item = &'a str>,
+    known: &[String],
+) -> Result<(), String> {
+    if !known.iter().any(|known| known == name) {
+        return is_operation(name, ended);
+    }
+    let mut names: Vec<&str> = Vec::new();
+    for ended in ended {
+        if ended == name {
+            return Ok(());
+        }
+        if !names.contains(&ended) {
+            names.push(ended);
+        }
+    }
+    let others = match names.is_empty() {
+        true => "no operation did".to_owned(),
+        false => format!("{} did", names.join(", ")),
+    };
+    Err(format!("--op {name}: {name} did not end within the run; {others}"))
 }
 
 /// Whether an operation is among those that there are.

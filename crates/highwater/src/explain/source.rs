@@ -9,6 +9,7 @@ use std::path::Path;
 
 use highwater_results::explain::{EXPLAIN_FILE, Explanation};
 use highwater_results::store::{DOCUMENT_FILE, read_document};
+use highwater_results::words::refusal;
 use highwater_results::{Contents, Document, input};
 
 use crate::experiment::{self, Experiment, HostKind, RunPlan};
@@ -47,7 +48,7 @@ pub fn of(registry: &Registry, name: &str) -> Result<Source, InputError> {
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => {
-            let reason = format!("cannot be read: {error}");
+            let reason = format!("cannot be read: {}", refusal(&error));
             return Err(InputError::whole(file.display().to_string(), reason));
         }
     }

@@ -4,10 +4,11 @@ use std::borrow::Cow;
 use std::path::Path;
 
 use highwater_results::import::KernelText;
-use highwater_results::input;
+use highwater_results::words::refusal;
+use highwater_results::{Contents, input};
 
-use super::InputError;
 use super::names::{not_modelled, unknown};
+use super::{InputError, other_definition};
 
 /// The texts that come with the program, by kind: the TOML files of the repository's folders, as the build script found
 /// them.
@@ -20,12 +21,20 @@ pub(crate) mod texts {
 pub(crate) struct Catalogue {
     /// The kind, as `machine`.
     pub what: &'static str,
+    /// Kinds of definitions that a file may be instead.
+    pub kinds: &'static [&'static str],
     /// How errors begin that are about a name: the option that takes it.
     pub option: &'static str,
     /// Where the texts are in the repository.
     pub folder: &'static str,
     /// Names and texts.
     pub texts: &'static [(&'static str, &'static str)],
+}
+
+/// Whether a name is that of a file: there is one, or nothing but a file is called so.
+pub(crate) fn is_file(name: &str) -> bool {
+    let path = Path::new(name);
+    path.extension().is_some_and(|e| e == "toml") || name.contains('/') || path.exists()
 }
 
 /// A text and what to call it in messages.
@@ -79,6 +88,43 @@ impl Catalogue {
         if is_file { beside.display().to_string() } else { name.to_owned() }
     }
 
+    /// The text of a file.
+    fn read(&self, name: &str) -> Result<Found, InputError> {
+        let wrong = |reason: String| InputError::whole(name, reason);
+        let path = Path::new(name);
+        if let Some(contents) = Contents::of(path) {
+            let advice = contents.instead_of_definition(path);
+            return Err(wrong(format!("{advice}; expected: {}", self.expected())));
+        }
+        let text = input::read_text(path, input::DEFINITION_BYTES_MAX).map_err(|error| {
+            let with_suffix = format!("{name}.toml");
+            let meant = match Path::new(&with_suffix).is_file() {
+                true => format!("; did you mean {with_suffix}?"),
+                false => String::new(),
+            };
+            wrong(format!("cannot be read: {}{meant}", refusal(&error)))
+        })?;
+        // A definition may quote a kernel's log, as the comment of a job that reproduces a bug does.
+        let is_toml = || toml::from_str::<toml::Table>(&text).is_ok();
+        let advice = match KernelText::of(&text).filter(|_| !is_toml()) {
+            Some(kernel) => Some(kernel.advice()),
+            None => other_definition(&text, self.kinds).map(str::to_owned),
+        };
+        match advice {
+            Some(advice) => Err(wrong(format!("{advice}; expected: {}", self.expected()))),
+            None => Ok(Found { file: name.to_owned(), text: Cow::Owned(text) }),
+        }
+    }
+
+    /// What a file may be.
+    fn expected(&self) -> String {
+        let with_article = |kind: &&str| {
+            let article = if kind.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
+            format!("{article} {kind} file")
+        };
+        self.kinds.iter().map(with_article).collect::<Vec<_>>().join(" or ")
+    }
+
     /// The text of a name or of a file. `more` are names that somebody else knows, for the message.
     ///
     /// # Errors
@@ -87,24 +133,16 @@ impl Catalogue {
         if let Some(found) = self.find(name) {
             return Ok(found);
         }
-        let path = Path::new(name);
-        if path.extension().is_some_and(|e| e == "toml") || path.exists() {
-            let text = input::read_text(path, input::DEFINITION_BYTES_MAX)
-                .map_err(|error| InputError::whole(name, format!("cannot be read: {error}")))?;
-            // A definition may quote a kernel's log, as the comment of a job that reproduces a bug does.
-            let is_toml = || toml::from_str::<toml::Table>(&text).is_ok();
-            if let Some(kernel) = KernelText::of(&text).filter(|_| !is_toml()) {
-                let article =
-                    if self.what.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
-                let reason = format!("{}; expected: {article} {} file", kernel.advice(), self.what);
-                return Err(InputError::whole(name, reason));
-            }
-            return Ok(Found { file: name.to_owned(), text: Cow::Owned(text) });
+        if is_file(name) {
+            return self.read(name);
         }
         let mut known = more.to_vec();
         self.names().for_each(|name| known.push(name));
         let reason = match not_modelled(self.what, name) {
             Some(missing) => missing,
+            None if Path::new(&format!("{name}.toml")).is_file() => {
+                format!("unknown {} \"{name}\"; did you mean the file {name}.toml?", self.what)
+            }
             None => {
                 let (unknown, folder) = (unknown(self.what, name, &known), self.folder);
                 let then = if unknown.ends_with('?') { "" } else { ";" };
@@ -121,6 +159,7 @@ mod tests {
 
     const STUDIES: Catalogue = Catalogue {
         what: "study",
+        kinds: &["experiment"],
         option: "--study",
         folder: "studies",
         texts: &[("001-first", "one"), ("002-second", "two"), ("6.1-third", "three")],
@@ -155,6 +194,8 @@ mod tests {
         let error = STUDIES.open("first", &[]).unwrap_err().to_string();
         assert!(error.contains("did you mean 001-first?"), "{error}");
         let error = STUDIES.open("none.toml", &[]).unwrap_err().to_string();
-        assert!(error.starts_with("none.toml: cannot be read: "), "{error}");
+        assert_eq!(error, "none.toml: cannot be read: no such file or directory");
+        let error = STUDIES.open("some/none", &[]).unwrap_err().to_string();
+        assert_eq!(error, "some/none: cannot be read: no such file or directory", "no name has /");
     }
 }

@@ -46,6 +46,37 @@ pub(crate) fn misplaced(text: &str, own: &str, expected: &str) -> Option<String>
     (!is_own).then(|| format!("{reads}; expected: {expected}"))
 }
 
+/// Kinds of definitions, and what to do with a file of each.
+const DEFINITIONS: [(&str, &str); 4] = [
+    ("job", "this is a job file: `highwater compare FILE` runs it"),
+    ("experiment", "this is an experiment: `highwater compare FILE` runs it"),
+    (
+        "machine",
+        "this is a machine file: `--machine FILE` of `highwater compare` or `highwater zoneinfo` reads it",
+    ),
+    ("policy", "this is a policy file: `--policy FILE` of `highwater compare` reads it"),
+];
+
+/// What a definition of another kind than these is, for who wanted one of them; none also of a text whose kind nobody can tell.
+pub(crate) fn other_definition(text: &str, wanted: &[&str]) -> Option<&'static str> {
+    let table = DeTable::parse(text).ok()?;
+    let (_, advice) = kind_of(table.get_ref()).filter(|(kind, _)| !wanted.contains(kind))?;
+    Some(advice)
+}
+
+/// The kind of a definition, by its keys.
+fn kind_of(table: &DeTable<'_>) -> Option<(&'static str, &'static str)> {
+    let has = |key: &str| table.contains_key(key);
+    let at = match () {
+        () if has("task") => 0,
+        () if has("workload") => 1,
+        () if has("node") || has("costs") => 2,
+        () if has("base") => 3,
+        () => return None,
+    };
+    Some(DEFINITIONS[at])
+}
+
 /// A TOML file, by its keys.
 fn definition(text: &str) -> Option<&'static str> {
     // A list of JSON could be the heading of a table.
@@ -53,17 +84,9 @@ fn definition(text: &str) -> Option<&'static str> {
         return None;
     }
     let table = DeTable::parse(text).ok().filter(|table| !table.get_ref().is_empty())?;
-    let has = |key: &str| table.get_ref().contains_key(key);
-    Some(if has("task") {
-        "this is a job file: `highwater compare FILE` runs it"
-    } else if has("workload") {
-        "this is an experiment: `highwater compare FILE` runs it"
-    } else if has("node") || has("costs") {
-        "this is a machine file: `--machine FILE` of `highwater compare` or `highwater zoneinfo` reads it"
-    } else if has("base") {
-        "this is a policy file: `--policy FILE` of `highwater compare` reads it"
-    } else {
-        "this is a TOML file: `highwater compare FILE` reads jobs and experiments"
+    Some(match kind_of(table.get_ref()) {
+        Some((_, advice)) => advice,
+        None => "this is a TOML file: `highwater compare FILE` reads jobs and experiments",
     })
 }
 

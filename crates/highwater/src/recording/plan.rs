@@ -8,11 +8,12 @@ use highwater_core::page_alloc::boot;
 use highwater_core::proc;
 use highwater_results::Series;
 use highwater_results::recording::Recording;
+use highwater_results::words::count;
 use highwater_sim::ledger::Window;
 
 use super::{Recorder, Wanted, When};
 use crate::experiment::{Progress, RunPlan};
-use crate::explain::is_operation;
+use crate::explain::has_ended;
 use crate::machine_file::MachineFile;
 use crate::workload::{HostKind, RunError, Unit};
 
@@ -93,11 +94,11 @@ pub fn record(
         },
         (When::Worst { .. }, None) => {
             if let Some(op) = only_op {
-                let known = names_of_ops.iter().map(String::as_str);
-                is_operation(op, known).map_err(RunError::Unexplained)?;
+                let ended = names_of_ops.iter().map(String::as_str);
+                has_ended(op, ended, &job.operations()).map_err(RunError::Unexplained)?;
             }
-            let (name, found) = (&plan.experiment.name, operations.len());
-            return refuse(format!("--around-worst {nth}: {name} has {found} operations"));
+            let (name, found) = (&plan.experiment.name, count(operations.len(), "operation"));
+            return refuse(format!("--around-worst {nth}: {name} has {found}"));
         }
     };
     let part = operation.map(|(part, _)| *part).or(part).unwrap_or(0);

@@ -2,6 +2,8 @@
 
 use highwater_core::page::MigrateType;
 use highwater_report::{Cell, Layout, Table};
+use highwater_results::words::count;
+
 use serde_json::{Map, Value, json};
 
 use super::model::{FailedRequest, Replay, ZoneFree};
@@ -97,16 +99,17 @@ fn notes(report: &Report) -> Vec<String> {
     let pages: u64 = shape.machine.nodes.iter().flat_map(|n| &n.zones).map(|z| z.present).sum();
     let mut notes: Vec<_> = report.warning_lines().collect();
     notes.push(format!(
-        "machine: {} CPUs, {} MiB, {}",
-        shape.machine.nr_cpus(),
+        "machine: {}, {} MiB, {}",
+        count(shape.machine.nr_cpus(), "CPU"),
         pages >> 8,
         shape.source.name()
     ));
     notes.extend(report.replays.iter().flat_map(failed_in_trace));
     let known: u64 = (0..survey.nr_cpus).map(|cpu| survey.known_pages(cpu)).sum();
     notes.push(format!(
-        "at the start: {known} pages on per-CPU lists and {} blocks in use known from the trace",
-        survey.used.len()
+        "at the start: {} on per-CPU lists and {} in use known from the trace",
+        count(known, "page"),
+        count(survey.used.len(), "block")
     ));
     if !survey.shows_refills() {
         notes.push(
@@ -119,11 +122,12 @@ fn notes(report: &Report) -> Vec<String> {
         if replay.nr_unknown_on_lists > 0 {
             let n = replay.nr_unknown_on_lists;
             notes.push(format!(
-                "{n} more pages on per-CPU lists, of which only the number is known"
+                "{} on per-CPU lists, of which only the number is known",
+                count(n, "more page")
             ));
         }
         if replay.nr_unplaced > 0 {
-            notes.push(format!("{} free pages found no place", replay.nr_unplaced));
+            notes.push(format!("{} found no place", count(replay.nr_unplaced, "free page")));
         }
     }
     let skipped = &survey.skipped;

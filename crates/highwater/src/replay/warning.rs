@@ -6,6 +6,8 @@
 
 use std::fmt;
 
+use highwater_results::words::count;
+
 use serde::Serialize;
 use serde_json::Value;
 
@@ -318,10 +320,6 @@ fn nr_frees(survey: &Survey) -> u64 {
 fn no_frees(again: u64) -> String {
     let pages = count_many(again, "page was", "pages were");
     format!("no mm_page_free events were recorded, but {pages} allocated again")
-}
-
-fn count(n: u64, what: &str) -> String {
-    count_many(n, what, &format!("{what}s"))
 }
 
 fn count_many(n: u64, one: &str, many: &str) -> String {

@@ -197,6 +197,11 @@ pub trait Workload: 'static {
         Vec::new()
     }
 
+    /// Why the time of one of them is not booked by itself, and which to ask for instead; none: it is.
+    fn not_booked(_: &Self::Params, _operation: &str) -> Option<String> {
+        None
+    }
+
     /// Operations that a kernel does not count: a run of it has no samples of them.
     fn not_counted(_: &Self::Params, _: KernelVersion) -> Vec<String> {
         Vec::new()
@@ -233,6 +238,8 @@ pub trait Job: fmt::Debug + Send + Sync {
     fn metrics(&self, machines: &[MachineFile]) -> Vec<Metric>;
     /// See [`Workload::operations`].
     fn operations(&self) -> Vec<String>;
+    /// See [`Workload::not_booked`].
+    fn not_booked(&self, operation: &str) -> Option<String>;
     /// See [`Workload::not_counted`].
     fn not_counted(&self, kernel: KernelVersion) -> Vec<String>;
     /// See [`Workload::sections`].
@@ -297,6 +304,10 @@ impl<W: Workload> Job for Bound<W> {
 
     fn operations(&self) -> Vec<String> {
         W::operations(&self.params)
+    }
+
+    fn not_booked(&self, operation: &str) -> Option<String> {
+        W::not_booked(&self.params, operation)
     }
 
     fn not_counted(&self, kernel: KernelVersion) -> Vec<String> {

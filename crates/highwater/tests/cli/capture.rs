@@ -211,7 +211,7 @@ fn a_kernel_that_is_a_preset_boots_with_its_own_marks() {
     let machine = fs::read_to_string(&done.machine).unwrap();
     assert!(machine.contains("managed = 241526, managed-at-boot = 2"), "{machine}");
     let checked = stdout(&["check", &done.reference]);
-    assert!(checked.contains("1 of 1 files agree") && !checked.contains('#'), "{checked}");
+    assert!(checked.contains("1 of 1 file agrees") && !checked.contains('#'), "{checked}");
     // A mark that nobody could compute is told.
     let zoneinfo = fs::read_to_string(tree.join("proc/zoneinfo")).unwrap();
     write("proc/zoneinfo", &zoneinfo.replacen("low      13856", "low      13857", 1));
@@ -261,7 +261,7 @@ fn a_simulated_machine_captured_is_itself() {
     assert_eq!(stdout(&["zoneinfo", "--machine", &done.machine]), text);
     let machine = fs::read_to_string(&done.machine).unwrap();
     assert!(machine.contains("distances = [[10, 21], [21, 10]]"), "{machine}");
-    assert!(stdout(&["check", &done.reference]).contains("1 of 1 files agree"));
+    assert!(stdout(&["check", &done.reference]).contains("1 of 1 file agrees"));
     write("sys/devices/system/node/node2/distance", "21 10 10");
     let text = complaint(&["capture", "--root", tree.to_str().unwrap(), "--force"]);
     assert!(text.contains("node2/distance: \"21 10 10\" are no distances of 2 nodes"), "{text}");

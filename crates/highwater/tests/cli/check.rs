@@ -116,7 +116,7 @@ fn the_shape_of_a_chaotic_run() {
         "throttled waits: share of ISOLATED: Linux 100.0 % (100.0 % to 100.0 %), model ",
         "direct reclaim: ISOLATED waits in a run: Linux 26.50 (6.00 to 47.00), model ",
         "# memory before the work: 116407 pages, 37897 free; boot files 3089, ",
-        "# 1 runs of the same work come from files beside this one",
+        "# 1 run of the same work comes from a file beside this one",
         "# judged: the shapes above, of 12 runs together",
         "# pgscan_direct: Linux 943868, model ",
         "# throttled ISOLATED, 0 of 20000 us: Linux 13.5, model ",
@@ -233,7 +233,7 @@ fn a_wrong_figure_is_found_and_named() {
     let file = dir.path().join("x.json");
     let figure = "node 0 DMA32: cpu 0 batch: Linux 62, model 63: DIFFERS (exact)";
     assert_eq!(differing, [format!("  {}: {figure}", file.display())]);
-    assert!(text.ends_with("0 of 1 files agree, 22 of 23 fields\n"), "{text}");
+    assert!(text.ends_with("0 of 1 file agrees, 22 of 23 fields\n"), "{text}");
 }
 
 #[test]
@@ -264,7 +264,7 @@ fn one_bad_file_does_not_hide_the_others() {
     std::fs::write(dir.path().join("b.json"), "{\n").unwrap();
     let output = highwater(&["check", dir.path().to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stdout).contains("1 of 1 files agree"));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("1 of 1 file agrees"));
     let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(complaint.lines().count(), 1, "{complaint}");
     assert!(complaint.contains("b.json:2"), "{complaint}");

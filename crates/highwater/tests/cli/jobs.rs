@@ -125,7 +125,7 @@ fn jobs_that_come_with_the_program_are_listed_and_shown() {
     let shown = stdout(&["show", "workload", "zipf-reader"]);
     assert!(shown.contains("pattern = \"zipf 0.99\""), "{shown}");
     let wrong = complaint(&["run", "zipf-raeder"]);
-    assert!(wrong.contains("unknown workload \"zipf-raeder\""), "{wrong}");
+    assert!(wrong.contains("no workload \"zipf-raeder\""), "{wrong}");
 }
 
 /// The knee that `fit` finds is where single runs say it is.
@@ -211,7 +211,7 @@ fn a_kill_is_told_as_the_kernel_tells_it() {
     let job = file(temporary.path(), LEAK);
     let dir = temporary.path().join("out");
     let told = stdout(&["run", &job, "--machine", SMALL, "--out", dir.to_str().unwrap()]);
-    assert!(told.contains("leaker: 1 of 2 were killed for their memory"), "{told}");
+    assert!(told.contains("leaker: 1 of 2 was killed for its memory"), "{told}");
     assert!(told.contains("Out of memory: Killed process"), "{told}");
     let log = fs::read_to_string(dir.join("kernel.log")).unwrap();
     let line = |what: &str| {

@@ -13,6 +13,7 @@ mod jobs;
 mod kernel_settings;
 mod locks;
 mod manual;
+mod newcomers;
 mod page;
 mod posted;
 mod posted_import;

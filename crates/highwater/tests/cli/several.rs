@@ -38,6 +38,16 @@ fn several_end_with_what_they_add_up_to_and_are_kept_each() {
     let kept = std::fs::read_to_string(format!("{out}/report.txt")).unwrap();
     assert_eq!(kept, text);
     assert!(std::fs::read_to_string(format!("{out}/summary.csv")).unwrap().contains("reproduced"));
+    // Directories of somebody else beside them are named, and are no part of it.
+    std::fs::create_dir(format!("{out}/plots")).unwrap();
+    std::fs::create_dir(format!("{out}/before")).unwrap();
+    std::fs::copy(format!("{out}/own/results.json"), format!("{out}/before/results.json")).unwrap();
+    let report = highwater(&["report", out]);
+    assert!(summary.contains(&String::from_utf8(report.stdout).unwrap()));
+    let said = String::from_utf8(report.stderr).unwrap();
+    let left_out = format!("{out}/before: left out: it holds own, and is not called so;");
+    assert!(said.contains(&left_out), "{said}");
+    assert!(said.contains(&format!("{out}/plots: left out: no results in it\n")), "{said}");
     let again = highwater(&["compare", "003", &own, "--quick", "--out", out]);
     assert_eq!(again.status.code(), Some(2));
     assert!(String::from_utf8(again.stderr).unwrap().contains("--force replaces them"));

@@ -226,6 +226,8 @@ mod tests {
         assert_eq!(refused("pcp.lists", choice), known);
         assert_eq!(refused("pcp.lists", Value::Bool(true)), known);
         assert_eq!(refused("pcp.refill-falls-back", choice), "must be true or false");
+        let number = Value::Number(2);
+        assert_eq!(refused("pcp.refill-falls-back", number), "must be true or false");
         assert_eq!(
             refused("reclaim.lru-batch", Value::Number(16)),
             "must be a number from 1 to 15"
@@ -236,6 +238,10 @@ mod tests {
         }
         assert_eq!(policy, before);
         assert_eq!(policy.get("pcp.list"), None);
+        for on in [true, false] {
+            policy.set("pcp.refill-falls-back", Value::Number(on.into())).unwrap();
+            assert_eq!(policy.get("pcp.refill-falls-back"), Some(Value::Bool(on)));
+        }
     }
 
     #[test]

@@ -197,6 +197,11 @@ pub(super) struct Switch<'p> {
 impl Switch<'_> {
     /// Sets it, if the value is one of its own.
     pub(super) fn set(&mut self, value: Value<'_>) -> Result<(), PolicyError> {
+        // As Linux writes what is on or off.
+        let value = match (self.values, value) {
+            (Values::Bool, Value::Number(number @ (0 | 1))) => Value::Bool(number == 1),
+            (_, value) => value,
+        };
         if !self.values.contain(value) {
             return Err(PolicyError::MustBe(self.values));
         }

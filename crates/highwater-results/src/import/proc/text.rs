@@ -74,7 +74,10 @@ pub fn passed_over(text: &str) -> Vec<String> {
     let mut said = Vec::new();
     let nr_quoted = text.lines().filter(|line| line.starts_with('>')).count();
     if nr_quoted > 0 {
-        said.push(format!("{nr_quoted} lines begin with `>`, as quotes in a mail: it is left out"));
+        said.push(match nr_quoted {
+            1 => "1 line begins with `>`, as quotes in a mail: it is left out".to_owned(),
+            _ => format!("{nr_quoted} lines begin with `>`, as quotes in a mail: it is left out"),
+        });
     }
     for (at, line) in text.lines().enumerate() {
         if is_prompt(unquoted(line)) && !line.contains("cat /proc/") {

@@ -177,6 +177,7 @@ fn play(
         fork: &|_, _| {},
         help: &|_| Box::new(|| (Vec::new(), Ok(()))),
         mark: &|_: &Cx<'_, SimHost>, label| read(label),
+        did: &|_, _| {},
         entered: &|_| {},
     };
     let inherited = Some((space, Vec::new()));

@@ -113,7 +113,10 @@ pub fn check(
     }
     let mut notes = vec![memory::note(captured)];
     if nr_beside > 0 {
-        notes.push(format!("{nr_beside} runs of the same work come from files beside this one"));
+        notes.push(match nr_beside {
+            1 => "1 run of the same work comes from a file beside this one".to_owned(),
+            _ => format!("{nr_beside} runs of the same work come from files beside this one"),
+        });
     }
     if policy.name != version.unwrap_or_default() {
         notes.push(format!("policy: {}", policy.name));

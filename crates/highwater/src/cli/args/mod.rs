@@ -20,7 +20,7 @@ use super::{CliError, remark_once};
 use crate::experiment::HostKind;
 use crate::input::size::CPUS_MAX;
 use crate::machine_file::equip::Storage;
-use crate::machine_file::{MachineArg, MachineFile};
+use crate::machine_file::{MachineArg, MachineFile, check_boots};
 use crate::policy_file;
 use crate::schema::Kind;
 
@@ -524,7 +524,17 @@ impl MachineArgs {
             numa: self.numa.clone(),
             numa_distance: self.numa_distance.clone(),
         };
-        Ok(arg.resolve()?)
+        let machine = arg.resolve()?;
+        if let Some(machine) = &machine {
+            let option = match (&self.machine, &self.mem) {
+                (Some(name), _) => format!("--machine {name}"),
+                (None, Some(mem)) => format!("--mem {mem}"),
+                (None, None) => "--numa".to_owned(),
+            };
+            check_boots(&machine.machine)
+                .map_err(|reason| CliError::new(format!("{option}: {reason}")))?;
+        }
+        Ok(machine)
     }
 
     /// What was said about storage.

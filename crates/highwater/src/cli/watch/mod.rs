@@ -17,6 +17,8 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::Line;
 use ratatui::widgets::Paragraph;
 
+use highwater_results::words::refusal;
+
 use super::args::WatchArgs;
 use super::{CliError, Outcome, one_run, print};
 use crate::experiment::{HostKind, RunPlan};
@@ -148,7 +150,7 @@ fn on_screen(running: &Running, speed: Option<f64>) -> Result<Outcome, CliError>
 }
 
 fn broken(error: &std::io::Error) -> CliError {
-    CliError::new(format!("the terminal: {error}"))
+    CliError::new(format!("the terminal: {}", refusal(error)))
 }
 
 fn draw_until_left(

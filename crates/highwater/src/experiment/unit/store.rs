@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use highwater_results::input;
+use highwater_results::words::refusal;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -23,7 +24,7 @@ const TEMPORARY: &str = "tmp";
 #[derive(Debug, Error)]
 pub enum UnitStoreError {
     /// The operating system said no.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {}", path.display(), refusal(source))]
     Io {
         /// The file or directory.
         path: PathBuf,
@@ -45,7 +46,7 @@ pub enum UnitStoreError {
         source: serde_json::Error,
     },
     /// The program that runs code of its own cannot be told from another one.
-    #[error("the executable, whose code decides results: {0}")]
+    #[error("the executable, whose code decides results: {}", refusal(.0))]
     Executable(io::Error),
 }
 

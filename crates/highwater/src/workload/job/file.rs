@@ -76,6 +76,20 @@ impl JsonSchema for JobDisk {
     }
 }
 
+/// Keys of a job that are true or false, at any depth.
+pub(crate) const FLAGS: [&str; 10] = [
+    "memory",
+    "background",
+    "forked",
+    "softirq",
+    "shared",
+    "read-only",
+    "write",
+    "update",
+    "behind",
+    "forever",
+];
+
 /// A file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]

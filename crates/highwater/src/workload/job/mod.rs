@@ -21,6 +21,7 @@ mod names;
 pub(crate) mod plan;
 mod sim;
 pub(crate) mod steps;
+mod stuck;
 #[cfg(test)]
 mod swarm;
 #[cfg(test)]
@@ -33,6 +34,7 @@ use highwater_report::report::usual_sections;
 use highwater_results::{Better, Metric, Section, TableKind};
 use highwater_sim::pressure::Resource;
 
+pub(crate) use file::FLAGS;
 pub use file::{AdviceName, Do, GfpName, JobDisk, JobFile, JobParams, JobPhase, JobTask};
 pub use text::{Amount, PatternText, SpacingText};
 
@@ -164,6 +166,10 @@ impl Workload for Job {
 
     fn operations(params: &JobParams) -> Vec<String> {
         plan::tasks(params, 1).1.into_iter().map(|operation| operation.name).collect()
+    }
+
+    fn not_booked(params: &JobParams, operation: &str) -> Option<String> {
+        plan::not_booked(params, operation)
     }
 
     fn not_counted(params: &JobParams, kernel: KernelVersion) -> Vec<String> {

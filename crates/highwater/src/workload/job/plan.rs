@@ -287,6 +287,40 @@ pub(crate) fn tasks(params: &JobParams, memory_pages: u64) -> (Vec<Task>, Vec<Op
     (tasks, operations)
 }
 
+/// Why the time of an operation is not booked by itself: it is a step of a request, or of an interrupt.
+pub(super) fn not_booked(params: &JobParams, operation: &str) -> Option<String> {
+    let (mut step_of, mut of_interrupt) = (None, None);
+    for task in &params.task {
+        let is_it = |phase: &JobPhase| {
+            let unnamed = (phase.action == Do::Alloc).then_some(ALLOC);
+            let op = phase.op.as_deref().or(unnamed);
+            op.is_some_and(|op| operation == format!("{}.{op}", task.name))
+        };
+        for phase in &task.phase {
+            match () {
+                () if is_it(phase) && !task.softirq => return None,
+                () if is_it(phase) => of_interrupt = Some(&task.name),
+                () => {}
+            }
+            if let Some(at) = phase.step.iter().position(is_it) {
+                step_of.get_or_insert((at + 1, task, phase));
+            }
+        }
+    }
+    if let Some((number, task, request)) = step_of {
+        let name = &task.name;
+        return Some(match &request.op {
+            Some(op) => {
+                format!("it is step {number} of request {name}.{op}: ask for --op {name}.{op}")
+            }
+            None => format!(
+                "it is step {number} of a request of {name} that has no name; give the request an op, and ask for that"
+            ),
+        });
+    }
+    of_interrupt.map(|task| format!("{task} serves a soft interrupt, which has no time of its own"))
+}
+
 /// What an allocation is called that has no name: its failures are always counted.
 const ALLOC: &str = "alloc";
 

@@ -10,6 +10,7 @@ use highwater_core::kernel::Error;
 use highwater_core::reclaim::OomReport;
 use highwater_core::vm::Space;
 use highwater_report::latency::bucket;
+use highwater_results::words::{count, was};
 use highwater_results::{
     Counters, EndedEarly, Histogram, KERNEL_LOG_FILE, LATENCY, Largest, PRESSURE_FILE, Times,
 };
@@ -33,6 +34,7 @@ use super::idle::{self, Idle};
 use super::memory::Memory;
 use super::plan::{self, Operation};
 use super::steps::Steps;
+use super::stuck::{Stuck, Waited};
 use super::{
     FAILED, FAULT_KINDS, HITS, Job, LONGEST, PERCENTILES, PRESSURE_LINES, RATE, REFAULTS, named,
 };
@@ -73,6 +75,8 @@ struct Plan {
     is_over: Cell<bool>,
     /// A task whose operations take no time.
     idle: Cell<Option<usize>>,
+    /// What came to nothing: waits, phases.
+    stuck: Stuck,
     /// Copies of each task that have not ended.
     nr_left: RefCell<Vec<u32>>,
     /// Copies that were started, with the number of their task.
@@ -140,6 +144,7 @@ pub(super) fn run(params: &JobParams, unit: &Unit<'_>) -> Result<Outcome, RunErr
         end_ns: (params.seconds * 1e9) as u64,
         is_over: Cell::new(false),
         idle: Cell::default(),
+        stuck: Stuck::new(params),
         nr_left: RefCell::new(vec![0; nr_tasks]),
         started: RefCell::default(),
         memory,
@@ -157,12 +162,13 @@ pub(super) fn run(params: &JobParams, unit: &Unit<'_>) -> Result<Outcome, RunErr
     });
     run_to_end(&mut machine)?;
     let (ended, counters) = driver.take().ok_or_else(|| lost("driver"))??;
-    let Ended { records, mut early, failed, steps, times } = ended;
+    let Ended { records, mut early, failed, stuck, steps, times } = ended;
     if let Some(failed) = failed
         && !unit.tolerates_failures
     {
         return Err(failed);
     }
+    notes.extend(stuck.told(early.is_empty())?);
     let pressure = machine.sim().pressure();
     let said = machine.kernel.oom_reports(CpuId(0));
     if machine.kernel.has_panicked() {
@@ -182,11 +188,13 @@ pub(super) fn run(params: &JobParams, unit: &Unit<'_>) -> Result<Outcome, RunErr
     notes.extend(said.iter().take(KILLS_TOLD).filter_map(last_line));
     if said.len() > KILLS_TOLD {
         let (more, file) = (said.len() - KILLS_TOLD, KERNEL_LOG_FILE);
-        notes.push(format!("{more} more were killed; with --out, {file} has them"));
+        let were = was(more);
+        notes.push(format!("{more} more {were} killed; with --out, {file} has them"));
     }
     for EndedEarly { task, killed, failed, started, reason } in &early {
         if *killed > 0 {
-            notes.push(format!("{task}: {killed} of {started} were killed for their memory"));
+            let (were, their) = (was(*killed), if *killed == 1 { "its" } else { "their" });
+            notes.push(format!("{task}: {killed} of {started} {were} killed for {their} memory"));
         }
         if *failed > 0 {
             notes.push(format!("{task}: {failed} of {started} gave up: {reason}"));
@@ -233,7 +241,8 @@ fn tell(operation: &Operation, record: &Recorded, seed: u64, outcome: &mut Outco
     let unanswered = record.unanswered;
     if unanswered > 0 {
         let all = unanswered + record.count();
-        let note = format!("{operation}: {unanswered} of {all} arrivals were never answered");
+        let (all, were) = (count(all, "arrival"), was(unanswered));
+        let note = format!("{operation}: {unanswered} of {all} {were} never answered");
         outcome.notes.push(format!("{note}: the task had died; a \"-\" below stands for never"));
     }
     let Some((longest_ns, at_ns)) = record.longest else {
@@ -321,6 +330,8 @@ struct Ended {
     early: Vec<EndedEarly>,
     /// The first of them whose call failed.
     failed: Option<RunError>,
+    /// What came to nothing.
+    stuck: Stuck,
     /// Counters of steps.
     steps: Vec<(String, f64)>,
     times: Times,
@@ -384,7 +395,8 @@ fn drive(machine: &SimKernel, cx: &Cx<'_, SimHost>, plan: Rc<Plan>) -> Result<En
     early.retain(|early| early.killed + early.failed > 0);
     let steps = plan.steps.borrow();
     let steps = steps.iter().flat_map(|steps| steps.samples(&plan.step_names)).collect();
-    Ok(Ended { records, early, failed: plan.failed.take(), steps, times })
+    let stuck = plan.stuck.clone();
+    Ok(Ended { records, early, failed: plan.failed.take(), stuck, steps, times })
 }
 
 /// Starts a copy of a task.
@@ -480,6 +492,9 @@ fn work(
             let (path, mut reason) = failed::reason(at, &failed, &plan.has);
             let action = plan.told[number].phase[failed.phase].action;
             reason += &refused_commit(machine, action, &failed.why.error());
+            if let (Why::NoTime, Some(nothing)) = (&failed.why, plan.stuck.nothing_of(number)) {
+                reason = format!("never ends, and takes no time: {nothing}");
+            }
             plan.failed.borrow_mut().get_or_insert_with(|| {
                 let reason = format!("{} {reason}", plan.told[number].name);
                 RunError::At { path, reason, place: None }
@@ -525,8 +540,13 @@ fn on_ground<T>(
         is_over: &is_over,
         compute: &|cx: &Cx<'_, SimHost>, ns| cx.host.sim().compute(ns),
         wait: &|cx: &Cx<'_, SimHost>, task: usize| {
+            let since_ns = cx.host.now_ns();
             while plan.nr_left.borrow()[task] > 0 && !is_over() {
                 cx.host.sleep_ns(LOOK_NS);
+            }
+            // Those that it waited for may have ended because the job did.
+            if plan.nr_left.borrow()[task] > 0 || cx.host.now_ns() >= plan.end_ns {
+                plan.stuck.waited(Waited { number, of: task, since_ns });
             }
         },
         may_fork: &|| plan.nr_left.borrow().iter().sum::<u32>() < plan.has.most_tasks(),
@@ -535,6 +555,7 @@ fn on_ground<T>(
         mark: &|_: &Cx<'_, SimHost>, name| {
             plan.steps.borrow_mut()[number].mark(name, snapshot(&machine.kernel.mem));
         },
+        did: &|phase, something| plan.stuck.did(number, phase, something),
         entered: &|space: &Arc<Space<SimHost>>| {
             space.set_name(cx.cpu(), &plan.copy_name(number, copy));
             plan.memory.add(number, space);

@@ -8,6 +8,7 @@ use highwater_core::host::{Cx, Host};
 use highwater_core::kernel::Error;
 use highwater_core::page::PAGE_SIZE;
 use highwater_core::page_cache::{File, FileSpec, Filesystem};
+use highwater_results::words::count;
 use highwater_results::{Counters, Largest, Times};
 use highwater_sim::engine::Placement;
 use highwater_sim::host::{SimHost, Tracing};
@@ -85,7 +86,10 @@ pub(super) fn run(unit: &Unit<'_>, params: &StutterParams) -> Result<Outcome, Ru
     harness::settle_and_audit(&mut machine, harness::delete_files)?;
 
     if ended.restarts > 0 {
-        notes.push(format!("the memory hog died and was started again {} times", ended.restarts));
+        notes.push(format!(
+            "the memory hog died and was started again {}",
+            count(ended.restarts, "time")
+        ));
     }
     let milliseconds = |ns: u64| ns as f64 / 1e6;
     let mut largest = Vec::new();
