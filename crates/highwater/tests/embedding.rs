@@ -54,14 +54,15 @@ fn grouped(number: u64) -> String {
 #[test]
 fn what_a_pc_withholds_is_said_in_pages() {
     let pc = |bytes| Machine::from_sizes("pc", &[(bytes, vec![0, 1])]).unwrap().managed_pages();
-    let (page, readme) = (read("docs/src/embedding/own-frames.md"), read("README.md"));
+    let (page, library) =
+        (read("docs/src/embedding/own-frames.md"), read("docs/src/embedding/library.md"));
     let frames = 65_536;
     let managed = pc(frames << 12);
     assert!(page.contains(&format!("| of 256 MiB, {} pages |", grouped(frames))));
     assert!(page.contains(&format!("| `Machine::from_sizes` | {} |", grouped(managed))));
     assert!(page.contains(&format!("{} pages here", grouped(frames - managed))));
     let of_a_gib = format!("({} of {} pages are left", grouped(pc(1 << 30)), grouped(1 << 18));
-    assert!(readme.contains(&of_a_gib), "{of_a_gib}");
+    assert!(library.contains(&of_a_gib), "{of_a_gib}");
 }
 
 /// What is copied out of the repository has to build there.

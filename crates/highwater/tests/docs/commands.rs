@@ -18,8 +18,8 @@ use crate::runs::{self, Done, exists, highwater};
 
 /// Commands that are not run here, and why.
 const NOT_RUN: &[(&str, &str)] = &[
-    ("highwater check reference/linux-6.1/ab", "a part of the README's first command"),
-    ("highwater check reference/linux-6.1/scenarios", "a part of the README's first command"),
+    ("highwater check reference/linux-6.1/ab", "a part of the first command of its page"),
+    ("highwater check reference/linux-6.1/scenarios", "a part of the first command of its page"),
     (
         "highwater compare 000 001 002 003 004 --quick",
         "the five one after the other: CI runs it with the released program",
