@@ -335,7 +335,7 @@ fn a_reader_that_leaves_is_no_error() {
         encoder.write_all(line.as_bytes()).unwrap();
     }
     let (_dir, path) = file("x.trace.gz", &encoder.finish().unwrap());
-    let mut child = Command::new(env!("CARGO_BIN_EXE_highwater"))
+    let mut child = Command::new(crate::program())
         .current_dir(Path::new(&root()))
         .args(["replay", &path, "--format", "json", "--hottest", "2000"])
         .stdout(Stdio::piped())

@@ -229,7 +229,7 @@ fn a_directory_does_not_hide_an_experiment() {
     let temporary = tempfile::tempdir().unwrap();
     std::fs::create_dir(temporary.path().join("003")).unwrap();
     let machine = root().join(SMALL);
-    let output = Command::new(env!("CARGO_BIN_EXE_highwater"))
+    let output = Command::new(crate::program())
         .args(["explain", "003", "--quick", "--policy", "6.1", "--machine"])
         .arg(machine)
         .current_dir(temporary.path())

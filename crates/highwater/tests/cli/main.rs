@@ -44,13 +44,15 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
+/// The program under test: `HIGHWATER`, seen from the root, or the one that was built with these tests.
+fn program() -> PathBuf {
+    let named = std::env::var_os("HIGHWATER").map(|path| root().join(path));
+    named.unwrap_or_else(|| env!("CARGO_BIN_EXE_highwater").into())
+}
+
 /// Runs the command in the root of the workspace.
 fn highwater(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_highwater"))
-        .current_dir(root())
-        .args(args)
-        .output()
-        .expect("the command starts")
+    Command::new(program()).current_dir(root()).args(args).output().expect("the command starts")
 }
 
 /// The standard output of a run that must succeed.

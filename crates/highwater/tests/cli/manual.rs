@@ -55,8 +55,7 @@ fn quiet_is_quiet_and_colours_are_asked_for() {
     let json = [&compare[..], &["--color", "always", "--format", "json"]].concat();
     assert!(!stdout(&json).contains('\u{1b}'), "data have no colours");
     let forced = |name: &str, value: &str| {
-        let program = env!("CARGO_BIN_EXE_highwater");
-        let mut command = Command::new(program);
+        let mut command = Command::new(crate::program());
         command.current_dir(root()).args(compare).env("CLICOLOR_FORCE", "1").env(name, value);
         String::from_utf8(command.output().unwrap().stdout).unwrap().contains('\u{1b}')
     };

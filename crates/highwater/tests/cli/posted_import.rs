@@ -202,8 +202,9 @@ fn what_is_around_a_text_does_not_hide_it() {
 fn zoneinfo_comes_through_a_pipe() {
     let zoneinfo = root().join(POSTED).join("arm-32/proc/zoneinfo");
     let check = |command: &str| {
-        let program = env!("CARGO_BIN_EXE_highwater");
-        let line = format!("{command} '{}' | '{program}' check /dev/stdin", zoneinfo.display());
+        let program = crate::program();
+        let (file, program) = (zoneinfo.display(), program.display());
+        let line = format!("{command} '{file}' | '{program}' check /dev/stdin");
         let output = std::process::Command::new("sh").args(["-c", &line]).output().unwrap();
         String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
     };

@@ -138,7 +138,7 @@ fn an_interrupt_ends_a_run_within_a_second() {
 
     let temporary = tempfile::tempdir().unwrap();
     let dir = temporary.path().join("out");
-    let mut run = Command::new(env!("CARGO_BIN_EXE_highwater"))
+    let mut run = Command::new(crate::program())
         .args(["compare", "001", "--out", dir.to_str().unwrap()])
         .stdout(Stdio::null())
         .stderr(Stdio::piped())

@@ -70,7 +70,7 @@ impl Sweep {
         units: usize,
         signal: &str,
     ) -> (Option<i32>, String) {
-        let mut run: Child = Command::new(env!("CARGO_BIN_EXE_highwater"))
+        let mut run: Child = Command::new(crate::program())
             .args(self.args(command, out, &["--resume"]))
             .stdout(Stdio::null())
             .stderr(Stdio::piped())

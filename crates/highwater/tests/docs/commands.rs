@@ -46,6 +46,17 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("rustup target add x86_64-unknown-none", "not ours, and changes the computer"),
 ];
 
+/// Commands whose short form takes the released program more than ten seconds, by words of that form: `.ci/full` runs
+/// them, and the gate does not.
+const LONG: &[&str] = &[
+    "compare 000 --quick",
+    "compare 004 --quick",
+    "fit zipf-reader",
+    "--ablate",
+    "--beyond",
+    "--vary vm.swappiness=0,60",
+];
+
 /// Files of the reader's own, and what they are here.
 const STAND_INS: &[(&str, &str)] = &[
     ("trace.gz", "reference/linux-6.1/traces/unix-stream-16384.trace.gz"),
@@ -219,23 +230,47 @@ fn rank(command: &Command) -> usize {
     heavy.iter().position(|heavy| *heavy == name).unwrap_or(heavy.len())
 }
 
+/// True if the gate leaves this command to `.ci/full`.
+fn is_long(command: &Command) -> bool {
+    let form = arguments(&command.line).map(|args| short(&args).join(" ")).unwrap_or_default();
+    LONG.iter().any(|words| form.contains(words))
+}
+
+/// Runs these commands, each line once.
+fn run_all(mut commands: Vec<Command>, blocks: &[Block]) {
+    commands.sort_by_key(rank);
+    let mut seen = BTreeSet::new();
+    commands.retain(|command| seen.insert(command.line.clone()));
+    std::thread::scope(|scope| {
+        let start = |command| scope.spawn(move || run(command, blocks));
+        let runs: Vec<_> = commands.iter().map(start).collect();
+        let failed = runs.into_iter().filter_map(|run| run.join().err()).count();
+        assert_eq!(failed, 0, "commands failed, see above");
+    });
+}
+
+/// The commands on the pages that run here, and the others.
+fn commands(blocks: &[Block]) -> (Vec<Command>, Vec<Command>) {
+    let is_listed = |command: &Command| NOT_RUN.iter().any(|(line, _)| *line == command.line);
+    let is_ours = |command: &Command| command.dir.is_none() && arguments(&command.line).is_some();
+    let all = blocks.iter().flat_map(Block::commands).filter(|command| !is_listed(command));
+    all.partition(is_ours)
+}
+
 #[test]
 fn every_command_of_readme_and_book_runs() {
     let blocks = all_blocks();
-    let mut commands: Vec<Command> = blocks.iter().flat_map(Block::commands).collect();
-    assert!(commands.len() > 40, "the commands were found");
-    let is_listed = |command: &Command| NOT_RUN.iter().any(|(line, _)| *line == command.line);
+    let all: Vec<Command> = blocks.iter().flat_map(Block::commands).collect();
+    assert!(all.len() > 40, "the commands were found");
     for (line, why) in NOT_RUN {
-        let is_used = commands.iter().any(|command| command.line == *line);
+        let is_used = all.iter().any(|command| command.line == *line);
         assert!(is_used, "no page has {line:?} any more ({why})");
     }
     for (word, _) in STAND_INS {
-        let is_used = commands.iter().any(|command| command.line.split(' ').any(|w| w == *word));
+        let is_used = all.iter().any(|command| command.line.split(' ').any(|w| w == *word));
         assert!(is_used, "no page has a file {word} any more");
     }
-    commands.retain(|command| !is_listed(command));
-    let is_ours = |command: &Command| command.dir.is_none() && arguments(&command.line).is_some();
-    let (mut ours, others): (Vec<_>, Vec<_>) = commands.into_iter().partition(is_ours);
+    let (mut ours, others) = commands(&blocks);
     let wrong: Vec<String> = others
         .iter()
         .filter_map(|command| {
@@ -243,22 +278,29 @@ fn every_command_of_readme_and_book_runs() {
         })
         .collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    ours.sort_by_key(rank);
-    let mut seen = BTreeSet::new();
-    ours.retain(|command| seen.insert(command.line.clone()));
-    let (ours, blocks) = (&ours, &blocks);
-    std::thread::scope(|scope| {
-        let runs: Vec<_> =
-            ours.iter().map(|command| scope.spawn(move || run(command, blocks))).collect();
-        let failed = runs.into_iter().filter_map(|run| run.join().err()).count();
-        assert_eq!(failed, 0, "commands failed, see above");
-    });
+    ours.retain(|command| !is_long(command));
+    run_all(ours, &blocks);
 }
 
-/// A program of the reader's own runs where CI says so: it lies outside the workspace.
+#[test]
+#[ignore = "simulates for minutes: .ci/full runs it with the released program"]
+fn long_commands_of_readme_and_book_run() {
+    let blocks = all_blocks();
+    let (mut ours, _) = commands(&blocks);
+    ours.retain(is_long);
+    for words in LONG {
+        let is_used = ours.iter().any(|command| {
+            arguments(&command.line).is_some_and(|args| short(&args).join(" ").contains(words))
+        });
+        assert!(is_used, "no page has a command with {words:?} any more");
+    }
+    run_all(ours, &blocks);
+}
+
+/// CI runs the commands of programs that readers write, as `cargo run` would in their folders.
 #[test]
 fn commands_in_other_folders_are_run_by_ci() {
-    let ci = fs::read_to_string(root().join(".ci/run")).expect("it is there");
+    let ci = fs::read_to_string(root().join(".ci/full")).expect("it is there");
     let commands: Vec<Command> = all_blocks().iter().flat_map(Block::commands).collect();
     let mut nr_found = 0;
     for command in commands.iter().filter(|command| command.dir.is_some()) {
@@ -272,7 +314,7 @@ fn commands_in_other_folders_are_run_by_ci() {
         let (in_ci, program) =
             (in_ci.collect::<Vec<_>>().join(" "), dir.rsplit('/').next().unwrap_or_default());
         let line = format!("target/release/{program} {in_ci}\n");
-        assert!(ci.contains(&line), "{}: .ci/run does not run it: {line}", command.place);
+        assert!(ci.contains(&line), "{}: .ci/full does not run it: {line}", command.place);
         nr_found += 1;
     }
     assert!(nr_found > 0, "there are such commands");
