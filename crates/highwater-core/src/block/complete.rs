@@ -21,7 +21,8 @@ pub trait Completion<H: Devices> {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// Ends one bio: the owners of its pages learn of it.
+    /// Ends one bio: its pages' file or swap area learns of it.
+    #[doc(alias = "bio_endio")]
     pub(super) fn end_bio(&self, cx: &Cx<'_, H>, bio: &Bio, result: Result<(), IoError>) {
         cx.charge(Cost::BioEndPage, bio.pages.len() as u32);
         self.put_bio_vector(cx, bio.vector);

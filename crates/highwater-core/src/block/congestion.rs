@@ -33,7 +33,11 @@ impl Pool {
     }
 }
 
-/// From how many requests of `nr` on a queue is congested, and below how many it no longer is.
+/// Computes the two thresholds of a queue of `nr` requests: congested at and above the first, no
+/// longer below the second.
+///
+/// Linux up to 4.20: multi-queue devices, the only ones since, have no congestion flags.
+#[doc(alias = "blk_queue_congestion_threshold")]
 pub const fn thresholds(nr: u32) -> (u32, u32) {
     let on = nr - nr / 8 + 1;
     let on = if on > nr { nr } else { on };
@@ -69,8 +73,12 @@ impl<H: Tasks> Congestion<H> {
 pub(super) struct Flags([AtomicBool; 2]);
 
 impl Flags {
-    /// Called when a request of a pool is taken or given back; `used` of the pool's requests are in
-    /// use now.
+    /// Sets or clears a device's congestion flag after a request was taken or given back; `used` of
+    /// the pool's requests are in use now.
+    #[doc(alias = "set_bdi_congested")]
+    #[doc(alias = "clear_bdi_congested")]
+    #[doc(alias = "blk_set_congested")]
+    #[doc(alias = "blk_clear_congested")]
     pub(super) fn update<H: Tasks>(
         &self,
         host: &H,
@@ -89,7 +97,8 @@ impl Flags {
         }
     }
 
-    /// True if the device is congested.
+    /// Reports whether the device is congested.
+    #[doc(alias = "bdi_congested")]
     pub(super) fn is_set(&self, pool: Pool) -> bool {
         self.0[pool as usize].load(SeqCst)
     }

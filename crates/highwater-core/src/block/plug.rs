@@ -15,10 +15,11 @@ const PLUG_MAX_REQUESTS_MULTI: usize = 2 * PLUG_MAX_REQUESTS;
 /// A newest request of this many pages (128 KiB) is worth sending before another is begun.
 const PLUG_FLUSH_PAGES: u32 = 32;
 
-/// What one task collects before it hands it to the devices (`struct blk_plug`).
+/// Collects one task's bios before it hands them to the devices (`struct blk_plug`).
 ///
 /// Lives in the task ([`crate::host::Cx`]); flushed when it is full, when the outermost plug
 /// ends, and before the task sleeps.
+#[doc(alias = "blk_plug")]
 #[derive(Debug, Default)]
 pub struct Plug {
     /// How many plugs are open; at 0 bios go straight to the device.
@@ -36,7 +37,8 @@ impl Plug {
         self.depth.get() != 0
     }
 
-    /// Merges a bio into the newest request if it continues it; gives it back otherwise.
+    /// Merges a bio into the newest plugged request if it continues it; gives it back otherwise.
+    #[doc(alias = "blk_attempt_plug_merge")]
     pub(super) fn merge(&self, bio: Bio, max_pages: u32) -> Option<Bio> {
         let mut requests = self.requests.borrow_mut();
         match requests.last_mut() {
@@ -84,12 +86,14 @@ fn continues(request: &IoRequest, bio: &Bio, max_pages: u32) -> bool {
 
 impl<H: Devices> Kernel<H> {
     /// Opens a plug: bios are collected until the matching [`Kernel::plug_finish`].
+    #[doc(alias = "blk_start_plug")]
     pub fn plug_start(&self, cx: &Cx<'_, H>) {
         let plug = cx.local::<Plug>();
         plug.depth.set(plug.depth.get() + 1);
     }
 
     /// Closes a plug; closing the outermost one submits what was collected.
+    #[doc(alias = "blk_finish_plug")]
     pub fn plug_finish(&self, cx: &Cx<'_, H>) {
         let plug = cx.local::<Plug>();
         let depth = plug.depth.get();
@@ -100,7 +104,9 @@ impl<H: Devices> Kernel<H> {
         plug.depth.set(depth - 1);
     }
 
-    /// Submits what the task collected (called before it sleeps).
+    /// Submits the requests that the task has plugged (called before it sleeps).
+    #[doc(alias = "blk_flush_plug")]
+    #[doc(alias = "blk_flush_plug_list")]
     pub fn plug_flush(&self, cx: &Cx<'_, H>) {
         for request in cx.local::<Plug>().take() {
             self.dispatch(cx, request);

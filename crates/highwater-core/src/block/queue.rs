@@ -31,7 +31,8 @@ const ALL_MASK: u64 = ONE_SECOND - 1;
 /// What pgpgin and pgpgout count a page as: `/proc/vmstat` shows them in KiB.
 const PAGE_KIB: u64 = PAGE_SIZE as u64 / 1024;
 
-/// One device's queue.
+/// One device's request queue: its tags, the tasks that wait for one, and what is in flight.
+#[doc(alias = "request_queue")]
 pub struct BlockDevice<H: Devices> {
     /// Its number.
     pub id: DeviceId,
@@ -149,6 +150,7 @@ impl<H: Devices> BlockDevice<H> {
     }
 
     /// Takes a tag if one is free, even where others wait; else joins them, looks again, and sleeps.
+    #[doc(alias = "blk_mq_get_tag")]
     fn take_tag(&self, cx: &Cx<'_, H>, lane: Lane) {
         if !self.try_tag(lane) {
             let _stall = cx.stall(Stall::Io);
@@ -159,6 +161,7 @@ impl<H: Devices> BlockDevice<H> {
     /// Gives a tag back: to a reader if one waits, else to a writer. A writer that finds the
     /// writers' share used up waits on; whoever holds that share wakes it. (Old queues: to the same
     /// pool.)
+    #[doc(alias = "blk_mq_put_tag")]
     fn put_tag(&self, cx: &Cx<'_, H>, lane: Lane) {
         self.in_flight.fetch_sub(unit(lane), SeqCst);
         let [reads, writes] = &self.tag_wait;
@@ -195,7 +198,10 @@ const fn unit(lane: Lane) -> u64 {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// Submits a bio, or adds it to the open plug. May sleep for a tag.
+    /// Submits a bio, or adds it to the task's open plug. May sleep for a tag.
+    ///
+    /// Linux: same name.
+    #[doc(alias = "submit_bio_noacct")]
     pub fn submit_bio(&self, cx: &Cx<'_, H>, mut bio: Bio) {
         self.count_bio(cx, &bio);
         let is_read = matches!(bio.kind, BioKind::FileRead | BioKind::SwapRead);
@@ -216,6 +222,8 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
+    /// Waits for a tag and dispatches a bio as a request of its own.
+    #[doc(alias = "blk_mq_submit_bio")]
     fn queue_bio(&self, cx: &Cx<'_, H>, bio: Bio, max_pages: u32) {
         let plug = cx.local::<Plug>();
         if !plug.is_open() || self.block.device(bio.device).spec.synchronous {
@@ -246,8 +254,9 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// A request is done: its pages' owners learn of it, its tag is free. Called by the host, from
-    /// interrupt context ([`crate::host::TaskFlags::IN_INTERRUPT`] set); never sleeps.
+    /// Ends a request: completes its bios and frees its tag. Called by the host, from interrupt
+    /// context ([`crate::host::TaskFlags::IN_INTERRUPT`] set); never sleeps.
+    #[doc(alias = "blk_mq_end_request")]
     pub fn end_request(&self, cx: &Cx<'_, H>, request: IoRequest, result: Result<(), IoError>) {
         let device = self.block.device(request.device);
         if result.is_err() {
@@ -280,7 +289,9 @@ impl<H: Devices> Kernel<H> {
     }
 }
 
-/// Cuts what a device does not take at once off the end of a bio.
+/// Cuts the part off a bio that exceeds the device's largest request.
+#[doc(alias = "bio_split_to_limits")]
+#[doc(alias = "blk_queue_split")]
 fn split(bio: &mut Bio, max_pages: u32) -> Option<Bio> {
     if bio.pages.len() <= max_pages as usize {
         return None;

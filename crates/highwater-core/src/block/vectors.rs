@@ -94,7 +94,9 @@ impl<H: Devices> BioVectors<H> {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// Memory for a bio that a file's pages are written with. May reclaim; no lock is held.
+    /// Allocates the memory of a bio that writes pages of a file, from the mempool if need be. May
+    /// reclaim; no lock is held.
+    #[doc(alias = "bio_alloc_bioset")]
     pub(crate) fn bio_vector(&self, cx: &Cx<'_, H>, writer: Writer) -> BioVector {
         if let Some(pfn) = self.kept_vector(cx) {
             return BioVector::Page(pfn);
@@ -127,7 +129,8 @@ impl<H: Devices> Kernel<H> {
         kept.map(BioVector::Page).or_else(|| self.reserved_vector(cx, writer))
     }
 
-    /// A bio is done with its memory. From interrupts.
+    /// Returns a bio's memory to its mempool or cache. From interrupts.
+    #[doc(alias = "bio_put")]
     pub(super) fn put_bio_vector(&self, cx: &Cx<'_, H>, vector: BioVector) {
         let vectors = &self.block.vectors;
         match vector {

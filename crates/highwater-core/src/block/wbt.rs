@@ -28,7 +28,8 @@ const DEPTH_MAX: u32 = 16;
 /// Ticks for which a held-up writer counts.
 const RECENT: u64 = HZ;
 
-/// Requests of each class in flight, and who waits to add one.
+/// Counts write requests in flight by class and holds the tasks that wait to add one (`rq_wb`).
+#[doc(alias = "rq_wb")]
 pub(super) struct WriteThrottle<H: Devices> {
     in_flight: [AtomicU32; 2],
     wait: [WaitQueue<H>; 2],
@@ -61,7 +62,9 @@ impl<H: Devices> WriteThrottle<H> {
         held_up_at != 0 && now < held_up_at - 1 + RECENT
     }
 
-    /// Waits until the request may go on; it is counted then.
+    /// Waits until fewer writes of the request's class are in flight than the limit, then counts
+    /// it.
+    #[doc(alias = "wbt_wait")]
     pub(super) fn enter(&self, cx: &Cx<'_, H>, depth: u32, request: &mut IoRequest) {
         if request.direction == IoDirection::Read {
             return;
@@ -80,7 +83,8 @@ impl<H: Devices> WriteThrottle<H> {
         request.write_class = class;
     }
 
-    /// A request that was counted is done: the next may go on.
+    /// Uncounts a finished write request and lets the next waiter go on.
+    #[doc(alias = "wbt_done")]
     pub(super) fn leave(&self, cx: &Cx<'_, H>, class: WriteClass) {
         let index = match class {
             WriteClass::Free => return,

@@ -23,8 +23,11 @@ impl<H: Devices> Kernel<H> {
         self.compacts() && self.mem.policy.compaction.kcompactd != Kcompactd::Absent
     }
 
-    /// Asks a node's compaction daemon for blocks of an order in zones up to `highest`. Noted also if it is not worth
-    /// waking it now.
+    /// Asks a node's kcompactd for blocks of an order in zones up to `highest`, and wakes it if
+    /// that is worth it. The request is noted even if kcompactd is not woken.
+    ///
+    /// Linux 4.6 on.
+    #[doc(alias = "wakeup_kcompactd")]
     pub(crate) fn wake_kcompactd(
         &self,
         cx: &Cx<'_, H>,
@@ -55,7 +58,8 @@ impl<H: Devices> Kernel<H> {
         zones.filter(move |zone| zone.zone < highest || (!is_exclusive && zone.zone == highest))
     }
 
-    /// Could it serve what it is asked for?
+    /// Reports whether compaction could serve what kcompactd is asked for in any zone of the node.
+    #[doc(alias = "kcompactd_node_suitable")]
     fn kcompactd_has_work(&self, node: NodeId) -> bool {
         let (order, highest) = self.compaction.node(node).asked();
         let mut zones = self.kcompactd_zones(node, highest);
@@ -63,7 +67,10 @@ impl<H: Devices> Kernel<H> {
             .any(|zone| self.mem.compaction_suitable(zone, order, highest) == Suitability::Continue)
     }
 
-    /// The daemon's life.
+    /// Runs a node's kcompactd until the kernel shuts down.
+    ///
+    /// Linux 4.6 on.
+    #[doc(alias = "kcompactd")]
     pub(crate) fn run_kcompactd(&self, cx: &Cx<'_, H>, node: NodeId) {
         let state = self.compaction.node(node);
         let usual = self.proactive_interval();
@@ -115,7 +122,8 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// Makes blocks of the order that is asked for in each zone of the node.
+    /// Compacts each zone of the node for the order that kcompactd is asked for.
+    #[doc(alias = "kcompactd_do_work")]
     pub(super) fn kcompactd_work(&self, cx: &Cx<'_, H>, node: NodeId) {
         let _stall = cx.stall(Stall::Memory);
         let state = self.compaction.node(node);

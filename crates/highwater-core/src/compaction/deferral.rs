@@ -64,7 +64,9 @@ impl Deferral {
         (order_failed, self.considered.load(Relaxed), 1 << self.shift.load(Relaxed))
     }
 
-    /// Has it been put off for as long as it ever is? Then what was remembered of the zone may be wrong by now.
+    /// Reports whether compaction of the zone was deferred for as long as it ever is. What the zone
+    /// remembers may be wrong by then.
+    #[doc(alias = "compaction_restarting")]
     pub(crate) fn is_over(&self, order: Order) -> bool {
         order.0 >= self.order_failed.load(Relaxed)
             && self.shift.load(Relaxed) == SHIFT_MAX
@@ -73,7 +75,9 @@ impl Deferral {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// [`Deferral::refuses`], told to those who trace.
+    /// Reports whether compaction of a zone is deferred for an order; each question counts, and is
+    /// traced.
+    #[doc(alias = "compaction_deferred")]
     pub(super) fn refuses(&self, cx: &Cx<'_, H>, zone: &Zone<H>, order: Order) -> bool {
         let deferral = &self.compaction.zone(zone.id()).deferral;
         let refuses = deferral.refuses(order);
@@ -92,7 +96,8 @@ impl<H: Devices> Kernel<H> {
         refuses
     }
 
-    /// [`Deferral::failed`], told to those who trace.
+    /// Defers compaction of a zone for longer after a run failed; traced.
+    #[doc(alias = "defer_compaction")]
     pub(super) fn note_failure(&self, cx: &Cx<'_, H>, zone: &Zone<H>, order: Order) {
         let deferral = &self.compaction.zone(zone.id()).deferral;
         deferral.failed(order);
@@ -108,7 +113,8 @@ impl<H: Devices> Kernel<H> {
         });
     }
 
-    /// [`Deferral::succeeded`], told to those who trace.
+    /// Ends the deferral of compaction of a zone after a run that may have been of use; traced.
+    #[doc(alias = "compaction_defer_reset")]
     pub(super) fn note_success(&self, cx: &Cx<'_, H>, zone: &Zone<H>, order: Order, got_it: bool) {
         let deferral = &self.compaction.zone(zone.id()).deferral;
         deferral.succeeded(order, got_it);

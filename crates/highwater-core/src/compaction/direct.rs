@@ -41,7 +41,9 @@ impl Contended {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// Compacts for a request: how it ended, and a block that it captured on the way, which is not prepared for use.
+    /// Compacts the zones of a request's zonelist (direct compaction): how it ended, and a block
+    /// that it captured on the way, which is not prepared for use.
+    #[doc(alias = "try_to_compact_pages")]
     pub(crate) fn compact_for(
         &self,
         cx: &Cx<'_, H>,
@@ -131,6 +133,8 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
+    /// Compacts one zone for a request and captures the block that a free on the way completes.
+    #[doc(alias = "compact_zone_order")]
     fn compact_and_capture(
         &self,
         cx: &Cx<'_, H>,

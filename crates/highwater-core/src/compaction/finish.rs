@@ -22,6 +22,10 @@ pub(super) enum Finish {
 }
 
 impl<H: Devices> Kernel<H> {
+    /// Decides after each round whether a compaction run goes on: scanners met, a block is there,
+    /// or a score is reached.
+    #[doc(alias = "compact_finished")]
+    #[doc(alias = "__compact_finished")]
     pub(super) fn finish(&self, cx: &Cx<'_, H>, run: &Run<'_, H>) -> Finish {
         use super::Pressure;
 

@@ -15,6 +15,9 @@ use crate::units::{NodeId, ZoneId, ZoneType};
 impl<H: Devices> Kernel<H> {
     /// Compacts every zone of a node for blocks of an order. Failures are not remembered: it is not a request that
     /// failed.
+    ///
+    /// Linux up to 4.5: kswapd compacts its node itself; kcompactd does so since.
+    #[doc(alias = "compact_pgdat")]
     pub(crate) fn compact_for_kswapd(&self, cx: &Cx<'_, H>, node: NodeId, order: Order) {
         if !self.compacts() {
             return;

@@ -8,7 +8,9 @@ use crate::migrate::Mode;
 use crate::units::{NodeId, ZoneType};
 
 impl<H: Devices> Kernel<H> {
-    /// Compacts all zones as far as they can be (`vm.compact_memory`).
+    /// Compacts all zones of all nodes (`vm.compact_memory`).
+    #[doc(alias = "compact_nodes")]
+    #[doc(alias = "sysctl_compaction_handler")]
     pub fn compact_memory(&self, cx: &Cx<'_, H>) {
         cx.charge(Cost::Syscall, 1);
         self.lru_add_drain_all(cx);
@@ -18,6 +20,8 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Compacts the zones of one node (its `compact` file).
+    ///
+    /// Linux: same name.
     pub fn compact_node(&self, cx: &Cx<'_, H>, node: NodeId) {
         cx.charge(Cost::Syscall, 1);
         self.lru_add_drain_all(cx);

@@ -42,13 +42,16 @@ impl<H: Devices> Run<'_, H> {
         }
     }
 
-    /// Both scanners are in the same pageblock, or past each other.
+    /// Reports whether both scanners are in the same pageblock, or past each other.
+    #[doc(alias = "compact_scanners_met")]
     pub(super) const fn have_met(&self) -> bool {
         have_met(self.migrate_pfn, self.free_pfn)
     }
 
-    /// The pageblock that ends at `pfn` is done with: the next run goes on behind it. A quirk of 6.1: one pageblock
-    /// further than that, since what is handed in is an end already.
+    /// Records that the pageblock that ends at `pfn` is done with: the next run goes on behind it.
+    /// A quirk of 6.1: one pageblock further than that, since what is handed in is an end already.
+    ///
+    /// Linux: same name.
     pub(super) fn update_cached_migrate(&self, pfn: u32) {
         self.remember_migrate(block_end(pfn));
     }
@@ -97,7 +100,9 @@ pub(super) fn ends<H: Devices>(zone: &Zone<H>) -> (u32, u32) {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// kswapd goes to sleep: the zones of its node that were scanned to the end are looked at anew next time.
+    /// Forgets the skip bits of a node's zones that were scanned to the end, when kswapd goes to
+    /// sleep.
+    #[doc(alias = "reset_isolation_suitable")]
     pub(crate) fn reset_compaction(&self, cx: &Cx<'_, H>, node: crate::units::NodeId) {
         if self.compacts() {
             for zone in self.mem.zones_of(node) {
@@ -108,7 +113,9 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// Forgets what is remembered of a zone, as far as the policy says (rules/compaction#flush).
+    /// Clears a zone's skip bits and cached scanner positions, as far as the policy says
+    /// (rules/compaction#flush).
+    #[doc(alias = "__reset_isolation_suitable")]
     pub(super) fn flush_skip_bits(&self, cx: &Cx<'_, H>, zone: &Zone<H>) {
         match self.mem.policy.compaction.flush {
             FlushRule::All => self.flush_all(zone),
@@ -163,8 +170,12 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// Clears the skip bit of the pageblock around a frame if a sample of it has a source or a target, whichever are
-    /// asked for; true if it has, or if the bit is clear and both are asked for.
+    /// Clears the skip bit of the pageblock around a frame if a sample of it has a source or a
+    /// target, whichever is asked for. Returns true if it has, or if the bit is clear and both are
+    /// asked for.
+    ///
+    /// Linux 5.1 on.
+    #[doc(alias = "__reset_isolation_pfn")]
     fn reset_block(&self, zone: &Zone<H>, pfn: u32, as_source: bool, as_target: bool) -> bool {
         let map = &self.mem.map;
         let block = block_of(pfn).max(zone.start.0);

@@ -37,6 +37,7 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Sets `vm.compaction_proactiveness`, percent; every node looks at once whether there is something to do.
+    #[doc(alias = "compaction_proactiveness_sysctl_handler")]
     pub fn set_compaction_proactiveness(&self, cx: &Cx<'_, H>, percent: u64) {
         self.compaction.proactiveness.store(percent.min(100), Relaxed);
         if percent == 0 || !self.has_kcompactd() {
@@ -97,12 +98,18 @@ impl<H: Devices> Kernel<H> {
         INTERVAL
     }
 
-    /// The score at which a run ends, and that at which one begins.
+    /// Returns the fragmentation scores at which a proactive run ends and begins.
+    ///
+    /// Linux 5.9 on.
+    #[doc(alias = "fragmentation_score_wmark")]
     pub(super) fn proactive_marks(&self) -> (u64, u64) {
         marks(self.compaction_proactiveness())
     }
 
-    /// A node's fragmentation score.
+    /// Computes a node's fragmentation score from those of its zones.
+    ///
+    /// Linux 5.9 on.
+    #[doc(alias = "fragmentation_score_node")]
     fn node_fragmentation(&self, node: NodeId) -> u64 {
         let zones = || self.mem.zones_of(node);
         let present = zones().map(|zone| zone.present).sum();
@@ -117,6 +124,12 @@ impl<H: Devices> Kernel<H> {
         ticks
     }
 
+    /// Compacts a node's zones if its fragmentation score is above the high mark and kswapd sleeps;
+    /// returns the ticks until the next look.
+    ///
+    /// Linux 5.9 on.
+    #[doc(alias = "should_proactive_compact_node")]
+    #[doc(alias = "proactive_compact_node")]
     fn look_unasked(&self, cx: &Cx<'_, H>, node: NodeId) -> u64 {
         let before = self.node_fragmentation(node);
         if !self.is_proactive()

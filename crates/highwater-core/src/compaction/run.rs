@@ -82,7 +82,8 @@ impl Goal {
     }
 }
 
-/// One run.
+/// One compaction run: its goal, the positions of both scanners, and the pages isolated so far.
+#[doc(alias = "compact_control")]
 pub(super) struct Run<'a, H: Devices> {
     pub zone: &'a Zone<H>,
     pub state: &'a ZoneState,
@@ -242,7 +243,8 @@ impl<'a, H: Devices> Run<'a, H> {
         !(self.is_plain() && self.goal.ignore_skip)
     }
 
-    /// Is a pageblock to be skipped?
+    /// Reports whether the run skips a pageblock by its skip bit.
+    #[doc(alias = "isolation_suitable")]
     pub(super) fn skips(&self, pfn: u32) -> bool {
         !self.goal.ignore_skip && self.zone.pageblock_skip(Pfn(pfn))
     }
@@ -265,8 +267,11 @@ impl<H: Devices> Kernel<H> {
         self.mem.policy.compaction.scanners != Scanners::Absent
     }
 
-    /// Compacts one zone. `whole_zone` of the goal may be set on the way: the run began where the zone's last clean
-    /// pass did.
+    /// Compacts one zone: isolates sources from below and targets from above until the run is
+    /// finished. `whole_zone` of the goal may be set on the way: the run began where the zone's
+    /// last clean pass did.
+    ///
+    /// Linux: same name.
     pub(super) fn compact_zone(&self, cx: &Cx<'_, H>, zone: &Zone<H>, goal: &mut Goal) -> Ended {
         if let Some(order) = goal.order {
             match self.mem.compaction_suitable_for(zone, order, goal.flags, goal.highest) {

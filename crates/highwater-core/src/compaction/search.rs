@@ -16,7 +16,11 @@ const PB: u32 = PAGEBLOCK_PAGES as u32;
 /// Entries of a search for targets after both positions were reset: then it is worth a longer look.
 const LIMIT_AT_START: u32 = PB / 2;
 
-/// Entries that a search looks at, fewer after searches that found nothing.
+/// Limits the entries that a search of the free lists looks at, fewer after searches that found
+/// nothing.
+///
+/// Linux 5.1 on.
+#[doc(alias = "freelist_scan_limit")]
 pub(super) const fn limit(fast_fail: u32) -> u32 {
     let shift = if fast_fail < 31 { fast_fail } else { 31 };
     (32 >> shift) + 1
@@ -46,7 +50,11 @@ fn movable(area: &mut FreeArea, order: Order) -> &mut PageList {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// Where to look for sources: at a pageblock in which free blocks were found, or where the scanner is.
+    /// Chooses where to look for sources: a pageblock found by the free lists, or the scanner's
+    /// position.
+    ///
+    /// Linux 5.1 on.
+    #[doc(alias = "fast_find_migrateblock")]
     pub(super) fn search_source(&self, cx: &Cx<'_, H>, run: &mut Run<'_, H>) -> u32 {
         let goal = run.goal;
         let zone = run.zone;
@@ -98,7 +106,11 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// Takes a free block off the lists as targets, preferably from the upper end, and what else is free around it.
+    /// Takes a free block off the free lists as target, preferably from the zone's upper end, and
+    /// free blocks around it.
+    ///
+    /// Linux 5.1 on.
+    #[doc(alias = "fast_isolate_freepages")]
     pub(super) fn search_targets(
         &self,
         cx: &Cx<'_, H>,
@@ -227,6 +239,8 @@ struct Look {
 
 impl<H: Devices> Run<'_, H> {
     /// The order to search after this one; none: all were searched, and the next search begins one lower.
+    ///
+    /// Linux: same name.
     fn next_search_order(&mut self, here: u8, order: Order) -> Option<u8> {
         let top = order.0 - 1;
         let below = |order: u8| order.checked_sub(1).unwrap_or(top);

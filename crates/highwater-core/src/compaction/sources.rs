@@ -40,7 +40,8 @@ struct Visit<'a, 'h, H: Devices> {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// Looks for a pageblock with sources from `migrate_pfn` on and isolates some.
+    /// Looks for a pageblock with sources from `migrate_pfn` on and isolates some of its pages.
+    #[doc(alias = "isolate_migratepages")]
     pub(super) fn isolate_sources(&self, cx: &Cx<'_, H>, run: &mut Run<'_, H>) -> Found {
         let mut low = match run.is_plain() {
             true => run.migrate_pfn,
@@ -77,8 +78,10 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// May pages of a pageblock be moved for this run? Who waits for nothing takes them only where the request would
-    /// go itself: elsewhere what is freed is of no use to it.
+    /// Reports whether the run may move pages of a pageblock. A run that waits for nothing takes
+    /// pages only from pageblocks of the request's own type: what it freed elsewhere would be of no
+    /// use to it.
+    #[doc(alias = "suitable_migration_source")]
     fn is_source(&self, run: &Run<'_, H>, block: u32) -> bool {
         if is_huge(self.mem.map.page(Pfn(block))) {
             return false;
@@ -91,7 +94,8 @@ impl<H: Devices> Kernel<H> {
         !run.is_async() || run.zone.pageblock_type(Pfn(block)) == wanted
     }
 
-    /// Isolates pages of one pageblock from `start` on; false if the run should end.
+    /// Isolates movable pages of one pageblock from `start` on; false if the run should end.
+    #[doc(alias = "isolate_migratepages_block")]
     fn isolate_in_block(&self, cx: &Cx<'_, H>, run: &mut Run<'_, H>, start: u32, end: u32) -> bool {
         let node = run.zone.node;
         while self.too_many_isolated_to_compact(cx, node) {

@@ -10,7 +10,10 @@ use crate::page::{MAX_ORDER, Order, PAGEBLOCK_ORDER};
 use crate::page_alloc::{AllocFlags, PageAllocator};
 use crate::zone::{Mark, Zone, ZoneType};
 
-/// Pages that compaction for an order needs free besides the watermark (rules/compaction#gap).
+/// Returns the free pages that compaction for an order needs besides the watermark
+/// (rules/compaction#gap).
+///
+/// Linux: same name.
 pub const fn compact_gap(order: Order) -> u64 {
     2 << order.0
 }
@@ -26,8 +29,10 @@ pub enum Suitability {
     Success,
 }
 
-/// Decides: `has_block` = the watermark test for the order passes, `has_room` = the order-0 test
-/// with the gap does; the index is asked for only where it matters.
+/// Decides whether compaction may run in a zone. `has_block` = the watermark test for the order
+/// passes, `has_room` = the order-0 test with the gap does; the index is asked for only where it
+/// matters.
+#[doc(alias = "__compaction_suitable")]
 pub fn suitability(
     order: Order,
     has_block: bool,
@@ -43,9 +48,12 @@ pub fn suitability(
     if is_short { Suitability::Skipped } else { Suitability::Continue }
 }
 
-/// The fragmentation index of an order (rules/compaction#fragmentation-index) for `nr_free` blocks
-/// of each order: towards 0 a request would fail for lack of memory, towards 1000 because of
-/// fragmentation; -1000 if it would not fail.
+/// Computes the fragmentation index of an order (rules/compaction#fragmentation-index) for
+/// `nr_free` blocks of each order. Towards 0 a request would fail for lack of memory, towards 1000
+/// because of fragmentation; -1000 if it would not fail.
+///
+/// Linux: same name.
+#[doc(alias = "__fragmentation_index")]
 pub fn fragmentation_index(order: Order, nr_free: &[u64; MAX_ORDER]) -> i64 {
     let blocks: u64 = nr_free.iter().sum();
     if blocks == 0 {
@@ -58,7 +66,9 @@ pub fn fragmentation_index(order: Order, nr_free: &[u64; MAX_ORDER]) -> i64 {
     1000 - ((1000 + pages * 1000 / order.pages()) / blocks) as i64
 }
 
-/// Share of free memory that is in blocks too small for an order, thousandths (rules/compaction#unusable-index).
+/// Computes the share of free memory that is in blocks too small for an order, in thousandths
+/// (rules/compaction#unusable-index).
+#[doc(alias = "unusable_free_index")]
 pub fn unusable_index(order: Order, nr_free: &[u64; MAX_ORDER]) -> u64 {
     let pages: u64 = nr_free.iter().enumerate().map(|(o, n)| n << o).sum();
     let usable: u64 = nr_free.iter().enumerate().skip(order.idx()).map(|(o, n)| n << o).sum();
@@ -66,8 +76,10 @@ pub fn unusable_index(order: Order, nr_free: &[u64; MAX_ORDER]) -> u64 {
 }
 
 impl<H: Host> PageAllocator<H> {
-    /// Could compaction in a zone serve a request of an order whose highest zone is `highest`, and that has no
-    /// privileges?
+    /// Reports whether compaction of a zone could serve an unprivileged request of an order up to
+    /// zone `highest`.
+    ///
+    /// Linux: same name.
     pub(crate) fn compaction_suitable(
         &self,
         zone: &Zone<H>,
@@ -109,8 +121,11 @@ impl<H: Host> PageAllocator<H> {
     }
 }
 
-/// How much of a zone's free memory is in blocks too small for a pageblock's order, percent
+/// Computes the percentage of a zone's free memory in blocks too small for a huge page
 /// (rules/compaction#score).
+///
+/// Linux 5.9 on.
+#[doc(alias = "fragmentation_score_zone")]
 pub fn fragmentation_score(nr_free: &[u64; MAX_ORDER]) -> u64 {
     let pages: u64 = nr_free.iter().enumerate().map(|(o, n)| n << o).sum();
     let large = nr_free.iter().enumerate().skip(usize::from(PAGEBLOCK_ORDER));

@@ -25,7 +25,8 @@ pub(super) struct TakenFree {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// Fills `targets` with frames for `wanted` sources, if there are any above the sources.
+    /// Fills `targets` with free frames for `wanted` sources, if there are any above the sources.
+    #[doc(alias = "compaction_alloc")]
     pub(super) fn isolate_targets(
         &self,
         cx: &Cx<'_, H>,
@@ -41,7 +42,8 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// Goes down pageblock by pageblock.
+    /// Scans for free blocks pageblock by pageblock, from the zone's end downwards.
+    #[doc(alias = "isolate_freepages")]
     fn scan_for_targets(
         &self,
         cx: &Cx<'_, H>,
@@ -91,7 +93,9 @@ impl<H: Devices> Kernel<H> {
         run.free_pfn = at;
     }
 
-    /// May frames of a pageblock be used? One that is free as a whole is what this is all about.
+    /// Reports whether frames of a pageblock may be used as targets; one that is wholly free may
+    /// not. A wholly free pageblock is what compaction is after.
+    #[doc(alias = "suitable_migration_target")]
     fn is_target(&self, run: &Run<'_, H>, block: u32) -> bool {
         let word = self.mem.map.block(Pfn(block));
         let is_free = word.has(BlockFlags::BUDDY) && word.order().0 >= PAGEBLOCK_ORDER;
@@ -101,8 +105,9 @@ impl<H: Devices> Kernel<H> {
         run.goal.ignore_type || run.zone.pageblock_type(Pfn(block)) == MigrateType::Movable
     }
 
-    /// Takes free blocks of a range of frames until there are enough targets; `stride` frames apart, where nothing
-    /// is known of those between.
+    /// Takes free blocks of a range of frames, every `stride`-th frame looked at, until there are
+    /// enough targets.
+    #[doc(alias = "isolate_freepages_block")]
     pub(super) fn take_free(
         &self,
         cx: &Cx<'_, H>,
@@ -183,7 +188,9 @@ impl<H: Devices> Kernel<H> {
         Some(run.zone.free.lock(cx.cpu()))
     }
 
-    /// Frames of a block become targets: the highest is used first.
+    /// Splits a free block into single frames and adds them to the targets: the highest is used
+    /// first.
+    #[doc(alias = "split_map_pages")]
     pub(super) fn add_targets(
         &self,
         cx: &Cx<'_, H>,

@@ -16,8 +16,8 @@ const DIRTY_BYTES_MAX: u64 = 1 << 44;
 /// More than any machine here has memory, KiB.
 const OVERCOMMIT_KBYTES_MAX: u64 = 1 << 34;
 
-/// Below this much memory, 512 MiB, the kernel turns huge pages off when it starts, and raises nothing for them
-/// (rules/watermarks#thp-min-free).
+/// Memory below which the kernel turns huge pages off when it starts, 512 MiB; it then raises
+/// nothing for them (rules/watermarks#thp-min-free).
 #[doc(alias = "hugepage_init")]
 const THP_MIN_PAGES: u64 = 512 << 8;
 

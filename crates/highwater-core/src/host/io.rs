@@ -31,7 +31,8 @@ impl BioKind {
     }
 }
 
-/// Pages that are contiguous on one device.
+/// One block I/O: pages that are contiguous on one device (`struct bio`).
+#[doc(alias = "bio")]
 #[derive(Debug)]
 pub struct Bio {
     /// The device.
@@ -72,7 +73,8 @@ pub enum WriteClass {
     Kswapd,
 }
 
-/// One transfer: contiguous on the device, scattered in memory.
+/// One request of a device: contiguous on it, scattered in memory (`struct request`).
+#[doc(alias = "request")]
 #[derive(Debug)]
 pub struct IoRequest {
     /// Number within its device, in order of submission.

@@ -148,9 +148,11 @@ pub trait Host: Sized {
         let _ = pfn;
     }
 
-    /// Has the CPUs in `targets` that are in `scope` do `count` operations of a kind now, and waits
-    /// for them (an inter-processor interrupt; the caller's own CPU is left out). Real machines have
-    /// no other CPU's state to change and do nothing.
+    /// Interrupts the CPUs in `targets` that are in `scope` and waits until each has done `count`
+    /// operations of a kind (IPI). Real machines have no other CPU's state to change and do
+    /// nothing.
+    #[doc(alias = "smp_call_function_many")]
+    #[doc(alias = "on_each_cpu_mask")]
     fn interrupt(&self, targets: &CpuSet, scope: IpiScope, work: Cost, count: u32) {
         let _ = (targets, scope, work, count);
     }
@@ -229,8 +231,9 @@ pub trait Host: Sized {
         0
     }
 
-    /// Does a task wait for this CPU longer than the running one may have it (`need_resched`)? A host that
-    /// cannot tell says no.
+    /// Reports whether another task waits for this CPU and the running one has used up its slice
+    /// (`need_resched`). A host that cannot tell says no.
+    #[doc(alias = "need_resched")]
     #[inline(always)]
     fn needs_resched(&self) -> bool {
         false
@@ -244,9 +247,11 @@ pub trait Host: Sized {
     }
 
     /// Lets others run (`cond_resched`).
+    #[doc(alias = "cond_resched")]
     fn yield_now(&self);
 
     /// Sleeps for `jiffies` timer ticks, rounded as the kernel's timer wheel does.
+    #[doc(alias = "schedule_timeout_uninterruptible")]
     fn sleep_jiffies(&self, jiffies: u64);
 
     /// Sleeps for a time that timer ticks do not round, as programs do (`nanosleep`). A host without

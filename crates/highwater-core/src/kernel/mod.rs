@@ -224,7 +224,8 @@ impl<H: Devices> Kernel<H> {
         self.is_stopping.load(Relaxed)
     }
 
-    /// The page of zeros.
+    /// Returns the page of zeros, which read faults of anonymous memory map.
+    #[doc(alias = "ZERO_PAGE")]
     pub fn zero_page(&self) -> Pfn {
         self.zero_page
     }

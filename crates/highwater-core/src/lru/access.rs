@@ -5,10 +5,12 @@ use crate::kernel::Kernel;
 use crate::page::{Folio, PageFlags};
 
 impl<H: Devices> Kernel<H> {
-    /// `mark_page_accessed`: inactive/unreferenced, inactive/referenced, active/unreferenced,
-    /// active/referenced.
+    /// Marks a page as used: inactive and unreferenced, inactive and referenced, active and
+    /// unreferenced, active and referenced.
     ///
     /// An activation is charged when the batch drains, under `lru_lock`.
+    #[doc(alias = "mark_page_accessed")]
+    #[doc(alias = "folio_mark_accessed")]
     pub fn mark_accessed(&self, cx: &Cx<'_, H>, folio: Folio) {
         let page = self.mem.map.page(folio);
         let flags = page.flags();
@@ -44,8 +46,10 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// An inactive page was used for the second time. One that waits to be added becomes active at
-    /// once if it waits here; if it waits on another CPU or is isolated, only its flag is lost.
+    /// Activates an inactive page that was used for the second time. A page in this CPU's add batch
+    /// becomes active at once; if it waits on another CPU or is isolated, only its flag is lost.
+    #[doc(alias = "folio_activate")]
+    #[doc(alias = "activate_page")]
     #[inline(never)]
     fn activate_used(&self, cx: &Cx<'_, H>, folio: Folio) {
         let page = self.mem.map.page(folio);

@@ -92,7 +92,9 @@ impl BatchKind {
 /// lines of the kernel's pointers.
 pub(crate) const PAGEVEC: usize = 15;
 
-/// Pages that wait for the same operation, a reference held on each.
+/// Pages that wait for the same operation on the LRU lists, a reference held on each (a pagevec).
+#[doc(alias = "folio_batch")]
+#[doc(alias = "pagevec")]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Batch {
     len: u32,
@@ -131,7 +133,9 @@ impl Batches {
     }
 }
 
-/// All batches of one CPU.
+/// All LRU batches of one CPU (pagevecs).
+#[doc(alias = "cpu_fbatches")]
+#[doc(alias = "lru_pvecs")]
 pub struct CpuBatches<H: Host> {
     tasks: H::CpuLock<Batches>,
     rotate: H::CpuLock<Batch>,
@@ -200,26 +204,34 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// A page that the caller took goes onto its list (`folio_add_lru`).
+    /// Adds a page to its LRU list with this CPU's add batch (`folio_add_lru`).
+    #[doc(alias = "folio_add_lru")]
+    #[doc(alias = "lru_cache_add")]
     #[inline]
     pub fn lru_add(&self, cx: &Cx<'_, H>, folio: Folio) {
         self.note_taken(cx, folio.nr_pages());
         self.lru_batch(cx, BatchKind::Add, folio);
     }
 
-    /// End of writeback of a page marked RECLAIM: to the tail, if it is clean and on a list.
-    /// From interrupts.
+    /// Moves a page marked RECLAIM to the LRU tail when its writeback ends, if it is clean and on a
+    /// list. From interrupts.
+    #[doc(alias = "folio_rotate_reclaimable")]
+    #[doc(alias = "rotate_reclaimable_page")]
     pub fn lru_rotate(&self, cx: &Cx<'_, H>, folio: Folio) {
         self.lru_batch(cx, BatchKind::Rotate, folio);
     }
 
-    /// Drains this CPU's batches (`lru_add_drain`).
+    /// Drains this CPU's LRU batches.
+    ///
+    /// Linux: same name.
     #[inline]
     pub fn lru_add_drain(&self, cx: &Cx<'_, H>) {
         self.lru_add_drain_cpu(cx, cx.cpu());
     }
 
-    /// Drains the batches of one CPU, in table order, then mlock's.
+    /// Drains the LRU batches of one CPU, in table order, then mlock's.
+    ///
+    /// Linux: same name.
     #[inline]
     pub fn lru_add_drain_cpu(&self, cx: &Cx<'_, H>, cpu: CpuId) {
         if !self.lru.batches[cpu.idx()].is_empty() {
@@ -227,14 +239,18 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// Drains every CPU's batches.
+    /// Drains the LRU batches of every CPU.
+    ///
+    /// Linux: same name.
     pub fn lru_add_drain_all(&self, cx: &Cx<'_, H>) {
         for cpu in 0..self.lru.batches.len() {
             self.lru_add_drain_cpu(cx, CpuId(cpu as u16));
         }
     }
 
-    /// True if a page waits in this CPU's add batch; it was made active there then.
+    /// Makes a page active while it waits in this CPU's add batch; false if it does not wait there.
+    #[doc(alias = "__lru_cache_activate_folio")]
+    #[doc(alias = "__lru_cache_activate_page")]
     pub(super) fn activate_in_add_batch(&self, cx: &Cx<'_, H>, folio: Folio) -> bool {
         let cpu = cx.cpu();
         let batches = &self.lru.batches[cpu.idx()];
@@ -332,7 +348,9 @@ impl<H: Devices> Kernel<H> {
         self.release_pages(cx, batch.pages());
     }
 
-    /// Does a batch's operation on its pages.
+    /// Applies a batch's operation to its pages under `lru_lock`.
+    #[doc(alias = "folio_batch_move_lru")]
+    #[doc(alias = "pagevec_lru_move_fn")]
     fn apply_batch(&self, cx: &Cx<'_, H>, kind: BatchKind, pages: &[Folio]) {
         let mut held = None;
         let mut counts = Counts::default();
@@ -398,6 +416,9 @@ fn pages_if(folio: Folio, counts: bool) -> u64 {
 
 type Locked<'a, 'h, H> = LockedLru<'a, 'h, H>;
 
+/// Puts a page of the add batch onto the list its flags name.
+#[doc(alias = "lru_add_fn")]
+#[doc(alias = "__pagevec_lru_add_fn")]
 fn add<H: Devices>(lru: &mut Locked<H>, page: &Page, folio: Folio, n: &mut Counts) -> bool {
     let was_unevictable = page.flag_test_clear::<H>(PageFlags::UNEVICTABLE);
     if page.is_evictable() {
@@ -411,6 +432,9 @@ fn add<H: Devices>(lru: &mut Locked<H>, page: &Page, folio: Folio, n: &mut Count
     true
 }
 
+/// Moves a page to the tail of its inactive list.
+#[doc(alias = "lru_move_tail_fn")]
+#[doc(alias = "pagevec_move_tail_fn")]
 fn rotate<H: Devices>(lru: &mut Locked<H>, page: &Page, folio: Folio, n: &mut Counts) -> bool {
     if page.is(PageFlags::UNEVICTABLE) {
         return false;
@@ -422,6 +446,8 @@ fn rotate<H: Devices>(lru: &mut Locked<H>, page: &Page, folio: Folio, n: &mut Co
     true
 }
 
+/// Deactivates a file page that could not be invalidated, to the tail if it is clean.
+#[doc(alias = "lru_deactivate_file_fn")]
 fn deactivate_file<H: Devices>(
     lru: &mut Locked<H>,
     page: &Page,
@@ -446,6 +472,8 @@ fn deactivate_file<H: Devices>(
     true
 }
 
+/// Moves an active page to the head of its inactive list.
+#[doc(alias = "lru_deactivate_fn")]
 fn deactivate<H: Devices>(lru: &mut Locked<H>, page: &Page, folio: Folio, n: &mut Counts) -> bool {
     if !page.is(PageFlags::ACTIVE) || page.is(PageFlags::UNEVICTABLE) {
         return false;
@@ -457,6 +485,8 @@ fn deactivate<H: Devices>(lru: &mut Locked<H>, page: &Page, folio: Folio, n: &mu
     true
 }
 
+/// Moves an anonymous page that MADV_FREE gave up to the inactive file list.
+#[doc(alias = "lru_lazyfree_fn")]
 fn lazy_free<H: Devices>(lru: &mut Locked<H>, page: &Page, folio: Folio, n: &mut Counts) -> bool {
     let flags = page.flags();
     let keeps_content = flags.intersects(PageFlags::SWAPCACHE | PageFlags::UNEVICTABLE);
@@ -470,6 +500,9 @@ fn lazy_free<H: Devices>(lru: &mut Locked<H>, page: &Page, folio: Folio, n: &mut
     true
 }
 
+/// Moves an inactive page to the head of its active list.
+#[doc(alias = "folio_activate_fn")]
+#[doc(alias = "__activate_page")]
 fn activate<H: Devices>(lru: &mut Locked<H>, page: &Page, folio: Folio, n: &mut Counts) -> bool {
     if page.flags().intersects(PageFlags::ACTIVE | PageFlags::UNEVICTABLE) {
         return false;

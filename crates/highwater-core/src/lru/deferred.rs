@@ -21,8 +21,11 @@ fn link(folio: Folio) -> Pfn {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// Queues a large folio unless it is queued already; it counts once for each time. One on its way to
-    /// swap is not: reclaim unmaps all of it.
+    /// Queues a partly unmapped huge page for the shrinker that splits it, unless it is queued
+    /// already. A folio counts once for each time. One on its way to swap is not queued: reclaim
+    /// unmaps all of it.
+    #[doc(alias = "deferred_split_folio")]
+    #[doc(alias = "deferred_split_huge_page")]
     pub(crate) fn queue_split(&self, cx: &Cx<'_, H>, folio: Folio) {
         let page = self.mem.map.page(folio);
         if page.flags().intersects(PageFlags::DEFERRED | PageFlags::SWAPCACHE) {

@@ -38,9 +38,12 @@ pub struct Isolated {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// Takes up to `out.len()` pages from the tail of list `list` of `self.lru.vec(vec)`, under one
-    /// hold of its lock: a reference each, LRU cleared. Looks at `out.len()` pages that are not set
-    /// aside. Counts pgskip and the list's size; nr_isolated, pgscan and pgrefill are the caller's.
+    /// Isolates up to `out.len()` pages from the tail of an LRU list under one hold of `lru_lock`:
+    /// a reference each, LRU cleared. Looks at `out.len()` pages that are not set aside. Counts
+    /// pgskip and the list's size; nr_isolated, pgscan and pgrefill are the caller's.
+    ///
+    /// Linux: same name.
+    #[doc(alias = "isolate_lru_folios")]
     pub fn isolate_lru_pages(
         &self,
         cx: &Cx<'_, H>,
@@ -139,15 +142,19 @@ impl<H: Devices> Kernel<H> {
         (result, walk)
     }
 
-    /// Puts isolated pages of `self.lru.vec(vec)` back, under one hold of its lock: first
-    /// `pages[0]`, then `pages[1]`, each oldest first, onto the heads of the lists that their ACTIVE
-    /// flags name. Drops the isolation's references and frees pages whose last that was. Returns
-    /// how many pages of each slice went onto a list.
+    /// Puts isolated pages of `self.lru.vec(vec)` back, under one hold of its lock. First
+    /// `pages[0]`, then `pages[1]`, each oldest first, go onto the heads of the lists that their
+    /// ACTIVE flags name. Drops the isolation's references and frees pages whose last that was.
+    /// Returns how many pages of each slice went onto a list.
+    ///
+    /// Linux: same name.
     ///
     /// Pages that were locked into memory meanwhile are added anew once the lock is gone; the
     /// kernel lets go of it for each.
     ///
     /// `rotated` (by [`crate::lru::PageType`]): pages that were in use, for the [`super::balance`].
+    #[doc(alias = "move_folios_to_lru")]
+    #[doc(alias = "putback_inactive_pages")]
     #[inline(never)]
     pub fn move_pages_to_lru(
         &self,
@@ -200,8 +207,10 @@ impl<H: Devices> Kernel<H> {
         moved
     }
 
-    /// Takes one page, to which the caller has a reference, off its list (migration,
-    /// MADV_PAGEOUT): another reference is taken, LRU cleared. False if it is on no list.
+    /// Takes one page off its list (migration, MADV_PAGEOUT): another reference is taken, LRU
+    /// cleared. False if it is on no list.
+    #[doc(alias = "folio_isolate_lru")]
+    #[doc(alias = "isolate_lru_page")]
     pub(crate) fn isolate_page(&self, cx: &Cx<'_, H>, folio: Folio) -> bool {
         let page = self.mem.map.page(folio);
         if !page.flag_test_clear::<H>(PageFlags::LRU) {
@@ -217,6 +226,8 @@ impl<H: Devices> Kernel<H> {
 
     /// Puts an isolated page back on the list its flags name, with this CPU's add batch, and drops
     /// the isolation's reference.
+    #[doc(alias = "folio_putback_lru")]
+    #[doc(alias = "putback_lru_page")]
     pub(crate) fn putback_page(&self, cx: &Cx<'_, H>, folio: Folio) {
         // Not `lru_add`: nobody took a page.
         self.lru_batch(cx, BatchKind::Add, folio);

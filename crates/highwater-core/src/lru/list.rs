@@ -32,7 +32,9 @@ impl LruKind {
     pub(super) const FLAGS: PageFlags =
         PageFlags::UNEVICTABLE.union(PageFlags::SWAPBACKED).union(PageFlags::ACTIVE);
 
-    /// The list a page with these flags belongs on.
+    /// Returns the list on which a page with these flags belongs.
+    #[doc(alias = "folio_lru_list")]
+    #[doc(alias = "page_lru")]
     #[inline(always)]
     pub fn of(flags: PageFlags) -> LruKind {
         if flags.contains(PageFlags::UNEVICTABLE) {
@@ -69,7 +71,8 @@ pub struct LruLists {
     pub balance: Balance,
 }
 
-/// One set of lists: of a node (of a zone up to 4.7).
+/// One set of LRU lists with its lock: of a node (of a zone up to 4.7).
+#[doc(alias = "lruvec")]
 pub struct LruVec<H: Tasks> {
     /// The lists.
     pub lists: H::Lock<LruLists>,
@@ -100,7 +103,8 @@ impl<H: Tasks> LruVec<H> {
         self.sizes.iter().map(|zone| zone[list as usize].load(Relaxed)).sum()
     }
 
-    /// Pages on a list in zones up to `highest`.
+    /// Returns the pages on a list in zones up to `highest`.
+    #[doc(alias = "lruvec_lru_size")]
     #[inline]
     pub fn size_upto(&self, list: LruKind, highest: ZoneType) -> u64 {
         self.sizes[..=highest.idx()].iter().map(|zone| zone[list as usize].load(Relaxed)).sum()
@@ -205,7 +209,8 @@ impl<H: Tasks> Lru<H> {
         self.vecs.iter().enumerate().map(|(index, vec)| (LruVecId::new(index), vec))
     }
 
-    /// The lists a page belongs to.
+    /// Returns the set of LRU lists to which a page belongs.
+    #[doc(alias = "folio_lruvec")]
     #[inline(always)]
     pub fn vec_of(&self, page: &Page) -> &LruVec<H> {
         self.vec(self.id_of(page))

@@ -85,7 +85,8 @@ impl Tally {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// Locks a set of lists.
+    /// Locks a set of LRU lists (`lru_lock`).
+    #[doc(alias = "folio_lruvec_lock")]
     #[inline]
     pub(crate) fn lock_lru<'a, 'h>(
         &'a self,
@@ -108,8 +109,9 @@ impl<H: Devices> Kernel<H> {
         LockedLru { kernel: self, cx, id, vec, joined, left, work: 0, cost: Cost::LruMove, lists }
     }
 
-    /// The lists of a page, locked: those in `held` if they are the ones. True if the lock was
+    /// Locks the lists of a page unless `held` is the lock of just these; true if the lock was
     /// taken now.
+    #[doc(alias = "folio_lruvec_relock_irq")]
     #[inline]
     pub(crate) fn relock_lru<'a, 'h>(
         &'a self,
@@ -146,6 +148,7 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Adds `delta` pages of a zone to a list's size and counters.
+    #[doc(alias = "update_lru_size")]
     pub(crate) fn lru_count(
         &self,
         cx: &Cx<'_, H>,
@@ -189,6 +192,8 @@ impl<'a, 'h, H: Devices> LockedLru<'a, 'h, H> {
     }
 
     /// Puts a page at the head of the list its flags name.
+    #[doc(alias = "lruvec_add_folio")]
+    #[doc(alias = "add_page_to_lru_list")]
     #[inline]
     pub(crate) fn link_head(&mut self, folio: Folio) {
         let page = self.kernel.mem.map.page(folio);
@@ -247,6 +252,8 @@ impl<'a, 'h, H: Devices> LockedLru<'a, 'h, H> {
     }
 
     /// Puts a page at the tail of the list its flags name.
+    #[doc(alias = "lruvec_add_folio_tail")]
+    #[doc(alias = "add_page_to_lru_list_tail")]
     #[inline]
     pub(crate) fn link_tail(&mut self, folio: Folio) {
         let page = self.kernel.mem.map.page(folio);
@@ -256,7 +263,9 @@ impl<'a, 'h, H: Devices> LockedLru<'a, 'h, H> {
         }
     }
 
-    /// Takes a page off the list its flags name; LRU is the caller's affair.
+    /// Takes a page off the list its flags name; the caller clears LRU.
+    #[doc(alias = "lruvec_del_folio")]
+    #[doc(alias = "del_page_from_lru_list")]
     #[inline]
     pub(crate) fn unlink(&mut self, folio: Folio) {
         let page = self.kernel.mem.map.page(folio);

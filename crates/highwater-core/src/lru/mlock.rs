@@ -24,20 +24,27 @@ pub(super) enum MlockOp {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// A locked region maps a page that may be on a list. Sets MLOCKED, counts it, and moves the
-    /// page to the unevictable list with this CPU's mlock batch. Once for each such mapping.
+    /// Marks a page that a locked VMA maps as MLOCKED and moves it to the unevictable list with the
+    /// mlock batch. Called once for each such mapping.
+    ///
+    /// Linux 5.18 on.
+    #[doc(alias = "mlock_folio")]
     pub(crate) fn mlock_page(&self, cx: &Cx<'_, H>, folio: Folio) {
         self.mlock_with(cx, folio, MlockOp::Lock);
     }
 
     /// As [`Self::mlock_page`] for a fresh page that was never given to [`Self::lru_add`]: the
     /// batch puts it on the list in its stead.
+    ///
+    /// Linux 5.18 on: same name.
     pub(crate) fn mlock_new_page(&self, cx: &Cx<'_, H>, folio: Folio) {
         self.mlock_with(cx, folio, MlockOp::LockNew);
     }
 
-    /// A mapping by a locked region goes, or its lock does: the last one clears MLOCKED and gives
-    /// the page back to its list.
+    /// Uncounts one locked mapping of a page; the last one clears MLOCKED and gives the page back
+    /// to its list.
+    ///
+    /// Linux 5.18 on: same name.
     pub(crate) fn munlock_page(&self, cx: &Cx<'_, H>, folio: Folio) {
         self.mem.map.page(folio).get::<H>(1);
         self.batch_push(cx, BatchKind::Mlock, folio, MlockOp::Unlock);
@@ -65,7 +72,10 @@ impl<H: Devices> Kernel<H> {
         self.batch_push(cx, BatchKind::Mlock, folio, op);
     }
 
-    /// Drains the mlock batch.
+    /// Drains this CPU's mlock batch.
+    ///
+    /// Linux 5.18 on.
+    #[doc(alias = "mlock_pagevec")]
     pub(super) fn apply_mlock(&self, cx: &Cx<'_, H>, pages: &[Folio], ops: &[MlockOp; PAGEVEC]) {
         let mut held = None;
         for (&folio, &op) in pages.iter().zip(ops) {
@@ -89,6 +99,10 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
+    /// Counts a locked mapping of a page on a list, and moves the page to the unevictable list.
+    ///
+    /// Linux 5.18 on.
+    #[doc(alias = "__mlock_page")]
     fn lock_listed(&self, cx: &Cx<'_, H>, lru: &mut LockedLru<H>, page: &Page, folio: Folio) {
         match (page.is_evictable(), page.is(PageFlags::UNEVICTABLE)) {
             // Unlocked again since it was queued.
@@ -102,6 +116,10 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
+    /// Puts a fresh mlocked page onto the unevictable list.
+    ///
+    /// Linux 5.18 on.
+    #[doc(alias = "__mlock_new_page")]
     fn lock_new(&self, cx: &Cx<'_, H>, lru: &mut LockedLru<H>, page: &Page, folio: Folio) {
         if page.is_evictable() {
             lru.link_head(folio);
@@ -110,6 +128,10 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
+    /// Uncounts a locked mapping of a page; the last one moves the page back to an evictable list.
+    ///
+    /// Linux 5.18 on.
+    #[doc(alias = "__munlock_page")]
     fn unlock_listed(&self, cx: &Cx<'_, H>, lru: &mut LockedLru<H>, page: &Page, folio: Folio) {
         let is_culled = page.is(PageFlags::UNEVICTABLE);
         if is_culled && page.remove_locked_mapping() > 0 {

@@ -23,7 +23,10 @@ struct Dead {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// Drops one reference; the last one takes the page off its list and frees it.
+    /// Drops one reference to a folio; the last one takes the page off its list and frees it.
+    ///
+    /// Linux: same name.
+    #[doc(alias = "folio_put")]
     #[inline]
     pub fn put_page(&self, cx: &Cx<'_, H>, folio: Folio) {
         if self.mem.map.page(folio).put::<H>(1) {
@@ -40,6 +43,9 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
+    /// Frees a page whose last reference is gone, after taking it off its list.
+    #[doc(alias = "__folio_put")]
+    #[doc(alias = "__put_page")]
     #[inline(never)]
     fn release_last(&self, cx: &Cx<'_, H>, folio: Folio) {
         let page = self.mem.map.page(folio);
@@ -57,6 +63,8 @@ impl<H: Devices> Kernel<H> {
     /// Drops one reference of each page (`release_pages`). Pages whose last it was leave their
     /// lists; `lru_lock` is held over consecutive pages of the same lists, 32 at most. All are
     /// freed at the end, last first: the per-CPU list then hands them out first first.
+    ///
+    /// Linux: same name.
     pub fn release_pages(&self, cx: &Cx<'_, H>, folios: &[Folio]) {
         let mut held = None;
         let mut holding = 0;

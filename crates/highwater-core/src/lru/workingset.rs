@@ -49,7 +49,8 @@ impl Shadow {
     /// Clocks are compared modulo this plus one.
     const CLOCK_MASK: u64 = (1 << 36) - 1;
 
-    /// A page of the lists `vec` was evicted at `clock`.
+    /// Makes the shadow of a page of the lists `vec` that was evicted at `clock`.
+    #[doc(alias = "pack_shadow")]
     pub const fn new(clock: u64, vec: LruVecId, is_workingset: bool) -> Shadow {
         Shadow(
             (clock & Self::CLOCK_MASK) << Self::CLOCK_SHIFT
@@ -75,7 +76,9 @@ impl Shadow {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// A page is evicted: the shadow to leave in its place. Ages the clock of its lists.
+    /// Ages the clock of an evicted page's lists and returns the shadow to leave in its place.
+    ///
+    /// Linux: same name.
     #[inline(always)]
     pub fn workingset_eviction(&self, (folio, page): (Folio, &Page)) -> Shadow {
         let id = self.lru.id_of(page);
@@ -88,8 +91,10 @@ impl<H: Devices> Kernel<H> {
         Shadow::new(clock, id, page.is(PageFlags::WORKINGSET))
     }
 
-    /// A page came back for which a shadow was found: counts the refault and decides whether it
-    /// starts active (sets ACTIVE, WORKINGSET). Before the page is added to a list.
+    /// Counts the refault of a page for which a shadow was found, and decides whether the page
+    /// starts active. Called before the page is added to a list.
+    ///
+    /// Linux: same name.
     pub fn workingset_refault(&self, cx: &Cx<'_, H>, folio: Folio, shadow: Shadow) {
         let page = self.mem.map.page(folio);
         let page_type = PageType::of(page);
@@ -125,6 +130,8 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Records the activation counts that the next reclaim of a node compares with.
+    ///
+    /// Linux: same name.
     pub fn snapshot_refaults(&self, node: NodeId) {
         for page_type in PageType::ALL {
             let count = self.refault_activations(node, page_type);
@@ -145,7 +152,8 @@ impl<H: Devices> Kernel<H> {
         self.mem.node(node).stats.read(item)
     }
 
-    /// Ages the clock of a folio's lists by its pages.
+    /// Advances the clock of a folio's lists by its pages.
+    #[doc(alias = "workingset_age_nonresident")]
     #[inline]
     pub fn age_nonresident(&self, folio: Folio) {
         age::<H>(self.lru.vec_of(self.mem.map.page(folio)), folio.nr_pages());

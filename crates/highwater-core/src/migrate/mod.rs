@@ -35,7 +35,8 @@ const ROUNDS: u32 = 10;
 /// Rounds after which locks are waited for.
 const PATIENT_AFTER: u32 = 2;
 
-/// How long a mover waits.
+/// The mode of a migration: how long it waits for a page.
+#[doc(alias = "migrate_mode")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mode {
     /// For nothing.
@@ -92,9 +93,12 @@ pub(crate) const fn isolated_stat(is_file: bool) -> NodeStat {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// Moves isolated pages (a reference each, off their lists, counted as isolated) from the head of `from` on.
-    /// Those that stay are left on `from`, still isolated. `frames` has the frames to move to, single and in use
-    /// with one reference; the next one is taken from its head, and `more` is asked for others when it is empty.
+    /// Migrates isolated pages (a reference each, off their lists, counted as isolated) from the
+    /// head of `from` on. Those that stay are left on `from`, still isolated. `frames` has the
+    /// frames to move to, single and in use with one reference; the next one is taken from its
+    /// head, and `more` is asked for others when it is empty.
+    ///
+    /// Linux: same name.
     pub(crate) fn migrate_pages(
         &self,
         cx: &Cx<'_, H>,
@@ -149,6 +153,9 @@ impl<H: Devices> Kernel<H> {
         outcome
     }
 
+    /// Moves one isolated page to a new frame, and puts it back or frees the old frame by the
+    /// outcome.
+    #[doc(alias = "unmap_and_move")]
     fn migrate_page(
         &self,
         cx: &Cx<'_, H>,
@@ -203,7 +210,10 @@ impl<H: Devices> Kernel<H> {
         moved
     }
 
-    /// The page is locked; so is its new frame, once it is the page's.
+    /// Moves a locked page: waits for writeback, unmaps it, copies it to the new frame and maps it
+    /// again.
+    #[doc(alias = "__unmap_and_move")]
+    #[doc(alias = "move_to_new_folio")]
     fn move_locked(
         &self,
         cx: &Cx<'_, H>,
@@ -252,9 +262,11 @@ impl<H: Devices> Kernel<H> {
             && self.file(cx, id).is_some_and(|file| file.spec.filesystem.is_journalled)
     }
 
-    /// Puts a locked page that nobody maps into a new frame, if nobody else refers to it: whose it is and its
-    /// cache's reference go there. The new frame is locked and holds nothing yet; the old one still says whose it
-    /// was.
+    /// Replaces a locked, unmapped page by its new frame in the page cache or swap cache, if nobody
+    /// else has a reference. The new frame is locked and holds nothing yet; the old one still says
+    /// whose it was.
+    #[doc(alias = "folio_migrate_mapping")]
+    #[doc(alias = "migrate_page_move_mapping")]
     fn exchange(&self, cx: &Cx<'_, H>, old: Folio, new: Folio) -> bool {
         let page = self.mem.map.page(old);
         let owner = page.owner();
@@ -285,6 +297,7 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Puts isolated pages back on their lists.
+    #[doc(alias = "putback_movable_pages")]
     pub(crate) fn putback_isolated(&self, cx: &Cx<'_, H>, pages: &mut PageList) {
         while let Some(pfn) = pages.pop_head(&self.mem.map) {
             self.count_isolated_page(cx, Folio::page(pfn), false);

@@ -94,7 +94,9 @@ impl BlockWord {
         self.is_head_of(BlockFlags::USED, place, order)
     }
 
-    /// As [`Self::is_in_use`], of a block on a buddy list.
+    /// Reports whether the word is that of the head of a free block of `order` on a buddy list, in
+    /// a place as [`Self::place`] says it.
+    #[doc(alias = "page_is_buddy")]
     #[inline(always)]
     pub(crate) fn is_free(self, place: u32, order: Order) -> bool {
         self.is_head_of(BlockFlags::BUDDY, place, order)
@@ -180,7 +182,9 @@ impl BlockWord {
     }
 }
 
-/// One frame's descriptor. The page array begins with a cache line, so that none lies in two.
+/// One frame's descriptor (`struct page`). The page array begins with a cache line, so that none
+/// lies in two.
+#[doc(alias = "page")]
 #[derive(Debug)]
 pub struct Page {
     word: AtomicU32,

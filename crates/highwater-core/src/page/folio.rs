@@ -25,10 +25,11 @@ use core::fmt;
 use super::{BlockFlags, MigrateType, Order, Page, PageMap, Pfn};
 use crate::host::Host;
 
-/// One or more frames that are managed as one page.
+/// One or more frames that are managed as one page (`struct folio`).
 ///
 /// One word, the number of pages above the frame number: batches copy them around a lot, and count pages
 /// at every turn.
+#[doc(alias = "folio")]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Folio(u64);
 
@@ -118,7 +119,8 @@ impl fmt::Debug for Folio {
 }
 
 impl PageMap {
-    /// The folio that a frame in use belongs to.
+    /// Returns the folio to which a frame in use belongs.
+    #[doc(alias = "page_folio")]
     #[inline(always)]
     pub fn folio(&self, pfn: Pfn) -> Folio {
         self.lookup(pfn).0
@@ -152,7 +154,8 @@ impl PageMap {
         })
     }
 
-    /// Makes a folio of a block that the caller has from the allocator: its frames know their head.
+    /// Makes a folio of a block from the allocator: its tail frames know their head.
+    #[doc(alias = "prep_compound_page")]
     pub fn make_folio(&self, pfn: Pfn, order: Order) -> Folio {
         let folio = Folio::new(pfn, order);
         for tail in folio.frames().skip(1) {

@@ -125,8 +125,9 @@ impl PageMap {
         }
     }
 
-    /// The descriptor of a frame, or of a folio's head. Its word is not to be asked of frames that
-    /// nobody may ever have used: [`PageMap::block`].
+    /// Returns the descriptor of a frame, or of a folio's head. Its word is not to be asked of
+    /// frames that nobody may ever have used: [`PageMap::block`].
+    #[doc(alias = "pfn_to_page")]
     #[inline(always)]
     pub fn page(&self, at: impl Into<Pfn>) -> &Page {
         &self.pages[at.into().idx()]

@@ -260,7 +260,10 @@ impl Page {
         !self.is(PageFlags::MLOCKED)
     }
 
-    /// Anonymous. A page of the swap cache is, even before a fault gave it an owner.
+    /// Reports whether the page is anonymous. A page of the swap cache is, even before a fault gave
+    /// it an owner.
+    #[doc(alias = "folio_test_anon")]
+    #[doc(alias = "PageAnon")]
     #[inline(always)]
     pub fn is_anon(&self) -> bool {
         self.owner.load(Relaxed) & OWNER_ANON != 0 || self.is(PageFlags::SWAPCACHE)
@@ -288,7 +291,8 @@ impl Page {
         self.owner.store(owner.pack(), Relaxed);
     }
 
-    /// Page table entries that map the page.
+    /// Returns the number of page table entries that map the page.
+    #[doc(alias = "page_mapcount")]
     #[inline(always)]
     pub fn mapcount(&self) -> u32 {
         self.mapcount.load(Relaxed)
@@ -328,7 +332,9 @@ impl Page {
 
 /// References.
 impl Page {
-    /// Adds `n` users; the caller has a reference.
+    /// Adds `n` references; the caller has one.
+    #[doc(alias = "folio_get")]
+    #[doc(alias = "get_page")]
     #[inline(always)]
     pub fn get<H: Host>(&self, n: u32) {
         if H::THREADED {
@@ -338,7 +344,9 @@ impl Page {
         }
     }
 
-    /// Adds a user unless the page has none (it is being freed).
+    /// Adds a reference unless the page has none (it is being freed).
+    #[doc(alias = "folio_try_get")]
+    #[doc(alias = "get_page_unless_zero")]
     #[inline(always)]
     pub fn try_get<H: Host>(&self) -> bool {
         if H::THREADED {
@@ -354,8 +362,10 @@ impl Page {
         n != 0
     }
 
-    /// Drops `n` users; true if those were the last. The page then belongs to the caller, who
+    /// Drops `n` references; true if those were the last. The page then belongs to the caller, who
     /// takes it off its list and frees it (`Kernel::put_page` does all of that).
+    #[doc(alias = "folio_put_testzero")]
+    #[doc(alias = "put_page_testzero")]
     #[inline(always)]
     pub fn put<H: Host>(&self, n: u32) -> bool {
         let before = if H::THREADED {

@@ -170,6 +170,7 @@ impl<H: Host> PageAllocator<H> {
     /// and as large as fits need hardly any merges, and at the tail, in ascending order, they leave the
     /// lists sorted: a fresh machine hands out ascending frames. Of the largest ones only the first is touched
     /// ([`crate::zone::FreshRun`]), so that booting takes no longer and no more for memory that nobody uses.
+    #[doc(alias = "__free_pages_memory")]
     pub fn release(&self, cx: &Cx<'_, H>, node: NodeId, zone: ZoneType, start: u64, end: u64) {
         let Some(zone) = self.zone(node, zone) else {
             return;
@@ -199,7 +200,9 @@ impl<H: Host> PageAllocator<H> {
         zone.add_managed(end - start);
     }
 
-    /// Steps 3 to 6 of rules/zones#boot-order: thresholds with watermarks at 0, then every size.
+    /// Computes thresholds, min_free_kbytes, watermarks and list sizes at boot (steps 3 to 6 of
+    /// rules/zones#boot-order).
+    #[doc(alias = "init_per_zone_wmark_min")]
     fn init_sizes(&self, cx: &Cx<'_, H>) {
         // CPU bring-up refreshes thresholds while all marks are 0: each zone gets a small drift
         // mark that later refreshes keep. With one CPU there is no bring-up.
@@ -231,7 +234,8 @@ impl<H: Host> PageAllocator<H> {
         }
     }
 
-    /// Pages above the high marks of all zones up to NORMAL (rules/watermarks#min-free).
+    /// Counts pages above the high marks of all zones up to NORMAL (rules/watermarks#min-free).
+    #[doc(alias = "nr_free_buffer_pages")]
     fn buffer_pages(&self) -> u64 {
         self.populated_zones()
             .filter(|z| z.zone <= ZoneType::Normal)
@@ -244,11 +248,12 @@ impl<H: Host> PageAllocator<H> {
         self.tunables.thp_with(self.populated_zones().map(|z| z.managed()).sum())
     }
 
-    /// khugepaged raises min_free_kbytes when it starts (rules/watermarks#thp-min-free).
+    /// Raises min_free_kbytes when khugepaged starts (rules/watermarks#thp-min-free).
     ///
     /// A huge page is a pageblock. To find one, movable pageblocks have to stay free of what cannot be
     /// moved, so there should be a free one for each pair of types that could mix. Marks are rebuilt
     /// even if the number stays: that drops what boosts there are.
+    #[doc(alias = "set_recommended_min_free_kbytes")]
     fn start_thp(&self) {
         if self.thp() == Thp::Never {
             return;
@@ -261,10 +266,11 @@ impl<H: Host> PageAllocator<H> {
         self.rebuild_watermarks();
     }
 
-    /// `sysctl vm.min_free_kbytes`: sets it and rebuilds marks and per-CPU sizes
+    /// Sets `vm.min_free_kbytes` and rebuilds marks and per-CPU sizes
     /// (rules/watermarks#min-free-sysctl).
     ///
     /// Taken as it is: neither the square root nor huge pages have a say any more.
+    #[doc(alias = "min_free_kbytes_sysctl_handler")]
     pub fn set_min_free_kbytes(&self, kbytes: u64) {
         self.min_free_kbytes.store(kbytes, Relaxed);
         self.rebuild_watermarks();
@@ -275,6 +281,7 @@ impl<H: Host> PageAllocator<H> {
     ///
     /// A zone's share of min_free_kbytes is by what it manages. Reserves and list sizes follow from the
     /// marks, so they are redone here; thresholds and lowmem reserves are not.
+    #[doc(alias = "setup_per_zone_wmarks")]
     pub fn rebuild_watermarks(&self) {
         let total: u64 = self.populated_zones().map(|z| z.managed()).sum();
         for zone in self.populated_zones() {
@@ -291,11 +298,12 @@ impl<H: Host> PageAllocator<H> {
         self.rebuild_pcp_sizes();
     }
 
-    /// Recomputes what ordinary use of each node must leave, after marks or reserves were set by
-    /// hand (rules/watermarks#total-reserve).
+    /// Recomputes the reserve that ordinary use of each node must leave
+    /// (rules/watermarks#total-reserve).
     ///
     /// The high mark and the largest reserve against anybody: what remains of a zone when ordinary use
     /// has taken all that it can get. The limits of dirty pages are shares of the rest.
+    #[doc(alias = "calculate_totalreserve_pages")]
     pub fn refresh_reserves(&self) {
         for node in self.nodes() {
             let sum = self.zones_of(node.id).map(|z| {
@@ -306,16 +314,19 @@ impl<H: Host> PageAllocator<H> {
         }
     }
 
-    /// Batch and limit of every zone's per-CPU lists, the same for all CPUs
+    /// Sets batch and limit of every zone's per-CPU lists, the same for all CPUs
     /// (rules/per-cpu-lists#sizes).
     ///
     /// Of a zone, what its own CPUs may keep together is bounded by the low mark (5.14 on): lists are
     /// large where few CPUs share a zone and small where many do. A node without CPUs is used by all.
+    #[doc(alias = "setup_per_cpu_pageset")]
     fn rebuild_pcp_sizes(&self) {
         self.populated_zones().for_each(|zone| self.resize_pcp(zone));
     }
 
-    /// The same of one zone, after its marks were set by hand.
+    /// Sets batch and limit of one zone's per-CPU lists, after its marks were set by hand.
+    #[doc(alias = "zone_set_pageset_high_and_batch")]
+    #[doc(alias = "zone_pcp_update")]
     pub fn resize_pcp(&self, zone: &Zone<H>) {
         let local = self.node(zone.node).cpus.len();
         let cpus = if local == 0 { self.nr_cpus() } else { local };
@@ -330,10 +341,11 @@ impl<H: Host> PageAllocator<H> {
         zone.set_pcp_sizes(batch, high);
     }
 
-    /// What each zone keeps from requests that could use higher ones (rules/watermarks#lowmem-reserve).
-    /// Low memory is all that some devices reach, and what once fills it from above may stay for long.
-    /// The more memory lies above, the larger the crowd that would come down when that is full, and the
-    /// reserve.
+    /// Computes the pages that each zone keeps from requests that could use higher ones
+    /// (rules/watermarks#lowmem-reserve). Low memory is all that some devices reach, and what once
+    /// fills it from above may stay for long. The more memory lies above, the larger the crowd that
+    /// would come down when that is full, and the reserve.
+    #[doc(alias = "setup_per_zone_lowmem_reserve")]
     fn rebuild_lowmem_reserve(&self) {
         for node in self.nodes() {
             let managed = ZoneType::ALL.map(|t| self.zone(node.id, t).map_or(0, |z| z.managed()));
@@ -345,9 +357,11 @@ impl<H: Host> PageAllocator<H> {
         self.refresh_reserves();
     }
 
-    /// Normal difference thresholds and drift marks of every zone (rules/zone-counters#thresholds).
+    /// Computes the normal counter thresholds and drift marks of every zone
+    /// (rules/zone-counters#thresholds).
     ///
     /// A node's counters have no size of their own: they get the largest threshold of its zones.
+    #[doc(alias = "refresh_zone_stat_thresholds")]
     pub fn refresh_thresholds(&self) {
         let cpus = self.nr_cpus() as u64;
         for node in self.nodes() {
@@ -360,7 +374,11 @@ impl<H: Host> PageAllocator<H> {
         }
     }
 
-    /// kswapd of a node goes to sleep: its zones count as cheaply as usual again.
+    /// Restores the normal counter thresholds of a node's zones when its kswapd goes to sleep.
+    ///
+    /// Linux: called with `calculate_normal_threshold`; the other direction is
+    /// `use_pressure_thresholds`.
+    #[doc(alias = "set_pgdat_percpu_threshold")]
     pub fn use_normal_thresholds(&self, node: NodeId) {
         for zone in self.zones_of(node).filter(|z| z.drift_mark() != 0) {
             let threshold = watermark::stat_threshold(self.nr_cpus() as u64, zone.managed());
@@ -368,13 +386,17 @@ impl<H: Host> PageAllocator<H> {
         }
     }
 
-    /// While kswapd works on a node its zones count more exactly, where drift could matter
-    /// (rules/zone-counters#thresholds); [`PageAllocator::use_normal_thresholds`] ends that.
+    /// Makes a node's zones count more exactly while its kswapd works, where drift could matter
+    /// (rules/zone-counters#thresholds).
+    ///
+    /// Linux: called with `calculate_pressure_threshold`; the other direction is
+    /// `use_normal_thresholds`.
     ///
     /// Asleep, kswapd does not look at counters, and a cheap count is good enough. Awake it compares
     /// them with marks, and differences of all CPUs together may be more than lies between two marks.
     /// Exact counts cost every allocation on the node, so only for as long. Zones without a drift mark
     /// cannot be that wrong.
+    #[doc(alias = "set_pgdat_percpu_threshold")]
     pub fn use_pressure_thresholds(&self, node: NodeId) {
         for zone in self.zones_of(node).filter(|z| z.drift_mark() != 0) {
             let cpus = self.nr_cpus() as u64;
@@ -402,10 +424,14 @@ impl<H: Host> PageAllocator<H> {
         self.buddy(cx, zone, &mut area).move_pageblock(pfn, to, false);
     }
 
-    /// 4.3: the first movable pageblocks of each zone become RESERVE (rules/buddy#reserve-blocks).
+    /// Sets the first movable pageblocks of each zone aside as RESERVE
+    /// (rules/buddy#reserve-blocks).
+    ///
+    /// Linux up to 4.3: from 4.4 on pageblocks are set aside on demand.
     ///
     /// As many as hold the minimum, and few: no type claims them, so they are idle until all else
     /// fails. From 4.5 on pageblocks are set aside on demand instead: [`super::highatomic`].
+    #[doc(alias = "setup_zone_migrate_reserve")]
     fn set_reserve_blocks_aside(&self, cx: &Cx<'_, H>) {
         for zone in self.populated_zones() {
             let wanted = zone.marks().min.div_ceil(PAGEBLOCK_PAGES).min(RESERVE_BLOCKS_MAX);

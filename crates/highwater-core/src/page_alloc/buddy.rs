@@ -44,12 +44,15 @@ use crate::page::{
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::zone::{FreeArea, ZoneFlags, ZoneId, ZoneInfo};
 
-/// A block that a direct compactor waits for (rules/buddy#capture).
+/// Catches a freed block for a direct compactor that waits for it (rules/buddy#capture).
+///
+/// Linux 5.1 on.
 ///
 /// Without it compaction frees a large block to the lists, lets go of the lock, and whoever comes first
 /// breaks it for a single page: all the moving was for him.
 ///
 /// The compacting task's own: what it frees on its way, whichever way, passes here.
+#[doc(alias = "capture_control")]
 #[derive(Debug, Default)]
 pub struct Capture {
     wanted: Cell<Option<Wanted>>,
@@ -85,10 +88,13 @@ impl Capture {
         self.page.get().is_some()
     }
 
-    /// Does the compactor get a block of this order and type?
+    /// Reports whether the waiting compactor gets a block of this order and type.
+    ///
+    /// Linux 5.1 on.
     ///
     /// A small block out of movable memory is not for it: the request that compaction runs for may be
     /// of another type, and its page would then sit in the middle of a movable pageblock.
+    #[doc(alias = "compaction_capture")]
     fn applies(&self, zone: &ZoneInfo, order: Order, migratetype: MigrateType) -> bool {
         let small_movable = order.0 < PAGEBLOCK_ORDER && migratetype == MigrateType::Movable;
         let is_wanted = self.wanted.get() == Some(Wanted { zone: zone.id(), order });
@@ -114,6 +120,7 @@ pub struct Buddy<'a, P> {
 
 impl<'a, P: Probe> Buddy<'a, P> {
     /// Frees a block to the lists of `migratetype`, merging it with free buddies; NR_FREE grows.
+    #[doc(alias = "__free_one_page")]
     pub fn free_block(&mut self, pfn: Pfn, order: Order, migratetype: MigrateType, to_tail: bool) {
         self.probe.charge(Cost::BuddyFree, 1);
         self.map.page(pfn).clear();
@@ -172,11 +179,12 @@ impl<'a, P: Probe> Buddy<'a, P> {
         Some((pfn, order))
     }
 
-    /// Takes the smallest block of at least `order` from a type's lists and splits it; the rest
-    /// stays on the lists.
+    /// Takes the smallest block of at least `order` from a type's free lists and splits it; the
+    /// rest goes back to the lists.
     ///
     /// Upwards from the order asked for, so that large blocks are broken last. Other types are the
     /// business of [`Buddy::remove`].
+    #[doc(alias = "__rmqueue_smallest")]
     pub fn take(&mut self, order: Order, migratetype: MigrateType) -> Option<Pfn> {
         for high in order.0..=Order::MAX.0 {
             let high = Order(high);
@@ -191,6 +199,8 @@ impl<'a, P: Probe> Buddy<'a, P> {
     }
 
     /// Splits a block of order `high` that is on no list, keeping its lowest part.
+    ///
+    /// Linux: same name.
     ///
     /// From the largest half down. None of them can merge: the buddy of each has just been taken or
     /// split.
@@ -222,7 +232,9 @@ impl<'a, P: Probe> Buddy<'a, P> {
         }
     }
 
-    /// Puts a block on a list as it is.
+    /// Puts a free block on the head or the tail of its free list, without merging.
+    #[doc(alias = "add_to_free_list")]
+    #[doc(alias = "add_to_free_list_tail")]
     #[inline]
     pub(super) fn insert(
         &mut self,
@@ -251,6 +263,7 @@ impl<'a, P: Probe> Buddy<'a, P> {
     }
 
     /// Takes a free block off its list.
+    #[doc(alias = "del_page_from_free_list")]
     #[inline]
     pub(super) fn unlink(&mut self, pfn: Pfn) {
         let page = self.map.page(pfn);
@@ -284,6 +297,7 @@ impl<'a, P: Probe> Buddy<'a, P> {
     }
 
     /// Moves a free block to another type's list.
+    #[doc(alias = "move_to_free_list")]
     pub(super) fn move_to(&mut self, pfn: Pfn, migratetype: MigrateType, to_tail: bool) {
         let order = self.map.block(pfn).order();
         self.unlink(pfn);
@@ -321,11 +335,12 @@ impl<'a, P: Probe> Buddy<'a, P> {
         }
     }
 
-    /// The next larger merge is likely soon: the parent's buddy is free already, so keep this block at
-    /// the tail, where it is not handed out early (rules/buddy#merge-tail).
+    /// Reports whether the next larger merge is likely soon: then the block goes to the tail
+    /// (rules/buddy#merge-tail).
     ///
     /// When its own buddy comes, two merges follow. From order 9 on there is no second one to wait for:
     /// 10 is the largest order.
+    #[doc(alias = "buddy_merge_likely")]
     pub(super) fn parent_will_merge(&self, pfn: Pfn, order: Order) -> bool {
         if order.0 >= Order::MAX.0 - 1 {
             return false;
@@ -335,13 +350,15 @@ impl<'a, P: Probe> Buddy<'a, P> {
         self.free_block_at(parent.buddy(parent_order), parent_order).is_some()
     }
 
-    /// Takes a free block out for the compaction free scanner; false if the zone cannot spare it
-    /// (rules/buddy#isolate-free). The block is in use from then on, its pages each with refcount 1.
+    /// Takes a free block off the lists for compaction's free scanner; false if the zone cannot
+    /// spare it (rules/buddy#isolate-free). The block is in use from then on, its pages each with
+    /// refcount 1.
     ///
     /// Compaction needs free pages to copy to. It has to leave the minimum in place (4.5: the low mark),
     /// or those who cannot wait would fail because somebody makes room. No lowmem reserve is added, which is what
     /// the lowest zone stands for: its column is 0 in every zone. An isolated block was not in the free
     /// count, so nothing is taken off it.
+    #[doc(alias = "__isolate_free_page")]
     pub fn isolate(&mut self, pfn: Pfn) -> bool {
         use super::AllocFlags;
         use crate::config::SpareMark;

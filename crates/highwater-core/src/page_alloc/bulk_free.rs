@@ -37,8 +37,12 @@ const EXPIRE_SECONDS: u8 = 3;
 const CHUNK_SHIFT: u32 = 5;
 
 impl<H: Host> PageAllocator<H> {
-    /// Frees about `n` pages (whole blocks) from the lists to the buddy lists, under one zone
-    /// lock (natively one for each [`super::leaving`] full of blocks). `start` is the list that was freed to.
+    /// Frees about `n` pages from a CPU's lists to the buddy lists under one zone lock. `start` is
+    /// the list that was freed to.
+    ///
+    /// Linux: one lock hold for all; a native CPU here takes the lock once for each
+    /// [`super::leaving`] full of blocks.
+    #[doc(alias = "free_pcppages_bulk")]
     pub(super) fn bulk_drain(
         &self,
         cx: &Cx<'_, H>,
@@ -97,7 +101,7 @@ impl<H: Host> PageAllocator<H> {
         Some((pfn, order))
     }
 
-    /// Gives everything that any CPU keeps (of one zone, or of all) back to the buddy lists.
+    /// Drains the per-CPU lists of every CPU (of one zone, or of all) to the buddy lists.
     ///
     /// If another drain runs: returns at once when all zones are meant, waits for it otherwise.
     ///
@@ -107,6 +111,7 @@ impl<H: Host> PageAllocator<H> {
     ///
     /// A CPU may fill its lists again behind the drain. That is tolerated: what counts is that blocks
     /// which lay there for long could merge.
+    #[doc(alias = "drain_all_pages")]
     pub fn drain_all(&self, cx: &Cx<'_, H>, only: Option<&Zone<H>>) {
         let _phase = cx.phase(Phase::Drain);
         let _guard = match only {
@@ -128,7 +133,8 @@ impl<H: Host> PageAllocator<H> {
         }
     }
 
-    /// Gives everything that one CPU keeps of a zone back.
+    /// Drains one CPU's lists of a zone to the buddy lists.
+    #[doc(alias = "drain_pages_zone")]
     pub fn drain_cpu(&self, cx: &Cx<'_, H>, zone: &Zone<H>, cpu: CpuId) {
         loop {
             let mut pcp = zone.cpus[cpu.idx()].pcp.lock(cx.cpu());
@@ -147,13 +153,14 @@ impl<H: Host> PageAllocator<H> {
         }
     }
 
-    /// The per-second work of one CPU: folds counter differences and lets pages of remote nodes
-    /// decay (rules/per-cpu-lists#decay). True if there was anything to fold, that is, if it should
-    /// run again.
+    /// Folds one CPU's counter differences and lets its pages of remote nodes decay, once a second
+    /// (rules/per-cpu-lists#decay). True if there was anything to fold, that is, if it should run
+    /// again.
     ///
     /// One timer for both: whether the CPU was busy with a zone shows in its differences. An idle CPU
     /// need not be woken for this, at the price that what has not decayed by then waits until it is
     /// busy again.
+    #[doc(alias = "refresh_cpu_vm_stats")]
     pub fn refresh_cpu_stats(&self, cx: &Cx<'_, H>) -> bool {
         let cpu = cx.cpu();
         self.free_mine_deferred(cx);

@@ -40,7 +40,8 @@ pub enum Wish {
 }
 
 impl<H: Host> PageAllocator<H> {
-    /// Allocates as the running task's memory policy says, or the area's.
+    /// Allocates a block where the memory policy of the task or of the VMA says.
+    #[doc(alias = "alloc_pages")]
     #[inline]
     pub fn alloc_wished<R: Relief<H>>(
         &self,
@@ -58,7 +59,9 @@ impl<H: Host> PageAllocator<H> {
         self.alloc_by(cx, relief, gfp, order, (policy, wish))
     }
 
-    /// As [`Self::alloc_wished`], as a folio.
+    /// Allocates a folio where the memory policy of the task or of the VMA says.
+    #[doc(alias = "vma_alloc_folio")]
+    #[doc(alias = "alloc_pages_vma")]
     #[inline]
     pub fn alloc_folio_wished<R: Relief<H>>(
         &self,
@@ -72,7 +75,9 @@ impl<H: Host> PageAllocator<H> {
         Some(self.map.make_folio(pfn, order))
     }
 
-    /// The policy that a wish goes by.
+    /// Returns the memory policy that an allocation goes by: the VMA's, or the task's.
+    #[doc(alias = "get_vma_policy")]
+    #[doc(alias = "get_task_policy")]
     #[inline(always)]
     pub fn policy_of(&self, cx: &Cx<'_, H>, wish: Wish) -> MemoryPolicy {
         let own = match wish {
@@ -119,8 +124,9 @@ impl<H: Host> PageAllocator<H> {
         }
     }
 
-    /// The nodes that a binding leaves to a request; none = it does not apply
+    /// Returns the nodes to which a BIND policy restricts a request; none = it does not apply
     /// (rules/memory-policies#binding).
+    #[doc(alias = "policy_nodemask")]
     pub fn binding(&self, cx: &Cx<'_, H>, gfp: Gfp, nodes: NodeMask) -> Option<NodeMask> {
         // What must lie low may have to lie on a node that the task did not name.
         let lowest =

@@ -59,9 +59,9 @@ const fn fallbacks(migratetype: MigrateType) -> &'static [MigrateType] {
     }
 }
 
-/// A claim is worth it if much comes with it (a large block), or if the pageblock is spoiled from
-/// now on whether it is claimed or not (the asking type stays where it is put). Where there is one
-/// type only, nothing is spoiled.
+/// Reports whether a request should claim the whole pageblock of a block that it takes from another
+/// type. Where there is one type only, nothing is spoiled.
+#[doc(alias = "can_steal_fallback")]
 fn may_claim(zone: &ZoneInfo, order: Order, start: MigrateType) -> bool {
     order.0 >= STEAL_ORDER
         || matches!(start, MigrateType::Reclaimable | MigrateType::Unmovable)
@@ -79,6 +79,7 @@ pub(crate) fn could_serve(zone: &ZoneInfo, order: Order, start: MigrateType) -> 
 impl<P: Probe> Buddy<'_, P> {
     /// Takes a block of `order` for a type, from its own lists or by fallback
     /// (rules/buddy#remove). The caller subtracts its pages from NR_FREE.
+    #[doc(alias = "__rmqueue")]
     pub fn remove(
         &mut self,
         order: Order,
@@ -121,6 +122,7 @@ impl<P: Probe> Buddy<'_, P> {
 
     /// Finds another type's block and moves it (and perhaps its pageblock) to `start`'s lists;
     /// false if there is none (rules/buddy#fallback).
+    #[doc(alias = "__rmqueue_fallback")]
     fn fallback(&mut self, order: Order, start: MigrateType, flags: AllocFlags) -> bool {
         let no_fragment = flags.contains(AllocFlags::NOFRAGMENT);
         // With NOFRAGMENT only what changes hands as whole pageblocks: then nothing is mixed.
@@ -146,7 +148,9 @@ impl<P: Probe> Buddy<'_, P> {
         true
     }
 
-    /// First other type with a block of exactly this order, and whether it may be claimed whole.
+    /// Finds the first other type with a block of exactly this order, and whether its pageblock may
+    /// be claimed.
+    #[doc(alias = "find_suitable_fallback")]
     fn find(&self, order: Order, start: MigrateType) -> Option<(Order, MigrateType, bool)> {
         let lists = &self.area.lists[order.idx()];
         let from = fallbacks(start).iter().find(|t| !lists[t.idx()].is_empty())?;
@@ -155,6 +159,7 @@ impl<P: Probe> Buddy<'_, P> {
 
     /// Moves a block, all free blocks of its pageblock, or the pageblock itself to `start`
     /// (rules/buddy#steal).
+    #[doc(alias = "steal_suitable_fallback")]
     fn steal(
         &mut self,
         pfn: Pfn,
@@ -198,11 +203,13 @@ impl<P: Probe> Buddy<'_, P> {
         }
     }
 
-    /// Moves every free block of `pfn`'s pageblock to `to`'s lists. Returns pages moved and pages
+    /// Moves every free block of a pageblock to another type's lists. Returns pages moved and pages
     /// in use that could be moved; none if the pageblock reaches out of the zone's end.
     ///
     /// Only lists change, not the type: the caller decides on that by the counts. Frames before the
     /// zone's start or after its end are under another zone's lock.
+    #[doc(alias = "move_freepages_block")]
+    #[doc(alias = "move_freepages")]
     pub(crate) fn move_pageblock(
         &mut self,
         pfn: Pfn,
@@ -247,11 +254,14 @@ impl<P: Probe> Buddy<'_, P> {
         }
     }
 
-    /// Raises the zone's marks for a while, so that kswapd frees enough to avoid the next mixing
+    /// Boosts the zone's watermarks after a fallback, so that kswapd frees enough to avoid the next
     /// (rules/watermarks#boost). False if the zone is not boosted.
+    ///
+    /// Linux 5.0 on.
     ///
     /// By a pageblock for each mix and up to a cap, or a burst of mixes would have kswapd empty the
     /// zone. Before the marks are set (boot) there is nothing to raise.
+    #[doc(alias = "boost_watermark")]
     fn boost(&self) -> bool {
         let factor = self.zone.boost_factor();
         let high = self.zone.marks().high;

@@ -38,10 +38,12 @@ pub(super) const REQUEST_GFP_GENERAL: Gfp = Gfp::THISNODE.union(Gfp::WRITE);
 const RECLAIM_DISTANCE: u16 = 30;
 
 impl<H: Host> PageAllocator<H> {
-    /// Allocates a block of `2^order` pages, near `node`; none if there is none to be had.
+    /// Allocates a block of `2^order` pages near `node`, or none.
     ///
     /// `nodes` restricts the nodes (a memory policy's mask). The block has refcount 1; free it with
     /// [`PageAllocator::free`].
+    #[doc(alias = "__alloc_pages")]
+    #[doc(alias = "__alloc_pages_nodemask")]
     #[inline]
     pub fn alloc<R: Relief<H>>(
         &self,
@@ -91,7 +93,8 @@ impl<H: Host> PageAllocator<H> {
         page
     }
 
-    /// Decodes a request; none if it asks for what does not exist.
+    /// Decodes a request: zones, migratetype, zonelist; none if the gfp bits contradict each other.
+    #[doc(alias = "prepare_alloc_pages")]
     #[inline(always)]
     fn prepare(
         &self,
@@ -126,8 +129,11 @@ impl<H: Host> PageAllocator<H> {
         })
     }
 
-    /// Fast-path flags (rules/requests#fast-flags); also applies the task's cpuset and finds the
-    /// preferred zone (rules/allocation#entry).
+    /// Works out the flags of the fast path (rules/requests#fast-flags); also applies the task's
+    /// cpuset and finds the preferred zone (rules/allocation#entry).
+    ///
+    /// Linux 5.0 on.
+    #[doc(alias = "alloc_flags_nofragment")]
     #[inline(always)]
     fn fast_flags(
         &self,
@@ -176,7 +182,9 @@ impl<H: Host> PageAllocator<H> {
         flags
     }
 
-    /// One attempt over the zonelist; rescans where a rule says so (rules/allocation#rescan).
+    /// Goes over the zonelist once and takes a block from the first zone that passes its watermark;
+    /// rescans where a rule says so (rules/allocation#rescan).
+    #[doc(alias = "get_page_from_freelist")]
     pub(super) fn get_page<R: Relief<H>>(
         &self,
         cx: &Cx<'_, H>,
@@ -313,10 +321,12 @@ impl<H: Host> PageAllocator<H> {
         Pass::None
     }
 
-    /// The fast watermark test (rules/watermarks#fast-test).
+    /// Tests a zone's watermark by the quick count of free pages first
+    /// (rules/watermarks#fast-test).
     ///
     /// Above the low mark a single page is a comparison with a sum that is kept: no request has to leave more, so its
     /// yes is right, and for nearly all it is the only one made.
+    #[doc(alias = "zone_watermark_fast")]
     #[inline(always)]
     pub(super) fn watermark_fast(
         &self,
@@ -392,6 +402,8 @@ impl<H: Host> PageAllocator<H> {
         false
     }
 
+    /// Reports whether a node is near enough to the preferred one for node reclaim.
+    #[doc(alias = "zone_allows_reclaim")]
     fn near_enough(&self, req: &Request<'_>, node: NodeId) -> bool {
         let Some(preferred) = req.preferred_entry() else {
             return false;
@@ -403,7 +415,11 @@ impl<H: Host> PageAllocator<H> {
         }
     }
 
-    /// Takes a block from a zone: per-CPU lists, else the buddy lists (rules/allocation#take).
+    /// Takes a block from a zone: from the per-CPU lists, else from the buddy lists
+    /// (rules/allocation#take).
+    ///
+    /// Linux: same name.
+    #[doc(alias = "buffered_rmqueue")]
     fn rmqueue<R: Relief<H>>(
         &self,
         cx: &Cx<'_, H>,
@@ -473,7 +489,10 @@ impl<H: Host> PageAllocator<H> {
         }
     }
 
-    /// Step 2 of rules/allocation#take: straight from the buddy lists, one zone-lock hold.
+    /// Takes a block straight from the buddy lists under the zone lock (step 2 of
+    /// rules/allocation#take).
+    ///
+    /// Linux: same name.
     fn rmqueue_buddy(
         &self,
         cx: &Cx<'_, H>,
@@ -516,9 +535,11 @@ impl<H: Host> PageAllocator<H> {
         page
     }
 
-    /// Hit, miss, foreign, local, other: one per allocation (rules/zone-counters#numa-events).
+    /// Counts an allocation as NUMA hit, miss, foreign, local or other
+    /// (rules/zone-counters#numa-events).
     ///
     /// A miss where the page came from is foreign where it was wanted: both nodes show it.
+    #[doc(alias = "zone_statistics")]
     fn count_numa(&self, cpu: CpuId, zone: &Zone<H>, preferred: ZoneRef) {
         let mine = &zone.cpus[cpu.idx()];
         if zone.node == preferred.node {
@@ -531,6 +552,7 @@ impl<H: Host> PageAllocator<H> {
     }
 
     /// Makes a block ready for its user (rules/allocation#prepare).
+    #[doc(alias = "prep_new_page")]
     #[inline(always)]
     pub(super) fn prepare_page(
         &self,
@@ -561,7 +583,9 @@ impl<H: Host> PageAllocator<H> {
         }
     }
 
-    /// May a node take more dirty pages (rules/allocation#dirty-limit)?
+    /// Reports whether a node may take more dirty pages (rules/allocation#dirty-limit).
+    ///
+    /// Linux: same name.
     ///
     /// Reclaim of a node waits for its dirty pages. If one node took all of them, its share of clean
     /// cache would be gone long before the machine as a whole is at its limit.
@@ -580,7 +604,11 @@ impl<H: Host> PageAllocator<H> {
         stat(NodeStat::Dirty) + stat(NodeStat::Writeback) <= limit
     }
 
-    /// 4.3: a new round of fair shares for the preferred zone's node (rules/allocation#fair-zones).
+    /// Begins a new round of fair shares for the zones of the preferred zone's node
+    /// (rules/allocation#fair-zones).
+    ///
+    /// Linux up to 4.7.
+    #[doc(alias = "reset_alloc_batches")]
     fn reset_fair_batches(&self, req: &Request<'_>) {
         let Some(preferred) = req.preferred_entry() else {
             return;

@@ -73,6 +73,8 @@ impl<H: Host> PageAllocator<H> {
     ///
     /// # Errors
     /// If the frame does not start a block in use of that order.
+    #[doc(alias = "__free_pages")]
+    #[doc(alias = "free_pages")]
     #[inline]
     pub fn free(&self, cx: &Cx<'_, H>, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         if H::DEFERS_FREES {
@@ -183,10 +185,13 @@ impl<H: Host> PageAllocator<H> {
         }
     }
 
-    /// `state` says where the block lies.
+    /// Frees a block without references to the per-CPU lists or, where they do not take it, to the
+    /// buddy lists; `state` says where it lies.
     ///
     /// The caller has read the word once already; zone and order are in it. An isolated pageblock goes
     /// past the per-CPU lists: there its pages could be handed out again.
+    #[doc(alias = "free_the_page")]
+    #[doc(alias = "free_unref_page")]
     #[inline(always)]
     pub(super) fn free_block(&self, cx: &Cx<'_, H>, state: BlockWord, pfn: Pfn, order: Order) {
         if let Some(zone) = self.zone_by_id(state.zone_id()) {
@@ -227,6 +232,8 @@ impl<H: Host> PageAllocator<H> {
     ///
     /// # Errors
     /// At the first frame that is not a single page in use; the pages before it are freed.
+    #[doc(alias = "free_unref_page_list")]
+    #[doc(alias = "free_hot_cold_page_list")]
     pub fn free_list(&self, cx: &Cx<'_, H>, pfns: &[Pfn]) -> Result<(), FreeError> {
         let mut result = Ok(());
         let mut good = pfns.len();
@@ -271,7 +278,8 @@ impl<H: Host> PageAllocator<H> {
         }
     }
 
-    /// Single pages in use, to which nobody refers, are nobody's from now on.
+    /// Clears the descriptors of single pages to which nobody refers any more.
+    #[doc(alias = "free_pages_prepare")]
     #[inline(always)]
     fn end_use(&self, cx: &Cx<'_, H>, pfns: &[Pfn]) {
         let map: &[Page] = &self.map;
@@ -395,7 +403,9 @@ impl<H: Host> PageAllocator<H> {
         count(&mut uncounted);
     }
 
-    /// One zone-lock hold.
+    /// Frees a block straight to the buddy lists under the zone lock.
+    #[doc(alias = "free_one_page")]
+    #[doc(alias = "__free_pages_ok")]
     fn free_to_buddy(
         &self,
         cx: &Cx<'_, H>,

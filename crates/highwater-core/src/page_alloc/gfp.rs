@@ -11,7 +11,8 @@ use crate::units::Gfp;
 use crate::zone::ZoneType;
 
 impl Gfp {
-    /// The highest zone the request may use; none if the zone bits contradict each other.
+    /// Returns the highest zone the request may use; none if the zone bits contradict each other.
+    #[doc(alias = "gfp_zone")]
     #[inline(always)]
     pub const fn highest_zone(self) -> Option<ZoneType> {
         // HIGHMEM alone is Normal: with 64 bits all memory is mapped. MOVABLE alone too, since that
@@ -27,7 +28,9 @@ impl Gfp {
         }
     }
 
-    /// The migratetype asked for; none if both type bits are set.
+    /// Returns the migratetype asked for; none if both type bits are set.
+    #[doc(alias = "gfp_migratetype")]
+    #[doc(alias = "gfpflags_to_migratetype")]
     #[inline(always)]
     pub const fn migratetype(self) -> Option<MigrateType> {
         // The bits are placed so that the type is a shift away.

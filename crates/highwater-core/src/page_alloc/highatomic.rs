@@ -71,7 +71,11 @@ impl<P: Probe> Buddy<'_, P> {
 }
 
 impl<H: Host> PageAllocator<H> {
-    /// After a successful high-atomic allocation from `zone`.
+    /// Reserves the pageblock of a successful high-order atomic allocation from `zone`, up to a
+    /// limit.
+    ///
+    /// Linux 4.4 on.
+    #[doc(alias = "reserve_highatomic_pageblock")]
     pub(super) fn reserve_highatomic(&self, cx: &Cx<'_, H>, zone: &Zone<H>, pfn: Pfn) {
         // Cheap look first: most of the time the reserve is full or the block belongs to it.
         let limit = zone.managed() / 100 + PAGEBLOCK_PAGES;
@@ -85,7 +89,10 @@ impl<H: Host> PageAllocator<H> {
     /// Gives reserved pageblocks of the request's zones back when memory is short. Unless `force`,
     /// each zone keeps its last one. True if pages became free.
     ///
+    /// Linux 4.4 on.
+    ///
     /// One pageblock a call: the caller tries again after it, and the rest of the reserve stays.
+    #[doc(alias = "unreserve_highatomic_pageblock")]
     pub(super) fn unreserve_highatomic(
         &self,
         cx: &Cx<'_, H>,

@@ -63,8 +63,9 @@ const HUGE_LIST: usize = 12;
 const FREE_FACTOR_MAX: u8 = 5;
 
 impl Pcp {
-    /// Pages to drain when the lists hold `count` and the limit is `limit`
+    /// Returns the pages to drain when the lists hold `count` and the limit is `limit`
     /// (rules/per-cpu-lists#nr-to-free). Grows the factor as a side effect: repeated drains double.
+    #[doc(alias = "nr_pcp_free")]
     pub(super) fn nr_to_free(
         &mut self,
         limit: u32,
@@ -151,10 +152,13 @@ impl PcpShape {
         PcpShape { lists: policy.lists, orders, served, nr_lists }
     }
 
-    /// Does this order have lists?
+    /// Reports whether blocks of this order have per-CPU lists: 0 to 3 and 9.
+    ///
+    /// Linux 5.14 on: before, order 0 only.
     ///
     /// Single pages; 1 to 3, of which slab and network buffers are made; 9, a huge page. All others
     /// take the zone lock each time.
+    #[doc(alias = "pcp_allowed_order")]
     #[inline(always)]
     pub fn holds(self, order: Order) -> bool {
         self.orders >> order.0 & 1 != 0
@@ -174,7 +178,10 @@ impl PcpShape {
         self.holds(order) && (self.lists != PcpLists::HighOrder15 || order == Order::ZERO)
     }
 
-    /// The list of an order and type.
+    /// Returns the per-CPU list of an order and type.
+    ///
+    /// Linux 5.14 on.
+    #[doc(alias = "order_to_pindex")]
     #[inline(always)]
     pub fn index(self, order: Order, migratetype: MigrateType) -> usize {
         if order.0 < PAGEBLOCK_ORDER {
@@ -186,7 +193,10 @@ impl PcpShape {
         }
     }
 
-    /// The order of a list's blocks.
+    /// Returns the order of a per-CPU list's blocks.
+    ///
+    /// Linux 5.14 on.
+    #[doc(alias = "pindex_to_order")]
     #[inline(always)]
     pub fn order(self, index: usize) -> Order {
         if index < HUGE_LIST { Order((index / 3) as u8) } else { Order(PAGEBLOCK_ORDER) }
@@ -202,6 +212,7 @@ impl<H: Host> PageAllocator<H> {
     ///
     /// `flags` are worked out only if a refill needs them. A refill that gets nothing leaves the list
     /// empty: whether the buddy lists are then asked once more is the policy's.
+    #[doc(alias = "rmqueue_pcplist")]
     #[inline(always)]
     pub(super) fn pcp_alloc(
         &self,
@@ -242,6 +253,7 @@ impl<H: Host> PageAllocator<H> {
 
     /// Puts a freed block on this CPU's lists, draining them when they are full
     /// (rules/per-cpu-lists#free). False if they could not be locked without waiting.
+    #[doc(alias = "free_unref_page_commit")]
     #[inline(always)]
     pub(super) fn pcp_free(
         &self,
@@ -344,6 +356,7 @@ impl<H: Host> PageAllocator<H> {
     /// Three limits. While kswapd balances the zone, memory is short, and what lies here cannot be used
     /// by others nor merge: four batches are enough to spare the lock. By the high-order rule nothing
     /// is kept. Otherwise `high`, which is 0 until boot has computed it.
+    #[doc(alias = "nr_pcp_high")]
     #[inline(never)]
     pub(super) fn pcp_limit(
         &self,
@@ -379,6 +392,7 @@ impl<H: Host> PageAllocator<H> {
     /// would be refilled for every block. At the tail, in the order they came: that is the order of
     /// addresses, as long as a broken block lasts. They are counted as taken at once, in one step:
     /// until they are handed out no CPU but this one has them.
+    #[doc(alias = "rmqueue_bulk")]
     #[cold]
     #[allow(clippy::too_many_arguments, reason = "the refill's key is the request's, spelled out")]
     pub(super) fn pcp_refill(

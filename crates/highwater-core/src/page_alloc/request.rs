@@ -26,11 +26,12 @@ use crate::page::{MigrateType, Order};
 use crate::zone::zonelist::{ZoneRef, Zonelist};
 use crate::zone::{AllocFlags, NodeId, NodeMask, ZoneType};
 
-/// A request while it is being served.
+/// An allocation request while it is being served.
 ///
 /// Two things in it change on the way: the mask of nodes (the cpuset's for the first pass, the caller's
 /// later, none for the privileged) and with it the preferred entry. The zonelist stays: it is the
 /// node's that was asked for, however many of its entries are stepped over.
+#[doc(alias = "alloc_context")]
 #[derive(Clone, Debug)]
 pub struct Request<'a> {
     /// Flags in force (scopes applied).
@@ -65,10 +66,11 @@ impl<'a> Request<'a> {
         })
     }
 
-    /// Recomputes the preferred entry after `nodes` changed.
+    /// Finds the first zone of the zonelist that the request may use, after `nodes` changed.
     ///
     /// Also what NUMA counts call a hit changes with it: a task that may not use the near node has not
     /// missed it.
+    #[doc(alias = "first_zones_zonelist")]
     pub(super) fn find_preferred(&mut self) {
         self.preferred = self.zonelist.next(0, self.highest, self.nodes);
     }
@@ -80,12 +82,14 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Memalloc scopes of the task, applied on entry (rules/requests#scopes).
+/// Removes IO and FS from a request's gfp flags as the task's memalloc scopes ask
+/// (rules/requests#scopes).
 ///
 /// A scope is about what a task is in the middle of (a transaction, an input or output), which the
 /// functions it calls cannot know. So it is taken off all its requests here, not by each caller. NOIO
 /// takes FS as well: to write through a filesystem is I/O. Pinned pages must not sit in movable memory:
 /// they would block what was set apart for being emptied.
+#[doc(alias = "current_gfp_context")]
 #[inline(always)]
 pub(super) fn apply_scopes(gfp: Gfp, task: TaskFlags) -> Gfp {
     let mut gfp = gfp;
@@ -102,12 +106,14 @@ pub(super) fn apply_scopes(gfp: Gfp, task: TaskFlags) -> Gfp {
     gfp
 }
 
-/// Slow-path flags, by the later rule or the legacy one (rules/requests#slow-flags).
+/// Works out the allocation flags of the slow path, by the later rule or the legacy one
+/// (rules/requests#slow-flags).
 ///
 /// Both answer who may use what others are refused. The legacy rule asks what the request is called
 /// (ATOMIC); the later one, whether it can wait. The difference is a request that cannot wait but was
 /// not called atomic: by the first rule it gets less, although it has no other way out either.
 /// HIGHATOMIC is for orders above 0 only: a single page need not be found in one piece.
+#[doc(alias = "gfp_to_alloc_flags")]
 pub(super) fn slow_flags(
     gfp: Gfp,
     order: Order,
@@ -160,11 +166,12 @@ pub(super) fn slow_flags(
     flags
 }
 
-/// Reserve flags: what the task's state allows beyond the request (rules/requests#reserve-flags).
+/// Works out which reserves the task's state opens to a request (rules/requests#reserve-flags).
 ///
 /// In this order: the caller's word against it is final; then its word for it; then what the context
 /// says. In an interrupt the interrupted task's state counts for nothing, but for a soft interrupt that
 /// is marked MEMALLOC: it is part of freeing memory.
+#[doc(alias = "__gfp_pfmemalloc_flags")]
 pub(super) fn reserve_flags(gfp: Gfp, task: TaskFlags) -> AllocFlags {
     if gfp.contains(Gfp::NOMEMALLOC) {
         return AllocFlags::empty();
@@ -186,10 +193,12 @@ pub(super) fn reserve_flags(gfp: Gfp, task: TaskFlags) -> AllocFlags {
 }
 
 impl<H: Host> PageAllocator<H> {
-    /// Is a node allowed by the task's cpuset (rules/allocation#cpuset)?
+    /// Reports whether the task's cpuset allows a node (rules/allocation#cpuset).
     ///
     /// A cpuset is there to keep tasks from each other's memory. It is no reason to fail where no task
     /// asks (an interrupt) or where failing keeps memory in use (a victim that is to exit).
+    #[doc(alias = "__cpuset_zone_allowed")]
+    #[doc(alias = "__cpuset_node_allowed")]
     pub(crate) fn cpuset_allows(&self, cx: &Cx<'_, H>, node: NodeId, gfp: Gfp) -> bool {
         let task = cx.flags();
         if task.in_interrupt() || cx.mems_allowed().contains(node) {

@@ -130,6 +130,7 @@ impl<H: Host> PageAllocator<H> {
     ///
     /// # Errors
     /// If the frame does not start a block in use of at least that order.
+    #[doc(alias = "split_page")]
     pub fn split_used(&self, cx: &Cx<'_, H>, pfn: Pfn, to: Order) -> Result<(), super::FreeError> {
         let page = self.map.get(pfn).ok_or(super::FreeError::NoSuchFrame)?;
         self.settle_put_down(cx, pfn);

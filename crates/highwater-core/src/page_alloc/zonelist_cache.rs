@@ -36,8 +36,11 @@ const ENTRIES_MAX: usize = 64;
 
 /// "Full" marks of one FALLBACK list.
 ///
+/// Linux up to 4.3.
+///
 /// Bit *i* is entry *i* of the list, counted from its start, not from a request's preferred zone:
 /// requests with different highest zones share it.
+#[doc(alias = "zonelist_cache")]
 #[derive(Debug, Default)]
 pub struct ZonelistCache {
     full: AtomicU64,
@@ -57,6 +60,9 @@ impl ZonelistCache {
     }
 
     /// Forgets all marks.
+    ///
+    /// Linux up to 4.3.
+    #[doc(alias = "zlc_clear_zones_full")]
     pub fn clear(&self) {
         self.full.store(0, Relaxed);
     }
@@ -100,6 +106,10 @@ impl<'a> Scan<'a> {
         self.active && !self.worth(index, entry)
     }
 
+    /// Reports whether an entry of the zonelist is allowed and not marked full.
+    ///
+    /// Linux up to 4.3.
+    #[doc(alias = "zlc_zone_worth_trying")]
     fn worth(&self, index: usize, entry: ZoneRef) -> bool {
         match self.cache {
             None => true,
@@ -112,10 +122,13 @@ impl<'a> Scan<'a> {
         self.cache.is_some() && !self.set_up && nr_nodes > 1
     }
 
-    /// At the first failed watermark: start using the cache. `allowed` are the nodes worth trying.
+    /// Starts using the cache at the first failed watermark; `allowed` are the nodes worth trying.
+    ///
+    /// Linux up to 4.3.
     ///
     /// Not earlier: as long as zones are above their marks there is nothing to save. Nodes that the
     /// cpuset forbids are skipped like marked ones, which spares asking for each.
+    #[doc(alias = "zlc_setup")]
     pub(super) fn set_up(&mut self, jiffies: u64, allowed: NodeMask) {
         let Some(cache) = self.cache else { return };
         cache.zap_if_old(jiffies);
@@ -124,7 +137,10 @@ impl<'a> Scan<'a> {
         self.set_up = true;
     }
 
-    /// Remembers that an entry had nothing.
+    /// Marks an entry of the zonelist as full.
+    ///
+    /// Linux up to 4.3.
+    #[doc(alias = "zlc_mark_zone_full")]
     pub(super) fn mark(&self, index: usize) {
         if self.active
             && let Some(cache) = self.cache

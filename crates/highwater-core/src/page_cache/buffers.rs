@@ -70,10 +70,12 @@ impl PageBuffers {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// Before a locked page of a file is written to: it has buffers from now on, if its filesystem works with them.
+    /// Attaches buffer heads to a locked page before it is written to, if its filesystem works with
+    /// them.
     ///
     /// # Errors
     /// If there is no memory for them.
+    #[doc(alias = "create_empty_buffers")]
     pub(crate) fn attach_buffers(
         &self,
         cx: &Cx<'_, H>,
@@ -92,7 +94,8 @@ impl<H: Devices> Kernel<H> {
         Ok(())
     }
 
-    /// A locked page leaves its file: so do its buffers.
+    /// Frees the buffer heads of a locked page that leaves its file.
+    #[doc(alias = "try_to_free_buffers")]
     #[inline(always)]
     pub(super) fn release_buffers(&self, cx: &Cx<'_, H>, (folio, page): (Folio, &Page)) {
         if page.flag_test_clear::<H>(PageFlags::BUFFERS) {
@@ -109,7 +112,8 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// A locked page is in another frame now, with the buffers that it had.
+    /// Moves the buffer heads of a locked page to its new frame.
+    #[doc(alias = "buffer_migrate_folio")]
     pub(crate) fn move_buffers(&self, cx: &Cx<'_, H>, old: Folio, new: Folio) {
         if !self.mem.map.page(old).flag_test_clear::<H>(PageFlags::BUFFERS) {
             return;

@@ -29,11 +29,14 @@ use crate::page::{Folio, Page, PageFlags, PageOwner, Pfn};
 use crate::vmstat::{NodeStat, ZoneStat};
 
 impl<H: Devices> Kernel<H> {
-    /// A file page (or a swap cache page) becomes dirty; true if it was clean. Counts it, marks it
-    /// in the tree, queues the file for writeback.
+    /// Marks a file page (or a swap cache page) dirty; true if it was clean. Counts it, marks it in
+    /// the tree, queues the file for writeback.
+    ///
+    /// Linux: same name.
     ///
     /// A page that was to leave at the end of its writeback stays after all: it was used through a
     /// mapping. (`write` does not come this way and leaves the flag alone.)
+    #[doc(alias = "folio_mark_dirty")]
     pub fn set_page_dirty(&self, cx: &Cx<'_, H>, folio: Folio) -> bool {
         let page = self.mem.map.page(folio);
         match page.owner() {
@@ -51,7 +54,10 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// [`Kernel::set_page_dirty`] for a page whose file is at hand.
+    /// Marks a page dirty whose file is at hand: counts it, marks it in the tree, queues the file
+    /// for writeback.
+    #[doc(alias = "filemap_dirty_folio")]
+    #[doc(alias = "__set_page_dirty_nobuffers")]
     pub(crate) fn dirty_file_page(
         &self,
         cx: &Cx<'_, H>,
@@ -74,8 +80,10 @@ impl<H: Devices> Kernel<H> {
         true
     }
 
-    /// A page that was cleaned for I/O is not written after all: dirty again, as if it had not been
-    /// touched (nr_dirtied does not count it twice). Its mark is still there.
+    /// Marks a page dirty again that was cleaned for I/O but is not written after all; nr_dirtied
+    /// does not count it twice. Its mark is still there.
+    #[doc(alias = "folio_redirty_for_writepage")]
+    #[doc(alias = "redirty_page_for_writepage")]
     pub(crate) fn redirty_page(&self, cx: &Cx<'_, H>, file: &File<H>, folio: Folio) {
         let page = self.mem.map.page(folio);
         if !page.flag_test_set::<H>(PageFlags::DIRTY) {
@@ -85,8 +93,11 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// Before a locked page is written: cleans its page table entries and clears DIRTY; true if it
-    /// was dirty.
+    /// Cleans the page table entries of a locked page and clears DIRTY before it is written; true
+    /// if it was dirty.
+    ///
+    /// Linux: same name.
+    #[doc(alias = "folio_clear_dirty_for_io")]
     pub fn clear_page_dirty_for_io(&self, cx: &Cx<'_, H>, folio: Folio) -> bool {
         let page = self.mem.map.page(folio);
         let PageOwner::File(id) = page.owner() else {
@@ -117,7 +128,9 @@ impl<H: Devices> Kernel<H> {
         was_dirty
     }
 
-    /// A page will not be written after all (truncation): DIRTY goes, and what was counted.
+    /// Clears DIRTY of a page that will not be written after all (truncation), and uncounts it.
+    #[doc(alias = "folio_cancel_dirty")]
+    #[doc(alias = "cancel_dirty_page")]
     pub fn cancel_dirty(&self, cx: &Cx<'_, H>, file: &File<H>, folio: Folio) {
         let was_dirty = self.mem.map.page(folio).flag_test_clear::<H>(PageFlags::DIRTY);
         if was_dirty && !file.is_memory() {
@@ -125,13 +138,17 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
+    /// Uncounts a dirty page that became clean without being written.
+    #[doc(alias = "folio_account_cleaned")]
     fn count_cleaned(&self, cx: &Cx<'_, H>, file: &File<H>, folio: Folio) {
         let account = self.mem.account(cx.cpu(), folio);
         account.minus(NodeStat::Dirty).zone_minus(ZoneStat::ZoneWritePending);
         self.page_cleaned(file, folio.nr_pages());
     }
 
-    /// Writeback of a page begins (file or swap).
+    /// Marks a page as under writeback (file or swap).
+    #[doc(alias = "folio_start_writeback")]
+    #[doc(alias = "set_page_writeback")]
     pub fn start_page_writeback(&self, cx: &Cx<'_, H>, folio: Folio) {
         let file = self.file_of_page(cx, folio);
         self.start_writeback_of(cx, file.as_deref(), folio);
@@ -163,8 +180,11 @@ impl<H: Devices> Kernel<H> {
         account.plus(NodeStat::Writeback).zone_plus(ZoneStat::ZoneWritePending);
     }
 
-    /// Writeback of a page ended: RECLAIM pages are rotated, waiters woken, throttled reclaimers
-    /// told (rules/page-decisions#end-of-writeback, rules/writeback#completion). From interrupts.
+    /// Ends writeback of a page: rotates a RECLAIM page, wakes waiters and throttled reclaimers
+    /// (rules/page-decisions#end-of-writeback, rules/writeback#completion). From interrupts.
+    ///
+    /// Linux: same name.
+    #[doc(alias = "folio_end_writeback")]
     pub fn end_page_writeback(&self, cx: &Cx<'_, H>, folio: Folio) {
         let file = self.file_of_page(cx, folio);
         let frames: Vec<Pfn> = folio.frames().collect();

@@ -71,6 +71,7 @@ impl FileSpec {
 }
 
 /// An inode and its pages (`struct address_space`).
+#[doc(alias = "address_space")]
 pub struct File<H: Tasks> {
     /// Number.
     pub id: FileId,
@@ -114,7 +115,8 @@ pub enum ReadMode {
     Random,
 }
 
-/// An open file.
+/// An open file: how it is read, and its readahead state (`struct file`).
+#[doc(alias = "file")]
 pub struct OpenFile<H: Tasks> {
     /// The file.
     pub file: Arc<File<H>>,

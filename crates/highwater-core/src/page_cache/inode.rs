@@ -160,6 +160,9 @@ impl<H: Devices> Kernel<H> {
             || self.inodes.lock(cx.cpu()).cached.get(&file.id).is_some_and(is_cached)
     }
 
+    /// Allocates a file's inode and dentry from their slab caches.
+    #[doc(alias = "alloc_inode")]
+    #[doc(alias = "d_alloc")]
     fn make_inode(&self, cx: &Cx<'_, H>, file: &File<H>) -> Result<(), Error> {
         let (mut inode, mut dentry) = (None, None);
         let made = loop {
@@ -203,7 +206,8 @@ impl<H: Devices> Kernel<H> {
         made
     }
 
-    /// A file is gone: so are its inode and dentry.
+    /// Frees the inode and dentry of a deleted file.
+    #[doc(alias = "evict")]
     pub(super) fn drop_inode(&self, cx: &Cx<'_, H>, file: &File<H>) {
         let taken = self.inodes.lock(cx.cpu()).take(file.id);
         if let Some(Cached { inode, dentry, .. }) = taken {
@@ -222,6 +226,8 @@ impl<H: Devices> Kernel<H> {
 
     /// Looks at `nr` dentries and inodes of a node, as many of each as they are in proportion, oldest first,
     /// and frees those that nobody used (rules/slab#inode-shrinker). No lock is held.
+    #[doc(alias = "prune_dcache_sb")]
+    #[doc(alias = "prune_icache_sb")]
     pub(crate) fn scan_inodes(&self, cx: &Cx<'_, H>, node: NodeId, nr: u64) -> InodeScan {
         let (dentries, inodes) = self.inodes.lock(cx.cpu()).on_lists(node);
         let mut scan = InodeScan::default();
@@ -241,7 +247,8 @@ impl<H: Devices> Kernel<H> {
         scan
     }
 
-    /// A dentry goes unless its file is open or was opened since the last look.
+    /// Frees a dentry unless its file is open or was opened since the last look.
+    #[doc(alias = "dentry_lru_isolate")]
     fn scan_dentry(&self, cx: &Cx<'_, H>, id: FileId, scan: &mut InodeScan) {
         let is_open = self.file(cx, id).is_some_and(|file| file.is_open());
         scan.scanned += 1;
@@ -260,7 +267,9 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// An inode without dentry goes unless it is open, dirty, or has pages that cannot be dropped now.
+    /// Frees an inode without dentry unless it is open, dirty, or has pages that cannot be dropped
+    /// now.
+    #[doc(alias = "inode_lru_isolate")]
     fn scan_inode(&self, cx: &Cx<'_, H>, id: FileId, scan: &mut InodeScan) {
         scan.scanned += 1;
         let Some(file) = self.file(cx, id) else { return };

@@ -72,7 +72,10 @@ pub enum AddError {
 
 /// Finding.
 impl<H: Devices> Kernel<H> {
-    /// The page at an index, with a reference for the caller.
+    /// Finds the page at an index of a file, with a reference for the caller.
+    ///
+    /// Linux: same name.
+    #[doc(alias = "filemap_get_folio")]
     pub fn find_get_page(&self, cx: &Cx<'_, H>, file: &File<H>, index: u32) -> Option<Folio> {
         cx.charge(Cost::PageCacheLookup, 1);
         loop {
@@ -86,9 +89,10 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// The pages at `index`, `index + 1`, ... up to the first that is missing, that is not up to
-    /// date or that has the readahead mark (such a one is the last), `max` at most. If `found` is there, it gets how many of
-    /// all `max` are up to date now.
+    /// Collects the pages from `index` on up to the first that is missing, not up to date or marked
+    /// for readahead. A marked one is the last; `max` at most are collected. If `found` is there,
+    /// it gets how many of all `max` are up to date now.
+    #[doc(alias = "filemap_get_read_batch")]
     pub(super) fn find_read_batch(
         &self,
         cx: &Cx<'_, H>,
@@ -129,8 +133,10 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// The page at an index, locked, with a reference for the caller; none if it is not cached. A
-    /// page that left the file while its lock was waited for is not taken for it.
+    /// Finds and locks the page at an index, with a reference for the caller; none if it is not
+    /// cached. A page that left the file while its lock was waited for is not taken for it.
+    ///
+    /// Linux: same name.
     pub fn find_lock_page(&self, cx: &Cx<'_, H>, file: &File<H>, index: u32) -> Option<Folio> {
         loop {
             let folio = self.find_get_page(cx, file, index)?;
@@ -149,8 +155,10 @@ impl<H: Devices> Kernel<H> {
         self.mem.map.page(folio).owner() == PageOwner::File(file.id)
     }
 
-    /// The page at an index, locked, with a reference for the caller; made with `gfp` if it is not
-    /// cached (then not up to date, and `true`).
+    /// Finds or makes the page at an index, locked, with a reference for the caller; a new one
+    /// comes with `true` and is not up to date.
+    ///
+    /// Linux: same name.
     ///
     /// # Errors
     /// If there is no memory, or the file was deleted meanwhile ([`Error::Invalid`]).
@@ -200,6 +208,7 @@ impl<H: Devices> Kernel<H> {
     ///
     /// Where tasks share a thread nothing can come between `f` and the look at the page. Elsewhere
     /// the page is locked meanwhile, so that truncation either finds the mapping or comes first.
+    #[doc(alias = "filemap_map_pages")]
     pub(crate) fn map_pages(
         &self,
         cx: &Cx<'_, H>,
@@ -253,6 +262,8 @@ impl<H: Devices> Kernel<H> {
     }
 }
 
+/// Reports whether a fault may map a page with these flags without waiting.
+#[doc(alias = "next_uptodate_page")]
 fn is_mappable(flags: PageFlags) -> bool {
     let wanted = PageFlags::UPTODATE;
     flags & (wanted | PageFlags::LOCKED | PageFlags::READAHEAD) == wanted
@@ -260,12 +271,14 @@ fn is_mappable(flags: PageFlags) -> bool {
 
 /// Adding and removing.
 impl<H: Devices> Kernel<H> {
-    /// Adds a fresh page (locked here, one reference more for the tree) and puts it on an LRU list;
-    /// a shadow found is a refault unless `gfp` has WRITE. Memory for the tree is had as `gfp`
-    /// allows.
+    /// Adds a fresh page to a file and puts it on an LRU list. The page is locked here, and the
+    /// tree has one reference more; a shadow found is a refault unless `gfp` has WRITE. Memory for
+    /// the tree is had as `gfp` allows.
     ///
     /// # Errors
     /// See [`AddError`]; the page is as it was.
+    #[doc(alias = "filemap_add_folio")]
+    #[doc(alias = "add_to_page_cache_lru")]
     pub fn add_to_page_cache(
         &self,
         cx: &Cx<'_, H>,
@@ -302,7 +315,9 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// The shadow that was in the page's place.
+    /// Stores a page in its file's tree and returns the shadow that was in its place.
+    #[doc(alias = "__filemap_add_folio")]
+    #[doc(alias = "__add_to_page_cache_locked")]
     fn insert_page(
         &self,
         cx: &Cx<'_, H>,
@@ -358,6 +373,10 @@ impl<H: Devices> Kernel<H> {
 
     /// Takes a locked, frozen or otherwise unreachable page out of its file, leaving `shadow`. The
     /// caller holds `xa_lock`. The tree's reference is the caller's to drop.
+    ///
+    /// Linux: same name.
+    #[doc(alias = "filemap_remove_folio")]
+    #[doc(alias = "__delete_from_page_cache")]
     #[inline(always)]
     pub(crate) fn delete_from_page_cache(
         &self,
@@ -422,9 +441,12 @@ impl<H: Devices> Kernel<H> {
         stored.old
     }
 
-    /// Reclaim's removal (rules/page-decisions#remove): freezes the references at two, the caller's and the tree's, and
-    /// removes the page, leaving a shadow. True if the page belongs to the caller now (no
-    /// references, off the tree). The page is locked.
+    /// Removes a page from its file for reclaim (rules/page-decisions#remove): freezes the
+    /// references at two, the caller's and the tree's, and leaves a shadow. True if the page
+    /// belongs to the caller now (no references, off the tree). The page is locked.
+    ///
+    /// Linux: the branch of file pages; swap cache pages go by `remove_mapping_swap`.
+    #[doc(alias = "__remove_mapping")]
     #[inline(always)]
     pub(crate) fn remove_mapping_file(
         &self,
@@ -510,6 +532,7 @@ impl<H: Devices> Kernel<H> {
     ///
     /// # Errors
     /// If the device could not read it.
+    #[doc(alias = "filemap_read_folio")]
     pub fn read_page(&self, cx: &Cx<'_, H>, file: &File<H>, folio: Folio) -> Result<(), IoError> {
         let page = self.mem.map.page(folio);
         page.flag_test_clear::<H>(PageFlags::ERROR);

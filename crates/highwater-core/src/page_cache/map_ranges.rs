@@ -48,14 +48,16 @@ pub(crate) struct MapRanges {
 }
 
 impl MapRanges {
-    /// Adds a range, if it is not there.
+    /// Adds a VMA's range to the file's mappings.
+    #[doc(alias = "vma_interval_tree_insert")]
     pub(crate) fn insert(&mut self, range: MapRange) {
         if let Err(at) = self.ranges.binary_search(&range) {
             self.ranges.insert(at, range);
         }
     }
 
-    /// Takes a range out, if it is there.
+    /// Removes a VMA's range from the file's mappings.
+    #[doc(alias = "vma_interval_tree_remove")]
     pub(crate) fn remove(&mut self, range: &MapRange) {
         if let Ok(at) = self.ranges.binary_search(range) {
             self.ranges.remove(at);

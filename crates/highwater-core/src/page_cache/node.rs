@@ -26,7 +26,9 @@ const EMPTY: u32 = 0;
 const SHADOW: u32 = u32::MAX;
 const SWAPPED: u32 = u32::MAX - 1;
 
-/// A node.
+/// A node of the page cache tree: 64 slots and their marks.
+#[doc(alias = "xa_node")]
+#[doc(alias = "radix_tree_node")]
 #[derive(Debug)]
 pub(super) struct Node {
     slots: [u32; SLOTS],

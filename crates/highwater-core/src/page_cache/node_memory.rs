@@ -176,6 +176,7 @@ impl<H: Devices> Kernel<H> {
 
     /// Keeps the list of shadow-only nodes and its counter as a tree says. The caller holds
     /// `xa_lock`, so changes of one node come in order.
+    #[doc(alias = "workingset_update_node")]
     pub(super) fn note_shadow_only(
         &self,
         cx: &Cx<'_, H>,

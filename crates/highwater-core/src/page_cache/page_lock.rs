@@ -7,6 +7,8 @@ use crate::page::{Folio, Page, PageFlags, Pfn};
 
 impl<H: Devices> Kernel<H> {
     /// Takes the lock of a page the caller has a reference to, sleeping as long as it takes.
+    ///
+    /// Linux: same name.
     #[doc(alias = "folio_lock")]
     pub fn lock_page(&self, cx: &Cx<'_, H>, folio: Folio) {
         self.lock_or_give_up(cx, folio, Patience::Uninterruptible);
@@ -31,12 +33,15 @@ impl<H: Devices> Kernel<H> {
 
     /// Takes the lock of a page if it is free.
     #[doc(alias = "folio_trylock")]
+    #[doc(alias = "trylock_page")]
     #[inline(always)]
     pub fn try_lock_page(&self, folio: Folio) -> bool {
         self.mem.map.page(folio).try_lock::<H>()
     }
 
-    /// Releases a page lock and wakes who waits for it.
+    /// Releases a page lock and wakes the tasks that wait for it.
+    ///
+    /// Linux: same name.
     #[doc(alias = "folio_unlock")]
     #[inline]
     pub fn unlock_page(&self, cx: &Cx<'_, H>, folio: Folio) {
@@ -62,8 +67,8 @@ impl<H: Devices> Kernel<H> {
         before
     }
 
-    /// Wakes who waits for the end of a page's writeback, if what [`Kernel::clear_writeback`] found says that somebody does.
-    #[doc(alias = "folio_end_writeback")]
+    /// Wakes the tasks that wait for the end of a page's writeback, if what
+    /// [`Kernel::clear_writeback`] found says that there are any.
     #[inline(always)]
     pub(crate) fn wake_after_writeback(&self, cx: &Cx<'_, H>, folio: Folio, before: PageFlags) {
         if before.contains(PageFlags::WAITERS) {
@@ -73,13 +78,15 @@ impl<H: Devices> Kernel<H> {
 
     /// Waits until the holder of a page's lock gives it up (its read is done). Somebody else may have it by then.
     #[doc(alias = "folio_wait_locked")]
+    #[doc(alias = "wait_on_page_locked")]
     pub fn wait_on_locked(&self, cx: &Cx<'_, H>, folio: Folio) {
         self.wait_on_locked_or_give_up(cx, folio, Patience::Uninterruptible);
     }
 
-    /// [`Kernel::wait_on_locked`] that gives up because the task is to die; true if it did not.
-    #[must_use]
+    /// Waits as [`Kernel::wait_on_locked`], but gives up because the task is to die; true if it did
+    /// not.
     #[doc(alias = "folio_wait_locked_killable")]
+    #[must_use]
     pub fn wait_on_locked_killable(&self, cx: &Cx<'_, H>, folio: Folio) -> bool {
         self.wait_on_locked_or_give_up(cx, folio, Patience::Killable)
     }
@@ -97,6 +104,7 @@ impl<H: Devices> Kernel<H> {
 
     /// Waits until a page is no longer under writeback.
     #[doc(alias = "folio_wait_writeback")]
+    #[doc(alias = "wait_on_page_writeback")]
     pub fn wait_on_writeback(&self, cx: &Cx<'_, H>, folio: Folio) {
         let (page, bit) = (self.mem.map.page(folio), PageFlags::WRITEBACK);
         // Again if it was put under writeback again before this task ran: the only shared wait that looks again.
@@ -108,8 +116,8 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// Waits until an entry may be no longer on its way from frame `from`: whoever moves its page has the lock of the
-    /// page in that frame until the entries are stored.
+    /// Waits until an entry may be no longer a migration entry of frame `from`. The migration holds
+    /// the lock of the page in that frame until the entries are stored.
     #[doc(alias = "migration_entry_wait")]
     pub(crate) fn wait_for_move(&self, cx: &Cx<'_, H>, from: Pfn, is_over: impl FnMut() -> bool) {
         self.plug_flush(cx);

@@ -99,6 +99,11 @@ impl<H: Tasks> PageWaits<H> {
 
     /// Sleeps until a bit of a page is cleared. On kernels before 5.9 a waiter that finds it set again sleeps on. False if
     /// the task is to die.
+    ///
+    /// Linux: the waiters of `folio_wait_bit_common` that only want to see the bit cleared.
+    #[doc(alias = "folio_wait_bit")]
+    #[doc(alias = "folio_wait_bit_common")]
+    #[doc(alias = "wait_on_page_bit_common")]
     #[inline(never)]
     pub(super) fn wait_shared(
         &self,
@@ -124,6 +129,10 @@ impl<H: Tasks> PageWaits<H> {
     }
 
     /// Takes a page's lock, sleeping as long as it takes. False if the task is to die: it does not have the lock then.
+    ///
+    /// Linux: the waiters of `folio_wait_bit_common` that take the bit (EXCLUSIVE).
+    #[doc(alias = "__folio_lock")]
+    #[doc(alias = "folio_wait_bit_common")]
     #[inline(never)]
     pub(super) fn wait_exclusive(
         &self,
@@ -158,6 +167,7 @@ impl<H: Tasks> PageWaits<H> {
     /// Sleeps once until the lock of the page in frame `frame` is given up, unless `is_over`. The caller has no reference:
     /// while it is not over, whoever moves the page keeps the lock of that frame's folio. `page` is None for a tail frame:
     /// tails have no flags of their own, and [`PageWaits::wake_frame`] wakes their waiters.
+    #[doc(alias = "migration_entry_wait_on_locked")]
     #[inline(never)]
     pub(super) fn wait_for_move(
         &self,
@@ -188,7 +198,7 @@ impl<H: Tasks> PageWaits<H> {
         queue.sleep(cx, ticket, why, Patience::Uninterruptible);
     }
 
-    /// A bit of a page was cleared, and WAITERS was set: wakes those that wait for it, up to the first that wants to set it
+    /// Wakes the tasks that wait for a cleared bit of a page, up to the first that wants to set it
     /// again.
     #[doc(alias = "folio_wake_bit")]
     #[cold]
@@ -345,7 +355,9 @@ impl<T> Waiters<T> {
     }
 }
 
-/// Number of the queue of a page: by the address of its descriptor, as Linux has it without KASLR.
+/// Returns the number of a page's wait queue: by the address of its descriptor, as Linux has it
+/// without KASLR.
+#[doc(alias = "folio_waitqueue")]
 const fn hash(frame: Pfn) -> usize {
     const VMEMMAP: u64 = 0xffff_ea00_0000_0000;
     const GOLDEN_RATIO: u64 = 0x61c8_8646_80b5_83eb;

@@ -25,6 +25,8 @@ impl<H: Devices> Kernel<H> {
     /// # Errors
     /// If a page could not be read or memory ran out, and nothing was read before; if the task is to
     /// die.
+    #[doc(alias = "filemap_read")]
+    #[doc(alias = "generic_file_buffered_read")]
     pub fn file_read(
         &self,
         cx: &Cx<'_, H>,
@@ -92,6 +94,7 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Reads a file that lives in memory, a page at a time. Holes are read as zeros and stay holes.
+    #[doc(alias = "shmem_file_read_iter")]
     fn read_memory(
         &self,
         cx: &Cx<'_, H>,
@@ -161,6 +164,7 @@ impl<H: Devices> Kernel<H> {
 
     /// Fills `batch` with up-to-date pages from the one of byte `at` on, at least one, for a call
     /// that reads up to byte `wanted`. No pages: the file ends before. `found` as of [`Self::find_read_batch`].
+    #[doc(alias = "filemap_get_pages")]
     fn read_batch(
         &self,
         cx: &Cx<'_, H>,
@@ -225,6 +229,7 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Waits for a page under input, or reads one that nobody reads (its input failed).
+    #[doc(alias = "filemap_update_page")]
     fn make_uptodate(&self, cx: &Cx<'_, H>, file: &File<H>, folio: Folio) -> Result<Ready, Error> {
         if !self.try_lock_page(folio) {
             return match self.wait_on_locked_killable(cx, folio) {

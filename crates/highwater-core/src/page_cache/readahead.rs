@@ -35,6 +35,7 @@ const MMAP_MISSES_MAX: u32 = 10 * MMAP_MISSES;
 const READAHEAD_GFP: Gfp = FILE_GFP.difference(Gfp::FS).union(Gfp::NORETRY).union(Gfp::NOWARN);
 
 /// State of a descriptor's readahead (`struct file_ra_state`).
+#[doc(alias = "file_ra_state")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct ReadAhead {
     /// First page of the current window.
@@ -73,7 +74,8 @@ enum Trigger {
     Mark,
 }
 
-/// Size of a first window for a request.
+/// Computes the size of the first readahead window for a request.
+#[doc(alias = "get_init_ra_size")]
 const fn init_size(req: u32, max: u32) -> u32 {
     let n = req.next_power_of_two();
     if n <= max / 32 {
@@ -85,7 +87,8 @@ const fn init_size(req: u32, max: u32) -> u32 {
     }
 }
 
-/// Size of the window after one.
+/// Computes the size of the readahead window after one.
+#[doc(alias = "get_next_ra_size")]
 const fn next_size(size: u32, max: u32) -> u32 {
     if size < max / 16 {
         size * 4
@@ -97,7 +100,8 @@ const fn next_size(size: u32, max: u32) -> u32 {
 }
 
 impl ReadAhead {
-    /// A descriptor that was not read yet, of a file on a device with such windows.
+    /// Makes the readahead state of a descriptor that was not read yet, of a file on a device with
+    /// such windows.
     #[doc(alias = "file_ra_state_init")]
     pub fn new(ra_pages: u32) -> Self {
         ReadAhead { ra_pages, ..ReadAhead::default() }
@@ -114,8 +118,9 @@ impl ReadAhead {
         self.prev_pos.map(|last| (last + 1) >> PAGE_SHIFT)
     }
 
-    /// What to read when page `index` is wanted, `req` pages of it and its successors
-    /// (rules/readahead#decision). `tree` is what is cached. None = nothing.
+    /// Decides what to read when page `index` is wanted, `req` pages of it and its successors
+    /// (rules/readahead#decision). `tree` is what is cached; None = read nothing.
+    #[doc(alias = "ondemand_readahead")]
     fn decide(
         &mut self,
         index: u32,
@@ -197,8 +202,9 @@ impl ReadAhead {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// A page that read() wants is missing: reads it and perhaps more. `req` = pages left in the
-    /// call.
+    /// Reads a page that read() misses, and a window after it; `req` = pages left in the call.
+    #[doc(alias = "page_cache_sync_ra")]
+    #[doc(alias = "page_cache_sync_readahead")]
     pub fn readahead_sync(&self, cx: &Cx<'_, H>, open: &OpenFile<H>, index: u32, req: u32) {
         let state = *open.readahead.lock(cx.cpu());
         if state.ra_pages == 0 {
@@ -210,8 +216,10 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// A page with the readahead mark was reached: reads the next window. Clears the mark. (A page
-    /// under writeback has no such mark: there the bit means something else.)
+    /// Reads the next window when a reader reaches the page with the readahead mark. Clears the
+    /// mark. (A page under writeback has no such mark: there the bit means something else.)
+    #[doc(alias = "page_cache_async_ra")]
+    #[doc(alias = "page_cache_async_readahead")]
     pub fn readahead_async(
         &self,
         cx: &Cx<'_, H>,
@@ -246,6 +254,8 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Reads `nr` pages whatever the state says, and leaves it alone (random advice, WILLNEED).
+    #[doc(alias = "force_page_cache_ra")]
+    #[doc(alias = "force_page_cache_readahead")]
     pub(crate) fn readahead_forced(&self, cx: &Cx<'_, H>, open: &OpenFile<H>, index: u32, nr: u32) {
         let ra_pages = open.readahead.lock(cx.cpu()).ra_pages;
         let end = index.saturating_add(nr.min(self.io_pages(&open.file).max(ra_pages)));
@@ -257,7 +267,9 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// A fault missed (rules/readahead#mmap-miss): read-around, or by the region's advice.
+    /// Reads around a page that a fault missed, or as the VMA's advice says
+    /// (rules/readahead#mmap-miss).
+    #[doc(alias = "do_sync_mmap_readahead")]
     pub fn readahead_mmap_miss(
         &self,
         cx: &Cx<'_, H>,
@@ -283,8 +295,9 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// A fault found its page cached but could not simply map it (rules/faults#file-read): a hit,
-    /// and if the page has the readahead mark, the next window is read.
+    /// Counts a fault that found its page cached, and reads the next window if the page has the
+    /// readahead mark (rules/faults#file-read).
+    #[doc(alias = "do_async_mmap_readahead")]
     pub fn readahead_mmap_hit(
         &self,
         cx: &Cx<'_, H>,
@@ -321,6 +334,9 @@ impl<H: Devices> Kernel<H> {
 
     /// Reads the absent pages of a window, up to the end of the file, without waiting
     /// (rules/readahead#submit): one bio for each run of them. Ends early where there is no memory.
+    #[doc(alias = "page_cache_ra_unbounded")]
+    #[doc(alias = "__do_page_cache_readahead")]
+    #[doc(alias = "do_page_cache_ra")]
     fn submit_window(&self, cx: &Cx<'_, H>, file: &File<H>, window: Window) {
         let _phase = cx.phase(Phase::Readahead);
         let end = u64::from(window.start) + u64::from(window.size);
@@ -357,8 +373,9 @@ impl<H: Devices> Kernel<H> {
         file.tree.lock(cx.cpu()).page(index).is_some()
     }
 
-    /// Reads fresh pages that end right before `end`. They stay locked until they are read, and so
-    /// in the tree, whose reference keeps them.
+    /// Submits the reads of fresh pages that end right before `end`. They stay locked until they
+    /// are read, and so in the tree, whose reference keeps them.
+    #[doc(alias = "read_pages")]
     fn submit_run(&self, cx: &Cx<'_, H>, file: &File<H>, end: u32, run: &mut Vec<Pfn>) {
         if run.is_empty() {
             return;

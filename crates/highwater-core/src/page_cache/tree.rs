@@ -57,7 +57,9 @@ impl Mark {
     pub const ALL: [Mark; Self::COUNT] = [Mark::Dirty, Mark::Writeback, Mark::ToWrite];
 }
 
-/// Index to page or shadow.
+/// A file's tree from index to page, shadow or swap slot.
+#[doc(alias = "xarray")]
+#[doc(alias = "radix_tree_root")]
 #[derive(Debug, Default)]
 pub struct Tree {
     chunks: Vec<Option<Box<Chunk>>>,
@@ -154,7 +156,8 @@ impl Tree {
         self.group(index)?.nodes[node_slot(index)].as_deref()
     }
 
-    /// What an index holds.
+    /// Returns the entry at an index.
+    #[doc(alias = "xa_load")]
     #[inline]
     pub fn get(&self, index: u32) -> Entry {
         self.node(index).map_or(Entry::Empty, |node| node.get(slot(index)))
@@ -221,7 +224,8 @@ impl Tree {
         self.nr_marked[mark as usize]
     }
 
-    /// The first page at or after `from` that has the mark.
+    /// Finds the first page at or after `from` that has the mark.
+    #[doc(alias = "xas_find_marked")]
     pub fn next_marked(&self, from: u32, mark: Mark) -> Option<(u32, Pfn)> {
         if !self.any_marked(mark) {
             return None;
@@ -288,7 +292,8 @@ impl Tree {
         None
     }
 
-    /// Index of the first slot at or after `from` without a page, within `max` slots.
+    /// Finds the first slot at or after `from` without a page, within `max` slots.
+    #[doc(alias = "page_cache_next_miss")]
     pub fn next_missing(&self, from: u32, max: u32) -> Option<u32> {
         let end = u64::from(from) + u64::from(max);
         let mut index = u64::from(from);
@@ -305,7 +310,8 @@ impl Tree {
         None
     }
 
-    /// Number of pages that lie without a gap right before `index`, at most `max`.
+    /// Counts the pages that lie without a gap right before `index`, at most `max`.
+    #[doc(alias = "page_cache_prev_miss")]
     pub fn run_before(&self, index: u32, max: u32) -> u32 {
         let mut run = 0;
         while run < max && run < index {
@@ -420,8 +426,9 @@ impl Tree {
         (index >= 1 << SLOT_BITS, index >= 1 << GROUP_SHIFT)
     }
 
-    /// Stores an entry. Memory of nodes that this adds is taken from `spare`, which must have as many
-    /// as [`Tree::nodes_missing`] says.
+    /// Stores an entry at an index of the tree. Memory of nodes that this adds is taken from
+    /// `spare`, which must have as many as [`Tree::nodes_missing`] says.
+    #[doc(alias = "xas_store")]
     pub fn store(&mut self, index: u32, entry: Entry, spare: &mut Objects) -> Stored {
         if entry == Entry::Empty && self.node(index).is_none() {
             return Stored { old: entry, shadow_only: None, freed: Objects::default() };

@@ -23,6 +23,7 @@ type Next = Option<u32>;
 
 impl<H: Devices> Kernel<H> {
     /// Cuts a file to `pages` pages: later pages are unmapped and dropped, dirty or not.
+    #[doc(alias = "truncate_pagecache")]
     pub fn truncate(&self, cx: &Cx<'_, H>, file: &Arc<File<H>>, pages: u32) {
         let _phase = cx.phase(Phase::Truncate);
         let _rwsem = file.rwsem.write(cx);
@@ -47,7 +48,9 @@ impl<H: Devices> Kernel<H> {
         self.files.lock(cx.cpu()).remove(&file.id.0);
     }
 
-    /// First what nobody uses, many at a time; then the rest one by one, waiting for each.
+    /// Removes all pages from `first` on: unused ones in batches, then the rest one by one, waiting
+    /// for each.
+    #[doc(alias = "truncate_inode_pages_range")]
     fn truncate_pages(&self, cx: &Cx<'_, H>, file: &File<H>, first: u32) {
         let mut next = Some(first);
         while let Some(from) = next {
@@ -99,6 +102,7 @@ impl<H: Devices> Kernel<H> {
 
     /// Drops clean, unmapped, unused pages `start..end`; the pages dropped and those that failed.
     /// Pages that are locked or under writeback are passed over and do not count.
+    #[doc(alias = "invalidate_mapping_pages")]
     pub fn invalidate(&self, cx: &Cx<'_, H>, file: &File<H>, start: u32, end: u32) -> (u64, u64) {
         let (mut dropped, mut failed) = (0, 0);
         let mut next = Some(start);
@@ -131,6 +135,8 @@ impl<H: Devices> Kernel<H> {
 
     /// Takes a locked page out of its file if only the tree and the caller use it. The caller keeps
     /// its reference.
+    #[doc(alias = "mapping_evict_folio")]
+    #[doc(alias = "invalidate_inode_page")]
     fn invalidate_page(&self, cx: &Cx<'_, H>, file: &File<H>, folio: Folio) -> bool {
         let page = self.mem.map.page(folio);
         if page.flags().intersects(PageFlags::DIRTY | PageFlags::WRITEBACK) {
@@ -145,6 +151,7 @@ impl<H: Devices> Kernel<H> {
 
     /// Collects pages of a range that are neither locked nor under writeback, and locks them. The
     /// batch may be empty although there is more to come.
+    #[doc(alias = "find_lock_entries")]
     fn lock_pages(
         &self,
         cx: &Cx<'_, H>,

@@ -6,10 +6,11 @@ use crate::host::Host;
 use crate::page::{MAX_ORDER, Order};
 use crate::page_alloc::PageAllocator;
 
-/// Writes one line per zone with memory; each ends in a blank.
+/// Writes `/proc/buddyinfo`: one line per zone with memory, each ending in a blank.
 ///
 /// # Errors
 /// Those of the writer.
+#[doc(alias = "frag_show")]
 pub fn buddyinfo<H: Host>(w: &mut impl fmt::Write, alloc: &PageAllocator<H>) -> fmt::Result {
     for zone in alloc.populated_zones() {
         write!(w, "Node {}, zone {:>8} ", zone.node.0, zone.zone.name())?;

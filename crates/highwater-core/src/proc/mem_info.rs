@@ -21,10 +21,12 @@ pub struct SwapSpace {
     pub total: u64,
 }
 
-/// Writes the lines. `on` is the CPU that asks; `unreclaimable` tells of which nodes kswapd has given up.
+/// Writes the memory part of an OOM report (`Mem-Info`). `on` is the CPU that asks; `unreclaimable`
+/// says of which nodes kswapd has given up.
 ///
 /// # Errors
 /// Those of the writer.
+#[doc(alias = "show_free_areas")]
 pub fn mem_info<H: Host>(
     w: &mut impl fmt::Write,
     alloc: &PageAllocator<H>,

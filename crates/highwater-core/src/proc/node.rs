@@ -30,10 +30,11 @@ pub fn numastat_of<H: Host>(
     }
 }
 
-/// Writes `numastat` of a node.
+/// Writes a node's `numastat`.
 ///
 /// # Errors
 /// Those of the writer.
+#[doc(alias = "node_read_numastat")]
 pub fn numastat<H: Host>(
     w: &mut impl fmt::Write,
     alloc: &PageAllocator<H>,
@@ -46,10 +47,11 @@ pub fn numastat<H: Host>(
     result
 }
 
-/// Writes `vmstat` of a node: zone items, NUMA items, node items.
+/// Writes a node's `vmstat`: zone items, NUMA items, node items.
 ///
 /// # Errors
 /// Those of the writer.
+#[doc(alias = "node_read_vmstat")]
 pub fn node_vmstat<H: Host>(
     w: &mut impl fmt::Write,
     alloc: &PageAllocator<H>,

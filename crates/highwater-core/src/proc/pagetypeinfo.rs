@@ -10,10 +10,11 @@ use crate::zone::{Node, Zone};
 /// Longer lists are shown as `>100000`: Linux does not walk further under the zone lock.
 const BLOCKS_SHOWN_MAX: u32 = 100_000;
 
-/// Writes the table of every node with memory. `on` is the CPU that asks.
+/// Writes `/proc/pagetypeinfo` for every node with memory. `on` is the CPU that asks.
 ///
 /// # Errors
 /// Those of the writer.
+#[doc(alias = "pagetypeinfo_show")]
 pub fn pagetypeinfo<H: Host>(
     w: &mut impl fmt::Write,
     alloc: &PageAllocator<H>,

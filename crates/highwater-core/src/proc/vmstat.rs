@@ -16,10 +16,11 @@ pub struct DirtyThresholds {
     pub background: u64,
 }
 
-/// Writes zone items, NUMA items, node items, dirty limits, events.
+/// Writes `/proc/vmstat`: zone items, NUMA items, node items, dirty limits, events.
 ///
 /// # Errors
 /// Those of the writer.
+#[doc(alias = "vmstat_show")]
 pub fn vmstat<H: Host>(
     w: &mut impl fmt::Write,
     alloc: &PageAllocator<H>,

@@ -8,11 +8,12 @@ use crate::page_alloc::PageAllocator;
 use crate::vmstat::{NodeStat, NumaStat, ZoneStat};
 use crate::zone::{Mark, Node, NodeId, Zone, ZoneType};
 
-/// Writes all zones of all nodes, with memory or without. `on` is the CPU that asks;
-/// `unreclaimable` tells of which nodes kswapd has given up.
+/// Writes `/proc/zoneinfo`: all zones of all nodes, with memory or without. `on` is the CPU that
+/// asks; `unreclaimable` says of which nodes kswapd has given up.
 ///
 /// # Errors
 /// Those of the writer.
+#[doc(alias = "zoneinfo_show")]
 pub fn zoneinfo<H: Host>(
     w: &mut impl fmt::Write,
     alloc: &PageAllocator<H>,

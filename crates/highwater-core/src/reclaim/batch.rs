@@ -73,8 +73,12 @@ const fn isolated_stat(page_type: PageType) -> NodeStat {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// Takes a batch of `want` pages at most off the tail of the inactive list of a type, reclaims those
-    /// that `rules` let go and puts the others back; the pages freed.
+    /// Isolates a batch of `want` pages at most from the tail of the inactive list of a type and
+    /// reclaims those that `rules` let go. The others are put back; returns the pages freed.
+    ///
+    /// Linux: the part that all reclaim algorithms share; the two-list LRU enters by
+    /// `shrink_inactive`.
+    #[doc(alias = "shrink_inactive_list")]
     pub(super) fn reclaim_batch<F: Fn(&Uses) -> Decision>(
         &self,
         cx: &Cx<'_, H>,
@@ -156,9 +160,13 @@ impl<H: Devices> Kernel<H> {
         shrunk.reclaimed
     }
 
-    /// Takes a batch of `want` pages at most off the tail of the active list of a type and puts them on
-    /// the inactive one, except those that `look` says stay. Nothing is freed and nothing is written here, so
-    /// nobody waits for too many isolated pages: they are back at once.
+    /// Moves a batch of `want` pages at most from the tail of the active list of a type to the
+    /// inactive one, except those that `look` says stay. Nothing is freed and nothing is written
+    /// here, so nobody waits for too many isolated pages: they are back at once.
+    ///
+    /// Linux: the part that all reclaim algorithms share; the two-list LRU enters by
+    /// `shrink_active`.
+    #[doc(alias = "shrink_active_list")]
     pub(super) fn refill_batch(
         &self,
         cx: &Cx<'_, H>,
@@ -271,8 +279,10 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// True if a reclaimer should wait until others have put back what they isolated; if not, those
-    /// who wait for that go on.
+    /// Reports whether a reclaimer should wait until others have put back what they isolated; if
+    /// not, those who wait for that go on.
+    ///
+    /// Linux: same name; the one of mm/vmscan.c; compaction has its own.
     fn too_many_isolated(
         &self,
         cx: &Cx<'_, H>,

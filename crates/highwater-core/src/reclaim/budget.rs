@@ -37,7 +37,10 @@ pub const fn inactive_ratio(inactive: u64, active: u64) -> u64 {
     }
 }
 
-/// True if the inactive list is too short for its active list.
+/// Reports whether the inactive list is too short for its active list.
+///
+/// Linux: same name.
+#[doc(alias = "inactive_list_is_low")]
 pub const fn inactive_is_low(inactive: u64, active: u64) -> bool {
     inactive * inactive_ratio(inactive, active) < active
 }
@@ -70,11 +73,15 @@ pub struct ModeInput {
     pub cache_trim_mode: bool,
 }
 
-/// The mode of a pass, by `weights` if nothing else decides. First what is impossible, then what is
-/// desperate, then what is clear: a weight is an estimate, and is asked where nothing better is known.
+/// Decides how a pass divides its scan among the LRU lists, by `weights` if nothing else does.
+/// First what is impossible, then what is desperate, then what is clear: a weight is an estimate,
+/// and is asked where nothing better is known.
+///
+/// Linux: the first half, which chooses between EQUAL, FRACT, ANON and FILE.
 ///
 /// At priority 0 the types are not weighed any more: a kill is next. Swappiness 0 is respected even then,
 /// but not where there is hardly any cache left to take.
+#[doc(alias = "get_scan_count")]
 pub const fn mode(input: ModeInput, weights: Weights) -> Mode {
     if !input.can_swap {
         Mode::File
@@ -89,11 +96,14 @@ pub const fn mode(input: ModeInput, weights: Weights) -> Mode {
     }
 }
 
-/// Pages to scan of each list (rules/scan-budget#targets). `sizes` count the zones that may be
-/// reclaimed from.
+/// Computes the pages to scan of each list (rules/scan-budget#targets). `sizes` count the zones
+/// that may be reclaimed from.
+///
+/// Linux: the second half, which turns the choice into numbers.
 ///
 /// There is no minimum, so a list shorter than 2^priority pages gets nothing at that priority. It need not:
 /// the longer ones get theirs, and if all are short the priority falls quickly.
+#[doc(alias = "get_scan_count")]
 pub fn targets(sizes: Lists, priority: u8, mode: Mode) -> Lists {
     let share = |list: usize| {
         let scan = sizes[list] >> priority;

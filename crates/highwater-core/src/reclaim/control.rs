@@ -42,7 +42,8 @@ impl PassSums {
     }
 }
 
-/// One reclaim: what for, how hard, how far.
+/// One reclaim request: its target, priority, gfp, and what it may do (`struct scan_control`).
+#[doc(alias = "scan_control")]
 #[derive(Clone, Debug)]
 pub struct Control {
     /// Pages wanted.
@@ -112,7 +113,10 @@ impl Control {
         !self.is_kswapd && self.priority == DEF_PRIORITY
     }
 
-    /// May a page's filesystem be entered to write it? Swap needs no filesystem, only I/O.
+    /// Reports whether reclaim may enter the filesystem to write a page. Swap needs no filesystem,
+    /// only I/O.
+    ///
+    /// Linux: same name.
     pub(super) fn may_enter_fs(&self, is_swap_cache: bool) -> bool {
         self.gfp.contains(Gfp::FS) || (is_swap_cache && self.gfp.contains(Gfp::IO))
     }

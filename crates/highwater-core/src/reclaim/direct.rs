@@ -57,8 +57,10 @@ const fn reserves_suffice(reserves: u64, free: u64) -> bool {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// `try_to_free_pages`: reclaims for a request; the pages reclaimed (1 if compaction can go
-    /// ahead instead). The caller has marked the task MEMALLOC.
+    /// Reclaims directly for a request; returns the pages reclaimed (1 if compaction can go ahead
+    /// instead). The caller has marked the task MEMALLOC.
+    ///
+    /// Linux: same name.
     pub(crate) fn try_to_free_pages(&self, cx: &Cx<'_, H>, req: &Request<'_>) -> u64 {
         if self.waits_at_gate(cx, req) {
             return 1;
@@ -72,7 +74,9 @@ impl<H: Devices> Kernel<H> {
         nr_reclaimed
     }
 
-    /// One attempt, or two: what the scheme spared in the first, it must not in the second.
+    /// Lowers the priority pass by pass until enough is reclaimed; a second attempt takes what the
+    /// first spared.
+    #[doc(alias = "do_try_to_free_pages")]
     fn reclaim_attempts(&self, cx: &Cx<'_, H>, zonelist: &Zonelist, sc: &mut Control) -> u64 {
         loop {
             let stall = VmEvent::of_zone(VmEvent::AllocstallDma, sc.reclaim_idx);
@@ -110,7 +114,9 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// One pass over each node of a zonelist.
+    /// Makes one reclaim pass over each node of a zonelist.
+    ///
+    /// Linux: same name.
     ///
     /// Of each node, although the request would be content with one: at priority 12 all of them give a
     /// little, rather than the first one a lot and the others nothing. So no node's cache is worn down just
@@ -144,9 +150,10 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// True if a zone has what compaction needs, and above its high mark, so that others do not take
-    /// it away meanwhile (rules/compaction#ready). Without I/O it is never true: late 6.1 does not compact
-    /// for such requests, and who stopped reclaiming for it would end with nothing.
+    /// Reports whether a zone has the free pages that compaction needs, above its high mark
+    /// (rules/compaction#ready). Without I/O it is never true: late 6.1 does not compact for such
+    /// requests, so a reclaimer that stopped for compaction would end with nothing.
+    #[doc(alias = "compaction_ready")]
     fn compaction_is_ready(&self, cx: &Cx<'_, H>, zone: &Zone<H>, sc: &Control) -> bool {
         if self.mem.policy.compaction.ready == ReadyTest::HighMarkOrDeferred {
             return self.compaction_was_ready(cx, zone, Order(sc.order));
@@ -178,12 +185,14 @@ impl<H: Devices> Kernel<H> {
                 || self.mem.compaction_suitable(zone, order, lowest) != Suitability::Skipped)
     }
 
-    /// Waits while the reserves that reclaim itself lives on are nearly gone (rules/node-pass#gate). True if
-    /// the task was told to die meanwhile: it should not go on, nor is that a failure.
+    /// Makes a direct reclaimer wait while the reserves that reclaim itself lives on are nearly
+    /// gone (rules/node-pass#gate). True if the task was told to die meanwhile: it should not go
+    /// on, nor is that a failure.
     ///
     /// Reclaim takes memory to give memory. A few tasks at it gain more than they use; hundreds that start at
     /// once can empty the reserves before the first page comes back. So they are held at the door while one
     /// task, kswapd, refills them.
+    #[doc(alias = "throttle_direct_reclaim")]
     fn waits_at_gate(&self, cx: &Cx<'_, H>, req: &Request<'_>) -> bool {
         // Kernel threads may be what frees memory: a flusher that waits here writes nothing. Who is to die
         // frees most by getting out.
@@ -216,11 +225,14 @@ impl<H: Devices> Kernel<H> {
         cx.is_dying()
     }
 
-    /// May direct reclaimers go on (`allow_direct_reclaim`)? If not, kswapd is woken to see to it.
+    /// Reports whether direct reclaimers may go on; if not, wakes kswapd to refill the reserves
+    /// (`allow_direct_reclaim`).
     ///
     /// Zones with neither reclaimable nor free pages do not count: nothing that anybody does would refill
     /// their share, and the gate would stay shut for ever. Counts are the cheap ones; who waits asks again
     /// whenever kswapd wakes him.
+    #[doc(alias = "allow_direct_reclaim")]
+    #[doc(alias = "pfmemalloc_watermark_ok")]
     pub(super) fn allows_direct_reclaim(&self, cx: &Cx<'_, H>, node: NodeId) -> bool {
         let state = self.reclaim.node(node);
         // There is nobody to wait for.

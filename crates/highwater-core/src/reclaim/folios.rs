@@ -64,7 +64,8 @@ use crate::vm::{AreaFlags, Referenced, Trail};
 use crate::vmstat::{NodeStat, StatSet, VmEvent};
 use crate::zone::ZoneType;
 
-/// What a batch added up to, in pages.
+/// Sums of one batch of `shrink_pages`, in pages (`struct reclaim_stat`).
+#[doc(alias = "reclaim_stat")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct BatchStats {
     /// Dirty or under writeback.
@@ -200,8 +201,10 @@ struct Freed {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// Judges a batch of isolated pages of one node (a reference each, LRU cleared), at most
-    /// [`BATCH`]; those that stay are left at the front of `pages`, in order.
+    /// Judges and reclaims a batch of isolated pages of one node, at most [`BATCH`]; those that
+    /// stay are left at the front of `pages`, in order.
+    #[doc(alias = "shrink_folio_list")]
+    #[doc(alias = "shrink_page_list")]
     pub(super) fn shrink_pages<F: Fn(&Uses) -> Decision>(
         &self,
         cx: &Cx<'_, H>,
@@ -299,9 +302,11 @@ impl<H: Devices> Kernel<H> {
         freed.nr = 0;
     }
 
-    /// Isolated pages (a reference each, LRU cleared) are reclaimed now if they can be, whoever used
-    /// them; the others are put back (MADV_PAGEOUT). The pages freed. As direct reclaim, so dirty file pages
-    /// are only marked and left to the flushers.
+    /// Reclaims isolated pages at once if it can, whoever used them; the others are put back
+    /// (MADV_PAGEOUT). Returns the pages freed. Works as direct reclaim, so dirty file pages are
+    /// only marked and left to the flushers.
+    ///
+    /// Linux: same name.
     pub(crate) fn reclaim_pages(&self, cx: &Cx<'_, H>, pages: &[Folio]) -> u64 {
         let node_of = |folio: Folio| self.mem.map.page(folio).node();
         let mut sc = Control::new(0, 0, Gfp::GFP_KERNEL, ZoneType::Device);
@@ -419,8 +424,11 @@ impl<H: Devices> Kernel<H> {
         self.remove(cx, batch, (*whole, page))
     }
 
-    /// Step 7. Whatever the rule makes of the uses, looking has cleared them: the next look finds what
-    /// was used since.
+    /// Walks a page's mappings and decides by their young bits whether it is kept, activated or
+    /// reclaimed (step 7). Whatever the rule makes of the uses, looking has cleared them: the next
+    /// look finds what was used since.
+    #[doc(alias = "folio_check_references")]
+    #[doc(alias = "page_check_references")]
     #[inline(always)]
     fn check_references(
         &self,
@@ -472,7 +480,8 @@ impl<H: Devices> Kernel<H> {
         verdict
     }
 
-    /// Steps 15 and 16: makes the page nobody's.
+    /// Removes a page from its file or the swap cache so that it can be freed (steps 15 and 16).
+    #[doc(alias = "remove_mapping")]
     #[inline(always)]
     fn remove(
         &self,

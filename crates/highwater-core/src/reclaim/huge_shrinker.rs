@@ -18,6 +18,8 @@ use crate::zone::NodeId;
 
 /// Frees the huge page of zeros while nothing maps it. It counts as many objects as it has pages, and none
 /// of them as reclaimed: no list had them.
+#[doc(alias = "shrink_huge_zero_page_count")]
+#[doc(alias = "shrink_huge_zero_page_scan")]
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct HugeZeroShrinker;
 
@@ -34,6 +36,8 @@ impl<H: Devices> Shrinker<H> for HugeZeroShrinker {
 }
 
 /// Splits huge pages of which part was unmapped. It counts huge pages, each an object.
+#[doc(alias = "deferred_split_count")]
+#[doc(alias = "deferred_split_scan")]
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct DeferredSplitShrinker;
 

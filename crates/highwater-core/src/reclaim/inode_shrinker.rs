@@ -11,6 +11,8 @@ use crate::kernel::Kernel;
 use crate::zone::NodeId;
 
 /// Frees inodes and dentries that nobody uses.
+#[doc(alias = "super_cache_count")]
+#[doc(alias = "super_cache_scan")]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct InodeShrinker;
 

@@ -42,7 +42,9 @@ use crate::zone::{NodeId, Zone, ZoneType};
 const CONTINUE_BELOW: u8 = DEF_PRIORITY - 2;
 
 impl<H: Devices> Kernel<H> {
-    /// One pass over a node, or several while a high order needs them.
+    /// Makes one reclaim pass over a node, or several while a high order needs them.
+    ///
+    /// Linux: same name.
     #[inline(never)]
     pub(super) fn shrink_node(&self, cx: &Cx<'_, H>, node: NodeId, sc: &mut Control) {
         let state = self.reclaim.node(node);
@@ -75,8 +77,11 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// The same over one zone, as far as its lists are its own (up to 4.7); where they are a node's, over those
-    /// up to this zone. Slab is a node's, so one of its zones stands for all.
+    /// Makes one reclaim pass over one zone's LRU lists, and over slab once for each node. Where
+    /// LRU lists are a node's, the pass goes over those up to this zone. Slab is a node's, so one
+    /// of its zones stands for all.
+    ///
+    /// Linux up to 4.7: same name; LRU lists are a node's since.
     #[inline(never)]
     pub(super) fn shrink_zone(&self, cx: &Cx<'_, H>, zone: &Zone<H>, sc: &mut Control, slab: Slab) {
         let (node, vec) = (zone.node, self.lru.id_of_zone(zone.id()));
@@ -116,10 +121,12 @@ impl<H: Devices> Kernel<H> {
         zones.filter(move |zone| zone.zone <= highest && zone.managed() != 0)
     }
 
-    /// Go round again for a high order (rules/node-pass#should-continue)? Not once compaction could
-    /// work with what is free: it needs single pages to move others to, and moves them at less cost
-    /// than reclaim has in hoping that neighbours go. Nor for requests without I/O, for which late 6.1 does
-    /// not compact. Nor after a round that got nothing: another one would find the same pages.
+    /// Decides whether a node pass goes round again for a high order
+    /// (rules/node-pass#should-continue). Not once compaction could work with what is free: it
+    /// needs single pages to move others to, and moves them at less cost than reclaim has in hoping
+    /// that neighbours go. Nor for requests without I/O, for which late 6.1 does not compact. Nor
+    /// after a round that got nothing: another one would find the same pages.
+    #[doc(alias = "should_continue_reclaim")]
     fn should_continue<'a, Z: Iterator<Item = &'a Zone<H>>>(
         &'a self,
         zones: impl Fn() -> Z,

@@ -46,6 +46,9 @@ const MODE_UNMAP: u8 = 1 << 2;
 impl<H: Devices> Kernel<H> {
     /// Reclaims from one node before the allocator leaves it (rules/allocation#node-reclaim). Anything but
     /// [`NodeReclaim::Some`] and [`NodeReclaim::Success`] sends the request on without another look.
+    #[doc(alias = "node_reclaim")]
+    #[doc(alias = "zone_reclaim")]
+    #[doc(alias = "__node_reclaim")]
     pub(crate) fn node_reclaim_for(
         &self,
         cx: &Cx<'_, H>,
@@ -129,7 +132,9 @@ impl<H: Devices> Kernel<H> {
         self.mem.policy.zonelist.reclaim_deferral
     }
 
-    /// File pages of a node that node reclaim may take as its mode allows.
+    /// Counts the file pages of a node that node reclaim may take as its mode allows.
+    #[doc(alias = "node_pagecache_reclaimable")]
+    #[doc(alias = "zone_pagecache_reclaimable")]
     fn node_reclaimable(&self, node: NodeId) -> u64 {
         let stats = &self.mem.node(node).stats;
         let read = |item: NodeStat| stats.read(item as usize);

@@ -26,6 +26,8 @@ use crate::zone::NodeId;
 /// Frees tree nodes that hold nothing but shadows (`workingset_nodes`): as many as there are beyond
 /// one for every eight pages of the node. They cost nothing to recreate. What is lost is knowledge: a page
 /// that comes back without its shadow starts inactive, whatever it was.
+#[doc(alias = "count_shadow_nodes")]
+#[doc(alias = "scan_shadow_nodes")]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ShadowShrinker;
 

@@ -41,7 +41,8 @@ use crate::trace::{Event, narrow};
 use crate::vmstat::VmEvent;
 use crate::zone::NodeId;
 
-/// A cache that can shrink.
+/// A cache whose objects reclaim can free (`struct shrinker`).
+#[doc(alias = "shrinker")]
 pub trait Shrinker<H: Devices>: Send + Sync {
     /// Objects that could be freed on a node. A guess, and cheap: it is asked at every pass. 0 leaves the
     /// shrinker out.
@@ -134,8 +135,9 @@ struct Calls {
     deferred: u64,
 }
 
-/// Calls `scan` until less than a batch is left. A cache smaller than a batch would never be called then, so
-/// it is as soon as its share comes to all of it.
+/// Calls one shrinker's `scan` until less than a batch of its share is left. A cache smaller than a
+/// batch would never be called then, so it is as soon as its share comes to all of it.
+#[doc(alias = "do_shrink_slab")]
 fn run(
     freeable: u64,
     deferred: u64,
@@ -164,15 +166,19 @@ fn run(
 
 impl<H: Devices> Kernel<H> {
     /// Adds a shrinker. Before the kernel is shared.
+    ///
+    /// Linux: same name.
     pub fn register_shrinker(&mut self, shrinker: Box<dyn Shrinker<H>>) {
         self.shrinkers.list.push(shrinker);
         let deferred = (0..self.mem.nr_nodes()).map(|_| AtomicU64::new(0)).collect();
         self.shrinkers.deferred.push(deferred);
     }
 
-    /// Asks every shrinker for its share at a priority; the pages that came back with it. In the order in
-    /// which they were registered, all of them, also when the first has freed enough: no cache pays for
-    /// its place in the list.
+    /// Asks every shrinker for its share at a priority; returns the pages that came back. In the
+    /// order in which they were registered, all of them, also when the first has freed enough: no
+    /// cache pays for its place in the list.
+    ///
+    /// Linux: same name.
     pub(crate) fn shrink_slab(&self, cx: &Cx<'_, H>, gfp: Gfp, node: NodeId, priority: u8) -> u64 {
         let _phase = cx.phase(Phase::ShrinkSlab);
         let all = self.shrinkers.list.iter().zip(&self.shrinkers.deferred);

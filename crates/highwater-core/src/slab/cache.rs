@@ -27,8 +27,9 @@ pub(super) struct SlabShape {
 }
 
 impl SlabShape {
-    /// The smallest order with at least `4 * (bits(cpus) + 1)` objects, so that more CPUs refill
-    /// less often; order 3 at most.
+    /// Chooses the smallest slab order with at least `4 * (bits(cpus) + 1)` objects, so that more
+    /// CPUs refill less often; order 3 at most.
+    #[doc(alias = "calculate_order")]
     const fn for_cpus(cpus: usize, bytes: usize) -> SlabShape {
         let bits = usize::BITS - cpus.leading_zeros();
         let wanted = 4 * (bits + 1);
@@ -77,7 +78,8 @@ struct Partial {
 
 const NIL: u32 = u32::MAX;
 
-/// All slabs of a cache.
+/// A slab cache: all slabs of one kind of object.
+#[doc(alias = "kmem_cache")]
 #[derive(Debug)]
 pub struct SlabCache {
     pub(super) shape: SlabShape,

@@ -14,8 +14,9 @@ impl<H: Devices> Kernel<H> {
         &self.slabs[kind as usize]
     }
 
-    /// An object of a cache, on the CPU's node if a slab there has one; none if there is no memory. May reclaim as far
-    /// as `gfp` allows. No lock is held.
+    /// Allocates an object of a slab cache, on the CPU's node if a slab there has one; none if
+    /// there is no memory. May reclaim as far as `gfp` allows. No lock is held.
+    #[doc(alias = "kmem_cache_alloc")]
     pub(crate) fn slab_take(&self, cx: &Cx<'_, H>, kind: CacheKind, gfp: Gfp) -> Option<ObjectId> {
         loop {
             let node = self.mem.cpu_node(cx.cpu());
@@ -31,7 +32,8 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// Gives an object back; the pages that went back to the allocator.
+    /// Frees an object of a slab cache; returns the pages that went back to the allocator.
+    #[doc(alias = "kmem_cache_free")]
     pub(crate) fn slab_give(&self, cx: &Cx<'_, H>, kind: CacheKind, id: ObjectId) -> u64 {
         let slab = self.slab(kind).lock(cx.cpu()).give(id);
         let Some((pfn, order)) = slab else { return 0 };
@@ -42,8 +44,11 @@ impl<H: Devices> Kernel<H> {
         order.pages()
     }
 
-    /// Adds a slab; none if there is no memory. First as the kernel tries for a block that is worth while, without
-    /// reclaim; then with all that `gfp` allows, for the smallest (rules/slab#growing).
+    /// Allocates a slab for a cache; none if there is no memory. First as the kernel tries for a
+    /// block that is worth while, without reclaim; then with all that `gfp` allows, for the
+    /// smallest (rules/slab#growing).
+    #[doc(alias = "new_slab")]
+    #[doc(alias = "allocate_slab")]
     fn grow_slab(&self, cx: &Cx<'_, H>, kind: CacheKind, node: NodeId, gfp: Gfp) -> Option<()> {
         let (shape, smallest) = {
             let cache = self.slab(kind).lock(cx.cpu());

@@ -17,7 +17,8 @@ use crate::page_alloc::PageAllocator;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use crate::sync::order::LockClass;
 
-/// A page of a swap area: what a page table entry holds.
+/// A swap entry: one page of a swap area, as a page table entry names it.
+#[doc(alias = "swp_entry_t")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slot {
     /// The area.
@@ -60,7 +61,8 @@ pub struct SwapSpec {
     pub priority: i16,
 }
 
-/// An area in use.
+/// A swap area in use: its device, slots and priority.
+#[doc(alias = "swap_info_struct")]
 pub struct SwapArea<H: Tasks> {
     /// What it is.
     pub spec: SwapSpec,
@@ -178,7 +180,9 @@ impl<H: Tasks> Swap<H> {
         self.total.load(Relaxed)
     }
 
-    /// More than half of the slots are in use (`vm_swap_full`): cached copies give up theirs.
+    /// Reports whether more than half of the slots are in use (`vm_swap_full`): cached copies then
+    /// give up theirs.
+    #[doc(alias = "vm_swap_full")]
     #[inline]
     pub fn is_full(&self) -> bool {
         2 * self.nr_free() < self.nr_total()
@@ -218,7 +222,9 @@ impl<H: Tasks> Swap<H> {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// Takes a free slot; none if there is none. Has-cache is set, the count is 0.
+    /// Allocates a swap slot; none if no slot is free. Has-cache is set, the count is 0.
+    #[doc(alias = "folio_alloc_swap")]
+    #[doc(alias = "get_swap_page")]
     pub(crate) fn swap_alloc(&self, cx: &Cx<'_, H>) -> Option<Slot> {
         self.slot_from_cache(cx).or_else(|| {
             let mut one = None;
@@ -247,15 +253,17 @@ impl<H: Devices> Kernel<H> {
         None
     }
 
-    /// One entry more names a slot (reclaim replaced a mapping by it).
+    /// Counts one more page table entry that names a slot (reclaim replaced a mapping by it).
+    #[doc(alias = "swap_duplicate")]
     pub(crate) fn swap_dup(&self, cx: &Cx<'_, H>, slot: Slot) {
         self.swap.area(slot).change(cx.cpu(), |slots| slots.add_entry(slot.offset));
     }
 
-    /// One entry less names a slot (zap, swap-in); frees it, or its cached page, by
-    /// rules/swap#slot-freeing.
+    /// Uncounts a page table entry that named a slot (zap, swap-in); frees the slot, or its cached
+    /// page, by rules/swap#slot-freeing.
     ///
     /// A swap-in holds the page's lock, so it leaves the cache alone.
+    #[doc(alias = "swap_free")]
     pub(crate) fn swap_put(&self, cx: &Cx<'_, H>, slot: Slot) {
         let left = self.swap.area(slot).change(cx.cpu(), |slots| {
             let left = slots.remove_entry(slot.offset);
@@ -273,7 +281,8 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// Entries that name a slot.
+    /// Returns the number of page table entries that name a slot.
+    #[doc(alias = "swp_swapcount")]
     pub fn swap_count(&self, cx: &Cx<'_, H>, slot: Slot) -> u32 {
         self.swap.area(slot).slots.lock(cx.cpu()).count(slot.offset)
     }
@@ -284,7 +293,8 @@ impl<H: Devices> Kernel<H> {
         self.swap.area(slot).synchronous && self.swap_count(cx, slot) == 1
     }
 
-    /// Takes free slots from the areas, `want` at most, all from one area.
+    /// Allocates free slots from the areas, `want` at most, all from one area.
+    #[doc(alias = "get_swap_pages")]
     pub(super) fn take_slots(&self, cx: &Cx<'_, H>, want: u32, each: &mut dyn FnMut(Slot)) {
         let want = self.swap.reserve(want.into());
         let mut got = 0;
@@ -306,6 +316,8 @@ impl<H: Devices> Kernel<H> {
         self.swap.free.fetch_add(want - got, Relaxed);
     }
 
+    /// Takes free slots from one area, under its lock.
+    #[doc(alias = "scan_swap_map_slots")]
     fn take_from_area(
         &self,
         cx: &Cx<'_, H>,

@@ -15,6 +15,8 @@ use crate::vmstat::NodeStat;
 impl<H: Devices> Kernel<H> {
     /// Gives a locked anonymous page a slot and puts it in the swap cache, dirty; false if there is
     /// no slot. A huge page gets a cluster of its own, a slot and a reference for each of its pages.
+    ///
+    /// Linux: same name.
     pub(crate) fn add_to_swap(&self, cx: &Cx<'_, H>, folio: Folio) -> bool {
         let page = self.mem.map.page(folio);
         debug_assert!(page.is(PageFlags::LOCKED) && !page.is(PageFlags::SWAPCACHE));
@@ -43,10 +45,12 @@ impl<H: Devices> Kernel<H> {
         Slot::unpack(self.swap.slot_of.get(folio.pfn().idx())?.load(Relaxed))
     }
 
-    /// The cached page of a slot, with a reference for the caller.
+    /// Finds the swap cache page of a slot, with a reference for the caller.
     ///
     /// The page may leave the cache before the caller has locked it: look at [`Kernel::slot_of`]
     /// again then.
+    #[doc(alias = "swap_cache_get_folio")]
+    #[doc(alias = "lookup_swap_cache")]
     pub(crate) fn swap_cache_get(&self, cx: &Cx<'_, H>, slot: Slot) -> Option<Folio> {
         let slots = self.swap.area(slot).slots.lock(cx.cpu());
         let folio = self.mem.map.folio(slots.cached(slot.offset)?);
@@ -58,6 +62,8 @@ impl<H: Devices> Kernel<H> {
     /// frees the slot if unnamed. True if it is out. A page under writeback stays.
     ///
     /// The page is dirty then: nothing else holds its contents.
+    #[doc(alias = "folio_free_swap")]
+    #[doc(alias = "try_to_free_swap")]
     pub(crate) fn free_swap_cache(&self, cx: &Cx<'_, H>, folio: Folio, force: bool) -> bool {
         let page = self.mem.map.page(folio);
         debug_assert!(page.is(PageFlags::LOCKED));
@@ -83,9 +89,9 @@ impl<H: Devices> Kernel<H> {
         true
     }
 
-    /// Unmapping freed the last use of a page: if it is in the swap cache, unmapped, and its lock
-    /// is free, it gives up its slot if nobody names that (rules/unmap#release). The caller has a
-    /// reference.
+    /// Frees the slot of a page in the swap cache that is unmapped and not locked, if no entry
+    /// names it (rules/unmap#release). The caller has a reference.
+    #[doc(alias = "free_swap_cache")]
     pub(crate) fn try_free_swap_cache(&self, cx: &Cx<'_, H>, folio: Folio) {
         let page = self.mem.map.page(folio);
         if page.is(PageFlags::SWAPCACHE) && !page.is_mapped() && self.try_lock_page(folio) {
@@ -109,8 +115,12 @@ impl<H: Devices> Kernel<H> {
         gone
     }
 
-    /// Reclaim's removal of a locked swap cache page: freezes its references (the caller's, one for
-    /// each slot), leaves a shadow in the slots. True if the page belongs to the caller now.
+    /// Removes a locked page from the swap cache for reclaim: freezes its references (the caller's,
+    /// one for each slot) and leaves a shadow in the slots. True if the page belongs to the caller
+    /// now.
+    ///
+    /// Linux: the branch of swap cache pages; file pages go by `remove_mapping_file`.
+    #[doc(alias = "__remove_mapping")]
     pub(crate) fn remove_mapping_swap(&self, cx: &Cx<'_, H>, folio: Folio) -> bool {
         let page = self.mem.map.page(folio);
         debug_assert!(page.is(PageFlags::LOCKED | PageFlags::SWAPCACHE));
@@ -224,6 +234,8 @@ impl<H: Devices> Kernel<H> {
         debug_assert!(!was_last, "the file has a reference");
     }
 
+    /// Puts a locked page into the swap cache under its slot.
+    #[doc(alias = "add_to_swap_cache")]
     fn enter_cache(&self, page: &Page, folio: Folio, slot: Slot, also: PageFlags) {
         page.get::<H>(folio.nr_pages() as u32);
         for (offset, frame) in (slot.offset..).zip(folio.frames()) {
@@ -233,6 +245,8 @@ impl<H: Devices> Kernel<H> {
         page.flag_set::<H>(PageFlags::SWAPCACHE | also);
     }
 
+    /// Takes a locked page out of the swap cache.
+    #[doc(alias = "delete_from_swap_cache")]
     fn leave_cache(&self, cx: &Cx<'_, H>, page: &Page, folio: Folio) {
         page.flag_clear::<H>(PageFlags::SWAPCACHE);
         for frame in folio.frames() {

@@ -11,6 +11,8 @@ impl<H: Devices> Kernel<H> {
     /// Writes a locked swap cache page whose DIRTY was cleared for I/O; unlocks it. It is under
     /// writeback until the device is done (not if the device is synchronous).
     ///
+    /// Linux: same name.
+    ///
     /// A page whose slot nobody names any more is not written: it leaves the swap cache, dirty.
     pub(crate) fn swap_writepage(&self, cx: &Cx<'_, H>, folio: Folio) {
         if self.free_swap_cache(cx, folio, false) {
@@ -32,6 +34,8 @@ impl<H: Devices> Kernel<H> {
 
     /// Reads a slot into a locked page; the end of the read unlocks it. `is_sync`: returns after
     /// that.
+    ///
+    /// Linux: same name.
     pub(crate) fn swap_readpage(&self, cx: &Cx<'_, H>, folio: Folio, slot: Slot, is_sync: bool) {
         self.submit_swap(cx, BioKind::SwapRead, folio, slot);
         if is_sync {

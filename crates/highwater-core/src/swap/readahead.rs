@@ -56,7 +56,9 @@ impl Default for ClusterHistory {
     }
 }
 
-/// Pages to read, from the hits since the last fault, the distance to it, and its window.
+/// Computes the pages to read ahead from the hits since the last fault, the distance to it, and its
+/// window.
+#[doc(alias = "__swapin_nr_pages")]
 pub(crate) fn window_size(prev: u32, at: u32, hits: u32, prev_window: u32, max: u32) -> u32 {
     let wanted = match hits {
         0 => 1 + u32::from(prev.abs_diff(at) == 1),
@@ -66,6 +68,7 @@ pub(crate) fn window_size(prev: u32, at: u32, hits: u32, prev_window: u32, max: 
 }
 
 /// The window by slots: `size` of them, aligned, without the header.
+#[doc(alias = "swapin_nr_pages")]
 fn cluster_window(offset: u32, size: u32, pages: u32) -> Range<u32> {
     let start = offset & !(size - 1);
     start.max(1)..(start + size).min(pages)
@@ -96,7 +99,9 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// Reads the slots around one; true if there was more than that one to read.
+    /// Reads the slots around one (readahead by slots); true if there was more than that one to
+    /// read.
+    #[doc(alias = "swap_cluster_readahead")]
     pub(crate) fn read_cluster(&self, cx: &Cx<'_, H>, slot: Slot, wish: Wish) -> bool {
         let history = &self.swap.history;
         let max = 1 << self.mem.tunables.page_cluster;
@@ -135,8 +140,9 @@ impl<H: Devices> Kernel<H> {
         self.put_page(cx, folio);
     }
 
-    /// The cached page of a slot, with a reference; if there is none, a new one that is being read,
-    /// and true. None if nobody names the slot, or there is no memory.
+    /// Finds the swap cache page of a slot, or starts reading a new one; none if nobody names the
+    /// slot, or there is no memory.
+    #[doc(alias = "read_swap_cache_async")]
     pub(crate) fn swapin_one(
         &self,
         cx: &Cx<'_, H>,

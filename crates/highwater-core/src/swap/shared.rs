@@ -28,6 +28,9 @@ use crate::units::Error;
 use crate::vmstat::{NodeStat, VmEvent};
 
 impl<H: Devices> MemoryFiles<H> for Kernel<H> {
+    /// Finds, swaps in or makes a page of a file that lives in memory.
+    #[doc(alias = "shmem_get_folio")]
+    #[doc(alias = "shmem_getpage")]
     fn memory_page(&self, cx: &Cx<'_, H>, file: &File<H>, index: u32) -> Result<MemoryPage, Error> {
         loop {
             if cx.is_dying() {
@@ -97,7 +100,9 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// The page of a slot that the tree holds, in the tree again; none if the tree changed meanwhile.
+    /// Brings the page of a slot back into the tree of its file; none if the tree changed
+    /// meanwhile.
+    #[doc(alias = "shmem_swapin_folio")]
     fn swap_in_memory(
         &self,
         cx: &Cx<'_, H>,
@@ -174,8 +179,9 @@ impl<H: Devices> Kernel<H> {
         true
     }
 
-    /// Reclaim moves a locked, unmapped page of a file to a slot and starts writing it; false if there is no
-    /// slot. It is unlocked then, and in the swap cache.
+    /// Moves a locked, unmapped page of a file in memory to a swap slot and starts writing it;
+    /// false if there is no slot. It is unlocked then, and in the swap cache.
+    #[doc(alias = "shmem_writepage")]
     pub(crate) fn swap_out_memory(&self, cx: &Cx<'_, H>, file: &File<H>, folio: Folio) -> bool {
         let page = self.mem.map.page(folio);
         debug_assert!(page.is(PageFlags::LOCKED | PageFlags::SWAPBACKED) && !page.is_mapped());

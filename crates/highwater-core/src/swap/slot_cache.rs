@@ -13,7 +13,8 @@ const SLOTS: usize = 64;
 const ON_ABOVE: u64 = 5 * SLOTS as u64;
 const OFF_BELOW: u64 = 2 * SLOTS as u64;
 
-/// One CPU's slots.
+/// One CPU's cache of swap slots.
+#[doc(alias = "swap_slots_cache")]
 #[derive(Debug, Default)]
 pub struct SlotCache {
     /// Taken from an area and not used yet, last to be used first.
@@ -22,14 +23,16 @@ pub struct SlotCache {
     pub(crate) freed: Vec<Slot>,
 }
 
-/// Are the caches in use from now on?
+/// Decides whether the slot caches are used, by the number of free slots.
+#[doc(alias = "check_cache_active")]
 fn caches_active(active: bool, nr_free: u64, nr_cpus: u64) -> bool {
     if active { nr_free >= OFF_BELOW * nr_cpus } else { nr_free > ON_ABOVE * nr_cpus }
 }
 
 impl<H: Devices> Kernel<H> {
-    /// A slot from this CPU's cache, which is filled if it is empty; none if the caches are off or
-    /// no slot is free.
+    /// Takes a slot from this CPU's cache, which is filled if it is empty; none if the caches are
+    /// off or no slot is free.
+    #[doc(alias = "refill_swap_slots_cache")]
     pub(super) fn slot_from_cache(&self, cx: &Cx<'_, H>) -> Option<Slot> {
         let active = self.swap.caches_active.load(Relaxed);
         let now = caches_active(active, self.swap.nr_free(), self.mem.nr_cpus() as u64);
@@ -60,7 +63,8 @@ impl<H: Devices> Kernel<H> {
         slot
     }
 
-    /// Nobody uses a slot any more. It is still taken (has-cache).
+    /// Frees a slot that nobody uses any more, by this CPU's cache. It is still taken (has-cache).
+    #[doc(alias = "free_swap_slot")]
     pub(super) fn free_slot(&self, cx: &Cx<'_, H>, slot: Slot) {
         if !self.swap.caches_active.load(Relaxed) {
             self.give_back_slots(cx, &[slot]);
@@ -107,7 +111,8 @@ impl<H: Devices> Kernel<H> {
         with(&mut self.swap.caches[cpu.idx()].lock(cpu))
     }
 
-    /// Makes slots free again, area by area.
+    /// Gives slots back to their areas, area by area.
+    #[doc(alias = "swapcache_free_entries")]
     fn give_back_slots(&self, cx: &Cx<'_, H>, slots: &[Slot]) {
         let mut rest = slots;
         while let Some(first) = rest.first() {

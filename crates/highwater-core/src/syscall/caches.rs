@@ -6,7 +6,9 @@ use crate::page_alloc::Gfp;
 use crate::vmstat::VmEvent;
 
 impl<H: Devices> Kernel<H> {
-    /// `drop_caches`: bit 0 invalidates every file's pages, bit 1 shrinks slab.
+    /// Drops caches (`vm.drop_caches`): bit 0 invalidates every file's pages, bit 1 shrinks slab.
+    #[doc(alias = "drop_caches_sysctl_handler")]
+    #[doc(alias = "drop_pagecache_sb")]
     pub fn drop_caches(&self, cx: &Cx<'_, H>, what: u8) {
         let _phase = cx.phase(Phase::DropCaches);
         if what & 1 != 0 {
@@ -22,7 +24,9 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// Shrinks all caches again and again while that is worth it, asking for more each time.
+    /// Shrinks all slab caches again and again while that is worth it, asking for more each time.
+    ///
+    /// Linux: same name.
     fn drop_slab(&self, cx: &Cx<'_, H>) {
         for shift in 0..u64::BITS {
             let nodes = self.mem.nodes().iter();

@@ -7,8 +7,9 @@ use crate::kernel::Kernel;
 use crate::vm::Space;
 
 impl<H: Devices> Kernel<H> {
-    /// Ends a task and its address space: everything is unmapped in one go, tables freed, the number
-    /// retired, the task's accounts closed. Nobody else uses the space any more.
+    /// Ends a task and its address space: unmaps everything in one go, frees its tables, retires
+    /// its number, and closes the task's accounts. Nobody else uses the space any more.
+    #[doc(alias = "exit_mm")]
     pub fn exit_space(&self, cx: &Cx<'_, H>, space: &Arc<Space<H>>) {
         let _phase = cx.phase(Phase::Exit);
         self.destroy_space(cx, space);

@@ -24,7 +24,8 @@ pub enum Advice {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// Applies advice to bytes `pos..pos+len` (`len` 0 = to the end).
+    /// Applies advice to bytes `pos..pos+len` of a file (`len` 0 = to the end).
+    #[doc(alias = "generic_fadvise")]
     pub fn fadvise(&self, cx: &Cx<'_, H>, open: &OpenFile<H>, pos: u64, len: u64, advice: Advice) {
         let _phase = cx.phase(Phase::Advise);
         cx.charge(Cost::Syscall, 1);

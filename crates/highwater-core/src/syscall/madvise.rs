@@ -70,11 +70,12 @@ fn suits(advice: Advice, flags: AreaFlags, is_anon: bool) -> bool {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// Applies advice to a range.
+    /// Applies advice to a range of an address space (`madvise`).
     ///
     /// # Errors
     /// If part of the range is not mapped (the rest got the advice), or at the first area that the
     /// advice does not suit.
+    #[doc(alias = "do_madvise")]
     pub fn madvise(
         &self,
         cx: &Cx<'_, H>,
@@ -114,6 +115,8 @@ impl<H: Devices> Kernel<H> {
         result
     }
 
+    /// Applies advice to the part of one VMA that lies in the range.
+    #[doc(alias = "madvise_vma_behavior")]
     fn advise_area(
         &self,
         cx: &Cx<'_, H>,
@@ -160,7 +163,8 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// MADV_FREE for the entries of one table.
+    /// Marks the pages that one table's entries map as lazily freed (MADV_FREE).
+    #[doc(alias = "madvise_free_pte_range")]
     fn free_lazily(
         &self,
         cx: &Cx<'_, H>,
@@ -213,7 +217,9 @@ impl<H: Devices> Kernel<H> {
         is_free
     }
 
-    /// MADV_COLD for the entries of one table; MADV_PAGEOUT isolates the pages besides.
+    /// Makes the pages that one table's entries map cold (MADV_COLD); MADV_PAGEOUT isolates them
+    /// besides.
+    #[doc(alias = "madvise_cold_or_pageout_pte_range")]
     fn cool_down(
         &self,
         cx: &Cx<'_, H>,

@@ -10,22 +10,24 @@ use crate::units::{Error, MemoryPolicy, NodeMask};
 use crate::vm::Space;
 
 impl<H: Devices> Kernel<H> {
-    /// Sets the running task's policy (`set_mempolicy`). Nodes without memory and nodes outside of the task's
-    /// cpuset are left out of it.
+    /// Sets the running task's memory policy (`set_mempolicy`). Nodes without memory and nodes
+    /// outside of the task's cpuset are left out of it.
     ///
     /// # Errors
     /// If nothing is left: none of its nodes has memory that the task may use.
+    #[doc(alias = "do_set_mempolicy")]
     pub fn set_memory_policy(&self, cx: &Cx<'_, H>, policy: MemoryPolicy) -> Result<(), Error> {
         cx.charge(Cost::Syscall, 1);
         cx.set_memory_policy(self.usable_policy(cx, policy)?);
         Ok(())
     }
 
-    /// Sets the policy of a range of an address space (`mbind`), pages; [`MemoryPolicy::Default`]: as each
-    /// task's.
+    /// Sets the memory policy of a range of an address space (`mbind`), in pages;
+    /// [`MemoryPolicy::Default`]: as each task's.
     ///
     /// # Errors
     /// As [`Kernel::set_memory_policy`]; and if part of the range is not mapped (the rest got the policy).
+    #[doc(alias = "do_mbind")]
     pub fn mbind(
         &self,
         cx: &Cx<'_, H>,
@@ -42,11 +44,12 @@ impl<H: Devices> Kernel<H> {
         self.change_area_policy(cx, space, (start, end), |_| policy)
     }
 
-    /// The running task's cpuset has other nodes from now on: its policy follows, and those of the areas of its
-    /// address space, if it has one. `vm`'s `cpusets` tunable says whether cpusets are looked at at all.
+    /// Changes the nodes of the running task's cpuset: its policy follows, and those of its VMAs.
+    /// The `cpusets` tunable of `vm` says whether cpusets are looked at at all.
     ///
     /// # Errors
     /// If none of the nodes has memory: a cpuset must have some.
+    #[doc(alias = "cpuset_change_task_nodemask")]
     pub fn set_mems_allowed(
         &self,
         cx: &Cx<'_, H>,

@@ -24,21 +24,24 @@ use crate::units::Error;
 use crate::vm::Space;
 
 impl<H: Devices> Kernel<H> {
-    /// A new process with all that `parent` has, which is copied page by page as either side writes.
+    /// Forks a process: the child shares all pages of `parent`, and a page is copied when either
+    /// side writes to it.
     ///
     /// # Errors
     /// If there is no memory for the child's tables, stack and other memory of the kernel. The parent goes on as it was.
+    #[doc(alias = "dup_mm")]
     pub fn fork(&self, cx: &Cx<'_, H>, parent: &Space<H>) -> Result<Arc<Space<H>>, Error> {
         let _phase = cx.phase(Phase::Fork);
         cx.charge(Cost::Syscall, 1);
         self.fork_space(cx, parent)
     }
 
-    /// The running task's process starts another program: it gets an empty space, and `old` ends. Nobody else
-    /// uses `old` any more.
+    /// Starts another program in the running task's process (exec): it gets an empty address space,
+    /// and `old` ends. Nobody else uses `old` any more.
     ///
     /// # Errors
     /// If there is no memory for the new space's first table; `old` is as it was.
+    #[doc(alias = "exec_mmap")]
     pub fn exec(&self, cx: &Cx<'_, H>, old: &Arc<Space<H>>) -> Result<Arc<Space<H>>, Error> {
         let _phase = cx.phase(Phase::Exec);
         cx.charge(Cost::Syscall, 1);

@@ -48,11 +48,13 @@ impl Part {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// Writes `len` bytes at `pos`, extending the file if need be; the bytes written.
+    /// Writes `len` bytes at `pos` through the page cache, extending the file if need be; returns
+    /// the bytes written.
     ///
     /// # Errors
     /// If nothing could be written: no memory, no room, a page that had to be read first could not,
     /// the task is to die.
+    #[doc(alias = "generic_perform_write")]
     pub fn file_write(
         &self,
         cx: &Cx<'_, H>,
@@ -157,6 +159,7 @@ impl<H: Devices> Kernel<H> {
     ///
     /// # Errors
     /// If a page could not be written since the last call that said so.
+    #[doc(alias = "vfs_fsync")]
     pub fn fsync(&self, cx: &Cx<'_, H>, open: &OpenFile<H>) -> Result<(), Error> {
         let _phase = cx.phase(Phase::Fsync);
         cx.charge(Cost::Syscall, 1);

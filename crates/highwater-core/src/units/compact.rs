@@ -1,6 +1,7 @@
 //! What is said about compaction: how hard it tries, how it ended.
 
-/// How hard compaction tries (rules/slow-path#constants).
+/// The priority of direct compaction: how hard it tries (rules/slow-path#constants).
+#[doc(alias = "compact_priority")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum CompactPriority {
@@ -12,7 +13,9 @@ pub enum CompactPriority {
     Async = 2,
 }
 
-/// How a compaction attempt ended. Of several zones the largest counts (rules/compaction#results).
+/// The result of a compaction attempt. Of several zones the largest counts
+/// (rules/compaction#results).
+#[doc(alias = "compact_result")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CompactResult {
     /// There is no compaction: nothing was tried or counted, and it is no use asking again.

@@ -40,6 +40,7 @@ impl core::error::Error for NoSuchCpu {}
 const WORDS: usize = CpuSet::MAX_CPUS / 64;
 
 /// A set of CPUs.
+#[doc(alias = "cpumask")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CpuSet([u64; WORDS]);
 

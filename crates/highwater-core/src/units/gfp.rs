@@ -6,6 +6,7 @@ use bitflags::bitflags;
 
 bitflags! {
     /// Allocation request flags, 6.1's bit values.
+    #[doc(alias = "gfp_t")]
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
     pub struct Gfp: u32 {
         /// Only the DMA zone.

@@ -15,7 +15,8 @@ impl PageType {
     pub const ALL: [PageType; 2] = [PageType::Anon, PageType::File];
 }
 
-/// A list.
+/// One of the five LRU lists.
+#[doc(alias = "lru_list")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum LruKind {

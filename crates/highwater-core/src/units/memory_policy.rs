@@ -6,7 +6,8 @@
 
 use super::{NodeId, NodeMask};
 
-/// A memory policy.
+/// A NUMA memory policy and its nodes.
+#[doc(alias = "mempolicy")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum MemoryPolicy {
     /// Near the CPU that asks; of an area: as the task's.

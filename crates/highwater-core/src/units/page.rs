@@ -40,7 +40,8 @@ impl Pfn {
         Pfn(self.0 + n)
     }
 
-    /// The buddy of the block of `order` that starts here.
+    /// Returns the buddy of the block of `order` that starts here.
+    #[doc(alias = "__find_buddy_pfn")]
     #[inline(always)]
     pub const fn buddy(self, order: Order) -> Pfn {
         Pfn(self.0 ^ (1 << order.0))
@@ -99,9 +100,11 @@ impl fmt::Debug for Order {
     }
 }
 
-/// What a block is used for, to keep pages that cannot move together (rules/zones#migratetypes).
+/// The migratetype of a pageblock or block, by which pages that cannot move are kept together
+/// (rules/zones#migratetypes).
 ///
 /// Index 3 is the high-atomic reserve; under a 4.3 policy the same slot holds the RESERVE type.
+#[doc(alias = "migratetype")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum MigrateType {

@@ -1,6 +1,7 @@
 //! Reasons to slow a reclaimer down (rules/throttling#reasons).
 
-/// Why a reclaimer sleeps.
+/// The reason for which a reclaimer sleeps.
+#[doc(alias = "vmscan_throttle_state")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ThrottleReason {

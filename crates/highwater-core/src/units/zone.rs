@@ -3,6 +3,7 @@
 use core::fmt;
 
 /// A zone of the x86-64 layout (rules/zones#zone-types).
+#[doc(alias = "zone_type")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[repr(u8)]
@@ -120,6 +121,7 @@ impl fmt::Debug for ZoneId {
 }
 
 /// A set of nodes.
+#[doc(alias = "nodemask_t")]
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct NodeMask(u64);
 

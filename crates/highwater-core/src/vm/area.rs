@@ -58,8 +58,11 @@ impl<H: Tasks> Clone for Backing<H> {
     }
 }
 
-/// A range of virtual pages with one meaning. Never changed: whoever changes a range puts other
-/// areas in its place, and a fault goes on with the one it found.
+/// A VMA: a range of virtual pages with one backing and one set of flags. A change of a range puts
+/// other VMAs in its place, and a fault goes on with the one it found.
+///
+/// Linux: changes VMAs in place and merges neighbours; here a change replaces them.
+#[doc(alias = "vm_area_struct")]
 pub struct Area<H: Tasks> {
     /// First virtual page.
     pub start: u32,

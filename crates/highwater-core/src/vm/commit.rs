@@ -30,7 +30,7 @@ const ADMIN_RESERVE: u64 = 8192 / KIB_PER_PAGE;
 const USER_RESERVE: u64 = (128 << 10) / KIB_PER_PAGE;
 
 impl<H: Tasks> Area<H> {
-    /// Pages that it may need memory or swap for.
+    /// Returns the pages of the VMA that count against the commit limit.
     #[doc(alias = "accountable_mapping")]
     pub(super) fn committed(&self) -> u64 {
         let is_private = !self.flags.contains(AreaFlags::SHARED);
@@ -46,7 +46,8 @@ impl<H: Devices> Kernel<H> {
         self.mem.populated_zones().map(|zone| zone.info.managed()).sum()
     }
 
-    /// Pages that programs were promised (`Committed_AS`). Shared memory is not among them.
+    /// Returns the pages that programs were promised (`Committed_AS`). Shared memory is not among
+    /// them.
     #[doc(alias = "vm_committed_as")]
     pub fn committed(&self, cx: &Cx<'_, H>) -> u64 {
         let spaces: Vec<Arc<Space<H>>> = self.spaces.lock(cx.cpu()).values().cloned().collect();
@@ -56,7 +57,7 @@ impl<H: Devices> Kernel<H> {
         spaces.iter().map(of).sum()
     }
 
-    /// Pages that may be promised with `vm.overcommit_memory` 2 (`CommitLimit`).
+    /// Returns the pages that may be promised with `vm.overcommit_memory` 2 (`CommitLimit`).
     #[doc(alias = "vm_commit_limit")]
     pub fn commit_limit(&self) -> u64 {
         let tunables = &self.mem.tunables;
@@ -71,7 +72,8 @@ impl<H: Devices> Kernel<H> {
         memory.saturating_add(self.swap.nr_total())
     }
 
-    /// May a program have `pages` pages more of private memory that it may write? The caller holds its space's lock.
+    /// Decides whether a program may have `pages` pages more of private writable memory
+    /// (`vm.overcommit_memory`). The caller holds its space's lock.
     ///
     /// # Errors
     /// [`Error::NoMemory`] if not.

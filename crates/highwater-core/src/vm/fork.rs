@@ -49,10 +49,12 @@ pub(super) struct Copied {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// A new space with all that `parent` has, copied when it is written.
+    /// Copies an address space for fork: VMAs, page table entries, locked against writes on both
+    /// sides.
     ///
     /// # Errors
     /// If there is no memory for its tables or its process, or no more may be promised (`vm.overcommit_memory`). The parent is as it was then, but that its next writes fault.
+    #[doc(alias = "dup_mmap")]
     pub(crate) fn fork_space(
         &self,
         cx: &Cx<'_, H>,
@@ -106,7 +108,9 @@ impl<H: Devices> Kernel<H> {
         self.list_mapping(cx, child, &area);
     }
 
-    /// True if an area has pages that no file can give again: only then are its entries copied.
+    /// Reports whether a VMA has pages that no file can give again: only then are its entries
+    /// copied.
+    #[doc(alias = "vma_needs_copy")]
     fn has_own_pages(&self, cx: &Cx<'_, H>, space: &Space<H>, area: &Area<H>) -> bool {
         if area.flags.contains(AreaFlags::SHARED) {
             return false;
@@ -126,6 +130,8 @@ impl<H: Devices> Kernel<H> {
         false
     }
 
+    /// Copies the page table entries of one VMA to the child.
+    #[doc(alias = "copy_page_range")]
     fn copy_area_entries(
         &self,
         cx: &Cx<'_, H>,
@@ -177,7 +183,9 @@ impl<H: Devices> Kernel<H> {
         Ok(())
     }
 
-    /// Copies entries up to one whose page is being moved: where that is, or the end.
+    /// Copies one table's entries up to one whose page is being migrated; returns where that is, or
+    /// the end.
+    #[doc(alias = "copy_pte_range")]
     fn copy_table(
         &self,
         cx: &Cx<'_, H>,

@@ -26,6 +26,7 @@ pub(super) const BATCH_SLOTS: usize = 510;
 pub(super) const MAX_BATCHES: usize = 10_000 / BATCH_SLOTS;
 
 /// Unmapped pages and what has to be flushed before they are freed.
+#[doc(alias = "mmu_gather")]
 pub struct Gather<'a, H: Devices> {
     space: &'a Space<H>,
     range: FlushRange,
@@ -46,7 +47,8 @@ const fn capacity(batches: usize) -> usize {
 }
 
 impl<'a, H: Devices> Gather<'a, H> {
-    /// An empty gather for a space.
+    /// Begins an empty gather for an address space.
+    #[doc(alias = "tlb_gather_mmu")]
     pub fn new(space: &'a Space<H>) -> Self {
         Gather {
             space,
@@ -105,8 +107,10 @@ impl<'a, H: Devices> Gather<'a, H> {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// Adds a page; true if that filled the gather: the caller flushes and frees
+    /// Adds an unmapped page; true if that filled the gather: the caller flushes and frees
     /// ([`Kernel::gather_flush`]) before it adds another.
+    #[doc(alias = "__tlb_remove_page_size")]
+    #[doc(alias = "__tlb_remove_page")]
     #[inline]
     #[must_use]
     pub(crate) fn gather_page(
@@ -119,7 +123,8 @@ impl<H: Devices> Kernel<H> {
         gather.pages.len() == gather.room && !self.gather_grow(cx, gather)
     }
 
-    /// Makes room for another batch; false if there can be none.
+    /// Adds a batch page to the gather; false if it has its most, or there is no memory.
+    #[doc(alias = "tlb_next_batch")]
     fn gather_grow(&self, cx: &Cx<'_, H>, gather: &mut Gather<'_, H>) -> bool {
         let in_use = (gather.room - INLINE_SLOTS) / BATCH_SLOTS;
         if in_use == gather.frames.len() {
@@ -139,6 +144,7 @@ impl<H: Devices> Kernel<H> {
 
     /// Flushes the translations gathered so far; pages go on waiting. Callers may hold a table's
     /// lock.
+    #[doc(alias = "tlb_flush_mmu_tlbonly")]
     pub(crate) fn gather_flush_tlb(&self, cx: &Cx<'_, H>, gather: &mut Gather<'_, H>) {
         if gather.range.is_empty() {
             return;
@@ -151,14 +157,17 @@ impl<H: Devices> Kernel<H> {
         gather.range = FlushRange::EMPTY;
     }
 
-    /// Flushes and frees in the middle of an unmap. Callers hold no spin lock.
+    /// Flushes the TLB and frees the pages gathered so far, in the middle of an unmap. Callers hold
+    /// no spin lock.
+    #[doc(alias = "tlb_flush_mmu")]
     pub(crate) fn gather_flush(&self, cx: &Cx<'_, H>, gather: &mut Gather<'_, H>) {
         gather.nr_forced += 1;
         self.gather_flush_tlb(cx, gather);
         self.gather_free(cx, gather);
     }
 
-    /// Ends a gather: flushes, frees, and gives the batch pages back.
+    /// Ends a gather: flushes the TLB, frees the pages, and gives the batch pages back.
+    #[doc(alias = "tlb_finish_mmu")]
     pub(crate) fn gather_finish(&self, cx: &Cx<'_, H>, mut gather: Gather<'_, H>) {
         self.gather_flush_tlb(cx, &mut gather);
         self.gather_free(cx, &mut gather);
@@ -168,7 +177,8 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// Frees what waits, a batch at a time, and lets others run after each.
+    /// Frees the gathered pages, a batch at a time, and lets others run after each.
+    #[doc(alias = "tlb_batch_pages_flush")]
     fn gather_free(&self, cx: &Cx<'_, H>, gather: &mut Gather<'_, H>) {
         let mut rest = gather.pages.as_slice();
         let mut size = INLINE_SLOTS;
@@ -184,6 +194,7 @@ impl<H: Devices> Kernel<H> {
 
     /// Drops one reference of each page (rules/unmap#release): swap cache copies that nothing maps
     /// any more give up their slots first.
+    #[doc(alias = "free_pages_and_swap_cache")]
     fn free_chunk(&self, cx: &Cx<'_, H>, pages: &[Folio]) {
         self.lru_add_drain(cx);
         for &folio in pages {

@@ -15,12 +15,13 @@ use crate::kernel::Kernel;
 use crate::units::Error;
 
 impl<H: Devices> Kernel<H> {
-    /// Adds `pages` pages to the end of the anonymous area that begins at virtual page `start`; the new pages'
-    /// first. No page is allocated.
+    /// Extends the anonymous VMA that begins at virtual page `start` by `pages` pages (brk);
+    /// returns the first new page. No page is allocated.
     ///
     /// # Errors
     /// If no anonymous area begins there, `pages` is 0, what lies behind it is in use, or no more may be promised
     /// (`vm.overcommit_memory`).
+    #[doc(alias = "do_brk_flags")]
     pub fn grow_area(
         &self,
         cx: &Cx<'_, H>,

@@ -35,7 +35,8 @@ const fn align_up(vpn: u32, align: u32) -> Option<u32> {
 }
 
 impl<H: Tasks> SpaceTables<H> {
-    /// The lowest free range of `pages` pages that starts at a multiple of `align`.
+    /// Finds the lowest free range of `pages` pages that starts at a multiple of `align`.
+    #[doc(alias = "vm_unmapped_area")]
     fn find_room(&mut self, pages: u32, align: u32, top: u32) -> Option<u32> {
         let fits = |hole: u32, end: u32| {
             align_up(hole, align).filter(|at| at.checked_add(pages).is_some_and(|e| e <= end))
@@ -64,13 +65,15 @@ impl<H: Tasks> SpaceTables<H> {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// Maps `pages` pages at a free address aligned to `align` pages (a power of two); the first
-    /// virtual page. No page is allocated, unless the area is LOCKED: then all are, as far as
+    /// Maps `pages` pages at a free address aligned to `align` pages (a power of two); returns the
+    /// first virtual page. No page is allocated, unless the area is LOCKED: then all are, as far as
     /// memory goes.
     ///
     /// # Errors
     /// If the request makes no sense, if the space has no room, or if it asks for more private
     /// writable memory than may be promised (`vm.overcommit_memory`).
+    #[doc(alias = "do_mmap")]
+    #[doc(alias = "mmap_region")]
     pub fn mmap(
         &self,
         cx: &Cx<'_, H>,
@@ -128,10 +131,11 @@ impl<H: Devices> Kernel<H> {
         Ok(())
     }
 
-    /// Takes the areas of `start..end` out of a space, cutting those that reach beyond it. Holes are
-    /// fine. The caller holds `mmap_lock` for writing, unmaps what they mapped, and after that has
-    /// their files forget them ([`Self::forget_detached`]): a truncation meanwhile has to find what
-    /// is still mapped.
+    /// Takes the VMAs of `start..end` out of an address space, splitting those that reach beyond
+    /// it. Holes are fine. The caller holds `mmap_lock` for writing, unmaps what they mapped, and
+    /// after that has their files forget them ([`Self::forget_detached`]): a truncation meanwhile
+    /// has to find what is still mapped.
+    #[doc(alias = "detach_vmas_to_be_unmapped")]
     pub(crate) fn detach_areas(
         &self,
         cx: &Cx<'_, H>,
@@ -181,9 +185,12 @@ impl<H: Devices> Kernel<H> {
         if covered == end.saturating_sub(start) { Ok(()) } else { Err(Error::Fault) }
     }
 
-    /// Puts parts with other flags or another policy (none: nothing) in the place of what lies in `start..end`; the
-    /// parts that went, and how many pages of the range were mapped. Files still know the parts for
-    /// which nothing came.
+    /// Replaces the VMAs in `start..end` by parts with other flags or another policy (none: by
+    /// nothing), splitting at both ends. Files still know the parts for which nothing came.
+    ///
+    /// Linux: equal neighbours are not merged (`vma_merge`).
+    #[doc(alias = "__split_vma")]
+    #[doc(alias = "split_vma")]
     fn replace_areas(
         &self,
         cx: &Cx<'_, H>,
@@ -243,12 +250,16 @@ impl<H: Devices> Kernel<H> {
         (gone, covered)
     }
 
+    /// Adds a VMA to the mappings of its file.
+    #[doc(alias = "__vma_link_file")]
     pub(super) fn list_mapping(&self, cx: &Cx<'_, H>, space: &Space<H>, area: &Area<H>) {
         if let Some((open, range)) = area.map_range(space.id) {
             open.file.mappings.lock(cx.cpu()).insert(range);
         }
     }
 
+    /// Removes a VMA from the mappings of its file.
+    #[doc(alias = "unlink_file_vma")]
     fn unlist_mapping(&self, cx: &Cx<'_, H>, space: &Space<H>, area: &Area<H>) {
         if let Some((open, range)) = area.map_range(space.id) {
             open.file.mappings.lock(cx.cpu()).remove(&range);

@@ -13,10 +13,11 @@ use crate::kernel::Kernel;
 use crate::units::Error;
 
 impl<H: Devices> Kernel<H> {
-    /// Locks a range: its pages are faulted in and never reclaimed.
+    /// Locks a range of an address space: its pages are faulted in and never reclaimed.
     ///
     /// # Errors
     /// As [`Kernel::touch`]; what was locked before the error stays locked.
+    #[doc(alias = "do_mlock")]
     pub fn mlock(
         &self,
         cx: &Cx<'_, H>,
@@ -65,8 +66,9 @@ impl<H: Devices> Kernel<H> {
         result
     }
 
-    /// Marks or unmarks the pages that areas map. Fresh pages leave their batches before, so that
-    /// they can be moved; the mlock batch is drained after.
+    /// Marks or unmarks the pages that locked VMAs map. Fresh pages leave their batches before, so
+    /// that they can be moved; the mlock batch is drained after.
+    #[doc(alias = "mlock_vma_pages_range")]
     fn mark_mapped(&self, cx: &Cx<'_, H>, space: &Space<H>, areas: &[Arc<Area<H>>], locked: bool) {
         self.lru_add_drain(cx);
         for area in areas {
@@ -98,6 +100,9 @@ impl<H: Devices> Kernel<H> {
     ///
     /// # Errors
     /// As [`Kernel::touch`].
+    #[doc(alias = "__mm_populate")]
+    #[doc(alias = "mm_populate")]
+    #[doc(alias = "populate_vma_page_range")]
     pub(super) fn populate(
         &self,
         cx: &Cx<'_, H>,

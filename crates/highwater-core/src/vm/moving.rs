@@ -18,8 +18,10 @@ use crate::page::{Folio, Page, PageFlags, Pfn};
 use crate::vmstat::NodeStat;
 
 impl<H: Devices> Kernel<H> {
-    /// Unmaps a locked page that is to be moved; true if nothing maps it any more. Each entry is flushed at
-    /// once: what programs wrote through it must be in the page before it is copied.
+    /// Replaces every entry of a locked page by a migration entry; true if nothing maps it any
+    /// more. Each entry is flushed at once: what programs wrote through it must be in the page
+    /// before it is copied.
+    #[doc(alias = "try_to_migrate")]
     pub(crate) fn unmap_to_move(&self, cx: &Cx<'_, H>, folio: Folio) -> bool {
         let page = self.mem.map.page(folio);
         if !page.is_mapped() {
@@ -58,7 +60,9 @@ impl<H: Devices> Kernel<H> {
         !page.is_mapped()
     }
 
-    /// Maps a page that was moved from frame `from` (or stays there) wherever an entry waits for it.
+    /// Maps a migrated page (or one that stays) again wherever a migration entry of frame `from`
+    /// waits for it.
+    #[doc(alias = "remove_migration_ptes")]
     pub(crate) fn map_moved(&self, cx: &Cx<'_, H>, from: Pfn, folio: Folio) {
         let page = self.mem.map.page(folio);
         cx.charge(Cost::RmapWalk, 1);

@@ -6,7 +6,7 @@ use super::PTES;
 use crate::page::Pfn;
 use crate::swap::Slot;
 
-/// An entry, 4 bytes: a number, by its size.
+/// A page table entry in 4 bytes: a number, by its size.
 ///
 /// ```text
 /// none                  0
@@ -17,6 +17,7 @@ use crate::swap::Slot;
 /// ```
 ///
 /// So there is room for the frames of 1.125 TiB: a terabyte, and the hole below 4 GiB that a PC has.
+#[doc(alias = "pte_t")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Pte(pub(super) u32);
 
@@ -62,8 +63,10 @@ impl Pte {
         Pte(SWAP + ((slot.area as u32) << Slot::OFFSET_BITS | slot.offset))
     }
 
-    /// An entry whose page is being moved from frame `pfn`: who needs it waits for the end of that. Keeps what
-    /// is to be restored; dirty is the page's to keep.
+    /// Makes a migration entry of the page in frame `pfn`; it keeps what is to be restored, and
+    /// dirty is the page's to keep.
+    #[doc(alias = "make_readable_migration_entry")]
+    #[doc(alias = "make_writable_migration_entry")]
     pub const fn moving(pfn: Pfn, writable: bool, young: bool) -> Pte {
         let mut kind = 0;
         if writable {

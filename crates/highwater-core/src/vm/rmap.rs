@@ -43,8 +43,9 @@ pub enum Referenced {
     Contended,
 }
 
-/// Translations that a reclaimer cleared and has not flushed yet (`tlb_ubc`): one flush of
+/// Translations that a reclaimer cleared and has not flushed yet (`tlb_ubc`). One flush of
 /// everything, on every CPU that may hold one, ends a whole list of pages.
+#[doc(alias = "tlbflush_unmap_batch")]
 #[derive(Debug)]
 pub struct UnmapBatch {
     cpus: Cell<CpuSet>,
@@ -142,7 +143,8 @@ pub(super) type Flow = ControlFlow<()>;
 const RANGES: usize = 8;
 
 impl<H: Devices> Kernel<H> {
-    /// Calls `visit` for every place where a page may be mapped, until it breaks. No lock is held.
+    /// Calls `visit` for every page table that may map a page, until it breaks. No lock is held.
+    #[doc(alias = "rmap_walk")]
     #[inline]
     pub(super) fn each_place(
         &self,
@@ -177,8 +179,9 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// The places of a page of a file that several ranges map, in their order: a few for each hold of
-    /// their lock, of which `mappings` is the first.
+    /// Visits the VMAs of a file that map a page, in their order, a few for each hold of their
+    /// lock.
+    #[doc(alias = "rmap_walk_file")]
     #[inline(never)]
     fn visit_ranges<'f>(
         &self,
@@ -210,8 +213,9 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// The places of an anonymous page in the spaces that came from its owner by fork, oldest first: a fork
-    /// meanwhile copies an entry to a space that is looked at later.
+    /// Visits an anonymous page's places in the address spaces that forked from its owner. The
+    /// oldest comes first: a fork meanwhile copies an entry to a space that is looked at later.
+    #[doc(alias = "rmap_walk_anon")]
     #[cold]
     fn visit_descendants(
         &self,
@@ -288,8 +292,12 @@ impl<H: Devices> Kernel<H> {
         visit(&Place { space, table, vpn, flags })
     }
 
-    /// Clears the young bits of every entry that maps a page and says who used it
-    /// (rules/page-decisions#reference-walk). A locked area: the page is mlocked, the walk stops.
+    /// Clears the young bits of every entry that maps a page and reports who used it
+    /// (rules/page-decisions#reference-walk). If a VMA is locked, the page is mlocked and the walk
+    /// stops.
+    ///
+    /// Linux: same name.
+    #[doc(alias = "folio_referenced")]
     #[inline]
     pub(crate) fn page_referenced(
         &self,
@@ -347,6 +355,8 @@ impl<H: Devices> Kernel<H> {
 
     /// Unmaps a locked page everywhere for reclaim; true if nothing maps it any more. Flushes are
     /// collected until [`Kernel::flush_unmapped`].
+    ///
+    /// Linux: same name.
     pub(crate) fn try_to_unmap(&self, cx: &Cx<'_, H>, folio: Folio, trail: &mut Trail<H>) -> bool {
         let _phase = cx.phase(Phase::Unmap);
         let page = self.mem.map.page(folio);
@@ -496,8 +506,9 @@ impl<H: Devices> Kernel<H> {
         None
     }
 
-    /// An entry was cleared by reclaim. If other CPUs may hold it they are flushed later, all at
-    /// once; this CPU's own translation is cheaper to drop now.
+    /// Notes that reclaim cleared an entry whose translation other CPUs may hold: they are flushed
+    /// later, all at once. This CPU's own translation is cheaper to drop now.
+    #[doc(alias = "set_tlb_ubc_flush_pending")]
     fn flush_later(&self, cx: &Cx<'_, H>, place: &Place<'_, H>, is_dirty: bool) {
         let cpus = place.space.cpus.load();
         if cpus.without(cx.cpu()).is_empty() {
@@ -510,6 +521,8 @@ impl<H: Devices> Kernel<H> {
 
     /// Flushes what [`Kernel::try_to_unmap`] left to flush; `dirty_only` = only if a dirty entry was
     /// among it.
+    #[doc(alias = "try_to_unmap_flush")]
+    #[doc(alias = "try_to_unmap_flush_dirty")]
     #[inline]
     pub(crate) fn flush_unmapped(&self, cx: &Cx<'_, H>, dirty_only: bool) {
         if let Some(cpus) = cx.local::<UnmapBatch>().take(dirty_only) {
@@ -521,6 +534,8 @@ impl<H: Devices> Kernel<H> {
 impl<H: Devices> Mappings<H> for Kernel<H> {
     /// Write-protects and cleans every entry of a page that is about to be written; true if one was
     /// dirty or could have become so.
+    #[doc(alias = "folio_mkclean")]
+    #[doc(alias = "page_mkclean")]
     fn clean_mappings(&self, cx: &Cx<'_, H>, folio: Folio) -> bool {
         let page = self.mem.map.page(folio);
         // Only shared mappings of files are cleaned; the entries of anonymous memory keep their bits until
@@ -553,6 +568,7 @@ impl<H: Devices> Mappings<H> for Kernel<H> {
     }
 
     /// Unmaps one file page from every space that maps it (truncation); the page is locked.
+    #[doc(alias = "unmap_mapping_folio")]
     fn unmap_everywhere(&self, cx: &Cx<'_, H>, folio: Folio) {
         let page = self.mem.map.page(folio);
         if !page.is_mapped() {

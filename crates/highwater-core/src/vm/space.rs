@@ -23,6 +23,7 @@ use crate::vmstat::NodeStat;
 use crate::wait::{RwSem, RwSemRules};
 
 /// Resident pages of an address space, by kind.
+#[doc(alias = "mm_rss_stat")]
 #[derive(Debug, Default)]
 pub struct Rss {
     /// Anonymous pages.
@@ -52,7 +53,8 @@ impl Rss {
     }
 }
 
-/// An address space (an mm).
+/// An address space (an mm): VMAs, page tables, RSS, and the CPUs that use it.
+#[doc(alias = "mm_struct")]
 pub struct Space<H: Tasks> {
     /// Number.
     pub id: SpaceId,
@@ -143,7 +145,9 @@ impl<H: Tasks> Space<H> {
         self.tables.lock(cpu).all_areas().map(|area| u64::from(area.end - area.start)).sum()
     }
 
-    /// The area around a virtual page.
+    /// Finds the VMA around a virtual page.
+    #[doc(alias = "find_vma")]
+    #[doc(alias = "vma_lookup")]
     #[inline]
     pub fn area_of(&self, cpu: CpuId, vpn: u32) -> Option<Arc<Area<H>>> {
         self.tables.lock(cpu).area(vpn).cloned()
@@ -151,11 +155,11 @@ impl<H: Tasks> Space<H> {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// A new, empty address space (its top table is allocated; of order 0, as without page-table
-    /// isolation).
+    /// Makes an empty address space with its top table.
     ///
     /// # Errors
     /// If there is no memory.
+    #[doc(alias = "mm_alloc")]
     pub fn create_space(&self, cx: &Cx<'_, H>) -> Result<Arc<Space<H>>, Error> {
         self.create_descendant(cx, Vec::new())
     }
@@ -181,8 +185,9 @@ impl<H: Devices> Kernel<H> {
         self.spaces.lock(cx.cpu()).get(&id.0).cloned()
     }
 
-    /// Says that the running task uses `space` on its CPU (`switch_mm`): the CPU joins the mask and
-    /// leaves that of the space it had. Called by every operation of a task on its space.
+    /// Switches the CPU to the running task's address space (`switch_mm`): the CPU joins its mask
+    /// and leaves that of the space it had. Called by every operation of a task on its space.
+    #[doc(alias = "switch_mm")]
     #[inline(always)]
     pub(crate) fn enter_space(&self, cx: &Cx<'_, H>, space: &Space<H>) {
         if !self.is_entered(cx, space) {
@@ -208,8 +213,10 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// Ends an address space: everything is unmapped in one go, tables freed, the number retired.
-    /// Nobody else uses it any more.
+    /// Ends an address space that nobody uses any more: unmaps everything in one go, frees its
+    /// tables and retires its number.
+    #[doc(alias = "mmput")]
+    #[doc(alias = "__mmput")]
     pub(crate) fn destroy_space(&self, cx: &Cx<'_, H>, space: &Arc<Space<H>>) {
         self.enter_space(cx, space);
         self.khugepaged_exit(cx, space);
@@ -230,7 +237,9 @@ impl<H: Devices> Kernel<H> {
 
 /// What entries map.
 impl<H: Devices> Kernel<H> {
-    /// The folio that an entry maps; none if it maps nothing, or a page of zeros, which is nobody's.
+    /// Returns the folio that an entry maps; none if it maps nothing, or a page of zeros, which is
+    /// nobody's.
+    #[doc(alias = "vm_normal_page")]
     #[inline(always)]
     pub(crate) fn mapped_folio(&self, pte: Pte) -> Option<Folio> {
         let pfn = pte.pfn().filter(|&pfn| !self.is_zero(pfn))?;
@@ -303,7 +312,9 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// The lowest table of a virtual page, made if need be; none if there is no memory.
+    /// Returns the lowest page table of a virtual page, made if need be; none if there is no
+    /// memory.
+    #[doc(alias = "__pte_alloc")]
     pub(crate) fn make_table(
         &self,
         cx: &Cx<'_, H>,

@@ -85,7 +85,8 @@ const fn scope(tables_freed: bool) -> IpiScope {
     if tables_freed { IpiScope::All } else { IpiScope::BusyOnly }
 }
 
-/// Has every CPU of `cpus` flush, this one without an interrupt.
+/// Flushes the TLB of every CPU of `cpus`, this one without an interrupt.
+#[doc(alias = "flush_tlb_multi")]
 fn flush_cpus<H: Host>(cx: &Cx<'_, H>, cpus: &CpuSet, work: FlushWork, tables_freed: bool) {
     let Some((cost, count)) = work.cost() else { return };
     let me: CpuId = cx.cpu();
@@ -100,11 +101,14 @@ fn flush_cpus<H: Host>(cx: &Cx<'_, H>, cpus: &CpuSet, work: FlushWork, tables_fr
 
 impl<H: Devices> Kernel<H> {
     /// Flushes a range of a space's translations on every CPU that may hold them.
+    #[doc(alias = "flush_tlb_mm_range")]
     pub(crate) fn flush_tlb(&self, cx: &Cx<'_, H>, space: &Space<H>, range: FlushRange) {
         flush_cpus(cx, &space.cpus.load(), range.work(), range.tables_freed);
     }
 
-    /// Drops all translations on `cpus`, whatever space they belong to (end of a reclaimer's batch).
+    /// Flushes all translations on `cpus`, whatever address space they belong to (end of a
+    /// reclaimer's batch).
+    #[doc(alias = "arch_tlbbatch_flush")]
     pub(crate) fn flush_tlb_cpus(&self, cx: &Cx<'_, H>, cpus: &CpuSet) {
         flush_cpus(cx, cpus, FlushWork::Everything, false);
     }

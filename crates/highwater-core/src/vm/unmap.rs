@@ -40,10 +40,11 @@ impl Room {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// Unmaps `pages` pages from `start` on. What is not mapped there stays so.
+    /// Unmaps `pages` pages from `start` on (munmap). Parts that are not mapped stay so.
     ///
     /// # Errors
     /// If the range is empty or not in the address space.
+    #[doc(alias = "do_munmap")]
     pub fn munmap(
         &self,
         cx: &Cx<'_, H>,
@@ -69,7 +70,8 @@ impl<H: Devices> Kernel<H> {
         Ok(())
     }
 
-    /// What munmap does once nobody finds the areas any more.
+    /// Clears the entries and frees the tables of VMAs that were taken out of their address space.
+    #[doc(alias = "unmap_region")]
     fn unmap_detached(&self, cx: &Cx<'_, H>, space: &Space<H>, detached: &Detached<H>) {
         if detached.areas.is_empty() {
             return;
@@ -84,7 +86,8 @@ impl<H: Devices> Kernel<H> {
         self.forget_detached(cx, space, detached);
     }
 
-    /// Clears the entries of a whole area.
+    /// Clears the page table entries of a whole VMA.
+    #[doc(alias = "unmap_single_vma")]
     fn zap_area(&self, cx: &Cx<'_, H>, gather: &mut Gather<'_, H>, area: &Area<H>) {
         let Area { start, end, flags, .. } = *area;
         self.zap_range(cx, gather, &Zap { start, end, flags, only: None });
@@ -100,8 +103,9 @@ impl<H: Devices> Kernel<H> {
         space.tables.lock(cx.cpu()).areas_in(vpn, Space::<H>::TOP).next().cloned()
     }
 
-    /// Unmaps everything of a space in one go and frees its tables but the top one (exit). Nobody
-    /// but the OOM reaper uses it any more; its areas are taken out here.
+    /// Unmaps everything of an address space in one go and frees its tables but the top one (exit).
+    /// Nobody but the OOM reaper uses it any more; its areas are taken out here.
+    #[doc(alias = "exit_mmap")]
     pub(crate) fn unmap_space(&self, cx: &Cx<'_, H>, space: &Space<H>) {
         let mut gather = Gather::new_whole(space);
         {
@@ -123,8 +127,9 @@ impl<H: Devices> Kernel<H> {
         self.forget_detached(cx, space, &detached);
     }
 
-    /// Frees the tables of areas that were unmapped, unless others can use them: the lowest ones of a
+    /// Frees the page tables of unmapped VMAs, unless others can use them: the lowest ones of a
     /// second-level table, then that, and so on.
+    #[doc(alias = "free_pgtables")]
     fn free_tables(&self, cx: &Cx<'_, H>, gather: &mut Gather<'_, H>, detached: &Detached<H>) {
         let (Some(first), Some(last)) = (detached.areas.first(), detached.areas.last()) else {
             return;
@@ -195,6 +200,7 @@ impl<H: Devices> Kernel<H> {
 
     /// Unmaps a victim's private memory (the OOM reaper); false if its `mmap_lock` is contended: try
     /// again later.
+    #[doc(alias = "__oom_reap_task_mm")]
     pub(crate) fn reap_space(&self, cx: &Cx<'_, H>, space: &Space<H>) -> bool {
         let Some(_guard) = space.mmap_lock.try_read(cx) else { return false };
         let mut next = 0;

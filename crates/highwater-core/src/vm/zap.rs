@@ -148,8 +148,9 @@ impl<H: Devices> Space<H> {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// Clears the entries of `zap`; pages go to the gather. A table at a time, others may run after
-    /// each.
+    /// Clears the entries of `zap`, a table at a time; pages go to the gather. Others may run after
+    /// each table.
+    #[doc(alias = "unmap_page_range")]
     pub(crate) fn zap_range(&self, cx: &Cx<'_, H>, gather: &mut Gather<'_, H>, zap: &Zap) {
         let space = gather.space();
         let mut next = zap.start;
@@ -166,7 +167,8 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// One hold of a table's lock.
+    /// Clears entries of one page table under one hold of its lock.
+    #[doc(alias = "zap_pte_range")]
     fn zap_table(
         &self,
         cx: &Cx<'_, H>,
@@ -293,8 +295,9 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// Reclaim cleared entries of the space and has not flushed them everywhere: whoever looks at
-    /// entries under a table's lock must not find them gone while some TLB still has them.
+    /// Flushes an address space's translations if reclaim cleared entries of it and has not flushed
+    /// them everywhere.
+    #[doc(alias = "flush_tlb_batched_pending")]
     #[inline]
     pub(crate) fn flush_pending(&self, cx: &Cx<'_, H>, space: &Space<H>) {
         if space.flush_pending.load(Relaxed) && space.flush_pending.swap(false, Relaxed) {

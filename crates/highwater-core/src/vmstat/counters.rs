@@ -39,7 +39,9 @@ impl<const N: usize> StatSet<N> {
         }
     }
 
-    /// Adds `delta` on behalf of `cpu`.
+    /// Adds `delta` to a counter on behalf of `cpu`, folding when the threshold is passed.
+    #[doc(alias = "__mod_zone_page_state")]
+    #[doc(alias = "__mod_node_page_state")]
     #[inline(always)]
     pub fn add(&self, cpu: CpuId, item: usize, delta: i64) {
         let diff = &self.cpus[cpu.idx()].diff[item];
@@ -82,7 +84,9 @@ impl<const N: usize> StatSet<N> {
         diff.store((sum + (left << shift)) as i8, Relaxed);
     }
 
-    /// Plain read: the global value, never below 0, differences ignored.
+    /// Reads a counter's global value, never below 0; per-CPU differences are ignored.
+    #[doc(alias = "zone_page_state")]
+    #[doc(alias = "node_page_state")]
     #[inline(always)]
     pub fn read(&self, item: usize) -> u64 {
         self.global[item].load(Relaxed).max(0) as u64
@@ -94,13 +98,15 @@ impl<const N: usize> StatSet<N> {
         self.global[item].load(Relaxed)
     }
 
-    /// Snapshot read: differences of all CPUs added.
+    /// Reads a counter with the differences of all CPUs added (a snapshot).
+    #[doc(alias = "zone_page_state_snapshot")]
     pub fn read_exact(&self, item: usize) -> u64 {
         let diffs: i64 = self.cpus.iter().map(|c| i64::from(c.diff[item].load(Relaxed))).sum();
         (self.global[item].load(Relaxed) + diffs).max(0) as u64
     }
 
     /// Folds one CPU's differences into the globals; true if there were any.
+    #[doc(alias = "cpu_vm_stats_fold")]
     pub fn fold(&self, cpu: CpuId) -> bool {
         let mut any = false;
         for (item, diff) in self.cpus[cpu.idx()].diff.iter().enumerate() {

@@ -29,6 +29,7 @@ impl EventSet {
     }
 
     /// Counts an event `by` times on `cpu`.
+    #[doc(alias = "count_vm_events")]
     #[inline(always)]
     pub fn add(&self, cpu: CpuId, event: VmEvent, by: u64) {
         bump(&self.cpus[cpu.idx()].0[event as usize], by);
@@ -40,7 +41,8 @@ impl EventSet {
         bump(&self.cpus[cpu.idx()].0[base as usize + zone as usize], by);
     }
 
-    /// The sum over CPUs.
+    /// Sums an event over CPUs.
+    #[doc(alias = "all_vm_events")]
     pub fn read(&self, event: VmEvent) -> u64 {
         self.cpus.iter().map(|c| c.0[event as usize].load(Relaxed)).sum()
     }

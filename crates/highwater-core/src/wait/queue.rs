@@ -12,6 +12,7 @@ use crate::sync::order::LockClass;
 /// looks at the condition after that. So no wake-up is lost, if the change is made under a lock that
 /// the waiter's look takes too, or is sequentially consistent: a plain store may become visible only
 /// after the waker has found the queue empty.
+#[doc(alias = "wait_queue_head")]
 pub struct WaitQueue<H: Tasks> {
     waiters: H::Lock<Waiters<H::Task>>,
     /// Length of the queue, to see without the lock that nobody waits.
@@ -46,8 +47,10 @@ impl<H: Tasks> WaitQueue<H> {
         !self.has_waiters()
     }
 
-    /// Joins the queue; the ticket is given back with [`WaitQueue::leave`]. For those who look at
-    /// their condition in between: a wake-up after this ends the next [`WaitQueue::park`].
+    /// Joins the wait queue; the ticket is given back with [`WaitQueue::leave`]. This is for
+    /// callers that look at their condition in between: a wake-up after this ends the next
+    /// [`WaitQueue::park`].
+    #[doc(alias = "prepare_to_wait")]
     pub(crate) fn enter(&self, cx: &Cx<'_, H>) -> u64 {
         let task = cx.host.current();
         let mut waiters = self.waiters.lock(cx.cpu());
@@ -58,7 +61,8 @@ impl<H: Tasks> WaitQueue<H> {
         ticket
     }
 
-    /// Leaves the queue; true if nobody had woken the caller.
+    /// Leaves the wait queue; true if nobody had woken the caller.
+    #[doc(alias = "finish_wait")]
     pub(crate) fn leave(&self, cx: &Cx<'_, H>, ticket: u64) -> bool {
         let mut waiters = self.waiters.lock(cx.cpu());
         let before = waiters.queue.len();
@@ -230,7 +234,8 @@ impl<H: Tasks> WaitQueue<H> {
         }
     }
 
-    /// Wakes everybody who waits now.
+    /// Wakes every task that waits now.
+    #[doc(alias = "wake_up_all")]
     #[inline]
     pub fn wake_all(&self, host: &H, cpu: CpuId) {
         if self.has_waiters() {
@@ -251,7 +256,8 @@ impl<H: Tasks> WaitQueue<H> {
         }
     }
 
-    /// Wakes who came first.
+    /// Wakes the task that has waited longest.
+    #[doc(alias = "wake_up")]
     pub fn wake_one(&self, host: &H, cpu: CpuId) {
         if !self.has_waiters() {
             return;

@@ -31,7 +31,8 @@ const NEVER: u64 = u64::MAX;
 /// A run looks at its limits again after this long (jiffies).
 const RECHECK: u64 = HZ / 10;
 
-/// Why pages are written.
+/// The reason for which pages are written.
+#[doc(alias = "wb_reason")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteReason {
     /// Over the background limit.
@@ -59,6 +60,7 @@ impl WriteReason {
 }
 
 /// A device's dirty files (`struct bdi_writeback`).
+#[doc(alias = "bdi_writeback")]
 pub struct Writeback<H: Tasks> {
     /// The device.
     pub device: DeviceId,
@@ -112,6 +114,7 @@ impl<H: Tasks> DirtyFiles<H> {
 
     /// Refills `io`, if it is empty: files that had their turn first, then those dirtied no later
     /// than `until`, oldest first.
+    #[doc(alias = "queue_io")]
     pub(super) fn refill(&mut self, until: u64) {
         if !self.io.is_empty() {
             return;
@@ -122,8 +125,9 @@ impl<H: Tasks> DirtyFiles<H> {
         }
     }
 
-    /// A file that is still dirty goes back to the newest. It keeps its age unless that breaks the
-    /// order of the list.
+    /// Puts a file that is still dirty back among the newest dirty files. It keeps its age unless
+    /// that breaks the order of the list.
+    #[doc(alias = "redirty_tail")]
     fn redirty(&mut self, file: Arc<File<H>>, now: u64) {
         let age = |file: &Arc<File<H>>| file.dirtied_when.load(Relaxed);
         if self.dirty.front().is_some_and(|newest| age(&file) < age(newest)) {
@@ -214,7 +218,8 @@ impl<H: Devices> Kernel<H> {
         &self.writeback[usize::from(file.spec.device.0)]
     }
 
-    /// The flusher's body; returns when the kernel shuts down.
+    /// Runs a device's flusher; returns when the kernel shuts down.
+    #[doc(alias = "wb_workfn")]
     pub(crate) fn run_flusher(&self, cx: &Cx<'_, H>, device: DeviceId) {
         let wb = &self.writeback[usize::from(device.0)];
         wb.has_flusher.store(true, Relaxed);
@@ -243,8 +248,9 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// One run: what was asked for, what is old, what is too much (rules/writeback#flusher). Does
-    /// nothing if nothing of that is the case.
+    /// Makes one flusher run: work that was asked for, old pages, then the background limit
+    /// (rules/writeback#flusher). Does nothing if none of them applies.
+    #[doc(alias = "wb_do_writeback")]
     pub(super) fn flush_device(&self, cx: &Cx<'_, H>, wb: &Writeback<H>) {
         let is_due = wb.wake_at.load(SeqCst) <= cx.host.jiffies();
         let is_kicked = wb.background.swap(false, SeqCst);
@@ -269,7 +275,8 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// Periodic writeback: every five seconds, what is thirty seconds old.
+    /// Writes pages periodically: every five seconds, what is thirty seconds old.
+    #[doc(alias = "wb_check_old_data_flush")]
     fn write_old(&self, cx: &Cx<'_, H>, wb: &Writeback<H>) {
         let (now, interval) = (cx.host.jiffies(), self.periodic_interval());
         if interval == 0 || now < wb.last_periodic.load(Relaxed) + interval {
@@ -293,6 +300,8 @@ impl<H: Devices> Kernel<H> {
         limits::centisecs_to_jiffies(self.mem.tunables.dirty_writeback_centisecs)
     }
 
+    /// Writes files of a device until a piece of work is done.
+    #[doc(alias = "wb_writeback")]
     fn write_device(&self, cx: &Cx<'_, H>, wb: &Writeback<H>, mut work: Work) {
         let is_background = work.reason == WriteReason::Background;
         while work.left > 0 && !self.is_stopping() {
@@ -310,6 +319,7 @@ impl<H: Devices> Kernel<H> {
 
     /// Gives each file of `io` its turn; true if anything was written or became clean. Returns
     /// early to have the limits looked at.
+    #[doc(alias = "writeback_sb_inodes")]
     fn write_files(&self, cx: &Cx<'_, H>, wb: &Writeback<H>, work: &mut Work) -> bool {
         let start = cx.host.jiffies();
         let mut is_progress = false;
@@ -332,7 +342,8 @@ impl<H: Devices> Kernel<H> {
         is_progress
     }
 
-    /// After its turn: where a file goes; true if it is clean.
+    /// Decides where a file goes after its turn; true if it is clean.
+    #[doc(alias = "requeue_inode")]
     fn requeue(
         &self,
         cx: &Cx<'_, H>,
@@ -358,7 +369,8 @@ impl<H: Devices> Kernel<H> {
         true
     }
 
-    /// A file became dirty: onto its device's list, its flusher armed.
+    /// Puts a file that became dirty onto its device's list and arms the flusher.
+    #[doc(alias = "__mark_inode_dirty")]
     pub(crate) fn queue_dirty_file(&self, cx: &Cx<'_, H>, file: &Arc<File<H>>) {
         if file.is_queued.load(SeqCst) || file.is_queued.swap(true, SeqCst) {
             return;
@@ -374,7 +386,8 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// A file is deleted: the flusher need not hold on to it.
+    /// Takes a deleted file off its device's lists.
+    #[doc(alias = "inode_io_list_del")]
     pub(crate) fn forget_dirty_file(&self, cx: &Cx<'_, H>, file: &Arc<File<H>>) {
         if !file.is_queued.load(SeqCst) {
             return;
@@ -390,6 +403,7 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Wakes every flusher that has something to write (rules/writeback#wake-flushers).
+    #[doc(alias = "wakeup_flusher_threads")]
     pub fn wake_flushers(&self, cx: &Cx<'_, H>, reason: WriteReason) {
         // The kernel names it in a tracepoint; what is done does not depend on it.
         let _ = reason;
@@ -402,8 +416,9 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// sync(): writes everything dirty and waits for it. (The kernel has its flushers do the
-    /// writing; here the caller does, who waits for it anyway.)
+    /// Writes everything dirty and waits for it (`sync`). (In Linux the flushers write; here the
+    /// caller does, which waits for it anyway.)
+    #[doc(alias = "ksys_sync")]
     pub fn sync_all(&self, cx: &Cx<'_, H>) {
         let _phase = cx.phase(Phase::Sync);
         self.wake_flushers(cx, WriteReason::Sync);
@@ -416,15 +431,18 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// More than the background limit is dirty, or more than the device's share of it here.
+    /// Reports whether more is dirty than the background limit, or more on this device than its
+    /// share of it.
+    #[doc(alias = "wb_over_bg_thresh")]
     fn is_over_background(&self, cx: &Cx<'_, H>, wb: &Writeback<H>) -> bool {
         let background = self.dirty_limits(cx).background;
         self.nr_dirty_pages() > background
             || wb.nr_reclaimable() > self.share_of(cx, wb, background)
     }
 
-    /// Has a device's flusher look at the background limit, if it does not work already. Where no
+    /// Wakes a device's flusher to look at the background limit, unless it works already. Where no
     /// task runs the flusher (replay, tests), the caller does its work.
+    #[doc(alias = "wb_start_background_writeback")]
     pub(super) fn start_background(&self, cx: &Cx<'_, H>, wb: &Writeback<H>) {
         if wb.is_running.load(SeqCst) {
             return;

@@ -49,6 +49,7 @@ impl<H: Devices> Kernel<H> {
     /// Writes dirty pages `start..end` of a file, `nr` at most; the pages written. Does not wait
     /// for them; with [`WriteReason::Sync`] it waits for earlier writeback of pages that are dirty
     /// again, others leave those alone.
+    #[doc(alias = "do_writepages")]
     pub fn write_file_pages(
         &self,
         cx: &Cx<'_, H>,
@@ -60,6 +61,8 @@ impl<H: Devices> Kernel<H> {
         self.write_pass(cx, file, range, nr, reason).pages
     }
 
+    /// Writes the dirty or tagged pages of a range, in bios as large as runs of them allow.
+    #[doc(alias = "write_cache_pages")]
     pub(super) fn write_pass(
         &self,
         cx: &Cx<'_, H>,
@@ -238,6 +241,7 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Waits until no page `start..end` of a file is under writeback.
+    #[doc(alias = "filemap_fdatawait_range")]
     pub fn wait_file_writeback(&self, cx: &Cx<'_, H>, file: &File<H>, (start, end): (u32, u32)) {
         let mut from = start;
         loop {
@@ -257,6 +261,7 @@ impl<H: Devices> Kernel<H> {
 }
 
 /// Marks every dirty page of a range TOWRITE.
+#[doc(alias = "tag_pages_for_writeback")]
 fn tag_dirty<H: Devices>(cx: &Cx<'_, H>, file: &File<H>, (start, end): (u32, u32)) {
     let _xa = file.xa_lock.lock(cx.cpu());
     let mut tree = file.tree.lock(cx.cpu());

@@ -31,8 +31,9 @@ pub struct DirtyLimits {
 }
 
 impl DirtyLimits {
-    /// The limits for `avail` dirtyable pages; `boost` is the smoothed limit if the task is one
-    /// that may exceed them (realtime).
+    /// Computes the dirty limits for `avail` dirtyable pages; `boost` is the smoothed limit if the
+    /// task is one that may exceed them (realtime).
+    #[doc(alias = "domain_dirty_limits")]
     pub fn new(avail: u64, tunables: &Tunables, boost: Option<u64>) -> DirtyLimits {
         let limit = |bytes: u64, ratio: u64| match bytes {
             0 => ratio * RATIO_UNIT / 100 * avail / RATIO_UNIT,
@@ -51,14 +52,16 @@ impl DirtyLimits {
         DirtyLimits { thresh, background }
     }
 
-    /// Nobody is held up below this.
+    /// Returns the number of dirty pages below which no writer is throttled.
+    #[doc(alias = "dirty_freerun_ceiling")]
     pub const fn freerun(self) -> u64 {
         (self.thresh + self.background) / 2
     }
 }
 
-/// The smoothed limit one step on (rules/dirty-throttling#smoothed-limit): it rises with `thresh`
-/// at once and follows it down slowly, never below what is dirty. 0 = never computed.
+/// Moves the smoothed limit one step on (rules/dirty-throttling#smoothed-limit): it rises with
+/// `thresh` at once and follows it down slowly, never below what is dirty. 0 = never computed.
+#[doc(alias = "update_dirty_limit")]
 pub fn smooth_limit(dirty_limit: u64, thresh: u64, dirty: u64) -> u64 {
     if dirty_limit < thresh {
         return thresh;
@@ -67,20 +70,23 @@ pub fn smooth_limit(dirty_limit: u64, thresh: u64, dirty: u64) -> u64 {
     dirty_limit - dirty_limit.saturating_sub(target) / 32
 }
 
-/// Pages a task may dirty before it looks at the limits again, if it is not held up
+/// Returns the pages a task may dirty before it looks at the limits again, if it is not throttled
 /// (rules/dirty-throttling#poll-interval).
+#[doc(alias = "dirty_poll_interval")]
 pub const fn poll_interval(dirty: u64, thresh: u64) -> u64 {
     if thresh > dirty { 1 << ((thresh - dirty).ilog2() / 2) } else { 1 }
 }
 
-/// Pages one file may write before it is another's turn (rules/writeback#chunk).
+/// Returns the pages one file may write before it is another's turn (rules/writeback#chunk).
+#[doc(alias = "writeback_chunk_size")]
 pub fn chunk(bandwidth: u64, dirty_limit: u64, work_left: u64) -> u64 {
     let pages = (bandwidth / 2).min(dirty_limit / 8).min(work_left);
     pages.saturating_add(CHUNK_UNIT) / CHUNK_UNIT * CHUNK_UNIT
 }
 
-/// Pages that may be dirtied on one CPU before somebody looks at the limits
+/// Returns the pages that may be dirtied on one CPU before the limits are looked at
 /// (rules/dirty-throttling#when-checked).
+#[doc(alias = "writeback_set_ratelimit")]
 pub fn cpu_pages(thresh: u64, nr_cpus: u64) -> u64 {
     (thresh / (32 * nr_cpus.max(1))).max(16)
 }

@@ -9,7 +9,9 @@ const PAUSE_AIM: u64 = HZ / 100;
 /// Fewer pages than these (128 KiB) a pause are not worth a check.
 const PAGES_MIN: u64 = 32;
 
-/// Longest pause on a device with so little dirty that a longer one might let it run dry.
+/// Computes the longest pause on a device with so little dirty that a longer one might let it run
+/// dry.
+#[doc(alias = "wb_max_pause")]
 pub(super) fn longest(wb_dirty: u64, bandwidth: u64) -> u64 {
     PAUSE_MAX.min(1 + wb_dirty / (1 + bandwidth / 32))
 }
@@ -26,8 +28,10 @@ pub struct Pauses {
 }
 
 impl Pauses {
-    /// For a task that may dirty `task_rate` pages a second, where `rate` is the one at a position
-    /// ratio of 1 and the device writes `bandwidth`.
+    /// Computes the shortest and longest pause of a throttled writer. The task may dirty
+    /// `task_rate` pages a second, `rate` is the one at a position ratio of 1 and the device writes
+    /// `bandwidth`.
+    #[doc(alias = "wb_min_pause")]
     pub fn new(longest: u64, task_rate: u64, rate: u64, bandwidth: u64) -> Pauses {
         // Many writers, each slow: longer pauses, fewer wake-ups.
         let (high, low) = (ilog2(bandwidth), ilog2(rate));

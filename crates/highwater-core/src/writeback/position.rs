@@ -43,7 +43,9 @@ impl Position {
         (self.freerun + self.limit) / 2
     }
 
-    /// What a writer's rate is multiplied with, 1024 = 1.
+    /// Returns the factor of a writer's rate by how far the dirty pages are from their setpoint,
+    /// 1024 = 1.
+    #[doc(alias = "wb_position_ratio")]
     pub fn ratio(&self) -> u64 {
         if self.dirty >= self.limit {
             return 0;
@@ -73,7 +75,8 @@ impl Position {
     }
 }
 
-/// `1 + ((setpoint - dirty) / (limit - setpoint))^3`, from 0 to 2.
+/// Computes `1 + ((setpoint - dirty) / (limit - setpoint))^3`, from 0 to 2.
+#[doc(alias = "pos_ratio_polynom")]
 fn curve(setpoint: u64, dirty: u64, limit: u64) -> u64 {
     let x = (setpoint as i64 - dirty as i64) * ONE as i64 / ((limit - setpoint) | 1) as i64;
     let cubed = (((x * x) >> ONE_SHIFT) * x) >> ONE_SHIFT;

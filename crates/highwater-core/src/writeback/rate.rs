@@ -84,6 +84,8 @@ impl Rates {
         self.since = now;
     }
 
+    /// Updates the estimate of the device's write bandwidth from one sample.
+    #[doc(alias = "wb_update_write_bandwidth")]
     fn step_bandwidth(&mut self, written: u64, elapsed: u64) {
         let now = written * HZ;
         if elapsed > WINDOW {
@@ -104,6 +106,8 @@ impl Rates {
         self.write_bandwidth = new;
     }
 
+    /// Updates the base dirty rate of the device's writers from one sample.
+    #[doc(alias = "wb_update_dirty_ratelimit")]
     fn step_rate(&mut self, dirtied: u64, elapsed: u64, position: &Position) {
         let dirty_rate = dirtied * HZ / elapsed;
         self.follow(dirty_rate, position.ratio(), position.dirty < position.setpoint());

@@ -13,7 +13,8 @@ const PERIOD: u64 = 3 * HZ;
 const COUNT_BITS: u32 = 40;
 const COUNT_MASK: u64 = (1 << COUNT_BITS) - 1;
 
-/// Pages counted, those of earlier periods halved once for each period since.
+/// A count of pages in which earlier periods are halved once for each period since.
+#[doc(alias = "fprop_local_percpu")]
 #[derive(Debug, Default)]
 pub struct RecentCount(AtomicU64);
 
@@ -40,7 +41,9 @@ fn aged(word: u64, now: u64) -> u64 {
     if periods < u64::from(COUNT_BITS) { count >> periods } else { 0 }
 }
 
-/// A device's part of `limit`: `own` of `all` pages written. While nothing was written it is 0.
+/// Computes a device's part of `limit`: `own` of `all` pages written. While nothing was written it
+/// is 0.
+#[doc(alias = "__wb_calc_thresh")]
 pub(super) fn part(limit: u64, own: u64, all: u64) -> u64 {
     let all = all.max(1);
     (u128::from(limit) * u128::from(own.min(all)) / u128::from(all)) as u64

@@ -31,7 +31,8 @@ const EXCEEDED_PAGES: u64 = 8;
 /// A task that is this far behind its pauses (jiffies) starts counting anew.
 const FORGOTTEN: u64 = HZ;
 
-/// What all devices share (`global_wb_domain`).
+/// The dirty throttling state that all devices share (`global_wb_domain`).
+#[doc(alias = "wb_domain")]
 #[derive(Debug)]
 pub struct DirtyDomain {
     /// The smoothed limit; 0 until somebody was held up.
@@ -111,7 +112,8 @@ struct Look {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// The limits in force; a realtime task's own.
+    /// Returns the dirty limits in force; a realtime task's own.
+    #[doc(alias = "global_dirty_limits")]
     pub fn dirty_limits(&self, cx: &Cx<'_, H>) -> DirtyLimits {
         // The kernel adds one page, against dividing by a limit of 0
         // (rules/dirty-throttling#limits).
@@ -124,7 +126,9 @@ impl<H: Devices> Kernel<H> {
         plain
     }
 
-    /// The limit at which writers stop (`hard_dirty_limit`).
+    /// Returns the limit at which writers stop (`hard_dirty_limit`).
+    ///
+    /// Linux: same name.
     pub(super) fn hard_dirty_limit(&self, cx: &Cx<'_, H>) -> u64 {
         self.dirty.limit(self.dirty_limits(cx).thresh)
     }
@@ -143,7 +147,8 @@ impl<H: Devices> Kernel<H> {
         self.mem.nodes().iter().map(|node| node.stats.read(item as usize)).sum()
     }
 
-    /// A device's share of a limit (rules/dirty-throttling#device-share).
+    /// Returns a device's share of a dirty limit (rules/dirty-throttling#device-share).
+    #[doc(alias = "wb_calc_thresh")]
     pub(super) fn share_of(&self, cx: &Cx<'_, H>, wb: &Writeback<H>, limit: u64) -> u64 {
         let now = cx.host.jiffies();
         share::part(limit, wb.written_lately.get(now), self.dirty.written.get(now))
@@ -173,8 +178,9 @@ impl<H: Devices> Kernel<H> {
         bump(&self.dirty.leaked[cx.cpu().idx()], cx.local::<DirtiedPages>().nr.take());
     }
 
-    /// Called after a task touched `pages` pages of a file that it may have dirtied; it may sleep
-    /// here. The caller holds nothing that writeback needs.
+    /// Counts pages that a task dirtied and throttles it when it has dirtied enough since the last
+    /// look. The caller holds nothing that writeback needs.
+    #[doc(alias = "balance_dirty_pages_ratelimited")]
     pub fn balance_dirty_pages(&self, cx: &Cx<'_, H>, file: &File<H>, pages: u32) {
         if file.is_memory() {
             return;
@@ -189,6 +195,9 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
+    /// Throttles a writer while too much is dirty: wakes the flusher and sleeps for the pauses it
+    /// is due.
+    #[doc(alias = "balance_dirty_pages")]
     #[cold]
     fn balance(&self, cx: &Cx<'_, H>, wb: &Writeback<H>) {
         let _phase = cx.phase(Phase::BalanceDirty);

@@ -60,10 +60,11 @@ struct FreeBlocks {
     types: [AtomicU8; MAX_ORDER],
 }
 
-/// A zone without its lists.
+/// A zone without its free lists: marks, reserves, counters, pageblock types.
 ///
 /// Synchronisation: marks, reserves and sizes change under the allocator's set-up and sysctl
 /// paths only; `nr_free`, `types` and pageblock types under the zone lock; readers are lock-free.
+#[doc(alias = "zone")]
 pub struct ZoneInfo {
     /// Node.
     pub node: NodeId,
@@ -418,7 +419,8 @@ impl ZoneInfo {
         self.pageblock(pfn).store(raw, Relaxed);
     }
 
-    /// Type of the pageblock a frame is in.
+    /// Returns the type of the pageblock that a frame is in.
+    #[doc(alias = "get_pfnblock_migratetype")]
     #[inline(always)]
     pub fn pageblock_type(&self, pfn: Pfn) -> MigrateType {
         MigrateType::from_index(u32::from(self.pageblock(pfn).load(Relaxed) & TYPE_MASK))
@@ -426,6 +428,7 @@ impl ZoneInfo {
 
     /// Sets a pageblock's type (zone lock held). With grouping off the mergeable types all become
     /// unmovable.
+    #[doc(alias = "set_pageblock_migratetype")]
     pub fn set_pageblock_type(&self, pfn: Pfn, migratetype: MigrateType) {
         let t = match migratetype {
             t if t.is_mergeable() && !self.grouping => MigrateType::Unmovable,
@@ -463,12 +466,15 @@ impl ZoneInfo {
         &self.owners[((pfn.0 >> PAGEBLOCK_ORDER) - self.first_pageblock) as usize]
     }
 
-    /// The skip hint of compaction for a pageblock.
+    /// Returns the skip bit of a pageblock (compaction's hint).
+    #[doc(alias = "get_pageblock_skip")]
     pub fn pageblock_skip(&self, pfn: Pfn) -> bool {
         self.pageblock(pfn).load(Relaxed) & SKIP_BIT != 0
     }
 
-    /// Sets or clears the skip hint.
+    /// Sets or clears the skip bit of a pageblock.
+    ///
+    /// Linux: same name.
     pub fn set_pageblock_skip(&self, pfn: Pfn, skip: bool) {
         let block = self.pageblock(pfn);
         if skip {
@@ -489,8 +495,9 @@ impl ZoneInfo {
         &self.pageblocks[((pfn.0 >> PAGEBLOCK_ORDER) - self.first_pageblock) as usize]
     }
 
-    /// The test of a zone that kswapd balances (rules/watermarks#safe-test): exact, and where drift
-    /// of the free count could hide that the minimum is reached, on a snapshot of it.
+    /// Tests a watermark as kswapd does (rules/watermarks#safe-test): exact, and where drift of the
+    /// free count could hide that the minimum is reached, on a snapshot of it.
+    #[doc(alias = "zone_watermark_ok_safe")]
     pub fn watermark_ok_safe(
         &self,
         rule: (WatermarkTest, MinReserveRule),
@@ -505,9 +512,10 @@ impl ZoneInfo {
         self.watermark_ok(rule, order, mark, highest, AllocFlags::empty(), free)
     }
 
-    /// The exact watermark test (rules/watermarks#exact-test; up to 4.3
-    /// rules/watermarks#halved-marks): may a request of `order` take pages so that `free` pages are
-    /// judged against `mark`?
+    /// Tests whether a request of `order` may take pages when `free` pages are judged against
+    /// `mark` (rules/watermarks#exact-test; up to 4.3 rules/watermarks#halved-marks).
+    #[doc(alias = "__zone_watermark_ok")]
+    #[doc(alias = "zone_watermark_ok")]
     #[inline]
     pub fn watermark_ok(
         &self,

@@ -8,7 +8,8 @@ const PCP_LISTS_MAX: usize = 15;
 /// Types that lists hold.
 const TYPES: usize = MigrateType::MERGEABLE.len();
 
-/// One CPU's lists of one zone.
+/// One CPU's page lists of one zone (pcp).
+#[doc(alias = "per_cpu_pages")]
 #[derive(Debug)]
 pub struct Pcp {
     pub(crate) lists: [PageRing; PCP_LISTS_MAX],

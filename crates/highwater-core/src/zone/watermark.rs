@@ -42,7 +42,8 @@ pub const fn isqrt(x: u64) -> u64 {
     x.isqrt()
 }
 
-/// min_free_kbytes from the pages that buffers may use (rules/watermarks#min-free).
+/// Computes min_free_kbytes from the pages that buffers may use (rules/watermarks#min-free).
+#[doc(alias = "calculate_min_free_kbytes")]
 pub fn min_free_kbytes(bufpages: u64, max_kbytes: u64) -> u64 {
     isqrt(bufpages * 4 * 16).clamp(MIN_FREE_KBYTES_MIN, max_kbytes)
 }
@@ -106,9 +107,12 @@ pub fn total_reserve(managed: u64, reserve: &[u64; 5], zone: usize, high: u64) -
 /// Largest batch where `percpu_pagelist_fraction` says the size of lists: 8 times the shift of a page.
 const FRACTION_BATCH_MAX: u64 = 96;
 
-/// Per-CPU list sizes of a zone (rules/per-cpu-lists#sizes): `(batch, high)`. `fraction` is the sysctl's; 0: unset.
+/// Computes batch and limit of a zone's per-CPU lists (rules/per-cpu-lists#sizes): `(batch, high)`.
+/// `fraction` is the sysctl's; 0: unset.
 ///
 /// `cpus` are the online CPUs of the zone's node, or all online CPUs if it has none.
+#[doc(alias = "zone_batchsize")]
+#[doc(alias = "zone_highsize")]
 pub fn pcp_sizes(
     managed: u64,
     low: u64,
@@ -136,14 +140,16 @@ pub fn pcp_sizes(
     (batch as u32, high as u32)
 }
 
-/// Normal threshold of per-CPU differences (rules/zone-counters#thresholds).
+/// Computes the normal threshold of per-CPU counter differences (rules/zone-counters#thresholds).
+#[doc(alias = "calculate_normal_threshold")]
 pub fn stat_threshold(online_cpus: u64, managed: u64) -> u8 {
     let fls = |x: u64| u64::from(u64::BITS - x.leading_zeros());
     let threshold = 2 * fls(online_cpus) * (1 + fls(managed >> 15));
     threshold.min(STAT_THRESHOLD_MAX) as u8
 }
 
-/// Threshold while kswapd is awake, so that it sees what it does.
+/// Computes the threshold of per-CPU counter differences while kswapd is awake.
+#[doc(alias = "calculate_pressure_threshold")]
 pub fn stat_threshold_pressure(marks: &Marks, online_cpus: u64) -> u8 {
     ((marks.low - marks.min) / online_cpus.max(1)).clamp(1, STAT_THRESHOLD_MAX) as u8
 }

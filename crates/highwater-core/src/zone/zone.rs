@@ -14,7 +14,8 @@ use crate::sync::bump;
 use crate::sync::order::LockClass;
 use crate::vmstat::{NodeStat, NumaStat, StatSet};
 
-/// Free blocks by order and type. Lives behind the zone lock.
+/// Free lists of a zone by order and type. Lives behind the zone lock.
+#[doc(alias = "free_area")]
 #[derive(Debug, Default)]
 pub struct FreeArea {
     /// `lists[order][type]`.
@@ -32,7 +33,8 @@ impl FreeArea {
     }
 }
 
-/// What one CPU keeps of a zone.
+/// One CPU's part of a zone: its page lists and NUMA counts.
+#[doc(alias = "per_cpu_zonestat")]
 pub struct CpuZone<H: Host> {
     /// The page lists.
     pub pcp: H::CpuLock<Pcp>,
@@ -126,6 +128,7 @@ impl<H: Host> Deref for Zone<H> {
 }
 
 /// A node: its CPUs, counters and reserve.
+#[doc(alias = "pglist_data")]
 pub struct Node {
     /// Number.
     pub id: NodeId,

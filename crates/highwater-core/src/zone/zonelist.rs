@@ -11,7 +11,8 @@ use crate::config::NodeLoad;
 /// Weight of distance against node load when nodes are ordered.
 const MAX_NUMNODES: u64 = 1024;
 
-/// An entry of a zonelist.
+/// An entry of a zonelist: a zone, its type and its node.
+#[doc(alias = "zoneref")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ZoneRef {
     /// The zone.
@@ -23,6 +24,7 @@ pub struct ZoneRef {
 }
 
 /// A list of zones to try, with the start for each highest zone.
+#[doc(alias = "zonelist")]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Zonelist {
     entries: Vec<ZoneRef>,
@@ -54,7 +56,8 @@ impl Zonelist {
         self.preferred[highest.idx()]
     }
 
-    /// Position of the first entry at or after `from` that a request may use.
+    /// Returns the position of the first entry at or after `from` that a request may use.
+    #[doc(alias = "next_zones_zonelist")]
     #[inline(always)]
     pub fn next(&self, from: usize, highest: ZoneType, nodes: Option<NodeMask>) -> Option<usize> {
         if from == 0 && nodes.is_none() {
@@ -90,6 +93,7 @@ pub struct NodeSummary {
 
 /// Builds every node's lists: near nodes first, equally far ones spread by load
 /// (rules/zones#node-order).
+#[doc(alias = "build_zonelists")]
 pub fn build(nodes: &[NodeSummary], distances: &[Vec<u16>], load_rule: NodeLoad) -> Vec<Zonelists> {
     let orders = node_orders(nodes, distances, load_rule);
     let of_node = |n: usize| {
@@ -109,7 +113,8 @@ pub fn build(nodes: &[NodeSummary], distances: &[Vec<u16>], load_rule: NodeLoad)
         .collect()
 }
 
-/// For each node the order in which nodes with memory are tried.
+/// Orders the nodes with memory for each node, the nearest first.
+#[doc(alias = "node_order")]
 pub fn node_orders(
     nodes: &[NodeSummary],
     distances: &[Vec<u16>],
@@ -140,6 +145,8 @@ pub fn node_orders(
     orders
 }
 
+/// Finds the nearest node not used yet, with the load as tie-break.
+#[doc(alias = "find_next_best_node")]
 fn find_next(
     local: usize,
     nodes: &[NodeSummary],

@@ -56,7 +56,10 @@ trait Weigh: Default {
     #[inline(always)]
     fn rotated(&mut self, _pages: [u64; 2]) {}
 
-    /// Reclaim paid for so many pages of a type; `evictable` pages are on the lists.
+    /// Notes that reclaim paid for that many pages of a type; `evictable` pages are on the lists.
+    ///
+    /// Linux 5.8 on.
+    #[doc(alias = "lru_note_cost")]
     #[inline(always)]
     fn cost(&mut self, _page_type: PageType, _pages: u64, _evictable: u64) {}
 

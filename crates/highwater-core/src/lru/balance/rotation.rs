@@ -7,7 +7,10 @@
 use super::{SWAPPINESS_MAX, Weigh, Weights};
 use crate::lru::PageType;
 
-/// Pages that were scanned lately, and those of them that were in use.
+/// Counts pages that were scanned lately, and how many of them were in use, by type.
+///
+/// Linux up to 5.7.
+#[doc(alias = "zone_reclaim_stat")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ByRotation {
     /// By [`PageType`]: pages taken off a list.

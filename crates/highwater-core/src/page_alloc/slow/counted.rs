@@ -243,11 +243,13 @@ impl<H: Host> PageAllocator<H> {
         self.out_of_memory(cx, relief, req, state)
     }
 
-    /// Kills, unless somebody else does or enough was freed meanwhile (rules/slow-path#oom).
+    /// Calls the OOM killer, unless another task does or enough was freed meanwhile
+    /// (rules/slow-path#oom).
     ///
     /// One killer at a time: a victim's memory is for all, and two tasks in the same need would kill
     /// two. Who finds another at it waits a tick and counts that as progress. The lock is held over the
     /// last pass, so nobody begins to kill between that look and the kill.
+    #[doc(alias = "__alloc_pages_may_oom")]
     fn out_of_memory<R: Relief<H>>(
         &self,
         cx: &Cx<'_, H>,
@@ -332,7 +334,8 @@ impl<H: Host> PageAllocator<H> {
         }
     }
 
-    /// Whoever has to get a page gets it from his own nodes if they have one.
+    /// Tries the request within the task's cpuset first, then without it.
+    #[doc(alias = "__alloc_pages_cpuset_fallback")]
     fn with_and_without_cpuset<R: Relief<H>>(
         &self,
         cx: &Cx<'_, H>,
@@ -354,7 +357,9 @@ impl<H: Host> PageAllocator<H> {
             && req.candidates().all(|(_, e)| !cx.mems_allowed().contains(e.node))
     }
 
-    /// Is another round of reclaim worth it (rules/slow-path#reclaim-retry)?
+    /// Reports whether another round of reclaim is worth it (rules/slow-path#reclaim-retry).
+    ///
+    /// Linux 4.7 on: same name.
     ///
     /// Progress starts the count again for small orders: pages were freed, and one of them will do. For
     /// a costly order pages freed say nothing about a block.
@@ -410,8 +415,10 @@ impl<H: Host> PageAllocator<H> {
         })
     }
 
-    /// Is another compaction worth it, perhaps at a higher priority
-    /// (rules/slow-path#compact-retry)?
+    /// Reports whether another compaction is worth it, perhaps at a higher priority
+    /// (rules/slow-path#compact-retry).
+    ///
+    /// Linux 4.7 on: same name.
     ///
     /// A task that is to be killed does not wait for a block. Harder priorities wait for pages and look
     /// at more of them, so each is tried once the gentler one has failed; costly orders stop before the
@@ -445,12 +452,13 @@ impl<H: Host> PageAllocator<H> {
         state.compact_retries <= max || lower_priority(state, costly)
     }
 
-    /// Compaction was skipped for lack of free pages: could reclaim make room for it?
+    /// Reports whether reclaim could make the room that compaction lacked.
     ///
     /// Compaction needs about twice the block in free pages, on top of the mark, to move others to.
     /// Reclaimable pages count by a fraction only, the smaller the larger the order: a large block is
     /// not worth throwing out everything. A zone that passes already has its block: there compaction
     /// was not skipped for lack of room.
+    #[doc(alias = "compaction_zonelist_suitable")]
     fn compaction_has_room<R: Relief<H>>(
         &self,
         relief: &R,

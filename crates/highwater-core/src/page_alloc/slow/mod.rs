@@ -49,7 +49,9 @@ use crate::vmstat::ZoneStat;
 use crate::zone::Zone;
 
 impl<H: Host> PageAllocator<H> {
-    /// Serves a request whose fast path failed; none is "no page", there is no error code.
+    /// Serves a request whose fast path failed: wakes kswapd, compacts, reclaims, and kills as a
+    /// last resort.
+    #[doc(alias = "__alloc_pages_slowpath")]
     #[cold]
     #[inline(never)]
     pub(super) fn alloc_slow<R: Relief<H>>(

@@ -28,7 +28,10 @@ use crate::vmstat::{VmEvent, ZoneStat};
 use crate::zone::Zone;
 
 impl<H: Host> PageAllocator<H> {
-    /// One wake per change of node along the zonelist (rules/slow-path#wake-kswapd).
+    /// Wakes kswapd of each node along the zonelist, once per change of node
+    /// (rules/slow-path#wake-kswapd).
+    ///
+    /// Linux: same name.
     ///
     /// A kswapd is a node's. Zones of a node mostly stand together in the list, so comparing with the
     /// entry before is enough to ask most nodes once, and spares remembering which were asked.
@@ -47,13 +50,15 @@ impl<H: Host> PageAllocator<H> {
         }
     }
 
-    /// Reclaims, then tries again, the second time after giving back what lies idle
-    /// (rules/slow-path#direct-reclaim). Tells how many pages were reclaimed.
+    /// Reclaims, then tries again, the second time after draining idle per-CPU lists and
+    /// high-atomic reserves (rules/slow-path#direct-reclaim). Returns how many pages were
+    /// reclaimed.
     ///
     /// No progress: a pass would find what the last one found. The first pass after progress is plain.
     /// Only if it fails is what lies idle given back: it costs a lock for each CPU's lists, and the
     /// pages there are what keeps other CPUs off the zone lock. All but the last reserved pageblock of
     /// a zone may go: there has been progress, so there is hope without it.
+    #[doc(alias = "__alloc_pages_direct_reclaim")]
     pub(super) fn direct_reclaim<R: Relief<H>>(
         &self,
         cx: &Cx<'_, H>,
@@ -84,7 +89,8 @@ impl<H: Host> PageAllocator<H> {
         (reclaimed, page)
     }
 
-    /// Compaction at one priority, then a pass (rules/slow-path#direct-compaction).
+    /// Compacts at one priority, then tries to allocate once (rules/slow-path#direct-compaction).
+    #[doc(alias = "__alloc_pages_direct_compact")]
     pub(super) fn direct_compact<R: Relief<H>>(
         &self,
         cx: &Cx<'_, H>,
@@ -126,11 +132,12 @@ impl<H: Host> PageAllocator<H> {
         (result, page)
     }
 
-    /// Pages reclaim could free from a zone, by its counters; if none, what is free
+    /// Estimates by a zone's counters how many pages reclaim could free; if none, what is free
     /// (rules/slow-path#reclaim-retry).
     ///
     /// By the zone's own counters, since a request may be bound to low zones that a node's sums say
     /// nothing about. It is an upper bound: not all that lies on the lists can be freed.
+    #[doc(alias = "zone_reclaimable_pages")]
     pub(crate) fn reclaimable(&self, zone: &Zone<H>, can_swap: bool) -> u64 {
         let stat = |item: ZoneStat| zone.stats.read(item as usize);
         let mut pages = stat(ZoneStat::ZoneInactiveFile) + stat(ZoneStat::ZoneActiveFile);

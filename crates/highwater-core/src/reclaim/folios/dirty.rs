@@ -39,8 +39,11 @@ impl<H: Devices> Kernel<H> {
         page.is(PageFlags::PRIVATE).then_some(Verdict::Activate)
     }
 
-    /// Step 5, of a page that is dirty or under writeback. What a lazily freed page holds does not matter.
-    /// Anonymous pages do not count either: no flusher writes them.
+    /// Counts a page that is dirty or under writeback (step 5). Lazily freed pages do not count,
+    /// since their contents do not matter. Anonymous pages do not count either: no flusher writes
+    /// them.
+    #[doc(alias = "folio_check_dirty_writeback")]
+    #[doc(alias = "page_check_dirty_writeback")]
     #[inline(always)]
     pub(super) fn count_dirty_state(
         &self,
@@ -134,9 +137,11 @@ impl<H: Devices> Kernel<H> {
         self.pageout(cx, batch, (folio, page))
     }
 
-    /// Step 13c: writes one page. A verdict, or none: it is clean, locked, and can be removed now. That is so
-    /// if somebody else was faster, or if the device is done at once; as a rule the write is under way, and
-    /// the page goes at a later look.
+    /// Writes one page for reclaim, or returns none if it is clean, locked, and can be removed now
+    /// (step 13c). That is so if somebody else was faster, or if the device is done at once; as a
+    /// rule the write is under way, and the page goes at a later look.
+    ///
+    /// Linux: same name.
     #[inline(never)]
     fn pageout(
         &self,

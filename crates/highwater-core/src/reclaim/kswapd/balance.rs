@@ -68,10 +68,13 @@ fn step_target(high_marks: impl Iterator<Item = u64>) -> u64 {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// True if any zone up to `highest` has blocks of an order above its high mark
-    /// (rules/kswapd#balanced). The count is taken exactly where it matters: kswapd sleeps on this answer,
-    /// and with many CPUs what they hold back can be more than lies between two marks
+    /// Reports whether any zone up to `highest` has blocks of an order above its high mark
+    /// (rules/kswapd#balanced). The count is taken exactly where it matters: kswapd sleeps on this
+    /// answer, and with many CPUs what they hold back can be more than lies between two marks
     /// (rules/watermarks#drift-mark).
+    ///
+    /// Linux 4.8 on: older kernels go by `zones_are_balanced`.
+    #[doc(alias = "pgdat_balanced")]
     pub(in crate::reclaim) fn node_is_balanced(
         &self,
         node: NodeId,
@@ -91,8 +94,11 @@ impl<H: Devices> Kernel<H> {
         is_empty
     }
 
-    /// Reclaims until the node is balanced for an order and the zones up to `highest`, or until it
-    /// is no use; the order it ended with, 0 if it gave up on a higher one.
+    /// Reclaims as kswapd until the node is balanced for an order and the zones up to `highest`, or
+    /// until it is no use. Returns the order it ended with, 0 if it gave up on a higher one.
+    ///
+    /// Linux 4.8 on: older kernels go by `balance_zones`.
+    #[doc(alias = "balance_pgdat")]
     pub(super) fn balance_node(
         &self,
         cx: &Cx<'_, H>,
@@ -199,7 +205,8 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// One step; true if it scanned as much as it wanted.
+    /// Makes one priority step of kswapd over a node; true if it scanned as much as it wanted.
+    #[doc(alias = "kswapd_shrink_node")]
     fn shrink_kswapd_node(&self, cx: &Cx<'_, H>, node: NodeId, sc: &mut Control) -> bool {
         let zones = self.zones_upto(node, sc.reclaim_idx);
         sc.nr_to_reclaim = step_target(zones.map(|zone| zone.mark(Mark::High)));

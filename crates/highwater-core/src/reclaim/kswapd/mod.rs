@@ -102,12 +102,15 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// kswapd's body; returns when the kernel shuts down. The task runs on the node's CPUs.
+    /// Runs a node's kswapd; returns when the kernel shuts down. The task runs on the node's CPUs.
+    #[doc(alias = "kswapd")]
     pub(crate) fn run_kswapd(&self, cx: &Cx<'_, H>, node: NodeId) {
         self.kswapd().live(self, cx, node);
     }
 
     /// Wakes a node's kswapd for a request (rules/kswapd#wake).
+    ///
+    /// Linux: same name.
     pub(crate) fn wakeup_kswapd(
         &self,
         cx: &Cx<'_, H>,

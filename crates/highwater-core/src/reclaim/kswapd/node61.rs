@@ -105,7 +105,11 @@ impl<H: Devices> Kswapd<H> for Node61 {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// Naps and sleeps if the node is balanced for `order`; `asked` is the order that was asked for.
+    /// Puts kswapd to sleep if the node is balanced for `order`: a nap first, then until woken;
+    /// `asked` is the order that was asked for.
+    ///
+    /// Linux 4.8 on: older kernels go by `kswapd_zones_sleep`.
+    #[doc(alias = "kswapd_try_to_sleep")]
     fn kswapd_sleep(&self, cx: &Cx<'_, H>, node: NodeId, asked: u8, order: u8, highest: ZoneType) {
         let state = self.reclaim.node(node);
         let queue = &state.kswapd_wait;
@@ -152,8 +156,12 @@ impl<H: Devices> Kernel<H> {
         queue.leave(cx, ticket);
     }
 
-    /// May kswapd sleep? Direct reclaimers that wait for reserves go on in any case: kswapd would not
-    /// wake them any more. Should the reserves still be short they find the gate shut, and wake it.
+    /// Wakes throttled direct reclaimers and reports whether kswapd may sleep. They go on in any
+    /// case: kswapd would not wake them any more. Should the reserves still be short they are
+    /// throttled again, and wake it.
+    ///
+    /// Linux 4.8 on: older kernels go by `zones_are_ready`.
+    #[doc(alias = "prepare_kswapd_sleep")]
     fn kswapd_is_ready(&self, cx: &Cx<'_, H>, node: NodeId, order: u8, highest: ZoneType) -> bool {
         let state = self.reclaim.node(node);
         state.pfmemalloc_wait.wake_all(cx.host, cx.cpu());

@@ -70,7 +70,10 @@ impl<H: Devices> Kernel<H> {
         has_block && (!asks || order == Order::ZERO || self.has_room(zone, order, highest))
     }
 
-    /// Is a zone content for an order, `gap` pages above its high mark?
+    /// Reports whether a zone has a block of an order, `gap` pages above its high mark.
+    ///
+    /// Linux up to 4.7.
+    #[doc(alias = "zone_balanced")]
     fn zone_is_balanced(&self, zone: &Zone<H>, order: Order, gap: u64, highest: ZoneType) -> bool {
         match self.mem.policy.reclaim.kswapd.goal {
             KswapdGoal::Room => {
@@ -86,8 +89,11 @@ impl<H: Devices> Kernel<H> {
         self.mem.compaction_suitable(zone, order, highest) != Suitability::Skipped
     }
 
-    /// May kswapd leave the node alone? For single pages every zone must be content, for blocks a quarter of the
-    /// node. Zones of which nothing can be had do not count.
+    /// Reports whether kswapd may leave the node alone: for single pages every zone, for blocks a
+    /// quarter of the node. Zones that can give nothing do not count.
+    ///
+    /// Linux up to 4.7: newer kernels go by `node_is_balanced`.
+    #[doc(alias = "pgdat_balanced")]
     pub(super) fn zones_are_balanced(&self, node: NodeId, task: Task) -> bool {
         let order = Order(task.order.min(Order::MAX.0));
         let (mut managed, mut balanced) = (0, 0);
@@ -114,8 +120,11 @@ impl<H: Devices> Kernel<H> {
         zone.scanned() < SCANS_MAX * pages
     }
 
-    /// Reclaims until the node is balanced as `task` says, or until it is no use. The order that it ended with, and
-    /// the highest zone that was short in the end.
+    /// Reclaims zone by zone until the node is balanced as `task` says, or until it is no use.
+    /// Returns the order that it ended with, and the highest zone that was short in the end.
+    ///
+    /// Linux up to 4.7: newer kernels go by `balance_node`.
+    #[doc(alias = "balance_pgdat")]
     pub(super) fn balance_zones(&self, cx: &Cx<'_, H>, node: NodeId, task: Task) -> Task {
         let _phase = cx.phase(Phase::BalanceNode);
         let _stall = cx.stall(Stall::Memory);
@@ -209,7 +218,10 @@ impl<H: Devices> Kernel<H> {
         round
     }
 
-    /// One zone of a round, all of which goes up to `round.highest`.
+    /// Reclaims from one zone in a round of kswapd.
+    ///
+    /// Linux up to 4.7.
+    #[doc(alias = "kswapd_shrink_zone")]
     fn balance_zone(&self, cx: &Cx<'_, H>, zone: &Zone<H>, sc: &mut Control, round: &mut Round) {
         let Some(highest) = round.highest else { return };
         let order = Order(sc.order);

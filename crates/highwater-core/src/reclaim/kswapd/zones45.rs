@@ -104,7 +104,11 @@ fn fetch<H: Devices>(state: &ReclaimNode<H>) -> Task {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// Naps and sleeps if the node is balanced as `judged` says; `now` is what kswapd was asked for last.
+    /// Puts kswapd to sleep if the node is balanced as `judged` says; `now` is what kswapd was
+    /// asked for last.
+    ///
+    /// Linux up to 4.7: newer kernels go by `kswapd_sleep`.
+    #[doc(alias = "kswapd_try_to_sleep")]
     fn kswapd_zones_sleep(&self, cx: &Cx<'_, H>, node: NodeId, now: Task, judged: Task) {
         let state = self.reclaim.node(node);
         let queue = &state.kswapd_wait;
@@ -143,7 +147,10 @@ impl<H: Devices> Kernel<H> {
         queue.leave(cx, ticket);
     }
 
-    /// May kswapd sleep? Those who wait for reserves go on in any case.
+    /// Wakes throttled direct reclaimers and reports whether kswapd may sleep.
+    ///
+    /// Linux up to 4.7: newer kernels go by `kswapd_is_ready`.
+    #[doc(alias = "prepare_kswapd_sleep")]
     fn zones_are_ready(&self, cx: &Cx<'_, H>, node: NodeId, judged: Task) -> bool {
         self.reclaim.node(node).pfmemalloc_wait.wake_all(cx.host, cx.cpu());
         self.zones_are_balanced(node, judged)

@@ -125,6 +125,8 @@ enum Choice {
 ///
 /// Points are pages that a death would give back: resident ones, swapped ones, and the tables that map them.
 /// The adjustment counts in thousandths of all memory, so it means the same on machines of any size.
+#[doc(alias = "select_bad_process")]
+#[doc(alias = "oom_badness")]
 fn choose(candidates: impl Iterator<Item = Candidate>, total: u64) -> Choice {
     let mut best = None;
     for (i, c) in candidates.enumerate() {
@@ -161,7 +163,9 @@ impl Limits {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// What a request is limited to (rules/shrinkers-and-oom#oom-limits).
+    /// Determines whether a cpuset or a memory policy limits the failed request
+    /// (rules/shrinkers-and-oom#oom-limits).
+    #[doc(alias = "constrained_alloc")]
     fn oom_limits(&self, cx: &Cx<'_, H>, req: &Request<'_>) -> Limits {
         let all = self.mem.nodes_with_memory();
         let cpuset = if self.mem.tunables.cpusets { cx.mems_allowed() } else { NodeMask::ALL };
@@ -174,8 +178,10 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// Kills the task with the most memory; true if one was killed or is dying. The caller holds the OOM lock
-    /// and goes back to its rounds on true: it is not told when the memory comes.
+    /// Kills the task with the most memory; true if one was killed or is dying. The caller holds
+    /// the OOM lock and goes back to its rounds on true: it is not told when the memory comes.
+    #[doc(alias = "out_of_memory")]
+    #[doc(alias = "oom_kill_process")]
     pub(crate) fn oom_kill(&self, cx: &Cx<'_, H>, req: &Request<'_>) -> bool {
         let spaces: Vec<Arc<Space<H>>> = self.spaces.lock(cx.cpu()).values().cloned().collect();
         if cx.flags().intersects(TaskFlags::FATAL_SIGNAL | TaskFlags::EXITING) {
@@ -258,8 +264,9 @@ impl<H: Devices> Kernel<H> {
         (!is_exempt).then_some(own)
     }
 
-    /// The machine stops (rules/shrinkers-and-oom#oom-settings): nobody runs any more, which here means that every
+    /// Stops the machine if `vm.panic_on_oom` says so (rules/shrinkers-and-oom#oom-settings): every
     /// program is told to die at once.
+    #[doc(alias = "check_panic_on_oom")]
     fn panic(&self, cx: &Cx<'_, H>, kill: &Kill<'_, H>) {
         if self.oom.has_panicked.swap(true, Relaxed) {
             return;
@@ -276,7 +283,10 @@ impl<H: Devices> Kernel<H> {
         self.oom.has_panicked.load(Relaxed)
     }
 
-    /// Marks a space as dying and tells the reaper. Once for each space: several of its tasks may come here.
+    /// Marks a victim's address space as dying and queues it for the OOM reaper. Done once for each
+    /// space, although several of its tasks may come here.
+    #[doc(alias = "queue_oom_reaper")]
+    #[doc(alias = "mark_oom_victim")]
     fn reap_later(&self, cx: &Cx<'_, H>, space: &Arc<Space<H>>) {
         if space.is_victim.swap(true, Relaxed) {
             return;
@@ -286,9 +296,12 @@ impl<H: Devices> Kernel<H> {
         self.oom.reaper_wait.wake_all(cx.host, cx.cpu());
     }
 
-    /// The reaper's body; returns when the kernel shuts down. A task of its own: who kills has a
-    /// request to get on with. Victims are due in the order in which they were chosen, so the first one's
-    /// time is all it waits for.
+    /// Runs the OOM reaper; returns when the kernel shuts down. The reaper is a task of its own,
+    /// since the killer has a request to get on with. Victims are due in the order in which they
+    /// were chosen, so the first one's time is all it waits for.
+    ///
+    /// Linux 4.6 on.
+    #[doc(alias = "oom_reaper")]
     pub(crate) fn run_oom_reaper(&self, cx: &Cx<'_, H>) {
         let queue = &self.oom.reaper_wait;
         let next = || self.oom.victims.lock(cx.cpu()).front().map(|(due, _)| *due);
@@ -310,7 +323,10 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// Takes a victim's memory, or gives up on it.
+    /// Reaps a victim's memory, trying again while `mmap_lock` is contended, or gives up on it.
+    ///
+    /// Linux 4.6 on.
+    #[doc(alias = "oom_reap_task")]
     pub(super) fn reap(&self, cx: &Cx<'_, H>, space: &Space<H>) {
         for _ in 0..REAP_TRIES {
             let is_gone = self.space(cx, space.id).is_none();

@@ -99,6 +99,9 @@ impl<H: Devices> Kernel<H> {
         self.oom.log.lock(cx.cpu()).reports.push(report);
     }
 
+    /// Writes the whole report of an OOM kill: the request, the memory, the tasks, the victim.
+    #[doc(alias = "dump_header")]
+    #[doc(alias = "dump_tasks")]
     fn whole_report(&self, w: &mut String, cx: &Cx<'_, H>, kill: &Kill<'_, H>) -> fmt::Result {
         let cpu = cx.cpu();
         let asking = kill.spaces.iter().position(|space| space.has_task(cx));

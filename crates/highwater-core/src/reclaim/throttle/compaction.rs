@@ -7,7 +7,11 @@ use crate::units::{NodeId, ThrottleReason};
 use crate::vmstat::NodeStat;
 
 impl<H: Devices> Pressure<H> for Kernel<H> {
-    /// More than half of what is on the lists. If not, those go on who waited for that.
+    /// Reports whether more than half of the pages on a node's lists are isolated; if not, wakes
+    /// those who waited for that.
+    ///
+    /// Linux: the one of mm/compaction.c; reclaim has its own.
+    #[doc(alias = "too_many_isolated")]
     fn too_many_isolated_to_compact(&self, cx: &Cx<'_, H>, node: NodeId) -> bool {
         let stats = &self.mem.node(node).stats;
         let sum = |items: &[NodeStat]| -> u64 {

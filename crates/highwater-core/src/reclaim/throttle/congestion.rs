@@ -33,6 +33,8 @@ use crate::units::LruVecId;
 impl<H: Devices> Kernel<H> {
     /// Sleeps until a device that was congested with background writes no longer is, `timeout` ticks
     /// at most. The trace shows the ticks that passed, so a full sleep shows one more than asked for.
+    ///
+    /// Linux up to 5.15: same name; reclaim sleeps in `reclaim_throttle` since.
     pub(super) fn congestion_wait(&self, cx: &Cx<'_, H>, timeout: u64) {
         let _phase = cx.phase(Phase::Throttle);
         // Requests that the task holds back are not under way: it would wait for itself.
@@ -45,8 +47,10 @@ impl<H: Devices> Kernel<H> {
         });
     }
 
-    /// The same, if any device is congested now, and, where `vec` is given, the lists with that
-    /// number. If not, others may run.
+    /// Sleeps like `congestion_wait`, but only if a device is congested now and, where `vec` is
+    /// given, the lists with that number are. Otherwise others may run.
+    ///
+    /// Linux up to 5.15: same name.
     pub(super) fn wait_iff_congested(&self, cx: &Cx<'_, H>, timeout: u64, vec: Option<LruVecId>) {
         let _phase = cx.phase(Phase::Throttle);
         self.plug_flush(cx);

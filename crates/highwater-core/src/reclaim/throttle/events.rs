@@ -72,7 +72,10 @@ pub(super) const fn usec(jiffies: u64) -> u32 {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// Sleeps as the policy says (rules/throttling#reasons).
+    /// Puts a reclaimer to sleep for a reason until it is woken or its timeout ends
+    /// (rules/throttling#reasons).
+    ///
+    /// Linux 5.16 on: same name.
     pub(crate) fn reclaim_throttle(&self, cx: &Cx<'_, H>, node: NodeId, reason: ThrottleReason) {
         let _phase = cx.phase(Phase::Throttle);
         let task = cx.flags();
@@ -166,8 +169,11 @@ impl<H: Devices> Kernel<H> {
         (share, timeout)
     }
 
-    /// True if a sleep for progress is not worth it: the node is hopeless, or little of what it
-    /// could give is being written. Then it is better to get on, be it to the OOM killer.
+    /// Reports whether a sleep for progress is not worth it: the node is hopeless, or little of
+    /// what it could give is being written. Then it is better to get on, be it to the OOM killer.
+    ///
+    /// Linux 5.16 on.
+    #[doc(alias = "skip_throttle_noprogress")]
     fn skips_throttle(&self, node: NodeId) -> bool {
         if self.reclaim.node(node).is_hopeless() {
             return true;
@@ -181,13 +187,20 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Wakes everybody who waits for a reason on a node.
+    ///
+    /// Linux 5.16 on.
+    #[doc(alias = "wake_throttle_isolated")]
     #[inline]
     pub(crate) fn wake_throttled(&self, cx: &Cx<'_, H>, node: NodeId, reason: ThrottleReason) {
         self.reclaim.node(node).reclaim_wait[reason as usize].wake_all(cx.host, cx.cpu());
     }
 
-    /// Writeback of pages of a node ended: wakes who waits for that
+    /// Counts ended writeback of a node and wakes reclaimers that wait for it
     /// (rules/throttling#writeback-wake). From interrupts.
+    ///
+    /// Linux 5.16 on.
+    #[doc(alias = "__acct_reclaim_writeback")]
+    #[doc(alias = "acct_reclaim_writeback")]
     #[inline]
     pub(crate) fn account_writeback_end(&self, cx: &Cx<'_, H>, node: NodeId, pages: u64) {
         let state = self.reclaim.node(node);

@@ -195,8 +195,11 @@ impl<H: Devices> Kernel<H> {
         true
     }
 
-    /// After a direct reclaimer's pass over a node: if it does well the others go on, if it gets
-    /// nowhere it waits (`consider_reclaim_throttle`). kswapd never comes here.
+    /// Throttles a direct reclaimer that made no progress on a node, or wakes the others if it made
+    /// some. kswapd never comes here.
+    ///
+    /// Linux 5.16 on.
+    #[doc(alias = "consider_reclaim_throttle")]
     fn consider_throttle(&self, cx: &Cx<'_, H>, node: NodeId, sc: &mut Control) {
         let (priority, scanned, reclaimed) = (sc.priority, sc.nr_scanned, sc.nr_reclaimed);
         let usual = outcome(self.throttle_policy(), priority, scanned, reclaimed);

@@ -13,6 +13,9 @@ use crate::vm::{AreaFlags, Pte, Ptes};
 use crate::vmstat::NodeStat;
 
 impl<H: Devices> Kernel<H> {
+    /// Handles the first access to anonymous memory: maps the zero page, or a fresh page for a
+    /// write.
+    #[doc(alias = "do_anonymous_page")]
     pub(super) fn anon_fault(&self, pass: &mut Pass<'_, '_, H>) -> Result<Step, Error> {
         let cx = pass.cx;
         let (area, table) = (&pass.area, pass.table.as_ref());

@@ -15,7 +15,8 @@ use crate::vm::{AreaFlags, FlushRange, PageTable, Pte};
 use crate::vmstat::{NodeStat, VmEvent};
 
 impl<H: Devices> Kernel<H> {
-    /// A write met a present entry, `old`, that does not allow it.
+    /// Handles a write to a present, write-protected entry, `old`: reuses the page or copies it.
+    #[doc(alias = "do_wp_page")]
     pub(super) fn protected_page(
         &self,
         pass: &mut Pass<'_, '_, H>,
@@ -111,6 +112,7 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Makes the entry that maps `folio` writable and dirty; false if it is not there any more.
+    #[doc(alias = "wp_page_reuse")]
     pub(super) fn make_writable(
         &self,
         pass: &Pass<'_, '_, H>,
@@ -129,8 +131,8 @@ impl<H: Devices> Kernel<H> {
         is_there
     }
 
-    /// Puts a new anonymous page in the place of `source` (none: the zero page), to which the caller
-    /// has a reference.
+    /// Copies `source` (none: the zero page) to a new anonymous page and maps that instead.
+    #[doc(alias = "wp_page_copy")]
     fn copy_fault(
         &self,
         pass: &mut Pass<'_, '_, H>,
@@ -188,6 +190,7 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Copies what a frame holds to another one.
+    #[doc(alias = "copy_user_highpage")]
     pub(crate) fn copy_frame(&self, cx: &Cx<'_, H>, from: Pfn, to: Folio) {
         let mut bytes = [0; PAGE_SIZE];
         if H::HAS_DATA {

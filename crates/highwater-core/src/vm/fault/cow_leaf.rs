@@ -22,7 +22,8 @@ use crate::vm::{AreaFlags, FlushRange, PageTable};
 use crate::vmstat::{NodeStat, VmEvent};
 
 impl<H: Devices> Kernel<H> {
-    /// A write met a leaf that does not allow it. None: it met none, or is about one entry of it from here on.
+    /// Handles a write to a huge page that is mapped write-protected by one entry (a leaf). Returns
+    /// none if there is no leaf, or if only one entry of it is concerned from here on.
     #[doc(alias = "do_huge_pmd_wp_page")]
     pub(super) fn protected_leaf(
         &self,

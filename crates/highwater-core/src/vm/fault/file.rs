@@ -64,7 +64,8 @@ fn file_of<H: Devices>(area: &Area<H>, vpn: u32) -> Result<(&Arc<OpenFile<H>>, u
 }
 
 impl<H: Devices> Kernel<H> {
-    /// A read where nothing is mapped yet.
+    /// Handles a read fault of a file mapping where nothing is mapped yet.
+    #[doc(alias = "do_read_fault")]
     pub(super) fn file_read_fault(&self, pass: &mut Pass<'_, '_, H>) -> Result<Step, Error> {
         let cx = pass.cx;
         let table = self.pass_table(pass)?;
@@ -79,7 +80,8 @@ impl<H: Devices> Kernel<H> {
         Ok(Step::Done)
     }
 
-    /// A write to a private mapping where nothing is mapped yet.
+    /// Handles a write fault of a private file mapping where nothing is mapped yet: maps a copy.
+    #[doc(alias = "do_cow_fault")]
     pub(super) fn private_write_fault(&self, pass: &mut Pass<'_, '_, H>) -> Result<Step, Error> {
         let cx = pass.cx;
         let new = self.alloc_user_page(pass, Gfp::empty())?;
@@ -107,7 +109,8 @@ impl<H: Devices> Kernel<H> {
         is_used.map(|_| Step::Done)
     }
 
-    /// A write to a shared mapping where nothing is mapped yet.
+    /// Handles a write fault of a shared file mapping where nothing is mapped yet.
+    #[doc(alias = "do_shared_fault")]
     pub(super) fn shared_write_fault(&self, pass: &mut Pass<'_, '_, H>) -> Result<Step, Error> {
         let Some(page) = self.fault_page(pass)? else { return Ok(Step::Retry) };
         let folio = page.folio();
@@ -126,7 +129,9 @@ impl<H: Devices> Kernel<H> {
         Ok(Step::Done)
     }
 
-    /// A write to a shared page that is mapped read-only. Takes over the caller's reference.
+    /// Handles a write to a page of a shared file mapping that is mapped read-only. Takes over the
+    /// caller's reference.
+    #[doc(alias = "wp_page_shared")]
     pub(super) fn shared_upgrade_fault(
         &self,
         pass: &mut Pass<'_, '_, H>,
@@ -152,8 +157,10 @@ impl<H: Devices> Kernel<H> {
         Ok(Step::Done)
     }
 
-    /// The filesystem's word before a locked page may be written: it has buffers then, if its filesystem works with
-    /// them; and where the device needs stable pages, writeback has to end first.
+    /// Prepares a locked page for its first write through a mapping. The page gets buffers if its
+    /// filesystem works with them; and where the device needs stable pages, writeback has to end
+    /// first.
+    #[doc(alias = "do_page_mkwrite")]
     fn before_write(&self, pass: &Pass<'_, '_, H>, folio: Folio) -> Result<(), Error> {
         let (open, _) = file_of(&pass.area, pass.vpn)?;
         if open.file.is_memory() {
@@ -167,6 +174,7 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Holds up a writer that dirtied a page of a shared mapping, if there is too much dirty memory.
+    #[doc(alias = "fault_dirty_shared_page")]
     fn hold_up_faulting_writer(&self, pass: &mut Pass<'_, '_, H>) {
         if let Ok((open, _)) = file_of(&pass.area, pass.vpn) {
             if !pass.is_retry {
@@ -176,8 +184,9 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// Enters a locked page where nothing is mapped; the entry has the caller's reference then.
-    /// False if something is mapped by now.
+    /// Maps a locked page where nothing is mapped; the entry has the caller's reference then. False
+    /// if something is mapped by now.
+    #[doc(alias = "finish_fault")]
     fn map_missing(
         &self,
         pass: &Pass<'_, '_, H>,
@@ -193,8 +202,9 @@ impl<H: Devices> Kernel<H> {
         is_none
     }
 
-    /// Maps the pages around the fault that are cached and ready; true if the faulting one is mapped
-    /// now. Nothing waits, no list changes.
+    /// Maps the cached and ready pages around a read fault; true if the faulting one is mapped now.
+    /// Nothing waits, no list changes.
+    #[doc(alias = "do_fault_around")]
     fn map_around(&self, pass: &Pass<'_, '_, H>, table: &PageTable<H>) -> Result<bool, Error> {
         let (cx, area) = (pass.cx, &pass.area);
         let (first, last) = fault_around(pass.vpn, area.start, area.end);
@@ -232,11 +242,13 @@ impl<H: Devices> Kernel<H> {
 
 /// Getting the page.
 impl<H: Devices> Kernel<H> {
-    /// The faulting page: locked, up to date, with a reference for the caller. None if the fault
-    /// waited without the space's lock and has to start over.
+    /// Finds or reads the file page of a fault: locked, up to date, with a reference for the
+    /// caller. None if the fault waited without the space's lock and has to start over.
     ///
     /// # Errors
     /// If it lies beyond the end of the file, cannot be read, or there is no memory.
+    #[doc(alias = "filemap_fault")]
+    #[doc(alias = "__do_fault")]
     fn fault_page<'k, 'a, 'h>(
         &'k self,
         pass: &mut Pass<'a, 'h, H>,
@@ -294,7 +306,9 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// The same for a file that lives in memory: the fault waits with the space's lock held.
+    /// Finds or makes the page of a fault in a file that lives in memory; the fault waits with
+    /// `mmap_lock` held.
+    #[doc(alias = "shmem_fault")]
     fn memory_fault_page<'k, 'a, 'h>(
         &'k self,
         pass: &mut Pass<'a, 'h, H>,
@@ -337,9 +351,9 @@ impl<H: Devices> Kernel<H> {
         Some(folio)
     }
 
-    /// Locks a cached page. If it has to wait, the first run of a fault waits without the space's lock for the page to be
-    /// unlocked, and has to start over: false (rules/sleeping-locks#page-fault). Then, and on error, the reference is
-    /// gone.
+    /// Locks the cached page of a fault, or drops `mmap_lock` before it waits. The first run of a
+    /// fault waits without that lock for the page to be unlocked, and has to start over: false
+    /// (rules/sleeping-locks#page-fault). Then, and on error, the reference is gone.
     #[doc(alias = "lock_folio_maybe_drop_mmap")]
     fn lock_cached(&self, pass: &mut Pass<'_, '_, H>, folio: Folio) -> Result<bool, Error> {
         let cx = pass.cx;

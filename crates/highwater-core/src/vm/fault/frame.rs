@@ -13,7 +13,9 @@ use crate::vm::{AreaFlags, Backing, PageTable, Pte, Ptes, Space};
 use crate::vmstat::{NodeStat, VmEvent};
 
 impl<H: Devices> Kernel<H> {
-    /// The fault of an access: exception, handler, and so on until the access is worth another try.
+    /// Handles the page fault of an access: exception, handler, and so on until the access is worth
+    /// another try.
+    #[doc(alias = "handle_mm_fault")]
     #[inline(never)]
     pub(super) fn fault(
         &self,
@@ -27,7 +29,8 @@ impl<H: Devices> Kernel<H> {
         self.fault_in(cx, space, vpn, access)
     }
 
-    /// As the fault of an access, on behalf of the kernel: no exception is taken.
+    /// Faults a page in on behalf of the kernel: no exception is taken.
+    #[doc(alias = "fixup_user_fault")]
     pub(in crate::vm) fn fault_in(
         &self,
         cx: &Cx<'_, H>,
@@ -70,6 +73,9 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
+    /// Chooses the handler of a fault by the page table entry.
+    #[doc(alias = "__handle_mm_fault")]
+    #[doc(alias = "handle_pte_fault")]
     fn handle_fault(&self, pass: &mut Pass<'_, '_, H>) -> Result<Step, Error> {
         let Some(table) = pass.table.take() else {
             if !self.make_upper_tables(pass.cx, pass.space, pass.vpn) {
@@ -96,6 +102,9 @@ impl<H: Devices> Kernel<H> {
         Ok(Step::Done)
     }
 
+    /// Handles a fault where no page is: anonymous, or by the kind of the file mapping and of the
+    /// access.
+    #[doc(alias = "do_fault")]
     fn missing_page(&self, pass: &mut Pass<'_, '_, H>) -> Result<Step, Error> {
         let is_shared = pass.area.flags.contains(AreaFlags::SHARED);
         match &pass.area.backing {

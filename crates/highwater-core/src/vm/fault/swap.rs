@@ -13,7 +13,8 @@ use crate::vm::{AreaFlags, PageTable, Pte};
 use crate::vmstat::VmEvent;
 
 impl<H: Devices> Kernel<H> {
-    /// The entry, `old`, names a slot.
+    /// Handles a fault of an entry, `old`, that names a swap slot.
+    #[doc(alias = "do_swap_page")]
     pub(super) fn swap_fault(
         &self,
         pass: &mut Pass<'_, '_, H>,

@@ -18,7 +18,8 @@ use crate::vmstat::VmEvent;
 const VMA_ORDER_MAX: u64 = 5;
 const TABLE_PAGES: u32 = PTES as u32;
 
-/// The window by addresses, within `bounds` (the region and the page table).
+/// Computes the readahead window by addresses, within `bounds` (the VMA and the page table).
+#[doc(alias = "swap_ra_info")]
 fn vma_window(prev: u32, at: u32, size: u32, bounds: Range<u32>) -> Range<u32> {
     let (at, size) = (i64::from(at), i64::from(size));
     let start = match i64::from(prev) - at {
@@ -56,9 +57,11 @@ impl<H: Devices> Kernel<H> {
         Some(folio)
     }
 
-    /// A fault needs a slot that is not cached: reads it and its neighbours as the areas and the
-    /// history say; the page, with a reference, perhaps still locked under input. None if there is
-    /// no memory, or if nobody names the slot any more.
+    /// Reads a slot that is not cached and its neighbours, by addresses or by slots; returns the
+    /// page, perhaps still locked under input. Returns none if there is no memory, or if nobody
+    /// names the slot any more.
+    ///
+    /// Linux: same name.
     pub(crate) fn swapin_readahead(
         &self,
         cx: &Cx<'_, H>,
@@ -77,7 +80,9 @@ impl<H: Devices> Kernel<H> {
         self.swapin_one(cx, slot, !ahead, wish).map(|(folio, _)| folio)
     }
 
-    /// Reads the slots that entries around one name; true if there was more than that one to read.
+    /// Reads the slots that the entries around one name; true if there was more than that one to
+    /// read.
+    #[doc(alias = "swap_vma_readahead")]
     fn read_around(&self, cx: &Cx<'_, H>, space: &Space<H>, area: &Area<H>, vpn: u32) -> bool {
         let max = 1 << self.mem.tunables.page_cluster.min(VMA_ORDER_MAX);
         if max == 1 {

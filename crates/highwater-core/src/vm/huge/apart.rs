@@ -43,7 +43,10 @@ impl<H: Devices> Kernel<H> {
         is_apart
     }
 
-    /// Every entry that maps one of its pages says that it is being moved.
+    /// Replaces every entry that maps a part of a huge page by a migration entry before it is
+    /// split.
+    #[doc(alias = "unmap_folio")]
+    #[doc(alias = "unmap_page")]
     fn unmap_all_of(&self, cx: &Cx<'_, H>, folio: Folio) {
         let page = self.mem.map.page(folio);
         cx.charge(Cost::RmapWalk, 1);
@@ -81,7 +84,9 @@ impl<H: Devices> Kernel<H> {
         });
     }
 
-    /// Maps the pages from `first` on wherever their entries are waiting: 512 single pages, or still one.
+    /// Maps the pages from `first` on again wherever a migration entry waits: 512 single pages, or
+    /// still one.
+    #[doc(alias = "remap_page")]
     fn map_all_again(&self, cx: &Cx<'_, H>, first: Pfn) {
         let head = self.mem.map.folio(first);
         cx.charge(Cost::RmapWalk, 1);

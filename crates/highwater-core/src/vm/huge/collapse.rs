@@ -39,7 +39,8 @@ pub(super) enum Collapsed {
 type Entries = [Pte; NR as usize];
 
 impl<H: Devices> Kernel<H> {
-    /// Makes one huge page of the range at `start`, near `node`. No lock is held.
+    /// Collapses the range at `start` into one huge page, near `node`. No lock is held.
+    #[doc(alias = "collapse_huge_page")]
     pub(super) fn collapse(
         &self,
         cx: &Cx<'_, H>,
@@ -64,7 +65,8 @@ impl<H: Devices> Kernel<H> {
         Collapsed::Busy
     }
 
-    /// Brings back what is swapped out of a range, as faults do; false if that cannot be.
+    /// Swaps in the pages that a range lacks, as faults do; false if one cannot be had.
+    #[doc(alias = "__collapse_huge_page_swapin")]
     fn read_range_in(&self, cx: &Cx<'_, H>, space: &Space<H>, start: u32) -> bool {
         let is_swapped = |vpn: u32| {
             let table = space.table_of(cx.cpu(), vpn);
@@ -119,8 +121,9 @@ impl<H: Devices> Kernel<H> {
         entries
     }
 
-    /// Locks and isolates every page of a range; none, and none is, if one cannot be, or is not as
+    /// Locks and isolates every page of a range, or none if one cannot be, or is not as
     /// [`super::khugepaged`] found it.
+    #[doc(alias = "__collapse_huge_page_isolate")]
     fn isolate_all(&self, cx: &Cx<'_, H>, entries: &Entries) -> Option<Vec<Folio>> {
         let t = &self.mem.tunables;
         let mut nr_none = 0;
@@ -169,7 +172,8 @@ impl<H: Devices> Kernel<H> {
         false
     }
 
-    /// The huge page gets what the entries map, and zeros where they map nothing.
+    /// Copies the range's pages to the huge page, and zeros where nothing was mapped.
+    #[doc(alias = "__collapse_huge_page_copy")]
     fn copy_entries(&self, cx: &Cx<'_, H>, entries: &Entries, new: Folio) {
         for (&pte, frame) in entries.iter().zip(new.frames()) {
             match self.mapped_folio(pte) {

@@ -23,8 +23,9 @@ pub(in crate::vm) enum Attempt {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// First use of anonymous memory: a huge page, if the range may have one and there is one. `table`: the
-    /// lowest table of the page, if there is one.
+    /// Handles the first use of anonymous memory with a huge page, if the range may have one and
+    /// there is one. `table`: the lowest table of the page, if there is one.
+    #[doc(alias = "do_huge_pmd_anonymous_page")]
     pub(in crate::vm) fn huge_fault(
         &self,
         cx: &Cx<'_, H>,
@@ -76,6 +77,8 @@ impl<H: Devices> Kernel<H> {
         Some(Attempt::Mapped)
     }
 
+    /// Maps the huge zero page for a read fault.
+    #[doc(alias = "set_huge_zero_page")]
     fn map_huge_zero(&self, cx: &Cx<'_, H>, space: &Space<H>, start: u32) -> Option<Attempt> {
         let zero = self.get_huge_zero(cx)?;
         let Some(table) = self.make_leaf_table(cx, space, start) else {
@@ -122,8 +125,9 @@ impl<H: Devices> Kernel<H> {
         self.mem.alloc_folio_wished(cx, self, gfp, HUGE, wish)
     }
 
-    /// Makes a fresh huge page anonymous memory of an aligned range: owner, list, counts, and the leaf,
-    /// which takes the caller's reference. Under the table's lock; nothing is mapped there.
+    /// Maps a fresh huge page as anonymous memory of an aligned range: owner, list, counts, and the
+    /// leaf, which takes the caller's reference. Under the table's lock; nothing is mapped there.
+    #[doc(alias = "__do_huge_pmd_anonymous_page")]
     pub(in crate::vm) fn map_new_huge(
         &self,
         cx: &Cx<'_, H>,

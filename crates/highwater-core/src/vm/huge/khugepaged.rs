@@ -71,7 +71,10 @@ impl<H: Tasks> Huge<H> {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// A space has an area that may have huge pages: khugepaged looks at it from now on.
+    /// Adds an address space with a VMA that may have huge pages to those that khugepaged scans.
+    ///
+    /// Linux: same name.
+    #[doc(alias = "khugepaged_enter_vma")]
     pub(crate) fn khugepaged_enter(&self, cx: &Cx<'_, H>, space: &Space<H>) {
         if !self.huge.is_on()
             || space.has_khugepaged.load(Relaxed)
@@ -90,14 +93,18 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// A space ends.
+    /// Removes an address space that ends from those that khugepaged scans.
+    ///
+    /// Linux: same name.
+    #[doc(alias = "__khugepaged_exit")]
     pub(in crate::vm) fn khugepaged_exit(&self, cx: &Cx<'_, H>, space: &Space<H>) {
         if space.has_khugepaged.load(Relaxed) {
             self.huge.khugepaged.spaces.lock(cx.cpu()).retain(|&id| id != space.id);
         }
     }
 
-    /// The daemon, until the kernel shuts down.
+    /// Runs khugepaged until the kernel shuts down.
+    #[doc(alias = "khugepaged")]
     pub(crate) fn run_khugepaged(&self, cx: &Cx<'_, H>) {
         let daemon = &self.huge.khugepaged;
         let mut scan = Scan::default();
@@ -123,7 +130,9 @@ impl<H: Devices> Kernel<H> {
         daemon.wait.wait_jiffies(cx, "the next round", jiffies, || self.is_stopping());
     }
 
-    /// One round; the units scanned: a space is one, a range 512.
+    /// Scans one round of khugepaged; returns the units scanned: an address space is one, a range
+    /// 512.
+    #[doc(alias = "khugepaged_do_scan")]
     fn khugepaged_round(&self, cx: &Cx<'_, H>, scan: &mut Scan) -> u64 {
         let most = self.mem.tunables.khugepaged_pages_to_scan;
         let (mut scanned, mut nr_failed, mut nr_begun) = (0, 0, 0);
@@ -150,8 +159,9 @@ impl<H: Devices> Kernel<H> {
         scanned
     }
 
-    /// Looks at ranges of the space that it is the turn of, until there are no more, or enough, or one was
-    /// worth a try: how that went.
+    /// Scans ranges of the address space whose turn it is, until there are no more, or enough, or
+    /// one was worth a try: how that went.
+    #[doc(alias = "khugepaged_scan_mm_slot")]
     fn scan_space(
         &self,
         cx: &Cx<'_, H>,
@@ -226,7 +236,9 @@ impl<H: Devices> Kernel<H> {
         self.check_entries(cx, &ptes, start)
     }
 
-    /// The entries of a range, first to last, up to the one that decides against it.
+    /// Scans the entries of a range up to the one that decides against a huge page.
+    #[doc(alias = "khugepaged_scan_pmd")]
+    #[doc(alias = "hpage_collapse_scan_pmd")]
     fn check_entries(&self, cx: &Cx<'_, H>, ptes: &Ptes<'_, H>, start: u32) -> Check {
         let t = &self.mem.tunables;
         let over = |event: VmEvent| {

@@ -75,7 +75,7 @@ impl<H: Devices> Kernel<H> {
         self.mem.map.page(folio.pfn().add(1))
     }
 
-    /// How many leaves map a huge page.
+    /// Returns the number of leaves that map a huge page.
     #[doc(alias = "compound_mapcount")]
     pub(crate) fn nr_leaves(&self, folio: Folio) -> u32 {
         self.leaf_counter(folio).mapcount()

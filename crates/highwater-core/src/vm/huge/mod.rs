@@ -103,8 +103,9 @@ impl<H: Tasks> Huge<H> {
         }
     }
 
-    /// The aligned range around a page that a huge page may be mapped to, if the area lets one be
-    /// (rules/huge-pages#eligible): its first page.
+    /// Returns the first page of the aligned range around a page that may be mapped by a huge page,
+    /// if the VMA lets it be (rules/huge-pages#eligible).
+    #[doc(alias = "transhuge_vma_suitable")]
     pub(super) fn range(&self, area: &Area<H>, vpn: u32) -> Option<u32> {
         let wanted = match self.enabled {
             Thp::Never => false,
@@ -125,8 +126,10 @@ impl<H: Tasks> Huge<H> {
     }
 }
 
-/// What a fault may do to get a huge page (rules/huge-pages#defrag). `is_advised`: the program asked for
-/// huge pages.
+/// Returns the gfp flags with which a fault asks for a huge page (rules/huge-pages#defrag).
+/// `is_advised`: the program asked for huge pages.
+#[doc(alias = "vma_thp_gfp_mask")]
+#[doc(alias = "alloc_hugepage_direct_gfpmask")]
 fn gfp_of(defrag: ThpDefrag, effort: ThpEffort, is_advised: bool) -> Gfp {
     let light = Gfp::GFP_TRANSHUGE_LIGHT;
     let once = match effort {

@@ -49,6 +49,10 @@ impl<H: Devices> Kernel<H> {
     /// the caller's; of the other pages those that somebody uses are added to `tails`, isolated as well
     /// (a reference each), and the others are freed. False, and nothing changed but that the leaf is split,
     /// if it is in use otherwise.
+    ///
+    /// Linux: same name.
+    #[doc(alias = "split_huge_page_to_list")]
+    #[doc(alias = "split_huge_page")]
     pub(crate) fn split_folio(&self, cx: &Cx<'_, H>, folio: Folio, tails: &mut Vec<Folio>) -> bool {
         debug_assert!(self.mem.map.page(folio).is(PageFlags::LOCKED));
         let is_split = self.try_split(cx, folio, tails);
@@ -60,7 +64,9 @@ impl<H: Devices> Kernel<H> {
         is_split
     }
 
-    /// No one but its entries, the swap cache and the caller has a reference.
+    /// Reports whether only the huge page's entries, the swap cache and the caller refer to it.
+    #[doc(alias = "can_split_folio")]
+    #[doc(alias = "can_split_huge_page")]
     pub(crate) fn may_split(&self, folio: Folio) -> bool {
         let page = self.mem.map.page(folio);
         let is_busy = page.flags().intersects(PageFlags::WRITEBACK | PageFlags::PINNED);
@@ -139,8 +145,9 @@ impl<H: Devices> Kernel<H> {
         is_apart
     }
 
-    /// Makes single pages of a huge page, with a reference each for the caller; false if it is in use
-    /// otherwise. `mapped`: pages that have an entry, whose table is locked.
+    /// Splits a huge page into single pages, with a reference each for the caller; false if it is
+    /// in use otherwise. `mapped`: pages that have an entry, whose table is locked.
+    #[doc(alias = "__split_huge_page")]
     fn take_apart(&self, cx: &Cx<'_, H>, folio: Folio, mapped: &[bool; NR as usize]) -> bool {
         let page = self.mem.map.page(folio);
         let nr_mapped = mapped.iter().filter(|&&is| is).count() as u32;

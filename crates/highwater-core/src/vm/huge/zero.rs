@@ -33,13 +33,17 @@ impl<H: Devices> Kernel<H> {
         pfn == self.zero_page || self.is_huge_zero(pfn)
     }
 
-    /// True for a frame of the huge page of zeros.
+    /// Reports whether a frame is part of the huge zero page.
+    #[doc(alias = "is_huge_zero_page")]
     #[inline(always)]
     pub(crate) fn is_huge_zero(&self, pfn: Pfn) -> bool {
         pfn.0 / NR == self.huge.zero_block.load(Relaxed)
     }
 
-    /// The huge page of zeros, for one leaf more; none if there is no memory for it.
+    /// Returns the huge zero page for one leaf more, made if need be; none if there is no memory
+    /// for it.
+    #[doc(alias = "mm_get_huge_zero_page")]
+    #[doc(alias = "get_huge_zero_page")]
     pub(super) fn get_huge_zero(&self, cx: &Cx<'_, H>) -> Option<Folio> {
         {
             let mut zero = self.huge.zero.lock(cx.cpu());
@@ -76,7 +80,8 @@ impl<H: Devices> Kernel<H> {
         zero.nr_leaves += 1;
     }
 
-    /// A leaf that mapped it is gone.
+    /// Drops a leaf's reference to the huge zero page.
+    #[doc(alias = "put_huge_zero_page")]
     pub(super) fn put_huge_zero(&self, cx: &Cx<'_, H>) {
         let mut zero = self.huge.zero.lock(cx.cpu());
         debug_assert!(zero.nr_leaves > 0, "more leaves of zeros went than came");

@@ -61,7 +61,7 @@ pub struct RwSemRules {
     pub newcomers: Newcomers,
 }
 
-/// Many readers or one writer; those that sleep hold up new readers.
+/// A sleeping reader-writer lock; tasks that sleep hold up new readers.
 ///
 /// It protects what its owner says; it holds no value itself.
 #[doc(alias = "rw_semaphore")]
@@ -121,7 +121,7 @@ impl<H: Tasks> RwSem<H> {
         }
     }
 
-    /// Takes it for reading.
+    /// Takes the lock for reading.
     #[doc(alias = "down_read")]
     pub fn read<'a, 'h>(&'a self, cx: &'a Cx<'h, H>) -> ReadGuard<'a, 'h, H> {
         if !self.try_reader() {
@@ -130,14 +130,14 @@ impl<H: Tasks> RwSem<H> {
         ReadGuard { sem: self, cx }
     }
 
-    /// Takes it for reading if that needs no waiting.
+    /// Takes the lock for reading if that needs no waiting.
     #[doc(alias = "down_read_trylock")]
     pub fn try_read<'a, 'h>(&'a self, cx: &'a Cx<'h, H>) -> Option<ReadGuard<'a, 'h, H>> {
         // Not `then_some`: a guard that is made and thrown away would give up what it never had.
         self.try_reader().then(|| ReadGuard { sem: self, cx })
     }
 
-    /// Takes it for writing.
+    /// Takes the lock for writing.
     #[doc(alias = "down_write")]
     pub fn write<'a, 'h>(&'a self, cx: &'a Cx<'h, H>) -> WriteGuard<'a, 'h, H> {
         if !self.try_writer(cx) {
@@ -146,7 +146,7 @@ impl<H: Tasks> RwSem<H> {
         WriteGuard { sem: self, cx }
     }
 
-    /// Takes it for writing if that needs no waiting.
+    /// Takes the lock for writing if that needs no waiting.
     #[doc(alias = "down_write_trylock")]
     pub fn try_write<'a, 'h>(&'a self, cx: &'a Cx<'h, H>) -> Option<WriteGuard<'a, 'h, H>> {
         self.try_writer(cx).then(|| WriteGuard { sem: self, cx })
@@ -196,7 +196,7 @@ impl<H: Tasks> RwSem<H> {
 }
 
 impl<'a, 'h, H: Tasks> WriteGuard<'a, 'h, H> {
-    /// Goes on as a reader; no writer comes in between.
+    /// Turns a writer's lock into a reader's; no writer comes in between.
     #[doc(alias = "downgrade_write")]
     pub fn downgrade(self) -> ReadGuard<'a, 'h, H> {
         let (sem, cx) = (self.sem, self.cx);

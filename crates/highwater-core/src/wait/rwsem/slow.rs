@@ -26,7 +26,7 @@ enum Wake {
 }
 
 impl<H: Tasks> RwSem<H> {
-    /// The lock was not free for a reader at first sight.
+    /// Takes the lock for reading after the fast path failed: steals it, or queues and sleeps.
     #[doc(alias = "rwsem_down_read_slowpath")]
     #[cold]
     #[inline(never)]
@@ -77,8 +77,8 @@ impl<H: Tasks> RwSem<H> {
         Some((ticket, woken))
     }
 
-    /// The holder of ticket `me` has queued: whom it lets in, perhaps itself. Beside readers those of the list may come in
-    /// if one is first.
+    /// Chooses whom the holder of ticket `me`, which has just queued, lets in, perhaps itself.
+    /// Readers inside let in readers of the list if one of these is first.
     #[doc(alias = "rwsem_cond_wake_waiter")]
     fn choose_queued(
         &self,
@@ -97,7 +97,7 @@ impl<H: Tasks> RwSem<H> {
         }
     }
 
-    /// The lock was not free for a writer at first sight.
+    /// Takes the lock for writing after the fast path failed: spins, or queues and sleeps.
     #[doc(alias = "rwsem_down_write_slowpath")]
     #[cold]
     #[inline(never)]
@@ -130,7 +130,8 @@ impl<H: Tasks> RwSem<H> {
         (ticket, woken)
     }
 
-    /// A writer in the list tries; if it has waited long, nobody else gets the lock from now on.
+    /// Tries to take the lock for a writer in the list; if it has waited long, nobody else gets the
+    /// lock from now on.
     #[doc(alias = "rwsem_try_write_lock")]
     fn try_as_waiter(&self, cx: &Cx<'_, H>, ticket: u64) -> bool {
         let mut waiters = self.waiters.lock(cx.cpu());
@@ -170,7 +171,7 @@ impl<H: Tasks> RwSem<H> {
             && self.waiters.lock(cx.cpu()).place_of(ticket) == Ok(0)
     }
 
-    /// A writer left: the first that sleeps is woken, or is inside with other readers.
+    /// Wakes the first waiter when a writer leaves, unless readers inside let it in already.
     #[doc(alias = "rwsem_wake")]
     #[cold]
     #[inline(never)]
@@ -201,8 +202,8 @@ impl<H: Tasks> RwSem<H> {
         woken.iter().for_each(|task| cx.host.unpark(task));
     }
 
-    /// Lets those in that may come in: a writer only learns that it may try, readers have the lock from now on. Those that
-    /// have to be woken, without the holder of ticket `me`.
+    /// Lets in the waiters that may come in: a writer only learns that it may try, readers have the
+    /// lock from now on. Returns the waiters to be woken, without the holder of ticket `me`.
     #[doc(alias = "rwsem_mark_wake")]
     fn choose(
         &self,

@@ -29,8 +29,11 @@ use crate::units::SWAP_CLUSTER_MAX;
 use crate::vm::{AreaFlags, Referenced, Trail};
 
 impl<H: Devices> Kernel<H> {
-    /// Takes a batch of `want` pages at most down from the active list of a type. The walk needs no
-    /// `lru_lock`: the pages are isolated.
+    /// Deactivates a batch of `want` pages at most from the tail of the active list of a type,
+    /// sparing executable file pages in use. The walk needs no `lru_lock`: the pages are isolated.
+    ///
+    /// Linux: the two-list LRU's rules; `refill_batch` does the work.
+    #[doc(alias = "shrink_active_list")]
     #[inline(never)]
     pub(in crate::reclaim) fn shrink_active(
         &self,
@@ -92,9 +95,10 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// Ages anonymous pages of a lruvec if their inactive list is low and there is swap at all: later
-    /// swapping then finds pages that were looked at (rules/lru#anon-aging). Also while no slot is free: one
-    /// may be soon. One batch at a time, as this comes with every pass.
+    /// Ages anonymous pages of a lruvec if their inactive list is low and there is swap at all
+    /// (rules/lru#anon-aging). Later swapping then finds pages that were looked at. Also while no
+    /// slot is free: one may be soon. One batch at a time, as this comes with every pass.
+    #[doc(alias = "age_active_anon")]
     pub(super) fn age_anon(&self, cx: &Cx<'_, H>, at: At, sc: &Control) {
         if self.swap.nr_total() != 0 && self.inactive_list_is_low(at.1, PageType::Anon) {
             self.shrink_active(cx, at, sc, PageType::Anon, SWAP_CLUSTER_MAX);

@@ -84,7 +84,8 @@ impl<H: Devices> ReclaimScheme<H> for TwoList {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// What a pass goes by (rules/scan-budget#preparation).
+    /// Collects what the scan budget of a pass depends on (rules/scan-budget#preparation).
+    #[doc(alias = "prepare_scan_count")]
     fn prepare(&self, cx: &Cx<'_, H>, at: At, sc: &Control) -> Pass {
         let (node, vec) = at;
         let lists = self.lru.vec(vec);
@@ -113,8 +114,10 @@ impl<H: Devices> Kernel<H> {
         Pass { may_deactivate, targets: budget::targets(sizes, sc.priority, mode) }
     }
 
-    /// Shrinks one set of lists by its budget (rules/scan-budget#scan-loop). The lists take turns, a
-    /// batch each, so that whatever ends the scan they have been scanned in about the right proportion.
+    /// Shrinks one set of LRU lists by its scan budget, a batch of each list in turn
+    /// (rules/scan-budget#scan-loop). The lists take turns, a batch each, so that whatever ends the
+    /// scan they have been scanned in about the right proportion.
+    #[doc(alias = "shrink_lruvec")]
     #[inline(never)]
     fn shrink_lists(&self, cx: &Cx<'_, H>, at: At, sc: &mut Control, pass: &Pass) -> u64 {
         let rule = self.mem.policy.reclaim.proportional;
@@ -147,8 +150,11 @@ impl<H: Devices> Kernel<H> {
         got
     }
 
-    /// Shrinks the inactive list of a type of a set of lists by a batch of `want` pages at most; the
-    /// pages freed.
+    /// Reclaims a batch of `want` pages at most from the tail of the inactive list of a type;
+    /// returns the pages freed.
+    ///
+    /// Linux: the two-list LRU's rules; `reclaim_batch` does the work.
+    #[doc(alias = "shrink_inactive_list")]
     pub(in crate::reclaim) fn shrink_inactive(
         &self,
         cx: &Cx<'_, H>,
