@@ -30,7 +30,11 @@ pub struct StallScope<'a, H: Host> {
 }
 
 impl<'h, H: Host> Cx<'h, H> {
-    /// The task is stalled from now on, until the scope is dropped.
+    /// Marks the running task as stalled, for pressure, until the scope is dropped.
+    ///
+    /// Linux: marks only stalls on memory so; a sleep until a device is done is `in_iowait`.
+    #[doc(alias = "psi_memstall_enter")]
+    #[doc(alias = "psi_memstall_leave")]
     #[inline(always)]
     pub fn stall(&self, stall: Stall) -> StallScope<'h, H> {
         self.host.stall_begin(stall);

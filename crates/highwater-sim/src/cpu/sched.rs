@@ -349,8 +349,12 @@ impl Sched {
         starts_ns
     }
 
-    /// The wake-up placement: the last CPU if idle, else an idle one of its node, else any idle
-    /// one, else the shortest queue (of its node if that is no longer than elsewhere).
+    /// Chooses the CPU of a woken task. The last CPU if it is idle, else an idle one of its node, else
+    /// any idle one, else the shortest queue (of its node if that is no longer than elsewhere).
+    ///
+    /// Linux: also weighs caches, load and capacity.
+    #[doc(alias = "select_task_rq_fair")]
+    #[doc(alias = "select_idle_sibling")]
     fn select_cpu(&self, candidate: Candidate) -> CpuId {
         let last = candidate.last_cpu;
         match candidate.placement {
@@ -406,8 +410,11 @@ impl Sched {
         })
     }
 
-    /// A CPU that would idle takes the longest-waiting movable task of the longest queue, of its
-    /// own node if there is one.
+    /// Pulls a task to a CPU that would idle: the longest-waiting movable task of the longest queue,
+    /// of its own node if there is one.
+    ///
+    /// Linux: balances by load over scheduling domains, and may move several tasks.
+    #[doc(alias = "newidle_balance")]
     fn steal(
         &mut self,
         thief: CpuId,

@@ -209,7 +209,8 @@ const WRITES_STARVED_MAX: u32 = 2;
 /// A request that waited this long is served next in its direction.
 const EXPIRY_NS: [u64; 2] = [500_000_000, 5_000_000_000];
 
-/// mq-deadline's two directions: reads, writes.
+/// mq-deadline's requests of two directions: reads, writes.
+#[doc(alias = "deadline_data")]
 #[derive(Default)]
 struct Deadline {
     sides: [Side; 2],
@@ -238,6 +239,8 @@ impl Deadline {
         side.sorted.insert((waiting.request.start, ticket), waiting);
     }
 
+    /// Takes the request to serve next: the batch goes on, or the other direction gets its turn.
+    #[doc(alias = "dd_dispatch_request")]
     fn next(&mut self, now_ns: u64) -> Option<Waiting> {
         let batch = &self.sides[self.batch_side];
         if self.batch_left > 0
@@ -275,7 +278,8 @@ impl Side {
         self.sorted.range((self.position, 0)..).next().map(|(&key, _)| key)
     }
 
-    /// The oldest request, if it waited too long.
+    /// Returns the oldest request, if it waited too long.
+    #[doc(alias = "deadline_check_fifo")]
     fn expired(&self, now_ns: u64, expiry_ns: u64) -> Option<(u64, u64)> {
         let (&ticket, &start) = self.oldest.first_key_value()?;
         let waiting = self.sorted.get(&(start, ticket))?;

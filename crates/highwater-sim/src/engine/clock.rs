@@ -26,7 +26,8 @@ pub const fn next_tick_ns(now_ns: u64) -> u64 {
     (now_ns / NS_PER_JIFFY + 1) * NS_PER_JIFFY
 }
 
-/// The tick at which a timer set at tick `now` for `timeout` ticks fires.
+/// Returns the tick at which a timer set at tick `now` for `timeout` ticks fires.
+#[doc(alias = "calc_wheel_index")]
 pub const fn wheel_expiry(now: u64, timeout: u64) -> u64 {
     let nominal = now + timeout;
     let mut level = 0;

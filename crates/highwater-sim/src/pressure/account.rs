@@ -66,8 +66,10 @@ impl Account {
         self.io += u32::from(task.io);
     }
 
-    /// What is so from now on (rules/pressure#states); `reclaims`: the task that runs is stalled on memory. A CPU may be ahead of who changes it by the microseconds that tasks
-    /// run ahead: its time does not go back.
+    /// Updates the pressure states of the CPU (rules/pressure#states). `reclaims`: the task that runs
+    /// is stalled on memory. A CPU may be ahead of the task that changes it by the microseconds that
+    /// tasks run ahead: its time does not go back.
+    #[doc(alias = "psi_group_change")]
     pub(super) fn change(&mut self, load: Load, reclaims: bool, now_ns: u64) {
         self.pass(now_ns);
         let runnable = load.runnable;
@@ -105,8 +107,9 @@ impl Account {
     }
 }
 
-/// What the times of all CPUs are for the machine: the mean, each with the weight of the time in which it was not idle
+/// Averages the times of all CPUs, each with the weight of the time in which it was not idle
 /// (rules/pressure#machine).
+#[doc(alias = "collect_percpu_times")]
 pub(super) fn weighed(cpus: impl Iterator<Item = Times>) -> [u64; NR_TOLD] {
     let mut sums = [0_u128; NR_TOLD];
     let mut weights = 0_u128;

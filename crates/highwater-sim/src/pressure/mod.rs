@@ -77,8 +77,11 @@ impl Pressure {
         &mut self.depths[task]
     }
 
-    /// A task stands so from now on: on a CPU (or in its queue, or asleep after it ran there), `is_awake` or not; `is_there`:
-    /// it has not ended. The scheduler has done its part.
+    /// Changes a task's state in the account of its CPU and of the one that it left. The task is on
+    /// the CPU (or in its queue, or asleep after it ran there), `is_awake` or not; `is_there`: it has
+    /// not ended. The scheduler has done its part.
+    #[doc(alias = "psi_task_change")]
+    #[doc(alias = "psi_task_switch")]
     pub(crate) fn stand(
         &mut self,
         sched: &Sched,

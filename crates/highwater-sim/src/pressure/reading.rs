@@ -105,7 +105,9 @@ impl Averages {
         self.due_at_ns
     }
 
-    /// A period is over.
+    /// Updates totals and averages at the end of a period.
+    #[doc(alias = "update_averages")]
+    #[doc(alias = "calc_avgs")]
     pub(super) fn pass(&mut self, passed_ns: [u64; NR_TOLD]) {
         self.due_at_ns += PERIOD_NS;
         for (told, passed_ns) in passed_ns.into_iter().enumerate() {

@@ -7,6 +7,7 @@
 //! writes them anew. Their difference then shows what a change of a declaration means for users.
 
 mod formats;
+mod linux_names;
 mod markdown;
 mod policies;
 mod unmodelled;

@@ -1,6 +1,7 @@
 //! A JSON Schema as Markdown: a table for each table of the format, a row for each key.
 
 use std::fmt::Write;
+use std::sync::LazyLock;
 
 use regex::Regex;
 use serde_json::Value;
@@ -286,9 +287,10 @@ fn is_plain(schema: &Value) -> bool {
 }
 
 /// A description for a cell of a table, citations of the rules as links.
-fn words(text: &str) -> String {
-    let rule = Regex::new(r"rules/([a-z-]+)#([a-z-]+)").expect("a pattern");
-    let linked = rule.replace_all(text, "[$0](../rules/$1.md#$2)");
+pub(super) fn words(text: &str) -> String {
+    static RULE: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"rules/([a-z-]+)#([a-z-]+)").expect("a pattern"));
+    let linked = RULE.replace_all(text, "[$0](../rules/$1.md#$2)");
     linked.replace('|', "\\|")
 }
 
