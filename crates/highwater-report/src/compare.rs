@@ -6,8 +6,6 @@
 //!
 //! Neighbours: [`rules`](crate::rules) says which rows, [`significance`](crate::significance) which marks.
 
-use std::collections::BTreeSet;
-
 use highwater_results::words::count;
 use highwater_results::{Metric, Run, TableKind};
 
@@ -17,6 +15,7 @@ use crate::significance::is_marked;
 use crate::stats::Sorted;
 use crate::style::Style;
 use crate::table::{Cell, Layout, Suffix, Table};
+use crate::verdict::NotCounted;
 
 /// Choices of the reader.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -119,13 +118,7 @@ pub fn comparison(metric: &Metric, runs: &[&Run], options: &Options) -> Table {
         }
     }
     if counted.len() < all.len() {
-        let left_out = all.len() - counted.len();
-        let of_run = |run: &&Run| all.iter().any(|name| run.not_counted.contains(name));
-        let kernels = runs.iter().copied().filter(of_run).map(|run| run.kernel.as_str());
-        let kernels: BTreeSet<&str> = kernels.collect();
-        let kernels = kernels.into_iter().collect::<Vec<_>>().join(" and ");
-        let left_out = count(left_out, "row");
-        table.notes.push(format!("{left_out} of what is not counted in {kernels} left out"));
+        table.notes.extend(not_counted(metric, runs).map(|note| format!("rows left out, {note}")));
     }
     if operations.len() < counted.len() {
         let left_out = count(counted.len() - operations.len(), "row");
@@ -135,6 +128,13 @@ pub fn comparison(metric: &Metric, runs: &[&Run], options: &Options) -> Table {
     table.notes.extend(policy_notes(runs));
     table.notes.extend(undefined_notes(&rules, &operations, &samples, runs));
     table
+}
+
+/// What kernels of runs do not count of a metric, a line each.
+pub(crate) fn not_counted(metric: &Metric, runs: &[&Run]) -> impl Iterator<Item = String> {
+    let mut all = NotCounted::default();
+    runs.iter().for_each(|run| all.add(metric, run));
+    all.notes()
 }
 
 /// All runs count it, or so many do that these can be compared.

@@ -15,13 +15,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use highwater_results::{Better, Document, Metric, Run};
 
 use crate::change::{Change, changes};
-use crate::compare::operations;
+use crate::compare::{not_counted, operations};
 use crate::render::csv::Records;
 use crate::stats::bootstrap::Bootstrap;
 use crate::stats::quantile::interpolated;
 use crate::stats::summary::amean;
 use crate::table::{Cell, Layout, Table};
 
+/// The metric and the unit of counters.
+const COUNTERS: [&str; 2] = ["counters", "events"];
 /// Names of the columns behind those of the keys.
 const COLUMNS: [&str; 15] = [
     "machine",
@@ -122,31 +124,44 @@ impl Observed<'_> {
 impl<'a> Grid<'a> {
     /// Everything as one tidy table, numbers in full: a row for each point, machine, run, metric and operation. Limits are
     /// of 95 %; `change` is in percent against the baseline of the same point and machine, positive is better. What
-    /// does not exist (a baseline's change, an interval of one seed) is empty.
+    /// does not exist (a baseline's change, an interval of one seed, all of what a kernel does not count) is empty.
     pub fn csv(&self) -> String {
         let header: Vec<&str> = self.keys.iter().map(String::as_str).chain(COLUMNS).collect();
         let mut records = Records::new(&header);
-        for seen in self.observed() {
-            let number = |value: Option<f64>| value.map(|v| v.to_string()).unwrap_or_default();
-            let change = seen.change.as_ref().and_then(percent);
-            let of_change = seen.change.as_ref().and_then(|change| change.interval);
-            let texts = [&seen.run.machine, &seen.run.label, &seen.metric.name, &seen.metric.unit];
-            let mut fields: Vec<String> = self.points[seen.point].values.to_vec();
-            fields.extend(texts.map(String::clone));
-            fields.push(seen.operation.clone());
-            fields.push(seen.values.len().to_string());
-            fields.extend([
-                number(Some(seen.mean)),
-                number(seen.interval.map(|(low, _)| low)),
-                number(seen.interval.map(|(_, high)| high)),
-                number(seen.values.first().copied()),
-                number(interpolated(&seen.values, 0.5)),
-                number(seen.values.last().copied()),
-                number(change),
-                number(of_change.map(|(low, _)| low)),
-                number(of_change.map(|(_, high)| high)),
-            ]);
+        let mut push = |point: usize, run: &Run, what: [&str; 3], figures: Figures| {
+            let mut fields: Vec<String> = self.points[point].values.to_vec();
+            fields.extend([&*run.machine, &*run.label].map(str::to_owned));
+            fields.extend(what.map(str::to_owned));
+            fields.extend(figures.fields());
             records.push(fields);
+        };
+        for seen in self.observed() {
+            let what = [&*seen.metric.name, &*seen.metric.unit, &*seen.operation];
+            let change = seen.change.as_ref();
+            let figures = Figures {
+                mean: Some(seen.mean),
+                interval: seen.interval,
+                change: change.and_then(percent),
+                of_change: change.and_then(|change| change.interval),
+                values: seen.values,
+            };
+            push(seen.point, seen.run, what, figures);
+        }
+        for (at, point) in self.points.iter().enumerate() {
+            let document = point.document;
+            for run in &document.runs {
+                for metric in &document.metrics {
+                    let lacks = |name: &&String| run.not_counted.contains(name);
+                    for name in metric.operations.iter().filter(lacks) {
+                        let what = [&*metric.name, &*metric.unit, &**name];
+                        push(at, run, what, Figures::default());
+                    }
+                }
+                for counter in self.counters {
+                    let what = [COUNTERS[0], COUNTERS[1], &**counter];
+                    push(at, run, what, Figures::of_counter(run, counter));
+                }
+            }
         }
         records.into_text()
     }
@@ -201,15 +216,16 @@ impl<'a> Grid<'a> {
     fn counted(&self) -> Table {
         let labels = self.labels(("counter", self.keys), ("machine", "run"));
         let columns = vec!["mean".to_owned()];
-        let title = "counters at each point (events of a run)";
+        let title = format!("{} at each point ({} of a run)", COUNTERS[0], COUNTERS[1]);
         let mut table = Table::new(title, &labels, columns, Layout::Fitted);
         for counter in self.counters {
             for point in &self.points {
                 for run in &point.document.runs {
                     let labels = self.labels((counter, point.values), (&run.machine, &run.label));
                     let nr_seeds = run.seeds.len().max(1) as f64;
-                    let mean = run.counters.get(counter) as f64 / nr_seeds;
-                    table.push(&labels, vec![Cell::number(mean, 0)]);
+                    let mean = || Cell::number(run.counters.get(counter) as f64 / nr_seeds, 0);
+                    let cell = run.why_not_counted(counter).map_or_else(mean, Cell::text);
+                    table.push(&labels, vec![cell]);
                 }
             }
         }
@@ -268,6 +284,8 @@ impl<'a> Grid<'a> {
             let cells = cells.into_iter().zip(shown).filter(|(_, is_shown)| *is_shown);
             table.push(&labels, cells.map(|(cell, _)| cell).collect());
         }
+        let runs: Vec<&Run> = self.points.iter().flat_map(|point| &point.document.runs).collect();
+        table.notes.extend(not_counted(metric, &runs));
         if shown[2] {
             let word = if metric.better == Better::Neither { "more" } else { "better" };
             table.notes.push(format!(
@@ -339,6 +357,47 @@ impl<'a> Grid<'a> {
             }
         }
         all
+    }
+}
+
+/// The figures of a row of [`Grid::csv`]; all empty: the run's kernel does not count it.
+#[derive(Debug, Default)]
+struct Figures {
+    /// Of all seeds, ascending.
+    values: Vec<f64>,
+    mean: Option<f64>,
+    interval: Option<(f64, f64)>,
+    change: Option<f64>,
+    of_change: Option<(f64, f64)>,
+}
+
+impl Figures {
+    /// Those of a counter: a value for each seed.
+    fn of_counter(run: &Run, counter: &str) -> Figures {
+        if run.why_not_counted(counter).is_some() {
+            return Figures::default();
+        }
+        let counts = run.per_seed.iter().map(|totals| totals.counters.get(counter) as f64);
+        let mut values: Vec<f64> = counts.collect();
+        values.sort_unstable_by(f64::total_cmp);
+        let interval = Bootstrap::default().statistic(&values, amean).map(|i| i.percentile);
+        Figures { mean: amean(&values), interval, values, ..Figures::default() }
+    }
+
+    fn fields(&self) -> [String; 10] {
+        let number = |value: Option<f64>| value.map(|v| v.to_string()).unwrap_or_default();
+        [
+            self.values.len().to_string(),
+            number(self.mean),
+            number(self.interval.map(|(low, _)| low)),
+            number(self.interval.map(|(_, high)| high)),
+            number(self.values.first().copied()),
+            number(interpolated(&self.values, 0.5)),
+            number(self.values.last().copied()),
+            number(self.change),
+            number(self.of_change.map(|(low, _)| low)),
+            number(self.of_change.map(|(_, high)| high)),
+        ]
     }
 }
 
@@ -458,7 +517,7 @@ mod tests {
         assert_eq!(points_of(&csv), Ok((keys.clone(), points)));
         assert!(points_of("a,b\n1,2\n").unwrap_err().contains("no column"));
         let lines: Vec<&str> = csv.lines().collect();
-        assert_eq!(lines.len(), 1 + 4 * 2);
+        assert_eq!(lines.len(), 1 + 2 * 4 * 2, "a row for the operation and one for the counter");
         assert!(lines[0].starts_with("memory,swappiness,machine,policy,metric,unit,operation,"));
         assert!(
             lines[1].starts_with("1G,0,machine,before,m,ms,op,2,8.25,8,8.5,8,8.25,8.5,,,"),

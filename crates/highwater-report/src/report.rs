@@ -5,7 +5,7 @@
 use highwater_results::published::PublishedError;
 use highwater_results::{Document, Metric, Run, Section, TableKind};
 
-use crate::compare::{Changes, Options, RowSet, comparison};
+use crate::compare::{Changes, Options, RowSet, comparison, not_counted};
 use crate::style::Style;
 use crate::table::Table;
 use crate::{
@@ -164,6 +164,12 @@ impl OfMachine<'_> {
                 let mut table = duration::duration(runs, style);
                 // Of a comparison the verdict says it.
                 table.notes.extend(settings(document).filter(|_| !is_compared));
+                // Of a metric of which nothing is counted there is no table that says so.
+                let is_left_out = |metric: &&Metric| {
+                    !is_compared && runs.iter().all(|run| verdict::lacks_all(metric, run))
+                };
+                let metrics = document.metrics.iter().filter(is_left_out);
+                table.notes.extend(metrics.flat_map(|metric| not_counted(metric, runs)));
                 table.notes.extend(remarks(runs));
                 vec![table]
             }

@@ -50,6 +50,10 @@ pub fn verdict(document: &Document) -> Result<Option<Table>, PublishedError> {
                 lost.extend(names.map(|name| format!("{name} of {}", run.label)));
                 let shown = most_changed(&changes).into_iter();
                 few.extend(shown.filter_map(|change| few_samples(metric, change)));
+                // A table in which one side has nothing at all shows no change.
+                if [baseline, run].iter().any(|run| lacks_all(metric, run)) {
+                    continue;
+                }
                 for cells in rows(metric.better, &changes) {
                     table.push(&[&metric.name, machine, &run.label], cells);
                 }
@@ -112,38 +116,39 @@ pub fn verdict(document: &Document) -> Result<Option<Table>, PublishedError> {
     Ok(Some(table))
 }
 
-/// What kernels do not count.
+/// The run's kernel counts nothing of a metric.
+pub(crate) fn lacks_all(metric: &Metric, run: &Run) -> bool {
+    let all = &metric.operations;
+    !all.is_empty() && all.iter().all(|name| run.not_counted.contains(name))
+}
+
+/// What kernels do not count: of each kernel and of the first one that does the names.
 #[derive(Default)]
-struct NotCounted(Vec<(String, Vec<String>)>);
+pub(crate) struct NotCounted(Vec<(String, Vec<String>)>);
 
 impl NotCounted {
-    /// Operations of a metric that this run's kernel does not count.
-    fn add(&mut self, metric: &Metric, run: &Run) {
-        let names = run.not_counted.iter().filter(|name| metric.operations.contains(name));
-        let kernel = if run.kernel.is_empty() { &run.label } else { &run.kernel };
-        for name in names {
-            let at = self.0.iter().position(|(known, _)| known == kernel).unwrap_or_else(|| {
-                self.0.push((kernel.clone(), Vec::new()));
+    /// Operations of a metric that this run's kernel does not count. What differs in the name of a step alone is named
+    /// once; of a metric of which it counts nothing the metric is.
+    pub(crate) fn add(&mut self, metric: &Metric, run: &Run) {
+        for name in run.not_counted.iter().filter(|name| metric.operations.contains(name)) {
+            let Some(reason) = run.why_not_counted(name) else { continue };
+            let counter = match lacks_all(metric, run) {
+                true => metric.name.as_str(),
+                false => name.rsplit_once(' ').map_or(name.as_str(), |(_, counter)| counter),
+            };
+            let at = self.0.iter().position(|(known, _)| *known == reason).unwrap_or_else(|| {
+                self.0.push((reason, Vec::new()));
                 self.0.len() - 1
             });
-            if !self.0[at].1.contains(name) {
-                self.0[at].1.push(name.clone());
+            if !self.0[at].1.iter().any(|known| known == counter) {
+                self.0[at].1.push(counter.to_owned());
             }
         }
     }
 
-    /// A line for each kernel. What differs in the name of a step alone is named once.
-    fn notes(&self) -> impl Iterator<Item = String> {
-        self.0.iter().map(|(kernel, names)| {
-            let mut counters: Vec<&str> = Vec::new();
-            for name in names {
-                let counter = name.rsplit_once(' ').map_or(name.as_str(), |(_, counter)| counter);
-                if !counters.contains(&counter) {
-                    counters.push(counter);
-                }
-            }
-            format!("not counted in {kernel}: {}", counters.join(", "))
-        })
+    /// A line for each kernel, and each that brought some of it.
+    pub(crate) fn notes(self) -> impl Iterator<Item = String> {
+        self.0.into_iter().map(|(reason, counters)| format!("{reason}: {}", counters.join(", ")))
     }
 }
 
@@ -313,13 +318,18 @@ mod tests {
         }
         document.runs[0].kernel = "5.4".to_owned();
         document.runs[0].not_counted = vec![anon.to_owned()];
+        document.runs[0].counted_since.insert(anon.to_owned(), "5.9".to_owned());
         document.runs[1].push(anon, 0, 0, 5000.0);
         let table = verdict(&document).unwrap().unwrap();
         let rows: Vec<Vec<String>> = table.rows.iter().map(texts).collect();
         assert_eq!(rows.len(), 1, "{rows:?}");
         assert_eq!(rows[0][..2], ["fill pgfault", "more x3.0"]);
         let has = |note: &str| table.notes.iter().any(|known| known == note);
-        assert!(has("not counted in 5.4: workingset_refault_anon"), "{:?}", table.notes);
+        assert!(
+            has("not counted in 5.4 (since 5.9): workingset_refault_anon"),
+            "{:?}",
+            table.notes
+        );
         // The other way round it is not lost either.
         document.runs.reverse();
         let notes = verdict(&document).unwrap().unwrap().notes;

@@ -7,6 +7,8 @@
 //! keyed by names; nothing of the memory manager is needed to read it. Nothing that may differ between two runs of the
 //! same seed is recorded: no wall clock, no host name, no number of jobs.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -118,6 +120,10 @@ pub struct Run {
     /// Operations that this kernel does not count: of these it has no samples, not none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_counted: Vec<String>,
+    /// Since which kernel Linux counts what this one does not: operations of `not_counted`, and counters of `/proc/vmstat`,
+    /// which `counters` lacks then. Older files do not say.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub counted_since: BTreeMap<String, String>,
     /// Remarks for the reader: what was cut short, what is not modelled.
     #[serde(default)]
     pub notes: Vec<String>,
@@ -304,6 +310,22 @@ impl Run {
         }
     }
 
+    /// What to say instead of a figure that this run's kernel does not count: an operation or a counter of `/proc/vmstat`.
+    /// None: it counts it.
+    pub fn why_not_counted(&self, name: &str) -> Option<String> {
+        let since = self.counted_since.get(name);
+        if since.is_none() && !self.not_counted.iter().any(|known| known == name) {
+            return None;
+        }
+        let since = since.map(|since| format!(" (since {since})")).unwrap_or_default();
+        Some(format!("not counted in {}{since}", self.kernel_name()))
+    }
+
+    /// The kernel whose rules the policy has; in older files its heading.
+    pub fn kernel_name(&self) -> &str {
+        if self.kernel.is_empty() { &self.label } else { &self.kernel }
+    }
+
     /// Records one value.
     pub fn push(&mut self, operation: &str, iteration: u32, seed: u64, value: f64) {
         self.samples.push(Sample { operation: operation.to_owned(), iteration, seed, value });
@@ -362,6 +384,7 @@ impl Run {
                 self.not_counted.push(name);
             }
         }
+        self.counted_since.extend(other.counted_since);
         for note in other.notes {
             if !self.notes.contains(&note) {
                 self.notes.push(note);

@@ -11,7 +11,7 @@
 //!
 //! Key type: [`MetricName`].
 
-use highwater_core::config::Policy;
+use highwater_core::config::{KernelVersion, Policy};
 use highwater_core::vmstat::since;
 use highwater_report::stats::quantile::interpolated;
 use highwater_results::{Counters, Document, Run, SeedTotals};
@@ -19,7 +19,7 @@ use highwater_results::{Counters, Document, Run, SeedTotals};
 use crate::input::names::unknown;
 use crate::machine_file::MachineFile;
 use crate::workload::Job;
-use crate::workload::job::{FIGURES, HITS, RATE as OF_ENDED, counter_of};
+use crate::workload::job::{FIGURES, HITS, RATE as OF_ENDED};
 use crate::workload::outcome::counter_names;
 
 /// What stands behind counters for each second.
@@ -104,7 +104,7 @@ impl MetricName {
     /// Whether the kernels of policies count it, in a job with these metrics.
     ///
     /// # Errors
-    /// If one does not: since when Linux does, and which counter is 0 there.
+    /// If one does not: which, and since when Linux does.
     pub(crate) fn check_counted<'a>(
         &self,
         job: &dyn Job,
@@ -113,14 +113,28 @@ impl MetricName {
     ) -> Result<(), String> {
         let mut document = Document::new("", "", "", 0);
         document.metrics = job.metrics(machines);
-        let Ok(Source::Sample(name)) = self.source(&document) else { return Ok(()) };
+        // Other workloads name their operations only in results, and count them under every kernel.
+        let Ok(source) = self.source(&document) else { return Ok(()) };
+        let lacking = |kernel: KernelVersion| -> Option<(String, KernelVersion)> {
+            match &source {
+                Source::Sample(name) => {
+                    let mut lacking = job.not_counted(kernel).into_iter();
+                    lacking
+                        .find(|(known, _)| known == name)
+                        .map(|(_, since)| (self.text.clone(), since))
+                }
+                Source::Counters { names, .. } => {
+                    let since = names.split('+').filter_map(|name| Some((name, since(name)?)));
+                    let mut lacking = since.filter(|(_, since)| *since > kernel);
+                    lacking.next().map(|(name, since)| (name.to_owned(), since))
+                }
+                Source::Samples(..) | Source::Time(_) => None,
+            }
+        };
         for (policy, label) in policies {
-            if job.not_counted(policy.kernel).contains(&name) {
-                let counter = self.of_operation().and_then(|(_, figure)| counter_of(figure));
-                let since = counter.and_then(since).map(|since| format!(" (since {since})"));
-                let or = counter.map(|counter| format!("; the counter {counter} is 0 there"));
-                let [since, or] = [since, or].map(Option::unwrap_or_default);
-                return Err(format!("{} is not counted in {label}{since}{or}", self.text));
+            if let Some((name, since)) = lacking(policy.kernel) {
+                let next = "name another figure, or a policy whose kernel counts it";
+                return Err(format!("{name} is not counted in {label} (since {since}); {next}"));
             }
         }
         Ok(())

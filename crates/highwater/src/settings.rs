@@ -7,6 +7,8 @@
 //! | `iterations`, `native.memory`, `native.cpus` | keys of the experiment |
 //! | `machine.KEY`, as `machine.disk.data.model` | a key of every machine's file; lists by number or name |
 //! | `machine.memory`, `machine.cpus` | the memory of all nodes together, a size or a share of what there is (`50%`); the CPUs of the one node |
+//! | `mem`, `cpus` | the same two, as the options are called |
+//! | `disk`, `swap` | what `--disk` and `--swap` say: the model of a machine without a disk, the size of its swap (0: none) |
 //! | `vm.NAME`, as `vm.swappiness` | a sysctl: `machine.tunables.NAME` |
 //! | `policy.KEY`, as `policy.watermark.boost` | a switch of every policy |
 //!
@@ -33,6 +35,7 @@ use crate::input::names::{nearest, not_modelled, unknown};
 use crate::input::size::{CPUS_MAX, parse_size};
 use crate::input::{InputError, one_line, said};
 use crate::machine_file::MachineFile;
+use crate::machine_file::equip::Storage;
 use crate::policy_file;
 use crate::workload::{Bytes, HostKind};
 
@@ -43,8 +46,13 @@ const OF_EXPERIMENT: [&str; 3] = ["iterations", "native.memory", "native.cpus"];
 /// Sections of a machine that only its simulation knows.
 const OF_SIMULATION: [&str; 5] = ["disk", "swap", "cache", "cost", "costs"];
 
+/// Names of keys that options have, too.
+const SHORT: [(&str, &str); 2] = [("mem", "machine.memory"), ("cpus", "machine.cpus")];
+/// What a machine is equipped with, by the names of the options.
+const STORAGE: [&str; 2] = ["disk", "swap"];
+
 /// Largest share of a machine's memory: of 1 GiB 64 GiB.
-const PERCENT_MAX: f64 = 6400.0;
+pub(crate) const PERCENT_MAX: f64 = 6400.0;
 
 /// What the user set, in the order in which it was said.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -66,7 +74,13 @@ enum Scope {
     Workload,
     Experiment,
     Machine,
+    Storage,
     Policy,
+}
+
+/// A key in full: `mem` is `machine.memory`.
+pub(crate) fn full_key(key: &str) -> &str {
+    SHORT.iter().find(|(short, _)| *short == key).map_or(key, |(_, full)| full)
 }
 
 impl Setting {
@@ -124,6 +138,16 @@ impl Settings {
         of_machine.filter(is_it).last().map(|setting| setting.text.as_str())
     }
 
+    /// The disk and the swap that machines get.
+    pub fn storage(&self) -> Storage {
+        let of = |key: &str| {
+            let mut of_storage = self.of(Scope::Storage);
+            of_storage.find(|setting| setting.path == key).map(|setting| setting.value.clone())
+        };
+        let [disk, swap] = STORAGE.map(of);
+        Storage { disk, swap }
+    }
+
     fn of(&self, scope: Scope) -> impl Iterator<Item = &Setting> {
         self.0.iter().filter(move |setting| setting.scope == scope)
     }
@@ -138,6 +162,7 @@ impl Settings {
             match (host, setting.scope) {
                 (HostKind::Sim, Scope::Experiment) => head == "native",
                 // What things cost and are stored on: this computer's own.
+                (HostKind::Native, Scope::Storage) => true,
                 (HostKind::Native, Scope::Machine) => OF_SIMULATION.contains(&head),
                 _ => false,
             }
@@ -272,6 +297,10 @@ impl Setting {
         if OF_EXPERIMENT.contains(&key) {
             return Ok(Setting::new(Scope::Experiment, key, value, text));
         }
+        if STORAGE.contains(&key) {
+            return Ok(Setting::new(Scope::Storage, key, value, text));
+        }
+        let key = full_key(key);
         let (head, path) = key.split_once('.').unwrap_or((key, ""));
         let scope = match head {
             "machine" | "vm" => Scope::Machine,
@@ -281,6 +310,7 @@ impl Setting {
                 let sections = ["machine.", "policy.", "vm.", &format!("{workload}.")]
                     .map(|section| format!("{section}KEY"));
                 let mut known: Vec<&str> = sections.iter().map(String::as_str).collect();
+                known.extend(SHORT.iter().map(|(short, _)| *short).chain(STORAGE));
                 known.extend(OF_EXPERIMENT);
                 if Tunables::FIELDS.iter().any(|field| field.key == key) {
                     return Err(wrong(format!("sysctls begin with vm.: --set vm.{text}")));

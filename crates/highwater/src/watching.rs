@@ -13,13 +13,14 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use highwater_core::config::KernelVersion;
 use highwater_core::page::{MAX_ORDER, Order};
 use highwater_core::page_alloc::PageAllocator;
 use highwater_core::zone::Mark;
 use highwater_sim::engine::{Look, Sim};
 use highwater_sim::host::SimHost;
 use highwater_sim::ledger::NodeKey;
-use highwater_sim::pressure::Reading;
+use highwater_sim::pressure::{Reading, SINCE};
 
 use crate::explain::ledger::place;
 use crate::workload::harness::See;
@@ -36,8 +37,10 @@ pub struct Frame {
     pub counters: BTreeMap<&'static str, u64>,
     /// Tasks that have not ended.
     pub tasks: Vec<TaskLine>,
-    /// What `/proc/pressure` says.
-    pub pressure: Reading,
+    /// The kernel that runs.
+    pub kernel: KernelVersion,
+    /// What `/proc/pressure` says; none of a kernel that has no such files.
+    pub pressure: Option<Reading>,
 }
 
 /// A zone's memory, in pages.
@@ -236,8 +239,10 @@ impl Frame {
                 },
             }
         });
-        let pressure = look.pressure(at_ns);
-        Frame { at_ns, zones: zones.collect(), counters, tasks: tasks.collect(), pressure }
+        let kernel = memory.policy.kernel;
+        let has_files = kernel >= SINCE;
+        let pressure = has_files.then(|| look.pressure(at_ns));
+        Frame { at_ns, zones: zones.collect(), counters, tasks: tasks.collect(), kernel, pressure }
     }
 
     /// A counter; 0 if there is no such.

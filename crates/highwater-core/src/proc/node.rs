@@ -57,16 +57,17 @@ pub fn node_vmstat<H: Host>(
     alloc: &PageAllocator<H>,
     node: NodeId,
 ) -> fmt::Result {
+    let kernel = alloc.policy.kernel;
     let mut line = |name: &str, value: u64| writeln!(w, "{name} {value}");
     let zones = || alloc.zones_of(node);
-    for &item in ZoneStat::ALL {
+    for item in ZoneStat::of_kernel(kernel) {
         line(item.name(), zones().map(|zone| zone.stats.read(item as usize)).sum())?;
     }
-    for &item in NumaStat::ALL {
+    for item in NumaStat::of_kernel(kernel) {
         line(item.name(), zones().map(|zone| zone.numa_stat(item)).sum())?;
     }
     let stats = alloc.nodes().get(node.idx()).map(|node| &node.stats);
-    for &item in NodeStat::ALL {
+    for item in NodeStat::of_kernel(kernel) {
         line(item.name(), stats.map_or(0, |stats| node_item(stats, item)))?;
     }
     Ok(())

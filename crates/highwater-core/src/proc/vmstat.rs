@@ -1,4 +1,4 @@
-//! `/proc/vmstat`: every counter of the machine, one per line.
+//! `/proc/vmstat`: every counter that the policy's kernel has, one per line.
 
 use core::fmt;
 
@@ -26,20 +26,21 @@ pub fn vmstat<H: Host>(
     alloc: &PageAllocator<H>,
     dirty: DirtyThresholds,
 ) -> fmt::Result {
+    let kernel = alloc.policy.kernel;
     let mut line = |name: &str, value: u64| writeln!(w, "{name} {value}");
-    for &item in ZoneStat::ALL {
+    for item in ZoneStat::of_kernel(kernel) {
         let sum = alloc.populated_zones().map(|z| z.stats.read(item as usize)).sum();
         line(item.name(), sum)?;
     }
-    for &item in NumaStat::ALL {
+    for item in NumaStat::of_kernel(kernel) {
         line(item.name(), alloc.populated_zones().map(|z| z.numa_stat(item)).sum())?;
     }
-    for &item in NodeStat::ALL {
+    for item in NodeStat::of_kernel(kernel) {
         line(item.name(), alloc.nodes().iter().map(|n| node_item(&n.stats, item)).sum())?;
     }
     line("nr_dirty_threshold", dirty.threshold)?;
     line("nr_dirty_background_threshold", dirty.background)?;
-    for &event in VmEvent::ALL {
+    for event in VmEvent::of_kernel(kernel) {
         line(event.name(), alloc.events.read(event))?;
     }
     // A node item of older kernels, kept at the end for tools that look for it.

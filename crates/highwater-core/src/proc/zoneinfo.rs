@@ -3,6 +3,7 @@
 use core::fmt;
 
 use super::node_item;
+use crate::config::KernelVersion;
 use crate::host::{CpuId, Host};
 use crate::page_alloc::PageAllocator;
 use crate::vmstat::{NodeStat, NumaStat, ZoneStat};
@@ -29,7 +30,7 @@ pub fn zoneinfo<H: Host>(
                 continue;
             };
             if !node_shown {
-                per_node(w, node)?;
+                per_node(w, node, alloc.policy.kernel)?;
                 node_shown = true;
             }
             sizes(w, &Sizes::of(zone))?;
@@ -72,9 +73,9 @@ impl Sizes {
     }
 }
 
-fn per_node(w: &mut impl fmt::Write, node: &Node) -> fmt::Result {
+fn per_node(w: &mut impl fmt::Write, node: &Node, kernel: KernelVersion) -> fmt::Result {
     w.write_str("  per-node stats\n")?;
-    for &item in NodeStat::ALL {
+    for item in NodeStat::of_kernel(kernel) {
         writeln!(w, "      {:<12} {}", item.name(), node_item(&node.stats, item))?;
     }
     Ok(())

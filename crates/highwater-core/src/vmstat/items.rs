@@ -24,6 +24,11 @@ macro_rules! items {
             pub const fn since(self) -> Option<KernelVersion> {
                 match self { $($name::$variant => items!(@since $($major $minor)?),)* }
             }
+            /// The items that a kernel has, in print order.
+            pub fn of_kernel(kernel: KernelVersion) -> impl Iterator<Item = $name> {
+                let all = Self::ALL.iter().copied();
+                all.filter(move |item| item.since().is_none_or(|since| since <= kernel))
+            }
         }
     };
     (@since) => { None };
@@ -236,14 +241,18 @@ impl VmEvent {
     }
 }
 
-/// The first kernel that has a counter of this name; none if all that are modelled do, or none does.
-pub fn since(name: &str) -> Option<KernelVersion> {
+/// All counters in print order, each with the first kernel that has it (none: all that are modelled do).
+pub fn names() -> impl Iterator<Item = (&'static str, Option<KernelVersion>)> {
     let zone = ZoneStat::ALL.iter().map(|item| (item.name(), item.since()));
     let numa = NumaStat::ALL.iter().map(|item| (item.name(), item.since()));
     let node = NodeStat::ALL.iter().map(|item| (item.name(), item.since()));
     let events = VmEvent::ALL.iter().map(|item| (item.name(), item.since()));
-    let mut all = zone.chain(numa).chain(node).chain(events);
-    all.find(|(known, _)| *known == name)?.1
+    zone.chain(numa).chain(node).chain(events)
+}
+
+/// The first kernel that has a counter of this name; none if all that are modelled do, or none does.
+pub fn since(name: &str) -> Option<KernelVersion> {
+    names().find(|(known, _)| *known == name)?.1
 }
 
 #[cfg(test)]

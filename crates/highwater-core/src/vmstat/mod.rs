@@ -10,4 +10,4 @@ mod items;
 
 pub use counters::StatSet;
 pub use events::EventSet;
-pub use items::{NodeStat, NumaStat, VmEvent, ZoneStat, since};
+pub use items::{NodeStat, NumaStat, VmEvent, ZoneStat, names, since};

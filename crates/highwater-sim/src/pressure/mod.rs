@@ -20,6 +20,7 @@ mod tests;
 
 pub use reading::{Line, Lines, Reading, Resource};
 
+use highwater_core::config::KernelVersion;
 use highwater_core::host::Stall;
 
 use account::Account;
@@ -31,6 +32,8 @@ use crate::engine::Sim;
 use crate::engine::state::State;
 use crate::engine::task::{Placement, Task, TaskIndex};
 
+/// The first kernel that has `/proc/pressure`.
+pub const SINCE: KernelVersion = KernelVersion::new(4, 20);
 /// Between two collections.
 pub(crate) const PERIOD_NS: u64 = 2_000_000_000;
 

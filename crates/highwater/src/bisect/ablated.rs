@@ -1,7 +1,8 @@
 //! The answer of a comparison that took a change apart (`compare --ablate`): which switch does it.
 //!
 //! Such a comparison has both ends, each switch alone and each left out, and no sets of several: where no switch alone is
-//! enough, it says so, and [`super::Bisect`] searches on.
+//! enough, it says so, and [`super::Bisect`] searches on. One seed gives the values and no intervals: it cannot separate
+//! chance from effect, so no switch is named as the answer.
 
 use highwater_report::Table;
 use highwater_report::table::{Cell, Layout};
@@ -29,7 +30,8 @@ pub fn ablated(document: &Document) -> Vec<(String, Option<Table>)> {
     let nr_rows = (LINES_MAX / groups.len().max(1)).saturating_sub(LINES_BESIDE).min(ROWS_MAX);
     let of = |(_, runs): &(&str, Vec<&Run>)| {
         let report = of_machine(document, runs)?;
-        let table = (nr_rows > 0 && report.is_significant).then(|| ranking(&report, nr_rows));
+        let has_parts = report.switches.iter().any(|switch| switch.alone.is_some());
+        let table = (nr_rows > 0 && has_parts).then(|| ranking(&report, nr_rows));
         Some((report.sentence, table))
     };
     groups.iter().filter_map(of).take(LINES_MAX).collect()
@@ -74,12 +76,24 @@ fn of_machine(document: &Document, runs: &[&Run]) -> Option<Report> {
         }
         Some(parts)
     };
-    let (metric, parts) = changed_most(document, first, last, parts_of)?;
     let ends = [first.label.clone(), last.label.clone()];
+    let Some((metric, parts)) = changed_most(document, first, last, parts_of) else {
+        let sentence =
+            format!("No figure differs by a percent between {} and {}.", ends[0], ends[1]);
+        return Some(Report { sentence, ..Report::default() });
+    };
     let unit = metric.unit(document);
     let new =
         |found: &Found| Report::new(&metric.text, &unit, ends.clone(), &points, &parts, found);
-    let mut report = if !parts.is_changed() {
+    let mut report = if first.seeds.len() == 1 {
+        let mut report = new(&Found::Together(parts.needed()));
+        let goes = report.goes();
+        report.sentence = format!(
+            "{goes} with one seed, which cannot separate chance from effect: --iterations 5 can."
+        );
+        report.is_significant = false;
+        report
+    } else if !parts.is_changed() {
         new(&Found::NoChange)
     } else if let [one, others @ ..] = &parts.enough_alone()[..] {
         new(&Found::One(*one, others.to_vec()))
@@ -181,5 +195,8 @@ fn ranking(report: &Report, nr_rows: usize) -> Table {
         _ => format!("; {rest} more switches do less"),
     };
     table.notes.push(format!("left out: what B loses without it{rest}"));
+    if !report.is_significant {
+        table.notes.push("values of one seed, without intervals".to_owned());
+    }
     table
 }

@@ -14,6 +14,7 @@ use super::{CliError, Outcome, remark};
 use crate::experiment::RunPlan;
 use crate::fit::{Answer, Fit, FitError, Found, Objective, Place, Refused};
 use crate::input::size::{parse_size, size_text};
+use crate::settings::{PERCENT_MAX, full_key};
 use crate::workload::job::Job;
 use crate::workload::{Registry, Workload};
 
@@ -47,8 +48,7 @@ pub(super) fn run(registry: &Registry, args: &FitArgs) -> Result<Outcome, CliErr
         metric.check_counted(job, &first.machines, &first.policies).map_err(wrong)?;
     }
     let range = range(args, &first)?;
-    // What cannot be at the upper end, cannot be at all: the key or the range is wrong.
-    let end = plan(registry, args, Some(range.text(range.to)))?;
+    let end = possible(registry, args, &range)?;
     let out = Out::new(args.out.as_deref(), args.force, args.resume);
     let place = prepare(out.as_ref(), &[end], Plans::First)?;
     let fit = Fit {
@@ -60,7 +60,7 @@ pub(super) fn run(registry: &Registry, args: &FitArgs) -> Result<Outcome, CliErr
     };
     let plan_at = |value| match plan(registry, args, Some(range.text(value))) {
         Ok(plan) => Ok(place.keeps(plan)),
-        // With the upper end it could be made.
+        // With another value of the range it could be made.
         Err(error) => Err(Refused::<CliError>::Value(error.to_string())),
     };
     let begin = |at: &Place<'_>| {
@@ -69,7 +69,6 @@ pub(super) fn run(registry: &Registry, args: &FitArgs) -> Result<Outcome, CliErr
     };
     let answer = fit.run(plan_at, begin, &NEVER).map_err(|error| match error {
         FitError::Objective(reason) => wrong(reason),
-        FitError::Value(reason) => CliError::new(reason),
         FitError::Run(error) => error.into(),
         FitError::Other(error) => error,
     })?;
@@ -96,6 +95,22 @@ fn plan(registry: &Registry, args: &FitArgs, setting: Option<String>) -> Result<
     Ok(RunPlan { tolerates_failures: true, ..plan })
 }
 
+/// The plan of a value of the range, the upper end's if it can be made. If none can, the key is wrong, or the whole range.
+fn possible(registry: &Registry, args: &FitArgs, range: &Range) -> Result<RunPlan, CliError> {
+    let mut value = range.to;
+    let first = match plan(registry, args, Some(range.text(value))) {
+        Ok(plan) => return Ok(plan),
+        Err(error) => error,
+    };
+    let mut values = vec![range.from];
+    while value / 2 > range.from {
+        value = value / 2 / range.grain * range.grain;
+        values.push(value);
+    }
+    let plan_of = |value: &u64| plan(registry, args, Some(range.text(*value))).ok();
+    values.iter().find_map(plan_of).ok_or(first)
+}
+
 /// Values between which is searched.
 struct Range {
     from: u64,
@@ -115,8 +130,11 @@ impl Range {
 }
 
 fn range(args: &FitArgs, plan: &RunPlan) -> Result<Range, CliError> {
-    let memory = plan.machines.first().map_or(0, |machine| machine.machine.end_pfn() << 12);
-    let is_memory = args.min == MEMORY;
+    let nodes = plan.machines.iter().flat_map(|machine| &machine.machine.nodes);
+    let pages: u64 = nodes.flat_map(|node| &node.zones).map(|zone| zone.present).sum();
+    // Firmware's holes are smaller than a MiB.
+    let memory = pages.div_ceil(256) * MIB;
+    let is_memory = full_key(&args.min) == MEMORY;
     let number = |option: &str, text: &Option<String>, default: u64| {
         let Some(text) = text else {
             let reason = format!("--min {}: from what to what? {option} is missing", args.min);
@@ -125,12 +143,31 @@ fn range(args: &FitArgs, plan: &RunPlan) -> Result<Range, CliError> {
         if let Ok(number) = text.parse::<u64>() {
             return Ok((number, false));
         }
+        if let Some(percent) = text.strip_suffix('%') {
+            return match percent.trim().parse::<f64>() {
+                _ if !is_memory => {
+                    let reason =
+                        format!("a share is of {MEMORY}; of {} say a size or a number", args.min);
+                    Err(CliError::new(format!("{option} {text}: {reason}")))
+                }
+                Ok(percent) if percent > 0.0 && percent <= PERCENT_MAX => {
+                    Ok(((memory as f64 * percent / 100.0) as u64 / MIB * MIB, true))
+                }
+                _ => {
+                    let reason =
+                        format!("must be a share above 0%, at most {PERCENT_MAX}%, or a size");
+                    Err(CliError::new(format!("{option} {text}: {reason}")))
+                }
+            };
+        }
         let size = parse_size(text).map_err(|reason| CliError::new(format!("{option}: {reason}")));
         size.map(|size| (size, true))
     };
     let (least, most) = DEFAULT_RANGE;
     let (from, is_size) = number("--from", &args.from, memory / least / MIB * MIB)?;
     let (to, is_too) = number("--to", &args.to, memory * most / MIB * MIB)?;
+    // No bytes are no blocks, events or percent either.
+    let is_size = is_size || (from == 0 && is_too);
     if is_size != is_too {
         return Err(CliError::new("--from and --to: one is a size, the other a number"));
     }
@@ -138,6 +175,19 @@ fn range(args: &FitArgs, plan: &RunPlan) -> Result<Range, CliError> {
         return Err(CliError::new("--from: must be below --to"));
     }
     Ok(Range { from, to, grain: if is_size { MIB } else { 1 }, is_size })
+}
+
+/// Where more did worse: the value above the answer that does not keep it, and what to make of it.
+fn not_monotone(args: &FitArgs, range: &Range, answer: &Answer) -> Option<(u64, String)> {
+    let (Found::Between { good, .. } | Found::Least(good)) = answer.found else { return None };
+    let (bad, safe) = (answer.relapse()?.value, answer.from_here_on()?.value);
+    let [from, middle, to] = [good, bad, safe].map(|value| range.text(value));
+    let check = format!("highwater compare {} --vary {}={from},{middle},{to}", args.job, args.min);
+    let seeds = match answer.points.iter().map(|point| point.keeps.len()).max() {
+        Some(1) => "; one seed: --iterations 5 shows how much of it is chance",
+        _ => "",
+    };
+    Some((bad, format!("all that were tried from {to} on do; check with {check}{seeds}")))
 }
 
 /// The points in order, and the answer.
@@ -191,14 +241,17 @@ fn table(args: &FitArgs, fit: &Fit, range: &Range, answer: &Answer) -> Table {
             format!("{} keeps it in every seed, {} does not{}", said(good), said(bad), why(bad))
         }
         Found::Least(value) => format!("{} keeps it already: --from could be less", said(value)),
-        Found::Nothing(value) => {
-            format!("not even {} keeps it in every seed{}", said(value), why(value))
-        }
+        Found::Nothing(value) => match answer.at(value).and_then(|point| point.refused.as_ref()) {
+            Some(reason) => {
+                let what = format!("{key}={} does not keep it at the upper end", said(value));
+                format!("{what}: {reason}; choose a lower --to")
+            }
+            None => format!("not even {} keeps it in every seed{}", said(value), why(value)),
+        },
     });
-    if answer.is_one_of_several() {
-        let reason = "more did not always do better: the answer is one of several";
-        table.notes.push(reason.to_owned());
-    }
+    table.notes.extend(not_monotone(args, range, answer).map(|(above, rest)| {
+        format!("not monotone: {} does not keep it{}; {rest}", said(above), why(above))
+    }));
     if fit.allows_kills && answer.points.iter().any(|point| point.killed() + point.failed() > 0) {
         let reason =
             "--allow-kills: tasks that were killed or gave up do not count against a value";

@@ -203,7 +203,7 @@ fn machines(
         }
     };
     let set = |machine: MachineFile| -> Result<MachineFile, CliError> {
-        Ok(settings.set_machine(args.equip(&machine, host)?)?)
+        Ok(settings.set_machine(args.equip(&machine, &settings.storage(), host)?)?)
     };
     let machines: Vec<MachineFile> = machines.into_iter().map(set).collect::<Result<_, _>>()?;
     if host == HostKind::Sim {

@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use highwater_core::config::{Policy, Thp};
+use highwater_core::config::{KernelVersion, Policy, Thp};
+use highwater_core::vmstat;
 use highwater_results::explain::ExplainedRun;
 use highwater_results::{
     Definition, Document, Largest, Run, RunMaps, RunSeries, RunText, SERIES_FILE, Sampled,
@@ -408,7 +409,7 @@ fn document(plan: &RunPlan, outcomes: Vec<Outcome>) -> Document {
         let mut runs: Vec<Run> = plan.policies.iter().map(of).collect();
         for (run, (policy, _)) in runs.iter_mut().zip(&plan.policies) {
             let kernel = policy.kernel;
-            run.not_counted = experiment.job.not_counted(kernel);
+            set_not_counted(run, experiment.job.not_counted(kernel), kernel);
             run.kernel = kernel.to_string();
             let why = experiment.why(&run.label).map(|why| format!("{}: {why}", run.label));
             run.notes.extend(why);
@@ -424,6 +425,15 @@ fn document(plan: &RunPlan, outcomes: Vec<Outcome>) -> Document {
         document.runs.extend(runs);
     }
     document
+}
+
+/// What the run's kernel does not count: operations of the job, and counters.
+fn set_not_counted(run: &mut Run, operations: Vec<(String, KernelVersion)>, kernel: KernelVersion) {
+    let counters = vmstat::names().filter_map(|(name, since)| Some((name.to_owned(), since?)));
+    let counters = counters.filter(|(_, since)| *since > kernel);
+    run.not_counted = operations.iter().map(|(name, _)| name.clone()).collect();
+    let all = operations.into_iter().chain(counters);
+    run.counted_since = all.map(|(name, since)| (name, since.to_string())).collect();
 }
 
 fn add(run: &mut Run, iteration: u32, seed: u64, outcome: Outcome, pools_histograms: bool) {

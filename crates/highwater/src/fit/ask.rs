@@ -6,7 +6,7 @@ use highwater_results::{Document, EndedEarly};
 use thiserror::Error;
 
 use super::objective::Objective;
-use super::search::{Found, search};
+use super::search::{Found, above, search};
 use crate::experiment::{self, Progress, RunPlan};
 use crate::workload::RunError;
 
@@ -40,9 +40,6 @@ pub enum FitError<E> {
     /// An objective is about nothing that there is.
     #[error("{0}")]
     Objective(String),
-    /// Not even the upper end of the range can be.
-    #[error("{0}")]
-    Value(String),
     /// A run failed.
     #[error("{0}")]
     Run(#[from] RunError),
@@ -136,10 +133,15 @@ impl Answer {
         self.points.iter().find(|point| point.value == value)
     }
 
-    /// More did not always do better: there are several answers.
-    pub fn is_one_of_several(&self) -> bool {
-        let good = self.points.iter().position(Point::is_good);
-        good.is_some_and(|first| self.points[first..].iter().any(|point| !point.is_good()))
+    /// More did not always do better: the largest value above the answer that keeps nothing, though the answer does.
+    pub fn relapse(&self) -> Option<&Point> {
+        let (Found::Between { good, .. } | Found::Least(good)) = self.found else { return None };
+        self.points.iter().rev().find(|point| point.value > good && !point.is_good())
+    }
+
+    /// The least value from which on every one that was tried keeps what is asked.
+    pub fn from_here_on(&self) -> Option<&Point> {
+        self.points.iter().rev().take_while(|point| point.is_good()).last()
     }
 }
 
@@ -147,7 +149,9 @@ impl Fit {
     /// Searches. `plan_at` makes the plan of a value, which tolerates that tasks fail; `begin` is told before each run and says who is to be told how far
     /// it is.
     ///
-    /// The upper end runs first: what cannot run even there is an error, and below it a value that keeps nothing.
+    /// The upper end runs first. A value with which nothing can run keeps nothing, there too. Behind the search a few values
+    /// above the answer run, between those that ran already: halving a range takes for granted that more is never worse, and
+    /// [`Answer::relapse`] says where it was.
     ///
     /// # Errors
     /// If an objective is about nothing that there is, a run fails, or the caller's functions do.
@@ -158,21 +162,17 @@ impl Fit {
         stop: &AtomicBool,
     ) -> Result<Answer, FitError<E>> {
         let mut points: Vec<Point> = Vec::new();
-        let found = search(self.range, self.grain, self.within, |value| {
-            let is_first = points.is_empty();
+        let mut measure = |value: u64| -> Result<bool, FitError<E>> {
             let refused =
                 |reason: String| Point { value, refused: Some(reason), ..Point::default() };
             let point = match plan_at(value) {
-                Err(Refused::Value(reason)) if !is_first => refused(reason),
-                Err(Refused::Value(reason)) => return Err(FitError::Value(reason)),
+                Err(Refused::Value(reason)) => refused(reason),
                 Err(Refused::Other(error)) => return Err(FitError::Other(error)),
                 Ok(plan) => {
                     let progress = begin(&Place { value, plan: &plan });
                     match experiment::run(&plan, &progress, stop) {
                         Ok(document) => self.point(value, &document)?,
-                        Err(error) if cannot_start(&error) && !is_first => {
-                            refused(error.to_string())
-                        }
+                        Err(error) if cannot_start(&error) => refused(why(&error)),
                         Err(error) => return Err(error.into()),
                     }
                 }
@@ -180,7 +180,15 @@ impl Fit {
             let is_good = point.is_good();
             points.push(point);
             Ok(is_good)
+        };
+        let mut tried = Vec::new();
+        let found = search(self.range, self.grain, self.within, |value| {
+            tried.push(value);
+            measure(value)
         })?;
+        for value in above(found, self.range.1, self.grain, &tried) {
+            measure(value)?;
+        }
         points.sort_by_key(|point| point.value);
         Ok(Answer { points, found })
     }
@@ -209,6 +217,14 @@ impl Fit {
     }
 }
 
+/// Why nothing could run.
+fn why(error: &RunError) -> String {
+    match error {
+        RunError::Boot(reason) => format!("the machine does not boot: {reason}"),
+        error => error.to_string(),
+    }
+}
+
 /// The machine or the job cannot begin: there is too little of something.
 fn cannot_start(error: &RunError) -> bool {
     matches!(
@@ -217,5 +233,6 @@ fn cannot_start(error: &RunError) -> bool {
             | RunError::Boot(_)
             | RunError::Room(_)
             | RunError::Workload { .. }
+            | RunError::At { .. }
     )
 }

@@ -12,4 +12,4 @@ mod search;
 
 pub use ask::{Answer, Fit, FitError, Place, Point, Refused};
 pub use objective::Objective;
-pub use search::{Found, search};
+pub use search::{Found, above, search};

@@ -47,9 +47,40 @@ pub fn search<E>(
     }
 }
 
+/// Values above an answer that a search has not tried, to see whether they are good, too: an eighth, a quarter and a half
+/// more; where even the least was good and nothing between the ends was tried, the middle, too.
+pub fn above(found: Found, to: u64, grain: u64, tried: &[u64]) -> Vec<u64> {
+    let (good, is_least) = match found {
+        Found::Between { good, .. } => (good, false),
+        Found::Least(good) => (good, true),
+        Found::Nothing(_) => return Vec::new(),
+    };
+    let mut values: Vec<u64> = [8, 4, 2].map(|part| good + good / part).to_vec();
+    values.extend(is_least.then_some(good + (to.max(good) - good) / 2));
+    let mut news: Vec<u64> = Vec::new();
+    for value in values.into_iter().map(|value| value / grain * grain) {
+        // What is as near to a value that was tried says nothing new.
+        let is_near = |&known: &u64| known.abs_diff(value) <= value / 32;
+        if value < to && !tried.iter().chain(&news).any(is_near) {
+            news.push(value);
+        }
+    }
+    news
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn values_above_the_answer_lie_between_those_that_were_tried() {
+        let found = Found::Between { bad: 799, good: 800 };
+        assert_eq!(above(found, 4096, 1, &[4096, 2048, 1210, 800, 799]), [900, 1000]);
+        assert_eq!(above(found, 950, 64, &[950, 800]), [896]);
+        assert_eq!(above(Found::Least(64), 1024, 1, &[1024, 64]), [72, 80, 96, 544]);
+        assert_eq!(above(Found::Least(0), 10, 1, &[10, 0]), [5]);
+        assert_eq!(above(Found::Nothing(64), 64, 1, &[64]), [0; 0]);
+    }
 
     #[test]
     fn a_range_is_halved() {

@@ -31,6 +31,22 @@ impl Storage {
         self.disk.is_none() && self.swap.is_none()
     }
 
+    /// With what settings say besides.
+    ///
+    /// # Errors
+    /// If both say the same key.
+    pub fn with(self, set: &Storage) -> Result<Storage, InputError> {
+        let either = |key: &str, given: Option<String>, set: &Option<String>| match (given, set) {
+            (Some(_), Some(value)) => {
+                let reason = format!("there is --{key}, too: one key has one value");
+                Err(InputError::whole(format!("--set {key}={value}"), reason))
+            }
+            (given, set) => Ok(given.or_else(|| set.clone())),
+        };
+        let disk = either("disk", self.disk, &set.disk)?;
+        Ok(Storage { disk, swap: either("swap", self.swap, &set.swap)? })
+    }
+
     /// The options as they were given.
     pub fn options(&self) -> String {
         let disk = self.disk.iter().map(|disk| format!("--disk {disk}"));

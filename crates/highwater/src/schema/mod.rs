@@ -1,7 +1,8 @@
 //! JSON Schemas (draft 2020-12) of the files that the program reads and writes.
 //!
 //! ```text
-//! types of highwater-results ────────────derive──▶ results, explanation    what is written
+//! types of highwater-results ────────────derive──▶ results, explanation,   what is written
+//! bisect::Report ───────────────────────derive──▶ bisect
 //! Raw types of files, params! ───────────derive──▶ experiment, machine     what is accepted
 //! Tunables::FIELDS, FIGURES, cost keys ──by hand─▶ machine
 //! Policy::describe ──────────────────────by hand─▶ policy
@@ -23,6 +24,7 @@ use schemars::transform::{RecursiveTransform, Transform};
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value, json};
 
+use crate::bisect::Report;
 use crate::machine_file::Raw as RawMachine;
 use crate::workload::Registry;
 
@@ -33,6 +35,8 @@ pub enum Kind {
     Results,
     /// What `explain` writes.
     Explanation,
+    /// What `bisect` writes.
+    Bisect,
     /// The file of an experiment.
     Experiment,
     /// The file of a machine.
@@ -43,14 +47,21 @@ pub enum Kind {
 
 impl Kind {
     /// All.
-    pub const ALL: &'static [Kind] =
-        &[Kind::Results, Kind::Explanation, Kind::Experiment, Kind::Machine, Kind::Policy];
+    pub const ALL: &'static [Kind] = &[
+        Kind::Results,
+        Kind::Explanation,
+        Kind::Bisect,
+        Kind::Experiment,
+        Kind::Machine,
+        Kind::Policy,
+    ];
 
     /// The name on the command line, and of the published file.
     pub const fn name(self) -> &'static str {
         match self {
             Kind::Results => "results",
             Kind::Explanation => "explanation",
+            Kind::Bisect => "bisect",
             Kind::Experiment => "experiment",
             Kind::Machine => "machine",
             Kind::Policy => "policy",
@@ -63,6 +74,7 @@ impl Kind {
         let mut schema = match self {
             Kind::Results => results(written()),
             Kind::Explanation => written().into_root_schema_for::<Explanation>(),
+            Kind::Bisect => written().into_root_schema_for::<Report>(),
             Kind::Experiment => experiment::schema(read(), registry),
             Kind::Machine => read().into_root_schema_for::<RawMachine>(),
             Kind::Policy => policy::schema(),
@@ -70,11 +82,16 @@ impl Kind {
         let title = match self {
             Kind::Results => "Results of highwater compare and highwater run",
             Kind::Explanation => "What highwater explain writes",
+            Kind::Bisect => "What highwater bisect writes",
             Kind::Experiment => "An experiment of Highwater",
             Kind::Machine => "A machine of Highwater",
             Kind::Policy => "A policy of Highwater",
         };
         schema.insert("title".to_owned(), title.into());
+        // A trial without a value has null; everywhere else a key is missing.
+        if self != Kind::Bisect {
+            RecursiveTransform(without_null).transform(&mut schema);
+        }
         RecursiveTransform(tidy).transform(&mut schema);
         schema
     }
@@ -137,8 +154,8 @@ pub(crate) fn size() -> Schema {
     })
 }
 
-/// Makes one schema what a reader expects: TOML has no null, and a text's lines end where its window does.
-fn tidy(schema: &mut Schema) {
+/// TOML has no null, and results leave out a key that has no value.
+fn without_null(schema: &mut Schema) {
     let Some(object) = schema.as_object_mut() else { return };
     if let Some(Value::Array(types)) = object.get_mut("type") {
         types.retain(|one| one != "null");
@@ -157,6 +174,11 @@ fn tidy(schema: &mut Schema) {
             }
         }
     }
+}
+
+/// Makes one schema what a reader expects: no defaults that say nothing, and a text's lines end where its window does.
+fn tidy(schema: &mut Schema) {
+    let Some(object) = schema.as_object_mut() else { return };
     // That of a table is those of its keys.
     if matches!(object.get("default"), Some(Value::Null | Value::Object(_))) {
         object.shift_remove("default");

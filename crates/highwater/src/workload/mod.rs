@@ -202,8 +202,8 @@ pub trait Workload: 'static {
         None
     }
 
-    /// Operations that a kernel does not count: a run of it has no samples of them.
-    fn not_counted(_: &Self::Params, _: KernelVersion) -> Vec<String> {
+    /// Operations that a kernel does not count, each with the first kernel that does: a run has no samples of them.
+    fn not_counted(_: &Self::Params, _: KernelVersion) -> Vec<(String, KernelVersion)> {
         Vec::new()
     }
 
@@ -241,7 +241,7 @@ pub trait Job: fmt::Debug + Send + Sync {
     /// See [`Workload::not_booked`].
     fn not_booked(&self, operation: &str) -> Option<String>;
     /// See [`Workload::not_counted`].
-    fn not_counted(&self, kernel: KernelVersion) -> Vec<String>;
+    fn not_counted(&self, kernel: KernelVersion) -> Vec<(String, KernelVersion)>;
     /// See [`Workload::sections`].
     fn sections(&self, metrics: &[Metric]) -> Vec<Section>;
 }
@@ -310,7 +310,7 @@ impl<W: Workload> Job for Bound<W> {
         W::not_booked(&self.params, operation)
     }
 
-    fn not_counted(&self, kernel: KernelVersion) -> Vec<String> {
+    fn not_counted(&self, kernel: KernelVersion) -> Vec<(String, KernelVersion)> {
         W::not_counted(&self.params, kernel)
     }
 

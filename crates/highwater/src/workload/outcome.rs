@@ -4,7 +4,7 @@ use highwater_core::config::MachineError;
 use highwater_core::host::Host;
 use highwater_core::page_alloc::PageAllocator;
 use highwater_core::proc::numastat_of;
-use highwater_core::vmstat::{NodeStat, NumaStat, VmEvent, ZoneStat};
+use highwater_core::vmstat::{NodeStat, NumaStat, VmEvent, ZoneStat, names};
 use highwater_core::zone::NodeId;
 use highwater_results::explain::ExplainedRun;
 use highwater_results::texts::TEXT_FILES;
@@ -160,19 +160,16 @@ pub(crate) fn add_histogram(all: &mut Vec<Histogram>, new: Histogram) {
     }
 }
 
-/// All counters of a machine, by name, as `/proc/vmstat` shows them.
+/// All counters that a machine's kernel has, by name, as `/proc/vmstat` shows them.
 pub fn snapshot<H: Host>(memory: &PageAllocator<H>) -> Counters {
     let mut counters = Counters::default();
     counters_of(memory, |name, value| counters.add(name, value as i64));
     counters
 }
 
-/// The names of all counters, in the order of `/proc/vmstat`.
+/// The names of all counters of any kernel, in the order of `/proc/vmstat`.
 pub(crate) fn counter_names() -> impl Iterator<Item = &'static str> {
-    let of_zones = ZoneStat::ALL.iter().map(|item| item.name());
-    let of_nodes = NodeStat::ALL.iter().map(|item| item.name());
-    let all = of_zones.chain(NumaStat::ALL.iter().map(|item| item.name())).chain(of_nodes);
-    all.chain(VmEvent::ALL.iter().map(|event| event.name()))
+    names().map(|(name, _)| name)
 }
 
 /// The counters of one node, by the names of its `numastat` and `vmstat`.
@@ -189,24 +186,26 @@ pub fn node_snapshot<H: Host>(memory: &PageAllocator<H>, node: NodeId) -> Counte
     counters
 }
 
-/// Tells each counter of a machine, in the order of `/proc/vmstat`.
+/// Reports each counter of a machine, in the order of `/proc/vmstat`. The model counts all of them under every policy; a
+/// counter that the policy's kernel lacks is not reported, because 0 would read as "it never happened".
 pub(crate) fn counters_of<H: Host>(
     memory: &PageAllocator<H>,
     mut each: impl FnMut(&'static str, u64),
 ) {
-    for &item in ZoneStat::ALL {
+    let kernel = memory.policy.kernel;
+    for item in ZoneStat::of_kernel(kernel) {
         each(
             item.name(),
             memory.populated_zones().map(|z| z.stats.read_exact(item as usize)).sum(),
         );
     }
-    for &item in NumaStat::ALL {
+    for item in NumaStat::of_kernel(kernel) {
         each(item.name(), memory.populated_zones().map(|z| z.numa_stat(item)).sum());
     }
-    for &item in NodeStat::ALL {
+    for item in NodeStat::of_kernel(kernel) {
         each(item.name(), memory.nodes().iter().map(|n| n.stats.read_exact(item as usize)).sum());
     }
-    for &event in VmEvent::ALL {
+    for event in VmEvent::of_kernel(kernel) {
         each(event.name(), memory.events.read(event));
     }
 }

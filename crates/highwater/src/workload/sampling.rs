@@ -24,7 +24,7 @@ use highwater_results::{BlockMaps, Series};
 use highwater_sim::engine::Sim;
 use highwater_sim::host::SimHost;
 use highwater_sim::ledger::Window;
-use highwater_sim::pressure::{Reading, Resource};
+use highwater_sim::pressure::{Reading, Resource, SINCE};
 
 use super::harness::See;
 use super::moments::Moments;
@@ -175,7 +175,10 @@ impl Taken {
         keep: Keep,
     ) {
         let more = |each: &mut dyn FnMut(&str, u64)| {
-            pressure_of(pressure, each);
+            // Of a kernel that has the files.
+            if memory.policy.kernel >= SINCE {
+                pressure_of(pressure, each);
+            }
             if let Some(more) = more {
                 more(each);
             }

@@ -220,10 +220,18 @@ impl<'s> Page<'s> {
         if let Some(one) = schema.get("const") {
             return format!("`{one}`");
         }
-        match schema["type"].as_str() {
+        let kinds = schema["type"].as_array().map_or(&[][..], Vec::as_slice);
+        let or_null = if kinds.iter().any(|kind| kind == "null") { ", or `null`" } else { "" };
+        let kind = kinds.iter().find(|kind| *kind != "null").unwrap_or(&schema["type"]);
+        self.of_type(schema, kind.as_str()) + or_null
+    }
+
+    /// A value of a type.
+    fn of_type(&self, schema: &'s Value, kind: Option<&str>) -> String {
+        match kind {
             Some("boolean") => "`true`, `false`".to_owned(),
             Some("integer" | "number") => match (schema.get("minimum"), schema.get("maximum")) {
-                (None, None) => schema["type"].as_str().unwrap_or_default().to_owned(),
+                (None, None) => kind.unwrap_or_default().to_owned(),
                 _ => range(schema),
             },
             Some("string") => match schema["format"].as_str() {
@@ -232,7 +240,9 @@ impl<'s> Page<'s> {
                 _ => "text".to_owned(),
             },
             Some("array") => {
-                let items = self.value(&schema["items"]);
+                // Of a pair both are of a kind.
+                let pair = schema.get("prefixItems").map(|pair| &pair[0]);
+                let items = self.value(pair.unwrap_or(&schema["items"]));
                 match schema["minItems"].as_u64() {
                     Some(count) if schema["maxItems"] == count => {
                         format!("list of {count}: {items}")

@@ -45,3 +45,22 @@ fn a_change_of_one_point_is_that_point() {
     let error = String::from_utf8(same.stderr).unwrap();
     assert_eq!(error, "error: --ablate: none and 4.3 are the same policy\n");
 }
+
+/// One seed gives values and no intervals: the switches are shown, and that nobody can tell chance from effect.
+#[test]
+fn one_seed_shows_the_switches_and_says_that_it_cannot_tell() {
+    let pair = ["--policy", "5.4", "--policy", "5.10", "--ablate", "--set", "job.seconds=0.5"];
+    let args = ["compare", super::bisect::STREAM, "--machine", SMALL];
+    let text = stdout(&[&args[..], &pair, &["--iterations", "1"]].concat());
+    let (answer, _) = text.split_once("\nVerdict: ").unwrap();
+    let mut lines = answer.lines();
+    let wanted = "`reader.scan.p99` goes from 228 us (5.4) to 4.01 ms (5.10) with one seed, which cannot separate \
+                  chance from effect: --iterations 5 can.";
+    assert_eq!(lines.next(), Some(wanted));
+    assert!(
+        answer.contains("\nreclaim.anon-new                90 %     102 %    active    inactive"),
+        "{answer}"
+    );
+    assert!(answer.contains("\n# values of one seed, without intervals\n"), "{answer}");
+    assert!(!answer.contains("it needs") && answer.lines().count() <= 24, "{answer}");
+}

@@ -14,6 +14,7 @@ mod kernel_settings;
 mod locks;
 mod manual;
 mod newcomers;
+mod not_counted;
 mod page;
 mod posted;
 mod posted_import;

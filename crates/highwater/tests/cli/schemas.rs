@@ -130,6 +130,30 @@ fn explanations_are_as_their_schema_says() {
     check_written(Kind::Explanation, &document, &broken);
 }
 
+#[test]
+fn answers_of_bisect_are_as_their_schema_says() {
+    let bisect = ["bisect", "5.4", "5.10", super::bisect::STREAM, "--machine", SMALL];
+    let more = ["--seeds", "2", "--metric", "pswpin", "--format", "json"];
+    let document = serde_json::from_str(&stdout(&[&bisect[..], &more].concat()));
+    let document: Value = document.expect("an answer is JSON");
+    assert!(document["answer"].as_array().is_some_and(|answer| !answer.is_empty()), "{document}");
+    let broken = [
+        ("/schema", json!("highwater.bisect/0")),
+        ("/from/mean", Value::Null),
+        ("/sentence", json!(7)),
+        ("/is_significant", json!("yes")),
+        ("/trials/0/values", json!(["1"])),
+        ("/switches/0/path", Value::Null),
+    ];
+    check_written(Kind::Bisect, &document, &broken);
+    // What has no value is null.
+    let mut none = document;
+    for place in ["/change_limits", "/left_without", "/trials/0/values/0", "/trials/1/part"] {
+        *none.pointer_mut(place).unwrap_or_else(|| panic!("{place} is there")) = Value::Null;
+    }
+    check_written(Kind::Bisect, &none, &[]);
+}
+
 /// What the program says to a file.
 fn accepts(kind: Kind, text: &str) -> Result<(), String> {
     let said = |error: highwater::InputError| error.to_string();
@@ -141,7 +165,7 @@ fn accepts(kind: Kind, text: &str) -> Result<(), String> {
             .map_err(said)
             .and_then(|machine| machine.costs().map(drop)),
         Kind::Policy => policy_file::parse("x.toml", text).map(drop).map_err(said),
-        Kind::Results | Kind::Explanation => panic!("nobody writes them by hand"),
+        Kind::Results | Kind::Explanation | Kind::Bisect => panic!("nobody writes them by hand"),
     }
 }
 
@@ -170,7 +194,7 @@ fn good(kind: Kind) -> Vec<String> {
             let shown = policy_file::all().into_iter().map(of).map(|p| policy_file::to_toml(&p));
             files("policies").into_iter().chain(shown).collect()
         }
-        Kind::Results | Kind::Explanation => panic!("nobody writes them by hand"),
+        Kind::Results | Kind::Explanation | Kind::Bisect => panic!("nobody writes them by hand"),
     }
 }
 

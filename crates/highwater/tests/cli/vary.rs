@@ -78,3 +78,54 @@ fn what_cannot_be_varied_is_refused_before_anything_runs() {
     assert!(error(&["--vary", "vm.swappiness=1,2", "--format", "json"]).contains("--out DIR"));
     assert!(error(&["--vary", "vm.swappiness=1", "--fail-if-worse", "1"]).contains("--vary"));
 }
+
+/// What options are called is a key, too: each value is a machine of its own.
+#[test]
+fn what_options_are_called_can_be_varied() {
+    let (job, machine) = (
+        "crates/highwater/tests/cli/fit/records.toml",
+        "crates/highwater/tests/cli/fit/noswap-machine.toml",
+    );
+    let compare = |machine: &[&str], vary: &str, more: &[&str]| {
+        let args = ["compare", job, "--policy", "6.1", "--set", "job.seconds=0.3", "--vary", vary];
+        highwater(&[&args[..], machine, more].concat())
+    };
+    let csv = ["--format", "csv", "--counter", "pswpout"];
+    let counts = |machine: &[&str], vary: &str| -> Vec<(String, f64)> {
+        let output = compare(machine, vary, &csv);
+        let text = String::from_utf8(output.stdout).unwrap();
+        let row = |line: &str| {
+            let fields: Vec<&str> = line.split(',').collect();
+            (fields[5] == "pswpout").then(|| (fields[0].to_owned(), fields[7].parse().unwrap()))
+        };
+        text.lines().filter_map(row).collect()
+    };
+    let own = ["--machine", machine];
+    // Of 103 MiB with a heap of 64 and a file of 48: without swap nothing is swapped out.
+    let swap = counts(&["--machine", machine, "--set", "mem=103M"], "swap=0,1M,64M");
+    assert_eq!(
+        swap.iter().map(|(value, _)| value.as_str()).collect::<Vec<_>>(),
+        ["0", "1M", "64M"]
+    );
+    assert!(swap[0].1 == 0.0 && swap[1].1 > 0.0 && swap[2].1 > swap[1].1, "{swap:?}");
+    let same = counts(&["--machine", machine, "--swap", "64M"], "mem=103M,1G");
+    assert_eq!((same[0].1, same[1].1), (swap[2].1, 0.0));
+    let cpus = compare(&own, "cpus=1,2", &csv);
+    assert!(
+        cpus.status.success() && String::from_utf8(cpus.stdout).unwrap().contains("\n2,noswap")
+    );
+    let disks = compare(&["--mem", "128M", "--cpus", "2"], "disk=nvme,hdd", &csv);
+    assert!(disks.status.success(), "{}", String::from_utf8_lossy(&disks.stderr));
+    let error = |machine: &[&str], vary: &str| {
+        let output = compare(machine, vary, &[]);
+        assert_eq!(output.status.code(), Some(2));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let disk = error(&own, "disk=nvme,hdd");
+    assert!(disk.contains("--set machine.disk.d.model=nvme changes one"), "{disk}");
+    let twice = error(&["--machine", machine, "--swap", "8M"], "swap=16M,64M");
+    assert!(twice.contains("--set swap=16M: there is --swap, too"), "{twice}");
+    let both = error(&["--machine", machine, "--set", "machine.memory=1G"], "mem=512M,2G");
+    assert!(both.contains("--set mem=512M: there is --set machine.memory=1G, too"), "{both}");
+    assert!(error(&own, "memory=1G,2G").contains("did you mean"));
+}

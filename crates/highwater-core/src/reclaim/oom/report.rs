@@ -36,6 +36,8 @@ pub struct OomReport {
     pub at_ns: u64,
     /// What the kernel's log says, line by line; each ends.
     pub text: String,
+    /// The process that was chosen; none if the machine stopped instead.
+    pub victim: Option<String>,
 }
 
 /// Who asked, who could be killed, who was.
@@ -95,7 +97,8 @@ impl<H: Devices> Kernel<H> {
             true => self.whole_report(&mut text, cx, kill),
             false => killed(&mut text, cx.cpu(), kill),
         };
-        let report = OomReport { at_ns: cx.host.now_ns(), text };
+        let victim = kill.victim.map(|at| String::from(&*kill.spaces[at].name(cx.cpu())));
+        let report = OomReport { at_ns: cx.host.now_ns(), text, victim };
         self.oom.log.lock(cx.cpu()).reports.push(report);
     }
 

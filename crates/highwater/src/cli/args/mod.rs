@@ -133,7 +133,7 @@ pub enum ShowWhat {
     Policy(ShowPolicyArgs),
     /// Every parameter of a workload, its default and what it is, as a section of an experiment
     Workload(ShowNamedArgs),
-    /// The JSON Schema of a format: of results and explanations, or of files to write
+    /// The JSON Schema of a format: of results, explanations and answers of bisect, or of files to write
     Schema(ShowSchemaArgs),
 }
 
@@ -542,12 +542,18 @@ impl MachineArgs {
         Storage { disk: self.disk.clone(), swap: self.swap.clone() }
     }
 
-    /// A machine that runs, with the disk and the swap that were asked for. Says what was added that nobody named.
+    /// A machine that runs, with the disk and the swap that were asked for, by options or settings. Says what was added that
+    /// nobody named.
     ///
     /// # Errors
     /// If it cannot have them.
-    pub fn equip(&self, machine: &MachineFile, host: HostKind) -> Result<MachineFile, CliError> {
-        let storage = self.storage();
+    pub fn equip(
+        &self,
+        machine: &MachineFile,
+        set: &Storage,
+        host: HostKind,
+    ) -> Result<MachineFile, CliError> {
+        let storage = self.storage().with(set)?;
         if host == HostKind::Native && !storage.is_empty() {
             let reason = "changes nothing with --host native";
             return Err(CliError::new(format!("{}: {reason}", storage.options())));

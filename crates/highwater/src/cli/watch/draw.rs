@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 
-use highwater_sim::pressure::Resource;
+use highwater_sim::pressure::{Resource, SINCE};
 
 use crate::watching::{Frame, ZoneView};
 
@@ -138,9 +138,12 @@ impl Seen {
 
 /// How much of the time somebody waited for what, and everybody.
 fn pressure_line(frame: &Frame) -> String {
+    let Some(pressure) = frame.pressure else {
+        return format!("  not counted in {} (since {SINCE})", frame.kernel);
+    };
     let share = |total_us: u64| 100.0 * total_us as f64 * 1e3 / frame.at_ns.max(1) as f64;
     let of = |resource: Resource| {
-        let lines = frame.pressure.of(resource);
+        let lines = pressure.of(resource);
         let some = format!("{} some {:.1}", resource.name(), share(lines.some.total_us));
         match resource {
             Resource::Cpu => some,

@@ -32,7 +32,7 @@ use highwater_core::config::KernelVersion;
 use highwater_core::vmstat::since;
 use highwater_report::report::usual_sections;
 use highwater_results::{Better, Metric, Section, TableKind};
-use highwater_sim::pressure::Resource;
+use highwater_sim::pressure::{self, Resource};
 
 pub(crate) use file::FLAGS;
 pub use file::{AdviceName, Do, GfpName, JobDisk, JobFile, JobParams, JobPhase, JobTask};
@@ -147,7 +147,7 @@ impl Workload for Job {
                 ..of("found", "percent of the pages asked for", Better::Higher, &[HITS])
             },
             of(ALLOCATIONS, "blocks", Better::Lower, &[FAILED]),
-            pressure(),
+            pressure_metric(),
             counters_of_steps(params),
         ];
         // Without operations of its own a table would be of all.
@@ -172,29 +172,28 @@ impl Workload for Job {
         plan::not_booked(params, operation)
     }
 
-    fn not_counted(params: &JobParams, kernel: KernelVersion) -> Vec<String> {
-        let is_counted = |key: &str| key.split('+').all(|name| is_counted(name, kernel));
-        let (_, operations) = plan::tasks(params, 1);
-        let refaults = operations.iter().filter(|op| op.has_refaults).flat_map(|op| {
-            let lacking = REFAULTS.iter().filter(|(_, counter)| !is_counted(counter));
-            lacking.map(|(figure, _)| named(&op.name, figure))
-        });
-        let of_steps = plan::steps(params).into_iter().flat_map(|step| {
-            let lacking = steps::COUNTERS.iter().filter(|counter| !is_counted(counter));
-            lacking.map(move |counter| named(&step, counter))
-        });
-        refaults.chain(of_steps).collect()
+    fn not_counted(params: &JobParams, kernel: KernelVersion) -> Vec<(String, KernelVersion)> {
+        let lacking = |key: &str| -> Option<KernelVersion> {
+            let newest = key.split('+').filter_map(since).max();
+            newest.filter(|&newest| newest > kernel)
+        };
+        let mut all = Vec::new();
+        for op in plan::tasks(params, 1).1.iter().filter(|op| op.has_refaults) {
+            for (figure, counter) in REFAULTS {
+                all.extend(lacking(counter).map(|since| (named(&op.name, figure), since)));
+            }
+        }
+        if kernel < pressure::SINCE {
+            let lines = pressure_metric().operations.into_iter();
+            all.extend(lines.map(|line| (line, pressure::SINCE)));
+        }
+        for step in plan::steps(params) {
+            for counter in steps::COUNTERS {
+                all.extend(lacking(counter).map(|since| (named(&step, counter), since)));
+            }
+        }
+        all
     }
-}
-
-/// The counter that a figure of operations is a part of; none: it is of no counter.
-pub(crate) fn counter_of(figure: &str) -> Option<&'static str> {
-    REFAULTS.iter().find(|(known, _)| *known == figure).map(|(_, counter)| *counter)
-}
-
-/// True if a kernel has a counter.
-fn is_counted(name: &str, kernel: KernelVersion) -> bool {
-    since(name).is_none_or(|since| since <= kernel)
 }
 
 /// Counters, step by step.
@@ -211,7 +210,7 @@ fn counters_of_steps(params: &JobParams) -> Metric {
 }
 
 /// Shares of the time of a run.
-fn pressure() -> Metric {
+fn pressure_metric() -> Metric {
     let mut metric = Metric::new(PRESSURE, "percent of the time", Better::Lower, TableKind::Single);
     let lines = Resource::ALL.into_iter().flat_map(|resource| {
         // Of CPUs a machine's "full" is not defined.

@@ -18,7 +18,7 @@ use highwater_sim::cpu::Nice;
 use highwater_sim::engine::{Placement, Spawn, TaskTimes};
 use highwater_sim::host::SimHost;
 use highwater_sim::machine::SimKernel;
-use highwater_sim::pressure::{Lines, Reading, Resource};
+use highwater_sim::pressure::{self, Lines, Reading, Resource};
 use highwater_workloads::jobs::{
     self, CutShort, Failed, Files, Ground, Helper, Inherited, Joined, Recorded, Task, Why,
 };
@@ -169,7 +169,7 @@ pub(super) fn run(params: &JobParams, unit: &Unit<'_>) -> Result<Outcome, RunErr
         return Err(failed);
     }
     notes.extend(stuck.told(early.is_empty())?);
-    let pressure = machine.sim().pressure();
+    let reading = machine.sim().pressure();
     let said = machine.kernel.oom_reports(CpuId(0));
     if machine.kernel.has_panicked() {
         let at_s = said.last().map_or(0.0, |panic| panic.at_ns as f64 / 1e9);
@@ -200,14 +200,16 @@ pub(super) fn run(params: &JobParams, unit: &Unit<'_>) -> Result<Outcome, RunErr
             notes.push(format!("{task}: {failed} of {started} gave up: {reason}"));
         }
     }
-    let texts = texts(pressure, &said);
+    // A kernel without the files has no text of them.
+    let has_files = machine.kernel.mem.policy.kernel >= pressure::SINCE;
+    let texts = texts(Some(reading).filter(|_| has_files), &said);
     let mut outcome =
         Outcome { counters, times, explained, digest, notes, texts, ..Outcome::default() };
     outcome.ended_early = early;
     for (operation, record) in operations.iter().zip(&records) {
         tell(operation, record, unit.seed, &mut outcome);
     }
-    tell_pressure(pressure, times.elapsed_ns, &mut outcome);
+    tell_pressure(reading, times.elapsed_ns, &mut outcome);
     outcome.samples.extend(steps);
     Ok(outcome)
 }
@@ -308,15 +310,17 @@ fn tell_pressure(pressure: Reading, elapsed_ns: u64, outcome: &mut Outcome) {
 }
 
 /// What the kernel itself would say at the end.
-fn texts(pressure: Reading, kills: &[OomReport]) -> Vec<(&'static str, String)> {
-    let files = Resource::ALL
-        .map(|resource| format!("/proc/pressure/{}\n{}", resource.name(), pressure.of(resource)));
+fn texts(pressure: Option<Reading>, kills: &[OomReport]) -> Vec<(&'static str, String)> {
+    let files = pressure.map(|reading| {
+        let file = |of: Resource| format!("/proc/pressure/{}\n{}", of.name(), reading.of(of));
+        Resource::ALL.map(file).concat()
+    });
     let lines = kills.iter().flat_map(|kill| {
         let at_s = kill.at_ns as f64 / 1e9;
         kill.text.lines().map(move |line| format!("[{at_s:12.6}] {line}\n"))
     });
     let log: String = lines.collect();
-    let mut texts = vec![(PRESSURE_FILE, files.concat())];
+    let mut texts: Vec<_> = files.map(|files| (PRESSURE_FILE, files)).into_iter().collect();
     if !log.is_empty() {
         texts.push((KERNEL_LOG_FILE, log));
     }
@@ -391,6 +395,15 @@ fn drive(machine: &SimKernel, cx: &Cx<'_, SimHost>, plan: Rc<Plan>) -> Result<En
     times.elapsed_ns = cx.host.now_ns();
     for (early, started) in early.iter_mut().zip(plan.nr_started.take()) {
         early.started = started;
+    }
+    // A task that is chosen while it exits had done all that it was to do; it is a kill all the same.
+    let said = machine.kernel.oom_reports(cx.cpu());
+    for EndedEarly { task, killed, .. } in &mut early {
+        let rest_of = |name: &str| name.strip_prefix(&**task).map(str::to_owned);
+        let is_copy =
+            |name: &str| rest_of(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        let victims = said.iter().filter_map(|kill| kill.victim.as_deref());
+        *killed = (*killed).max(victims.filter(|name| is_copy(name)).count() as u32);
     }
     early.retain(|early| early.killed + early.failed > 0);
     let steps = plan.steps.borrow();
