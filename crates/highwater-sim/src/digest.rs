@@ -2,8 +2,8 @@
 //!
 //! A [`Digest`] folds every event (virtual time and one word) into 64 bits and keeps the value at
 //! every `2^k`-th event. Two runs that differ once differ in every later checkpoint (up to a hash
-//! collision), so a binary search over the checkpoints finds the interval of the first difference,
-//! and running again with that interval recorded shows the event itself: [`first_divergence`].
+//! collision). So a binary search over the checkpoints finds the interval of the first difference.
+//! A second run that records that interval shows the event itself: [`first_divergence`].
 
 use std::fmt;
 
@@ -14,11 +14,11 @@ pub struct Event {
     pub index: u64,
     /// Virtual time.
     pub time_ns: u64,
-    /// What happened, as the simulation encodes it.
+    /// The event, as the simulation encodes it.
     pub word: u64,
 }
 
-/// What a digest keeps besides its rolling value.
+/// The checkpoints and events that a digest keeps besides its rolling value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DigestPlan {
     /// A checkpoint is kept every `2^checkpoint_bits` events.
@@ -80,7 +80,7 @@ impl Digest {
 
     /// The digest of everything so far.
     pub fn value(&self) -> u64 {
-        // A last mix, so that the low bits depend on everything.
+        // A last mix, so that the low bits depend on all bits.
         let mixed = (self.hash ^ (self.hash >> 32)).wrapping_mul(MULTIPLIER) ^ self.nr_events;
         mixed ^ (mixed >> 29)
     }
@@ -101,7 +101,7 @@ impl Digest {
     }
 }
 
-/// Where two runs part.
+/// The first difference of two runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Divergence {
     /// Position of the first event that differs.
@@ -130,21 +130,21 @@ pub enum Comparison {
     Equal,
     /// The first event that differs.
     Diverged(Divergence),
-    /// The runs differ, but in another place each time; this many pairs were tried.
+    /// The runs differ, but at another event each time; this many pairs were tried.
     Unstable {
         /// Pairs of runs made.
         pairs: u32,
     },
 }
 
-/// Pairs of runs made before giving up on a workload that diverges elsewhere each time.
+/// Pairs of runs made before the search gives up on a workload whose divergence moves each time.
 const PAIRS_MAX: u32 = 16;
 
 /// Runs twice and finds the first event in which the two runs differ.
 ///
 /// `run` makes a run whose engine uses the given plan and returns its digest. The first pair only
-/// keeps checkpoints; if they differ, further pairs record the interval in which they part. What
-/// diverges by chance may part earlier or later the next time: then the interval moves along.
+/// keeps checkpoints. If they differ, further pairs record the interval of the first difference. A
+/// divergence by chance may come earlier or later the next time; the interval then moves along.
 pub fn first_divergence(mut run: impl FnMut(DigestPlan) -> Digest) -> Comparison {
     let mut plan = DigestPlan { checkpoint_bits: 10, ..DigestPlan::default() };
     let mut differed = false;
@@ -170,8 +170,8 @@ pub fn first_divergence(mut run: impl FnMut(DigestPlan) -> Digest) -> Comparison
     Comparison::Unstable { pairs: PAIRS_MAX }
 }
 
-/// Index of the first checkpoint that differs (or is missing on one side): the number of the
-/// interval in which the runs part.
+/// Index of the first checkpoint that differs (or is missing on one side): the interval of the
+/// first difference.
 fn first_bad_interval(left: &[u64], right: &[u64]) -> usize {
     let common = left.len().min(right.len());
     let (mut good, mut bad) = (0, common);

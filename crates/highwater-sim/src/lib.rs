@@ -1,20 +1,20 @@
 //! Deterministic virtual-time machine: a host for highwater-core.
 //!
-//! Tasks are coroutines on simulated CPUs. Time is virtual: operations cost what the machine's
-//! table says, locks contend, sleeps end at ticks, caches are warm or cold. One seed decides
-//! everything; the same seed gives the same bytes on any machine.
+//! Tasks are coroutines on simulated CPUs. Time is virtual: the machine's cost table gives the time
+//! of each operation, locks contend, sleeps end at ticks, caches are warm or cold. One seed decides
+//! everything. The same seed gives the same bytes on any machine.
 //!
 //! | module | is |
 //! |---|---|
 //! | [`engine`] | virtual time, ordered events, tasks, the two clocks |
 //! | [`cpu`] | scheduling, interrupts, cache warmth |
 //! | [`lock`] | locks that contend in virtual time, and their statistics |
-//! | [`ledger`] | where the time of tasks and operations goes, and who held up whom |
-//! | [`cost`] | what operations cost on a machine |
-//! | [`disk`] | disks: how long transfers take, in which order they are served |
+//! | [`ledger`] | the time of tasks and operations by cause, and which task delayed which |
+//! | [`cost`] | cost of each operation on a machine |
+//! | [`disk`] | disks: duration and order of transfers |
 //! | [`host`] | all of it as the core's `Host` |
 //! | [`machine`] | a whole machine: bring-up of the kernel, its daemons, programs |
-//! | [`pressure`] | how long tasks wait for CPUs, memory and devices, as `/proc/pressure` tells it |
+//! | [`pressure`] | waits for CPUs, memory and devices, as `/proc/pressure` reports them |
 //! | [`rng`] | named random streams and distributions |
 //! | [`digest`] | rolling digest of a run; the first event in which two runs differ |
 //! | [`swarm`] | random machines under random load, audited and run twice |
@@ -37,8 +37,8 @@
 //! # Ok::<(), highwater_sim::engine::RunError>(())
 //! ```
 //!
-//! A simulation lives on one OS thread and shares nothing with others; run as many at once as there
-//! are threads.
+//! A simulation lives on one OS thread and shares nothing with other simulations. Several can run
+//! at once, one for each thread.
 
 #![deny(unsafe_code)]
 

@@ -1,8 +1,8 @@
-//! A whole machine: boots the kernel on a [`SimHost`], starts its daemons and its disks' interrupts,
-//! runs programs.
+//! A whole machine: boots the kernel on a [`SimHost`], starts its daemons and its disks'
+//! interrupts, runs programs.
 //!
-//! Key types: [`MachineConfig`] (what it is made of), [`SimMachine`] (the machine; owns the run),
-//! [`SimKernel`] (host and kernel, for those who start further tasks).
+//! Key types: [`MachineConfig`] (hardware, costs and policy), [`SimMachine`] (the machine; owns the
+//! run), [`SimKernel`] (host and kernel, for programs that start further tasks).
 //!
 //! ```
 //! use highwater_core::config::{Machine, preset};
@@ -50,32 +50,32 @@ use crate::engine::{
 };
 use crate::host::{SimHost, Tracing, engine_config};
 
-/// What a machine is made of.
+/// Configuration of a machine.
 pub struct MachineConfig {
     /// Nodes, CPUs, memory, sysctls.
     pub machine: Machine,
-    /// What operations cost.
+    /// Costs of operations.
     pub costs: CostModel,
-    /// How the kernel decides.
+    /// Policy of the kernel.
     pub policy: Policy,
     /// Disks, by device number.
     pub disks: Vec<DiskSpec>,
     /// Swap areas on them.
     pub swap: Vec<SwapSpec>,
-    /// Of every random stream that belongs to the machine.
+    /// Seed of every random stream that belongs to the machine.
     pub seed: u64,
-    /// What happens to trace events.
+    /// Destination of trace events.
     pub tracing: Tracing,
-    /// What the run's digest keeps.
+    /// Events that the run's digest keeps.
     pub digest: DigestPlan,
-    /// Programs may ask for huge pages: khugepaged runs also where only those get them.
+    /// Programs may ask for huge pages: khugepaged also runs under `Thp::Madvise`.
     pub advised: bool,
 }
 
 impl MachineConfig {
-    /// A machine without disks and swap, seed 0, trace events dropped. Where only programs that ask get huge pages
-    /// (`Thp::Madvise`, the default), those that ask get them by faults, but khugepaged does not run unless
-    /// [`MachineConfig::advised`] is set.
+    /// A machine without disks and swap, seed 0, trace events dropped. With `Thp::Madvise` (the
+    /// default), programs that ask for huge pages get them by faults, but khugepaged does not run
+    /// unless [`MachineConfig::advised`] is set.
     pub fn new(machine: Machine, costs: CostModel, policy: Policy) -> Self {
         MachineConfig {
             machine,
@@ -91,7 +91,7 @@ impl MachineConfig {
     }
 }
 
-/// Why a machine does not boot.
+/// The reason why a machine does not boot.
 #[derive(Debug)]
 pub enum BootError {
     /// Such a machine cannot exist.
@@ -172,7 +172,8 @@ impl SimMachine {
         self.engine.run_until(limit_ns)
     }
 
-    /// Like [`SimMachine::run`]; not to be done at `limit_ns` is an error that names every task.
+    /// Like [`SimMachine::run`], but a run that is not done at `limit_ns` is an error that names
+    /// every task.
     ///
     /// # Errors
     /// As [`SimMachine::run`].
@@ -197,7 +198,7 @@ impl SimKernel {
         self.host.sim()
     }
 
-    /// Starts a program: a task with a context of its own, known to nobody else.
+    /// Starts a program: a task with its own context.
     pub fn spawn_task<T: 'static>(
         &self,
         name: impl Into<Rc<str>>,
@@ -207,7 +208,7 @@ impl SimKernel {
         self.spawn(Spawn::new(name).placement(placement), TaskFlags::empty(), body)
     }
 
-    /// As [`SimKernel::spawn_task`], with all that can be said of a task.
+    /// As [`SimKernel::spawn_task`], with all parameters of a task.
     pub fn spawn_as<T: 'static>(
         &self,
         spawn: Spawn,

@@ -1,11 +1,11 @@
 //! Named streams of random numbers, and distributions whose values never change.
 //!
-//! Each component draws from a stream of its own, seeded from the run's seed and the component's
-//! name, so that one more draw in the disk does not shift what the workload gets. The generator is
+//! Each component draws from its own stream, seeded from the run's seed and the component's name.
+//! So one more draw in the disk does not shift the draws of the workload. The generator is
 //! Xoshiro256++, whose values are fixed by its reference code. The distributions are ours, and so
 //! are the two elementary functions they need: the C library's differ in the last bit between
-//! machines, which would show in every later event. Only operations that IEEE 754 rounds exactly
-//! are used (`+ - * /` and square root).
+//! machines, which would show in every later event. They use only operations that IEEE 754 rounds
+//! exactly (`+ - * /` and square root).
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;

@@ -2,13 +2,13 @@
 //! later).
 //!
 //! Sleeps in jiffies end at ticks. A timer of `n` ticks set at tick `now` has the nominal expiry
-//! `now + n`; the wheel fires it at the end of the slot that holds it, so the longer the timeout,
-//! the coarser the slot. Pure functions over numbers.
+//! `now + n`. The wheel fires it at the end of the slot that holds the expiry, so a longer timeout
+//! is rounded more coarsely. Pure functions over numbers.
 
 pub use highwater_core::host::{HZ, NS_PER_JIFFY};
 
-/// Timeouts up to here (exclusive, in ticks) live in level 0, whose slots are one tick wide; each
-/// further level reaches 8 times as far with slots 8 times as wide (63, 504, 4032).
+/// Timeouts below this many ticks live in level 0, whose slots are one tick wide. Each further
+/// level reaches 8 times as far with slots 8 times as wide (63, 504, 4032).
 const LEVEL_0_END: u64 = 63;
 const LEVEL_RATIO_BITS: u32 = 3;
 /// Deepest level of the wheel at HZ = 250.
@@ -41,13 +41,13 @@ pub const fn wheel_expiry(now: u64, timeout: u64) -> u64 {
     ((nominal >> shift) + 1) << shift
 }
 
-/// When a sleep of `timeout` ticks that starts at `now_ns` ends.
+/// Returns when a sleep of `timeout` ticks that starts at `now_ns` ends.
 pub const fn wheel_expiry_ns(now_ns: u64, timeout: u64) -> u64 {
     wheel_expiry(jiffies_of(now_ns), timeout) * NS_PER_JIFFY
 }
 
-/// Ticks that a busy CPU owes: advances the clock by their cost until the next tick is ahead.
-/// Returns the new clock and when the next tick falls.
+/// Charges the ticks that a busy CPU owes: advances the clock by their cost until the next tick is
+/// ahead. Returns the new clock and the time of the next tick.
 #[inline]
 pub(crate) fn pay_ticks(mut local_ns: u64, mut tick_at_ns: u64, tick_ns: u64) -> (u64, u64) {
     // A tick longer than half a jiffy would never let the CPU catch up.

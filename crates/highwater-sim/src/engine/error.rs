@@ -1,15 +1,15 @@
-//! How a run can fail.
+//! Ways in which a run can fail.
 
 use std::fmt;
 
-/// A task that waits for something that will never come.
+/// A task that waits for an event that will never come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StuckTask {
     /// The task's name.
     pub name: String,
     /// True for kernel threads and devices, which may wait for ever.
     pub daemon: bool,
-    /// What it waits for.
+    /// The event or lock it waits for.
     pub waits_on: String,
 }
 
@@ -31,12 +31,13 @@ pub enum RunError {
         /// Every task that has not ended.
         tasks: Vec<StuckTask>,
     },
-    /// Daemons keep waking, but no program got further for a long time, and none waits for a time.
+    /// Daemons keep waking, but no program made progress for a long time, and none waits for a
+    /// time.
     #[error("hung at {now_ns} ns: no program got further since {since_ns} ns: {}", list(tasks))]
     Hung {
-        /// When that was noticed.
+        /// Time at which the watch noticed the hang.
         now_ns: u64,
-        /// When the programs were looked at before.
+        /// Time of the previous look at the programs.
         since_ns: u64,
         /// Every task that has not ended.
         tasks: Vec<StuckTask>,
@@ -46,12 +47,12 @@ pub enum RunError {
     Livelock {
         /// The time.
         now_ns: u64,
-        /// How many events, at least.
+        /// Number of events, at least.
         nr_events: u64,
         /// Every task that has not ended.
         tasks: Vec<StuckTask>,
     },
-    /// The run took longer than it was allowed to.
+    /// The run took longer than its time limit.
     #[error("not done at {limit_ns} ns: {}", list(tasks))]
     TimeLimit {
         /// The limit.

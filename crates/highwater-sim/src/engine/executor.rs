@@ -6,10 +6,10 @@
 //! # Two clocks
 //!
 //! Global virtual time is the time of the last event popped. A running task also has the *local*
-//! clock of its CPU, which [`Sim::charge`] advances without any event: the task runs ahead. Before
-//! it touches what other CPUs can see it calls [`Sim::sync`]: if an event earlier than its local
-//! clock is pending, the task puts itself into the queue at its local time and lets that event go
-//! first. So shared state is touched in global time order, and a task that is alone pays one
+//! clock of its CPU. [`Sim::charge`] advances that clock without any event: the task runs ahead.
+//! Before a task touches state that other CPUs can see, it calls [`Sim::sync`]. If an event earlier
+//! than its local clock is pending, the task queues itself at its local time and lets that event go
+//! first. So tasks touch shared state in global time order, and a task that is alone pays one
 //! comparison.
 //!
 //! ```text
@@ -17,18 +17,19 @@
 //!   task B on CPU 1                              goes on at 200 --charge 50--|sync: nothing < 250
 //! ```
 //!
-//! The queue promises order for events not earlier than the last pop, and nothing is ever queued
+//! The queue guarantees order for events not earlier than the last pop. Nothing is ever queued
 //! earlier than the running task's local clock, which is never behind the last pop.
 //!
 //! # State
 //!
-//! What `charge` and `sync` touch is in cells of `Inner`; everything else is in one `RefCell`,
-//! which is borrowed only by code of this crate that calls no task's code. The table of coroutines
-//! is apart, because a coroutine is taken out of it while it runs.
+//! `charge` and `sync` touch only the cells of `Inner`. Everything else is in one `RefCell`. Only
+//! code of this crate borrows it, and that code never calls a task's code. The table of coroutines
+//! is separate, because a coroutine is taken out of it while it runs.
 //!
-//! A task that blocks looks for the next event itself (`dispatch`): if that event is its own, no
-//! switch happens; else it leaves the winner's name and switches to the run loop, which resumes it. An event whose task
-//! would only queue at a lock resumes nobody ([`Errand`](super::task::Errand)).
+//! A task that blocks looks for the next event itself (`dispatch`). If that event is its own, no
+//! switch happens. Otherwise the task records the next task to run and switches to the run loop,
+//! which resumes that task. An event whose task would only queue at a lock resumes no task
+//! ([`Errand`](super::task::Errand)).
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -46,19 +47,19 @@ use crate::cpu::{CpuId, SchedParams, Topology};
 use crate::digest::{Digest, DigestPlan};
 use crate::lock::LockKind;
 
-/// What a simulation is made of.
+/// Configuration of a simulation.
 #[derive(Clone, Debug)]
 pub struct EngineConfig {
     /// The CPUs.
     pub topology: Topology,
-    /// What scheduling costs.
+    /// Costs of scheduling.
     pub sched: SchedParams,
-    /// What the digest keeps.
+    /// Events that the digest keeps.
     pub digest: DigestPlan,
 }
 
 impl EngineConfig {
-    /// `nr_cpus` CPUs on one node, scheduling free of cost.
+    /// `nr_cpus` CPUs on one node, with free scheduling.
     pub fn new(nr_cpus: u16) -> Self {
         EngineConfig {
             topology: Topology::single_node(nr_cpus.max(1)),
@@ -68,7 +69,7 @@ impl EngineConfig {
     }
 }
 
-/// Why a run stopped.
+/// The reason why a run stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The last foreground task ended.
@@ -92,23 +93,23 @@ pub struct Sim {
 pub(crate) struct Inner {
     /// Clock of the running task.
     pub(crate) local_ns: Cell<u64>,
-    /// `sync` returns at once while the local clock is not beyond this.
+    /// `sync` returns at once while the local clock is at or before this time.
     pub(crate) horizon_ns: Cell<u64>,
-    /// The running task's CPU ticks then.
+    /// Time of the next tick of the running task's CPU.
     pub(crate) tick_at_ns: Cell<u64>,
-    /// By [`LockKind`]: a lock whose taker's clock would be there or beyond is not taken at once. For
-    /// private locks that is the next tick; for those of all CPUs the horizon too, if it is nearer;
-    /// sleeping locks are never taken so.
+    /// By [`LockKind`]: a task takes a lock on the fast path only while its clock is before this
+    /// time. For private locks that is the next tick. For locks of all CPUs it is the next tick or
+    /// the horizon, whichever is earlier. Sleeping locks never take the fast path.
     lock_before_ns: [Cell<u64>; LockKind::COUNT],
-    /// The running task must make room then.
+    /// The running task must give up its CPU at this time.
     pub(crate) resched_at_ns: Cell<u64>,
     /// User time since the task was resumed.
     pub(crate) user_ns: Cell<u64>,
-    /// Time of all ticks, on all CPUs.
+    /// Total cost of all ticks, on all CPUs.
     pub(crate) ticks_ns: Cell<u64>,
-    /// A ledger is open: `State::book` is there.
+    /// A ledger is open: `State::book` is `Some`.
     pub(crate) booking: Cell<bool>,
-    /// Pressure is measured: `State::pressure` is there.
+    /// Pressure is measured: `State::pressure` is `Some`.
     pub(crate) pressing: Cell<bool>,
     /// Local clock when the task was resumed.
     resumed_at_ns: Cell<u64>,
@@ -117,7 +118,7 @@ pub(crate) struct Inner {
     /// The running task; [`TaskIndex::NONE`] outside tasks.
     pub(crate) running: Cell<TaskIndex>,
     pub(crate) cpu: Cell<CpuId>,
-    /// Whom the run loop resumes next.
+    /// The task that the run loop resumes next.
     handoff: Cell<Option<TaskIndex>>,
     /// Tasks are being unwound: waits return at once.
     pub(crate) teardown: Cell<bool>,
@@ -229,7 +230,8 @@ impl Engine {
         Ok(outcome)
     }
 
-    /// Like [`Engine::run`]; not to be done at `limit_ns` is an error that names every task.
+    /// Like [`Engine::run`], but a run that is not done at `limit_ns` is an error that names every
+    /// task.
     pub fn run_within(&mut self, limit_ns: u64) -> Result<(), RunError> {
         match self.run_until(limit_ns)? {
             Outcome::Finished => Ok(()),
@@ -269,7 +271,8 @@ impl Drop for Engine {
 }
 
 impl Inner {
-    /// Takes the earliest event and makes its task the current one. `None`: nothing left to run.
+    /// Takes the earliest event and makes its task the current one. Returns `None` if nothing is
+    /// left to run.
     pub(crate) fn dispatch(&self, state: &mut State) -> Option<TaskIndex> {
         if state.tasks.nr_foreground == 0 {
             return None;
@@ -367,8 +370,9 @@ impl Inner {
         self.book_run(state, index);
     }
 
-    /// Accounts what the running interrupt has used so far, before it wakes a task that may start
-    /// on the same CPU: that task starts after this time, and is not to lose it as well.
+    /// Accounts the time that the running interrupt has used so far, before it wakes a task that
+    /// may start on the same CPU. The woken task starts after this time, so it must not lose the
+    /// time again as stolen time.
     #[inline]
     pub(crate) fn account_interrupt(&self, state: &mut State) {
         if let Some(me) = self.current()
@@ -384,7 +388,7 @@ impl Inner {
         self.set_horizon(state.queue.lower_bound());
     }
 
-    /// `bound_ns`: no event is earlier.
+    /// Sets the horizon. No pending event is earlier than `bound_ns`.
     #[inline(always)]
     pub(crate) fn set_horizon(&self, bound_ns: u64) {
         let resched_ns = if self.atomic_depth.get() == 0 {
@@ -396,7 +400,7 @@ impl Inner {
         self.limit_locks();
     }
 
-    /// After the horizon or the next tick changed.
+    /// Recomputes the lock limits after the horizon or the next tick changed.
     #[inline(always)]
     pub(crate) fn limit_locks(&self) {
         let tick_at_ns = self.tick_at_ns.get();
@@ -405,7 +409,7 @@ impl Inner {
         self.lock_before_ns[LockKind::Private as usize].set(tick_at_ns);
     }
 
-    /// Where a lock of a kind is not taken at once any more.
+    /// The time from which a lock of this kind is no longer taken on the fast path.
     #[inline(always)]
     pub(crate) fn lock_before_ns(&self, kind: LockKind) -> u64 {
         self.lock_before_ns[kind as usize].get()
@@ -420,7 +424,8 @@ impl Inner {
         }
     }
 
-    /// First half of [`Inner::switch_away`]: true if the second, [`Inner::suspend`], is to follow.
+    /// First half of [`Inner::switch_away`]. Returns true if the second half, [`Inner::suspend`],
+    /// must follow.
     #[must_use]
     pub(crate) fn pick_next(&self, me: TaskIndex) -> bool {
         let next = self.dispatch(&mut self.state.borrow_mut());

@@ -1,5 +1,5 @@
-//! What locks call for the task that wants or has them: the way there, spinning, the end of a wait, and what is charged at
-//! every turn.
+//! Engine functions that locks call for the task that takes or holds them: arriving, spinning,
+//! ending a wait, and charging time.
 
 use super::clock::{next_tick_ns, pay_ticks};
 use super::executor::{Inner, Sim};
@@ -7,14 +7,15 @@ use super::task::{Errand, TaskIndex, TaskState, WaitOn};
 use crate::ledger::{BlockedBy, Pause};
 use crate::lock::Arrival;
 
-/// A task on an errand: when it goes on, or unwinds, that ends, and with it what the errand borrowed.
+/// A suspended task with an [`Errand`]. Dropping this, when the task resumes or unwinds, ends the
+/// errand and with it the borrow of the lock.
 struct OnErrand<'a> {
     inner: &'a Inner,
     task: TaskIndex,
 }
 
 impl OnErrand<'_> {
-    /// What became of it.
+    /// Ends the errand and returns its final state.
     fn end(self) -> Errand {
         let state = &mut *self.inner.state.borrow_mut();
         std::mem::replace(&mut state.tasks[self.task].errand, Errand::Nothing)
@@ -23,7 +24,8 @@ impl OnErrand<'_> {
 
 impl Drop for OnErrand<'_> {
     fn drop(&mut self) {
-        // Whoever unwinds has let go of the state by now; a destructor should not find out otherwise.
+        // A task that unwinds no longer borrows the state. If one still does, the destructor must
+        // not panic.
         if let Ok(mut state) = self.inner.state.try_borrow_mut() {
             state.tasks[self.task].errand = Errand::Nothing;
         }
@@ -32,9 +34,10 @@ impl Drop for OnErrand<'_> {
 
 /// Spinning, for locks.
 impl Sim {
-    /// Gives way as [`Sim::sync`] does, on the way to a spin lock. If somebody holds that when this task's turn
-    /// comes, it is queued there without being resumed, as if it had called [`Sim::spin`]: since when it has
-    /// waited for the lock, which is its own now. `None`: it has to look itself.
+    /// Gives way as [`Sim::sync`] does, on the way to a spin lock. If the lock is held when this
+    /// task's turn comes, the engine queues the task there without resuming it, as if it had called
+    /// [`Sim::spin`]. In that case the lock is handed to the task before it resumes, and the return
+    /// value is the time at which its wait began. `None`: the task must look at the lock itself.
     pub(crate) fn arrive(&self, lock: Arrival) -> Option<u64> {
         let inner = &*self.inner;
         if inner.local_ns.get() <= inner.horizon_ns.get() || inner.teardown.get() {
@@ -120,25 +123,26 @@ impl Sim {
     }
 }
 
-/// How often the engine went a shorter way, of which nothing simulated can tell: for tests that hold it against the long
-/// one, and would notice nothing if it were never gone.
+/// Counts of the engine's shortcuts, which have no effect on simulated state. Tests compare the
+/// shortcuts with the long path. Without these counts they would pass even if no shortcut were ever
+/// taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shortcuts {
     /// Tasks that were queued at a held lock without being resumed.
     pub queued: u64,
-    /// Times that something was done in one go with the time before (`Host::again`).
+    /// Repetitions that were batched with the one before (`Host::again`).
     pub again: u64,
 }
 
 impl Sim {
-    /// Counted only where debug assertions are.
+    /// `None` without debug assertions, which do the counting.
     pub fn shortcuts(&self) -> Option<Shortcuts> {
         let (queued, again) = (self.inner.state.borrow().nr_queued, self.inner.nr_again.get());
         cfg!(debug_assertions).then_some(Shortcuts { queued, again })
     }
 }
 
-/// What locks do at every turn, on the cells themselves.
+/// Functions that each lock operation calls, directly on the cells.
 impl Inner {
     /// [`Sim::charge`]. Returns the new local clock.
     #[inline(always)]
@@ -148,8 +152,8 @@ impl Inner {
         if local_ns >= self.tick_at_ns.get() { self.tick() } else { local_ns }
     }
 
-    /// The ticks that fell due while the CPU waited for a lock were served meanwhile: they do not
-    /// keep the lock's new holder, and all those behind it, any longer.
+    /// Ends a spin. The CPU serves the ticks that fall due while it waits for a lock, so they do
+    /// not delay the lock's new holder or the waiters behind it.
     fn end_spin(&self) {
         let local_ns = self.local_ns.get();
         if local_ns >= self.tick_at_ns.get() {
@@ -186,7 +190,7 @@ impl Inner {
         }
     }
 
-    /// The slice ended meanwhile: the next synchronisation looks closer, once no spinlock is held.
+    /// The slice ended meanwhile: the next synchronisation checks for it, once no spinlock is held.
     #[cold]
     #[inline(never)]
     fn end_slice(&self) {

@@ -1,9 +1,9 @@
 //! The engine: virtual time, an ordered event queue, tasks as coroutines.
 //!
-//! [`queue`] orders events, [`stack`] switches between coroutines, [`executor`] ties them together
-//! and keeps the clocks, `state` finds woken tasks a CPU, `task_api`, `lock_api` and `spawn` are what a running
-//! task calls ([`Sim`]). [`clock`] rounds
-//! jiffy timeouts as the kernel's timer wheel does.
+//! [`queue`] orders events. [`stack`] switches between coroutines. [`executor`] ties them together
+//! and keeps the clocks. `state` finds a CPU for woken tasks. `task_api`, `lock_api` and `spawn`
+//! are the calls of a running task ([`Sim`]). [`clock`] rounds jiffy timeouts as the kernel's timer
+//! wheel does.
 //!
 //! One simulation lives on one OS thread and shares nothing with others.
 

@@ -82,8 +82,8 @@ impl Queue {
 
     /// Adds an event. It comes after all pending events of the same time.
     ///
-    /// `id` is not pending, and `time_ns` is not earlier than the last event popped (nor than a
-    /// bound for which [`Queue::has_before`] was asked).
+    /// `id` must not be pending. `time_ns` must not be earlier than the last event popped, nor than
+    /// a bound that [`Queue::has_before`] was asked for.
     #[inline]
     pub fn insert(&mut self, id: EventId, time_ns: u64) {
         let node = SENTINELS as u32 + id;
@@ -110,7 +110,7 @@ impl Queue {
         self.nodes[SENTINELS + id as usize].next != UNLINKED
     }
 
-    /// When a pending event is due.
+    /// Time at which a pending event is due.
     pub fn time_of(&self, id: EventId) -> Option<u64> {
         let node = &self.nodes[SENTINELS + id as usize];
         (node.next != UNLINKED).then_some(node.time_ns)
@@ -122,8 +122,9 @@ impl Queue {
         self.pop_until(u64::MAX)
     }
 
-    /// Removes and returns the earliest event if it is not later than `limit_ns`. If it is, no event may be
-    /// inserted before the limit afterwards, as for [`Queue::has_before`].
+    /// Removes and returns the earliest event if it is not later than `limit_ns`. If it is later,
+    /// the caller must not insert any event before the limit afterwards, as for
+    /// [`Queue::has_before`].
     #[inline]
     pub fn pop_until(&mut self, limit_ns: u64) -> Option<(u64, EventId)> {
         while self.levels != 0 {
@@ -141,7 +142,8 @@ impl Queue {
                 self.position_ns = time_ns;
                 return Some((time_ns, first - SENTINELS as u32));
             }
-            // The position must not go beyond the limit: what is inserted afterwards may lie between.
+            // The position must not go beyond the limit: events inserted afterwards may lie
+            // between.
             if self.slot_start(level, slot) > limit_ns {
                 return None;
             }
@@ -156,11 +158,12 @@ impl Queue {
         self.bound_unless_before(time_ns).is_none()
     }
 
-    /// None if an event earlier than `time_ns` is pending; if not, what [`Queue::lower_bound`] is then.
+    /// None if an event earlier than `time_ns` is pending; if not, the value of
+    /// [`Queue::lower_bound`] after the move.
     ///
-    /// May move the wheel's position up to `time_ns`, so no event may be inserted before that
-    /// afterwards; the executor guarantees it, because a running task asks for its own clock and
-    /// inserts nothing earlier.
+    /// May move the wheel's position up to `time_ns`, so no event may be inserted before that time
+    /// afterwards. The executor guarantees it: a running task asks for its own clock and inserts
+    /// nothing earlier.
     #[inline]
     pub fn bound_unless_before(&mut self, time_ns: u64) -> Option<u64> {
         while self.levels != 0 {
@@ -186,7 +189,8 @@ impl Queue {
         self.peek().0
     }
 
-    /// [`Queue::lower_bound`], and who probably comes next: the first event of the earliest slot.
+    /// [`Queue::lower_bound`] and the event that probably comes next: the first event of the
+    /// earliest slot.
     #[inline]
     pub fn peek(&self) -> (u64, Option<EventId>) {
         if self.levels == 0 {
@@ -298,7 +302,7 @@ mod tests {
         assert_eq!(queue.pop(), None);
     }
 
-    /// What is not popped leaves room for what comes before it.
+    /// `pop_until` that finds nothing keeps the position low enough for events before the limit.
     #[test]
     fn a_limit_is_kept_across_levels() {
         let mut queue = Queue::new();
@@ -389,7 +393,7 @@ mod tests {
                         let found = queue.bound_unless_before(bound);
                         prop_assert_eq!(found.is_none(), earliest < bound);
                         prop_assert!(found.is_none_or(|found| found == queue.lower_bound()));
-                        // What the executor promises: nothing earlier is inserted from here on.
+                        // The executor's guarantee: nothing earlier is inserted from here on.
                         now = bound.min(earliest).max(now);
                     }
                 }

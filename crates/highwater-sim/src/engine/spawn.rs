@@ -1,4 +1,4 @@
-//! Tasks come and go: starting one, ending, waiting for the end of another.
+//! Start and end of tasks: spawning, exiting, joining.
 
 use std::cell::RefCell;
 use std::panic::resume_unwind;
@@ -16,7 +16,8 @@ impl Sim {
     /// Starts a task. It becomes runnable at the caller's time.
     ///
     /// # Panics
-    /// If the system has no memory for its stack, or the machine lacks the CPU that it is to run on.
+    /// If the system has no memory for its stack, or the machine lacks the CPU that it is pinned
+    /// to.
     pub fn spawn<T: 'static>(
         &self,
         spawn: Spawn,
@@ -62,7 +63,7 @@ impl Sim {
     }
 }
 
-/// The result of a task to come.
+/// The future result of a task.
 pub struct JoinHandle<T> {
     sim: Sim,
     id: TaskId,
@@ -75,7 +76,7 @@ impl<T> JoinHandle<T> {
         self.id
     }
 
-    /// The task's result, if it has ended normally and nobody took it.
+    /// The task's result, if the task ended normally and the result was not taken yet.
     pub fn take(&self) -> Option<T> {
         self.result.borrow_mut().take()
     }

@@ -1,11 +1,11 @@
-//! Coroutines with pooled stacks: the one place that switches stacks.
+//! Coroutines with pooled stacks: the only module that switches stacks.
 //!
-//! Key types: `Coroutine` (a task's code, run by the executor with `Coroutine::resume`) and
-//! `Slot` (how the running code goes back to the executor). A stack keeps its guard page, costs
-//! microseconds to make and nanoseconds to reuse, so finished tasks leave theirs in a pool that
+//! Key types: `Coroutine` (a task's code, run by the executor with `Coroutine::resume`) and `Slot`
+//! (the way back from the running code to the executor). A stack keeps its guard page. It costs
+//! microseconds to make and nanoseconds to reuse, so finished tasks return theirs to a pool that
 //! belongs to the OS thread and outlives simulations.
 //!
-//! Stacks are made of whole pages, so the hot tops of a thousand of them would all compete for the
+//! Stacks consist of whole pages, so the hot tops of a thousand stacks would all compete for the
 //! same few sets of the first-level cache. Each stack therefore starts a different number of cache
 //! lines below its end (its *colour*).
 
@@ -18,7 +18,7 @@ use corosensei::stack::{DefaultStack, Stack, StackPointer};
 use corosensei::{CoroutineResult, Yielder};
 use highwater_core::sync::prefetch::prefetch_line;
 
-/// How much stack a task needs.
+/// Size of the stack that a task needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum StackClass {
     /// 64 KiB: shallow device loops. Too little for a panic that prints a backtrace.
@@ -43,7 +43,7 @@ impl StackClass {
     }
 }
 
-/// Stacks a thread keeps per class for later; more are unmapped.
+/// Stacks that a thread keeps per class for reuse; further stacks are unmapped.
 const POOL_STACKS_MAX: usize = 4096;
 const CACHE_LINE: usize = 64;
 /// Colours go through one page, so that they cover every set of a page-indexed cache.
@@ -77,7 +77,7 @@ impl PooledStack {
         let pooled = POOL.with_borrow_mut(|pool| pool[class as usize].pop());
         let stack = match pooled {
             Some(stack) => stack,
-            // One page more than asked for pays for the colour.
+            // One page more than the class's size leaves room for the colour.
             None => DefaultStack::new(class.bytes() + NR_COLOURS * CACHE_LINE)?,
         };
         let colour = NEXT_COLOUR.get();
@@ -119,7 +119,7 @@ unsafe impl Stack for PooledStack {
     }
 }
 
-/// What a resume ended with.
+/// The end of a resume.
 pub(crate) enum Step {
     /// The code suspended itself and can be resumed.
     Suspended,
@@ -167,9 +167,8 @@ impl Coroutine {
         }
     }
 
-    /// Asks the machine that runs this for the part of the stack that resuming uses first.
-    /// Simulations of thousands of tasks spend much of their time waiting for these lines
-    /// otherwise.
+    /// Prefetches, on the real CPU, the part of the stack that resuming uses first. Without this,
+    /// simulations of thousands of tasks spend much of their time waiting for these cache lines.
     #[inline(always)]
     pub(crate) fn prefetch(&self) {
         if self.top != 0 {
@@ -181,7 +180,7 @@ impl Coroutine {
     }
 }
 
-/// The way out of whichever coroutine an executor is running.
+/// The way out of the coroutine that an executor is running.
 pub(crate) struct Slot {
     /// The running coroutine's; stale when none runs.
     yielder: Cell<*const Yielder<*const Slot, ()>>,
@@ -197,11 +196,11 @@ impl Slot {
     /// Goes back to the [`Coroutine::resume`] that runs the caller; returns at the next resume.
     ///
     /// # Panics
-    /// If the caller is not a coroutine that this slot's executor runs (code outside any task, or
-    /// a task of another simulation).
+    /// If the caller is not a coroutine that this slot's executor runs (code outside any task, or a
+    /// task of another simulation).
     ///
-    /// Inlined as far up as possible: the processor predicts a return wrongly that leaves a frame
-    /// which another stack entered.
+    /// Inlined as far up as possible: the processor mispredicts a return from a frame that was
+    /// entered on another stack.
     #[inline(always)]
     pub(crate) fn suspend(&self) {
         assert!(std::ptr::eq(ACTIVE.get(), self), "a task's wait was called outside that task");

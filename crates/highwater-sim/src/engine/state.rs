@@ -1,4 +1,5 @@
-//! What only slow paths touch, and what becomes of tasks that are woken: a CPU now, or a place in a runqueue.
+//! State that only slow paths touch, and the wake-up of tasks: a woken task gets a CPU now or a
+//! place in a runqueue.
 
 use super::queue::Queue;
 use super::task::{Errand, Placement, TaskId, TaskIndex, TaskState, TaskTable, WaitOn, Wake};
@@ -8,7 +9,7 @@ use crate::digest::Digest;
 use crate::ledger::{BlockedBy, Book};
 use crate::pressure::Pressure;
 
-/// What only slow paths touch.
+/// State that only slow paths touch.
 pub(crate) struct State {
     pub(crate) queue: Queue,
     pub(crate) tasks: TaskTable,
@@ -21,9 +22,9 @@ pub(crate) struct State {
     /// As [`Shortcuts::queued`](super::Shortcuts::queued).
     pub(super) nr_queued: u64,
     pub(crate) watch: Watch,
-    /// Where everybody's time goes, if somebody wants to know.
+    /// The ledger of all tasks' time, if one is open.
     pub(crate) book: Option<Box<Book>>,
-    /// Who waits for want of what, if somebody wants to know.
+    /// Pressure accounting: which tasks wait for which resource, if it is measured.
     pub(crate) pressure: Option<Box<Pressure>>,
 }
 
@@ -80,7 +81,7 @@ impl State {
         true
     }
 
-    /// If a task that is about to start could do so now, returns when; else queues its event.
+    /// Returns the start time of a task that can start now; otherwise queues its event.
     #[inline]
     pub(super) fn start_or_queue(&mut self, index: TaskIndex, at_ns: Option<u64>) -> Option<u64> {
         let at_ns = at_ns?;
@@ -92,15 +93,15 @@ impl State {
         None
     }
 
-    /// The turn of a task has come that gave way. True if it was on its way to a lock that somebody holds: it
-    /// waits there now.
+    /// Handles the event of a task that gave way. Returns true if the task was on its way to a lock
+    /// that is held: it waits there now.
     #[inline]
     pub(super) fn queues(&mut self, index: TaskIndex, time_ns: u64) -> bool {
         let task = &self.tasks[index];
         let Errand::To(lock) = task.errand else { return false };
         let is_interrupt = matches!(task.placement, Placement::Interrupt(_));
         let cpu = &self.sched.cpus[task.cpu.idx()];
-        // Who has to leave its CPU, or is watched by a ledger, does so itself.
+        // A task that has to leave its CPU, or that a ledger watches, must resume to do so itself.
         if !is_interrupt && task.atomic_depth == 0 && time_ns >= cpu.resched_at_ns
             || self.book.is_some()
         {
@@ -120,14 +121,14 @@ impl State {
         true
     }
 
-    /// A task waits from now on for a lock, with its CPU busy.
+    /// Marks a task as waiting for a lock from now on, with its CPU busy.
     #[inline]
     pub(super) fn begin_spin(&mut self, index: TaskIndex, class: &'static str, holder: TaskIndex) {
         self.tasks[index].state = TaskState::Spinning;
         self.tasks.info_mut(index).wait_on = WaitOn::Lock(class, holder);
     }
 
-    /// A task that has a CPU is there again: it spun, or interrupts ran, since it was there last.
+    /// Catches up for a task that continues on its CPU after it spun or after interrupts ran.
     #[inline(always)]
     pub(super) fn was_away(&mut self, index: TaskIndex, at_ns: u64) {
         let task = &mut self.tasks[index];
@@ -138,7 +139,8 @@ impl State {
         task.times.system_ns += away_ns;
     }
 
-    /// Interrupts took time from this task's CPU: when it can go on, if later than `time_ns`.
+    /// Charges a task for time that interrupts took from its CPU. Returns when it can go on, if
+    /// later than `time_ns`.
     #[inline]
     pub(super) fn pay_stolen(&mut self, index: TaskIndex, time_ns: u64) -> Option<u64> {
         let task = &self.tasks[index];

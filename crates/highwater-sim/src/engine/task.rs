@@ -1,4 +1,4 @@
-//! Tasks: identity, what they may run on, their state, and the table that holds them.
+//! Tasks: identity, placement, state, and the table that holds them.
 
 use std::fmt;
 use std::rc::Rc;
@@ -23,7 +23,7 @@ impl TaskIndex {
     }
 }
 
-/// Names one task for ever: a table position and how often it was used before.
+/// Names one task for ever: a table position and the number of earlier tasks in that position.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId {
     pub(crate) index: TaskIndex,
@@ -31,7 +31,7 @@ pub struct TaskId {
 }
 
 impl TaskId {
-    /// One word that tells tasks apart, for events and maps.
+    /// One word that identifies a task, for events and maps.
     pub const fn as_u64(self) -> u64 {
         (self.generation as u64) << 32 | self.index.0 as u64
     }
@@ -48,7 +48,7 @@ impl fmt::Debug for TaskId {
     }
 }
 
-/// Where a task may run.
+/// CPUs that a task may run on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
     /// On one CPU.
@@ -57,21 +57,21 @@ pub enum Placement {
     Node(u16),
     /// On every CPU.
     Anywhere,
-    /// In interrupts of this CPU: it never waits for the CPU, and the time that it charges is
-    /// taken from whatever runs there. Devices are such tasks.
+    /// In interrupts of this CPU. The task never waits for the CPU, and its charged time is taken
+    /// from the task that runs there. Devices are such tasks.
     Interrupt(CpuId),
 }
 
-/// Whether the run waits for a task.
+/// Whether the run lasts until a task ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// The run ends when the last of these has ended.
+    /// The run ends when the last foreground task has ended.
     Foreground,
     /// Lives as long as the run (kernel threads, devices).
     Daemon,
 }
 
-/// How to start a task.
+/// Parameters of a new task.
 #[derive(Clone, Debug)]
 pub struct Spawn {
     pub(crate) name: Rc<str>,
@@ -95,44 +95,44 @@ impl Spawn {
         }
     }
 
-    /// Where it may run.
+    /// Sets the CPUs that it may run on.
     pub fn placement(self, placement: Placement) -> Self {
         Spawn { placement, ..self }
     }
 
-    /// On one CPU only.
+    /// Restricts it to one CPU.
     pub fn pinned(self, cpu: CpuId) -> Self {
         self.placement(Placement::Pinned(cpu))
     }
 
-    /// A daemon that is marked as a kernel thread.
+    /// Makes it a daemon that is marked as a kernel thread.
     pub fn kernel_thread(self) -> Self {
         Spawn { kernel_thread: true, role: Role::Daemon, ..self }
     }
 
-    /// A daemon.
+    /// Makes it a daemon.
     pub fn daemon(self) -> Self {
         Spawn { role: Role::Daemon, ..self }
     }
 
-    /// How much it gives way to others that want its CPU.
+    /// Sets its nice value.
     pub fn nice(self, nice: Nice) -> Self {
         Spawn { nice, ..self }
     }
 
-    /// How much stack it gets.
+    /// Sets its stack size.
     pub fn stack(self, stack: StackClass) -> Self {
         Spawn { stack, ..self }
     }
 }
 
-/// What a task is doing.
+/// Current state of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum TaskState {
-    /// No task here.
+    /// This table position holds no task.
     Free,
-    /// Its coroutine is the one that executes now.
+    /// Its coroutine executes now.
     Running,
     /// Has its CPU (or needs none) and goes on when its event comes.
     Ready,
@@ -140,9 +140,9 @@ pub(crate) enum TaskState {
     Queued,
     /// Blocked; no event.
     Parked,
-    /// Blocked until its event comes or somebody wakes it.
+    /// Blocked until its event comes or a task wakes it.
     Timed,
-    /// Blocked until its event comes, whoever wakes it.
+    /// Blocked until its event comes; wake-ups do not end it.
     Sleeping,
     /// Blocked until a sleeping lock is handed to it; no event.
     LockWait,
@@ -151,12 +151,12 @@ pub(crate) enum TaskState {
 }
 
 impl TaskState {
-    /// It has a CPU.
+    /// True if it has a CPU.
     pub(crate) const fn has_cpu(self) -> bool {
         matches!(self, TaskState::Running | TaskState::Ready | TaskState::Spinning)
     }
 
-    /// It has a CPU, or waits for one.
+    /// True if it has a CPU or waits for one.
     pub(crate) const fn is_awake(self) -> bool {
         match self {
             TaskState::Running | TaskState::Ready | TaskState::Queued | TaskState::Spinning => true,
@@ -169,36 +169,36 @@ impl TaskState {
     }
 }
 
-/// What a blocked task waits for.
+/// The event that a blocked task waits for.
 #[derive(Clone, Debug)]
 pub(crate) enum WaitOn {
     Nothing,
     /// The reason given to `park`.
     Reason(&'static str),
-    /// A lock, by class name, and who holds it.
+    /// A lock, by class name, and its holder.
     Lock(&'static str, TaskIndex),
     /// The end of a task.
     Exit(TaskIndex),
 }
 
-/// What a task that gave way goes on to, if its event need not resume it for that.
+/// The next step of a task that gave way, where its event need not resume it for that step.
 #[derive(Clone, Copy)]
 pub(crate) enum Errand {
     Nothing,
-    /// It comes to a spin lock.
+    /// It arrives at a spin lock.
     To(Arrival),
-    /// It came, and waits since then for the lock to be handed to it.
+    /// It arrived and has waited since then for the lock to be handed to it.
     Queued {
         since_ns: u64,
     },
 }
 
-/// How a wait ended.
+/// The end of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {
-    /// Somebody called `unpark` (possibly before the wait).
+    /// A task called `unpark` (possibly before the wait).
     Unparked,
-    /// The time came first.
+    /// The deadline came first.
     TimedOut,
 }
 
@@ -219,10 +219,10 @@ pub(crate) struct Task {
     pub(crate) wake: Wake,
     /// An `unpark` that no wait has consumed yet.
     pub(crate) permit: bool,
-    /// Spinlocks held and the like: no preemption, no blocking.
+    /// Number of spinlocks held and similar sections: no preemption, no blocking.
     pub(crate) atomic_depth: u32,
     pub(crate) placement: Placement,
-    /// Where it runs or ran last.
+    /// CPU where it runs or ran last.
     pub(crate) cpu: CpuId,
     pub(crate) times: TaskTimes,
     pub(crate) errand: Errand,
@@ -230,14 +230,14 @@ pub(crate) struct Task {
 
 const _: () = assert!(size_of::<Task>() == 64);
 
-/// The rest.
+/// The part of a task that only slow paths touch.
 pub(crate) struct TaskInfo {
     pub(crate) name: Rc<str>,
     pub(crate) role: Role,
     pub(crate) kernel_thread: bool,
     pub(crate) wait_on: WaitOn,
     pub(crate) joiners: Vec<TaskId>,
-    /// How often it left its CPU at the end of a slice.
+    /// Number of times it left its CPU at the end of a slice.
     pub(crate) preemptions: u64,
 }
 
@@ -285,7 +285,7 @@ impl TaskTable {
         TaskId { index, generation }
     }
 
-    /// Forgets an ended task; returns those that wait for its end.
+    /// Removes an ended task; returns the tasks that wait for its end.
     pub(crate) fn remove(&mut self, index: TaskIndex) -> Vec<TaskId> {
         self[index].state = TaskState::Free;
         let info = &mut self.info[index.idx()];
@@ -305,7 +305,7 @@ impl TaskTable {
         TaskId { index, generation: self[index].generation }
     }
 
-    /// Asks the machine that runs this for the line of a task that will be looked at soon.
+    /// Prefetches, on the real CPU, the cache line of a task that the engine will look at soon.
     #[inline(always)]
     pub(crate) fn prefetch(&self, index: TaskIndex) {
         if let Some(task) = self.hot.get(index.idx()) {

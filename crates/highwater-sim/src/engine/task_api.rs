@@ -1,7 +1,8 @@
-//! What a task calls: time, waiting, waking. What locks call for it is in `lock_api`.
+//! Calls of a task: time, waiting, waking. The calls that locks make on its behalf are in
+//! `lock_api`.
 //!
-//! Calls that wait or touch other tasks synchronise first (see the executor's notes), so that the
-//! order of their effects is that of virtual time.
+//! Calls that wait or touch other tasks synchronise first (see the executor's notes), so that their
+//! effects happen in order of virtual time.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -22,26 +23,27 @@ impl Sim {
         self.inner.local_ns.get()
     }
 
-    /// Adds virtual time and events as they pass to sums that others may look at meanwhile, from any thread: once in
-    /// some thousand events. Nothing that is simulated knows of it.
+    /// Adds virtual time and events to shared sums as they pass, once in a few thousand events. Any
+    /// thread may read the sums meanwhile. Simulated state is not affected.
     pub fn tell_passed(&self, sums: Arc<Passed>) {
         let now_ns = self.now_ns();
         let state = &mut *self.inner.state.borrow_mut();
         state.watch.tell(sums, now_ns, state.nr_events);
     }
 
-    /// Ends what [`Sim::tell_passed`] began: what passes from now on is added to no sums.
+    /// Ends [`Sim::tell_passed`]: time and events from now on are added to no sums.
     pub fn tell_passed_to_nobody(&self) {
         self.inner.state.borrow_mut().watch.tell_nobody();
     }
 
-    /// Calls somebody with the time at each multiple of `every_ns`, before what happens then; with 0, nobody any
-    /// more. Tasks run ahead of the queue of events by what they do without being interrupted, so
-    /// what is seen is of that time to within some microseconds. Who is called may look at what is simulated, its
-    /// tasks among it, and do nothing to it: nothing that is simulated knows of it.
+    /// Calls `call` with the time at each multiple of `every_ns`, before the events of that time; 0
+    /// ends the sampling. A task runs ahead of the event queue by its uninterrupted work, so the
+    /// state that the callback sees is of that time to within a few microseconds. The callback may
+    /// read simulation state, including tasks, but must not change it. Simulated state is not
+    /// affected.
     ///
     /// # Panics
-    /// What is called must not call a simulation's functions.
+    /// The callback must not call a simulation's functions.
     pub fn sample_every(&self, every_ns: u64, call: impl FnMut(u64, &Look<'_>) + 'static) {
         let now_ns = self.now_ns();
         self.inner.state.borrow_mut().watch.sample(every_ns, now_ns, Box::new(call));
@@ -78,7 +80,7 @@ impl Sim {
         }
     }
 
-    /// Lets everything that happens earlier than this CPU's clock happen first.
+    /// Lets all events that are earlier than this CPU's clock happen first.
     #[inline(always)]
     pub fn sync(&self) {
         if self.inner.local_ns.get() > self.inner.horizon_ns.get() {
@@ -86,8 +88,8 @@ impl Sim {
         }
     }
 
-    /// As [`Sim::sync`], but only if this CPU's clock is more than `ahead_ns` ahead: for work that
-    /// others hardly notice, in steps much shorter than a switch of tasks takes.
+    /// As [`Sim::sync`], but only if this CPU's clock is more than `ahead_ns` ahead. For work that
+    /// other tasks hardly notice, in steps much shorter than a task switch.
     #[inline(always)]
     pub fn sync_beyond(&self, ahead_ns: u64) {
         if self.inner.local_ns.get() > self.inner.horizon_ns.get().saturating_add(ahead_ns) {
@@ -111,7 +113,7 @@ impl Sim {
     }
 
     /// Puts the running task behind an earlier event, or behind the others in its runqueue if its
-    /// slice is over; false if neither is due.
+    /// slice is over. Returns false if neither is due.
     pub(super) fn make_way(&self, me: TaskIndex) -> bool {
         let inner = &*self.inner;
         let state = &mut *inner.state.borrow_mut();
@@ -145,8 +147,8 @@ impl Sim {
 
 /// Waiting and waking.
 impl Sim {
-    /// Waits until somebody unparks this task; at once if somebody did since its last wait. `why`
-    /// appears in deadlock reports.
+    /// Waits until a task unparks this one. Returns at once if that happened since its last wait.
+    /// `why` appears in deadlock reports.
     #[inline]
     pub fn park(&self, why: &'static str) {
         self.block(why, None);
@@ -177,14 +179,14 @@ impl Sim {
         }
     }
 
-    /// Waits for `ns`, whoever unparks it.
+    /// Waits for `ns`; an unpark does not end the wait.
     #[inline]
     pub fn sleep_ns(&self, ns: u64) {
         self.sync();
         self.sleep_until(self.now_ns().saturating_add(ns));
     }
 
-    /// Waits until `deadline_ns`, whoever unparks it (an unpark is kept for the next `park`).
+    /// Waits until `deadline_ns`; an unpark does not end the wait and is kept for the next `park`.
     #[inline]
     pub fn sleep_until(&self, deadline_ns: u64) {
         if self.begin_sleep(deadline_ns) {
@@ -237,7 +239,7 @@ impl Sim {
                 Some(_) => 0,
             }
         };
-        // An interrupt pays too: what it charges is taken from its CPU.
+        // An interrupt pays too: its charge is taken from its CPU.
         self.charge(wakeup_ns);
         let state = &mut *inner.state.borrow_mut();
         inner.account_interrupt(state);
@@ -250,7 +252,7 @@ impl Sim {
         woken
     }
 
-    /// Has a waiting task go on at `at_ns` at the latest (not earlier than this CPU's clock): the
+    /// Makes a waiting task go on at `at_ns` at the latest (not earlier than this CPU's clock): the
     /// wait ends as by a timeout. Costs nothing: devices set their timers with it. If the task does
     /// not wait now, its next wait ends at once.
     pub fn wake_by(&self, id: TaskId, at_ns: u64) {
@@ -280,15 +282,15 @@ impl Sim {
         self.after_wake(state);
     }
 
-    /// Does a task wait for this CPU, and is the running one's slice over? It then runs on only to the next
-    /// synchronisation.
+    /// True if a task waits for this CPU and the running task's slice is over. The running task
+    /// then goes on only to the next synchronisation.
     #[inline]
     pub fn is_slice_over(&self) -> bool {
         let inner = &*self.inner;
         inner.local_ns.get() >= inner.resched_at_ns.get()
     }
 
-    /// How often the running task had to leave its CPU at the end of a slice.
+    /// Number of times that the running task had to leave its CPU at the end of a slice.
     pub fn preemptions(&self) -> u64 {
         let inner = &*self.inner;
         let state = inner.state.borrow();
@@ -324,7 +326,7 @@ impl Sim {
         }
     }
 
-    /// How the wait ended, if it is over already.
+    /// Starts a wait. Returns its result if it is over already.
     #[inline(never)]
     fn begin_block(&self, why: &'static str, deadline_ns: Option<u64>) -> Option<Wake> {
         self.sync();
@@ -370,7 +372,7 @@ impl Sim {
         self.inner.leave(state, me);
     }
 
-    /// A wake-up may have queued an event or filled this CPU's runqueue.
+    /// Updates the cells: a wake-up may have queued an event or filled this CPU's runqueue.
     pub(super) fn after_wake(&self, state: &State) {
         let inner = &*self.inner;
         if let Some(me) = inner.current() {
@@ -391,10 +393,10 @@ impl Sim {
         Some(self.inner.state.borrow().tasks.id_of(index))
     }
 
-    /// The running task as [`Sim::is_on_cpu`] takes it: 0 outside tasks.
+    /// The running task as a word that [`Sim::is_on_cpu`] takes; 0 outside tasks.
     #[inline]
     pub fn current_word(&self) -> u64 {
-        // Indices of tasks are reused: a number that tells tasks apart only while they live is enough here.
+        // Task indices are reused. A number that is unique among live tasks is enough here.
         self.inner.current().map_or(0, |index| u64::from(index.0) + 1)
     }
 
@@ -438,7 +440,7 @@ impl Sim {
         self.inner.state.borrow().sched.node_of(cpu)
     }
 
-    /// Where a CPU's time went, up to the last time its task synchronised.
+    /// Times of a CPU by use, up to the last time its task synchronised.
     pub fn cpu_times(&self, cpu: CpuId) -> CpuTimes {
         let state = self.inner.state.borrow();
         state.sched.times(cpu, state.now_ns.max(self.inner.local_ns.get()))

@@ -1,9 +1,9 @@
-//! Finding runs that go on for ever: no program gets further although daemons keep waking, or events
-//! happen without time passing.
+//! Detection of runs that go on for ever: no program makes progress although daemons keep waking,
+//! or events happen without time passing.
 //!
-//! Looked at once in a while ([`Watch::is_due`] is two comparisons per event). A run without any
-//! event left is a deadlock and needs no watch. On the way the virtual time that passed is told to whoever shows it,
-//! and whoever takes samples is called at their times.
+//! The check is rare ([`Watch::is_due`] is two comparisons per event). A run without any event left
+//! is a deadlock and needs no watch. The watch also reports the virtual time that passed for
+//! progress displays, and calls the sampler at its times.
 
 use std::fmt;
 use std::rc::Rc;
@@ -17,27 +17,28 @@ use crate::cpu::CpuId;
 use crate::ledger::NodeKey;
 use crate::pressure::Reading;
 
-/// Virtual time for which no program may get further while none of them waits for a time: several
-/// times what the kernel allows one task (`hung_task_timeout_secs`, 120 s).
+/// Virtual time for which no program may make progress while none of them waits for a time. Several
+/// times the limit that the kernel allows one task (`hung_task_timeout_secs`, 120 s).
 const HUNG_AFTER_NS: u64 = 600_000_000_000;
-/// Events at one time that are no longer a coincidence.
+/// Events at one time that count as a livelock.
 const EVENTS_AT_ONCE_MAX: u64 = 1 << 24;
 
-/// Events between two times of telling how far virtual time is: some milliseconds of real time.
+/// Events between two progress reports: a few milliseconds of real time.
 const EVENTS_TO_TELL: u64 = 1 << 15;
-/// Virtual time between two, at most: tasks that only touch memory that is there cause few events.
+/// Virtual time between two progress reports, at most: tasks that only touch mapped memory cause
+/// few events.
 const NS_TO_TELL: u64 = 1_000_000;
 
-/// What a watch found.
+/// The result of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Finding {
     /// No program got further since this time.
     Hung { since_ns: u64 },
-    /// So many events happened at the same time.
+    /// At least this many events happened at the same time.
     Livelock { nr_events: u64 },
 }
 
-/// What has passed so far, of one simulation or of several: told once in some thousand events.
+/// Progress of one simulation or of several, updated once in a few thousand events.
 #[derive(Debug, Default)]
 pub struct Passed {
     /// Virtual time.
@@ -46,31 +47,31 @@ pub struct Passed {
     pub events: AtomicU64,
 }
 
-/// What a sampler does at a time.
+/// The callback of a sampler.
 pub(crate) type SamplerCall = Box<dyn FnMut(u64, &Look<'_>)>;
 
-/// What whoever takes samples may look at: tasks.
+/// The state that a sampler may read: tasks and pressure.
 pub struct Look<'a> {
     state: &'a State,
 }
 
-/// What a task is at.
+/// The current activity of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskView {
     /// Its name.
     pub name: Rc<str>,
     /// A kernel thread or a device: it lives as long as the run.
     pub is_daemon: bool,
-    /// The CPU that it has; none: it waits, or takes the time of interrupts.
+    /// Its CPU; `None` if it waits or runs in interrupts.
     pub cpu: Option<CpuId>,
-    /// What it is in, outermost first, what it waits for at the end; empty if no ledger is open.
+    /// Its operations, outermost first, with the wait at the end; empty if no ledger is open.
     pub doing: Vec<NodeKey>,
-    /// What it waits for, in words.
+    /// The event it waits for, in words.
     pub waits_on: String,
 }
 
 impl Look<'_> {
-    /// What `/proc/pressure` says at a time.
+    /// Content of `/proc/pressure` at a time.
     pub fn pressure(&self, at_ns: u64) -> Reading {
         self.state.pressure_at(at_ns)
     }
@@ -96,7 +97,7 @@ impl Look<'_> {
     }
 }
 
-/// Somebody who is called whenever virtual time has got a step further.
+/// A callback for each step of virtual time.
 pub(crate) struct Sampler {
     every_ns: u64,
     next_ns: u64,
@@ -109,7 +110,7 @@ impl fmt::Debug for Sampler {
     }
 }
 
-/// When to look, and what was seen last.
+/// Times of the next checks and the state seen at the last ones.
 #[derive(Debug)]
 pub(crate) struct Watch {
     /// The earliest of the next three, and of `tell_at_ns`.
@@ -122,7 +123,7 @@ pub(crate) struct Watch {
     look_at_event: u64,
     tell_at_event: u64,
     tell_at_ns: u64,
-    /// Who adds up what passed, and the time and events that it was told.
+    /// The sums to add to, and the time and events that were added last.
     told: Option<(Arc<Passed>, [u64; 2])>,
     looked_ns: u64,
     /// Time and programs at the last look at programs.
@@ -131,12 +132,12 @@ pub(crate) struct Watch {
     pub(crate) finding: Option<Finding>,
 }
 
-/// How far the programs are: changes whenever one of them runs or ends.
+/// Progress of the programs: changes whenever one of them runs or ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 struct Progress {
     ran_ns: u64,
     nr_programs: usize,
-    /// Some program goes on by itself.
+    /// At least one program can go on by itself.
     any_goes_on: bool,
 }
 
@@ -164,7 +165,7 @@ impl Watch {
         now_ns >= self.due_at_ns || nr_events >= self.due_at_event
     }
 
-    /// From now on, adds what passes to sums.
+    /// Adds time and events to sums from now on.
     pub(super) fn tell(&mut self, sums: Arc<Passed>, now_ns: u64, nr_events: u64) {
         self.told = Some((sums, [now_ns, nr_events]));
         self.tell_at_event = 0;
@@ -173,7 +174,7 @@ impl Watch {
         self.set_due();
     }
 
-    /// From now on adds to no sums.
+    /// Stops adding to sums.
     pub(super) fn tell_nobody(&mut self) {
         self.told = None;
         self.tell_at_event = u64::MAX;
@@ -182,14 +183,14 @@ impl Watch {
         self.set_due();
     }
 
-    /// From now on calls somebody at each multiple of `every_ns` after now; nobody if that is 0.
+    /// Calls `call` at each multiple of `every_ns` after now; 0 stops the sampling.
     pub(super) fn sample(&mut self, every_ns: u64, now_ns: u64, call: SamplerCall) {
         let next_ns = (now_ns / every_ns.max(1) + 1).saturating_mul(every_ns);
         self.sampler = (every_ns != 0).then_some(Sampler { every_ns, next_ns, call });
         self.set_due();
     }
 
-    /// From now on has pressure collected, the first time then.
+    /// Collects pressure from now on, first at `at_ns`.
     pub(crate) fn collect_pressure_at(&mut self, at_ns: u64) {
         self.collect_at_ns = at_ns;
         self.set_due();
@@ -203,7 +204,7 @@ impl Watch {
 }
 
 impl State {
-    /// Samples of all times up to that of the next event, which has not happened yet.
+    /// Takes the samples of all times up to that of the next event, which has not happened yet.
     fn take_samples(&mut self, now_ns: u64) {
         let Some(mut sampler) = self.watch.sampler.take() else { return };
         while sampler.next_ns <= now_ns {
@@ -213,7 +214,7 @@ impl State {
         self.watch.sampler = Some(sampler);
     }
 
-    /// Looks; true if the run is to stop.
+    /// Runs the checks; true if the run must stop.
     #[cold]
     #[inline(never)]
     pub(crate) fn watch(&mut self, now_ns: u64) -> bool {
@@ -272,7 +273,7 @@ impl State {
         progress
     }
 
-    /// Every task that has not ended, and what it waits for.
+    /// Every task that has not ended, and the event it waits for.
     pub(crate) fn stuck_tasks(&self) -> Vec<StuckTask> {
         let name_of = |index| self.tasks.info(index).name.to_string();
         let describe = |index| {
