@@ -1,9 +1,11 @@
-//! How warm a page frame is: which cache level a touch finds it in (rules/costs#cache-warmth).
+//! Cache warmth of page frames: the cache level in which a touch finds a frame
+//! (rules/costs#cache-warmth).
 //!
-//! Not a cache simulator. Each CPU counts the bytes it touches, each socket sums its CPUs' counts;
-//! a frame's record says who touched it last and what both counters read then. The number of bytes
-//! touched since (the *distance*) compared with a cache's size says whether the frame is still
-//! there. That is one compare per level, and it shows what the free lists' order does to the caches.
+//! This is not a cache simulator. Each CPU counts the bytes it touches, and each socket sums its
+//! CPUs' counts. A frame's record holds the CPU that touched it last and the value of both counters
+//! at that time. The number of bytes touched since (the *distance*), compared with a cache's size,
+//! decides whether the frame is still there. That is one compare per level, and it shows the effect
+//! of the free lists' order on the caches.
 //!
 //! | last touched by | still in its caches? | level |
 //! |---|---|---|
@@ -12,13 +14,13 @@
 //! | another CPU of the socket | its distance < its L2, and dirty | LLC × 1.5 (snoop) |
 //! | another CPU of the socket | else, socket distance < LLC | LLC |
 //! | another socket | that socket's distance < its LLC | LLC × 2.5 |
-//! | anybody | no | DRAM, × 1.6 if the frame's node belongs to another socket |
+//! | any CPU | no | DRAM, × 1.6 if the frame's node belongs to another socket |
 //!
-//! Distances only grow, so a frame that is in no cache stays cold until somebody touches it, and its
-//! record is of no use to anybody. Caches hold few frames of a large memory: [`WarmFrames`] keeps
-//! records of those and their neighbours, and forgets cold ones. Two bytes of every frame are kept apart: who
-//! wrote it, if nobody else has touched it since. That outlives the frame's stay in a cache, because a
-//! read by the same CPU leaves the frame as dirty as it was.
+//! Distances only grow, so a frame that is in no cache stays cold until a CPU touches it, and its
+//! record is not needed. Caches hold few frames of a large memory: [`WarmFrames`] keeps the records
+//! of those frames and their neighbours, and forgets cold ones. Two bytes of every frame are kept
+//! apart: the CPU that wrote it, if no other CPU has touched it since. This information outlives
+//! the frame's stay in a cache, because a read by the same CPU leaves the frame as dirty as it was.
 //!
 //! To: [`super::warm_frames`] (the records).
 
@@ -62,7 +64,7 @@ pub struct CacheCosts {
     pub zero_2m_ns: u64,
 }
 
-/// What is done to a frame.
+/// The kind of access to a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Touch {
     /// All of it is read.
@@ -75,7 +77,7 @@ pub enum Touch {
     CopyTo,
 }
 
-/// Where a touch finds a frame.
+/// The place where a touch finds a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
     /// Own first-level cache.
@@ -137,10 +139,11 @@ pub struct CacheWarmth {
     socket_bytes: Vec<u64>,
     /// By CPU: the frame being read and the frame being written in parts.
     begun: Vec<[Begun; 2]>,
-    /// By frame: the CPU that wrote it, plus 1, if nobody else has touched it since; 0: it is clean. An
-    /// array of integers, so that frames that nobody writes take no memory.
+    /// By frame: the CPU that wrote it, plus 1, if no other CPU has touched it since; 0: it is
+    /// clean. The host gives zeroed integers no memory until they are written, so frames without
+    /// writers take none.
     dirty_by: Vec<u16>,
-    /// Frames that some cache holds, and perhaps others.
+    /// Frames that some cache holds, and possibly others.
     warm: WarmFrames,
 }
 
@@ -222,8 +225,8 @@ impl CacheWarmth {
         (level.ns(costs) * bytes).div_ceil(FRAME_BYTES)
     }
 
-    /// Level of a part. A frame that is touched bit by bit is all the way as warm as its first bit
-    /// was: the lines that follow were not brought in by it.
+    /// Level of a part. A frame that is touched in parts keeps the warmth of its first part
+    /// throughout: touching one part does not bring the following cache lines in.
     fn part_level(
         &mut self,
         cpu: CpuId,
@@ -243,8 +246,8 @@ impl CacheWarmth {
         level
     }
 
-    /// `cpu` touches `bytes` of memory that is not tracked (buffers, page tables): what it had in
-    /// its caches moves further away.
+    /// `cpu` touches `bytes` of memory that is not tracked (buffers, page tables): the frames in
+    /// its caches move further away.
     #[inline]
     pub fn touch_elsewhere(&mut self, cpu: CpuId, bytes: u64) {
         self.cpu_bytes[cpu.idx()] += bytes;
@@ -259,7 +262,7 @@ impl CacheWarmth {
         }
     }
 
-    /// Where `cpu` would find frame `pfn` now.
+    /// The level in which `cpu` would find frame `pfn` now.
     #[inline]
     pub fn level(&self, cpu: CpuId, pfn: usize, node: u16) -> Level {
         self.level_of(self.warm.at(self.warm.find(pfn), pfn), cpu, pfn, node)
@@ -304,7 +307,7 @@ impl CacheWarmth {
         }
     }
 
-    /// `place` is where the frame was looked for.
+    /// Records a touch. `place` is the result of the lookup of the frame.
     #[inline]
     fn remember(&mut self, cpu: CpuId, pfn: usize, place: Place, writes: bool, bytes: u64) {
         self.touch_elsewhere(cpu, bytes);
@@ -325,7 +328,7 @@ impl CacheWarmth {
         }
     }
 
-    /// Records of frames that no cache holds go.
+    /// Drops the records of frames that no cache holds.
     #[cold]
     fn drop_cold(&mut self) {
         let CacheSizes { l1_bytes, l2_bytes, llc_bytes } = self.sizes;
@@ -340,7 +343,7 @@ impl CacheWarmth {
     }
 }
 
-/// Written only if that changes something: memory that is only read is not taken.
+/// Writes only if the value changes, so that frames that are only read take no host memory.
 #[inline]
 fn set_clean(dirty_by: &mut u16) {
     if *dirty_by != 0 {

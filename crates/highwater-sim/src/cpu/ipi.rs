@@ -1,6 +1,6 @@
-//! Interrupts between CPUs: what it costs to have others do something now.
+//! Interrupts between CPUs (IPIs) and their costs.
 //!
-//! The sender spins until all targets have answered, so it pays for the round trip; each target
+//! The sender spins until all targets have answered, so it pays for the round trip. Each target
 //! that has a task loses the handler's time. Idle targets are interrupted too unless the caller
 //! leaves them out (as the kernel does for TLB flushes of lazily attached CPUs).
 
@@ -12,7 +12,7 @@ use crate::ledger::NodeKey;
 
 impl Sim {
     /// Interrupts `targets` (the caller's own CPU is left out), each for `handler_ns`, and waits
-    /// for all of them. Returns how many were interrupted.
+    /// for all of them. Returns the number of interrupted CPUs.
     pub fn interrupt(
         &self,
         targets: impl IntoIterator<Item = CpuId>,
@@ -44,7 +44,8 @@ impl Sim {
     }
 }
 
-/// Time until the last of `nr_targets` has answered: they work in parallel, sending is in turn.
+/// Time until the last of `nr_targets` has answered: targets work in parallel, the sender sends one
+/// after another.
 const fn round_trip_ns(nr_targets: u64, first_ns: u64, next_ns: u64, handler_ns: u64) -> u64 {
     match nr_targets {
         0 => 0,

@@ -1,5 +1,5 @@
-//! The simulated CPUs: who runs where ([`sched`]) and how often ([`Nice`]), interrupts between them ([`ipi`]) and what
-//! their caches hold ([`cache_warmth`]).
+//! The simulated CPUs: scheduling ([`sched`]), nice values ([`Nice`]), interrupts between CPUs
+//! ([`ipi`]) and cache warmth ([`cache_warmth`]).
 
 pub mod cache_warmth;
 pub mod ipi;

@@ -1,8 +1,9 @@
-//! The scheduler: one first-in first-out runqueue per CPU, a time slice, wake-up placement; nice values ([`Shares`]).
+//! The scheduler: one first-in first-out runqueue per CPU, a time slice, wake-up placement; nice
+//! values ([`Shares`]).
 //!
-//! Much simpler than the kernel's, on purpose: what memory management feels of it is which CPU a
-//! task runs on, how long a woken task waits, what a switch costs, and that a busy CPU is taken
-//! away at a tick when others wait.
+//! It is much simpler than the kernel's, on purpose. Memory management depends on four things only:
+//! the CPU that a task runs on, the wait of a woken task, the cost of a switch, and preemption at a
+//! tick when other tasks wait.
 //!
 //! ```text
 //!              wake, CPU idle (after exit latency + switch)
@@ -13,9 +14,9 @@
 //!                                 ^--------------------------------'
 //! ```
 //!
-//! Everything here is bookkeeping over `Sched`; the executor owns the clock and the coroutines
-//! and calls in. Times passed in are virtual nanoseconds in global order: a task blocks, wakes
-//! others and is preempted only after it synchronised.
+//! Everything here is bookkeeping over `Sched`; the executor owns the clock and the coroutines and
+//! calls in. Times passed in are virtual nanoseconds in global order: a task blocks, wakes others
+//! and is preempted only after it synchronised.
 
 use std::collections::VecDeque;
 
@@ -44,17 +45,17 @@ impl Topology {
     }
 }
 
-/// What scheduling costs. [`SchedParams::FREE`] is for tests; machines take theirs from the cost
+/// Costs of scheduling. [`SchedParams::FREE`] is for tests; machines take theirs from the cost
 /// table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SchedParams {
-    /// How long a task runs while others wait for its CPU; rounded up to whole ticks.
+    /// Time that a task runs while others wait for its CPU; rounded up to whole ticks.
     pub slice_ns: u64,
     /// Paid by the waker.
     pub wakeup_ns: u64,
-    /// Paid by the CPU that goes to another task (leaving idle counts).
+    /// Paid by the CPU that switches to another task (including from idle).
     pub context_switch_ns: u64,
-    /// From the wake-up to the first instruction on a CPU that idled shortly.
+    /// Time from the wake-up to the first instruction on a CPU in shallow idle.
     pub wake_idle_shallow_ns: u64,
     /// The same on a CPU in deep idle.
     pub wake_idle_deep_ns: u64,
@@ -69,7 +70,7 @@ pub struct SchedParams {
 }
 
 impl SchedParams {
-    /// Slices as usual, everything else without cost.
+    /// Normal slices; everything else is free.
     pub const FREE: SchedParams = SchedParams {
         slice_ns: NS_PER_JIFFY,
         wakeup_ns: 0,
@@ -83,7 +84,7 @@ impl SchedParams {
     };
 }
 
-/// Where a CPU's time went.
+/// Times of a CPU by use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct CpuTimes {
     /// In tasks' user code.
@@ -98,11 +99,11 @@ pub struct CpuTimes {
 pub(crate) struct Cpu {
     /// Its clock: the end of the last accounted work. Idle CPUs lag behind.
     pub(crate) local_ns: u64,
-    /// When its next tick falls (only busy CPUs tick).
+    /// Time of its next tick (only busy CPUs tick).
     pub(crate) tick_at_ns: u64,
-    /// When the current task must make room; `u64::MAX` while nobody waits.
+    /// Time at which the current task must give up the CPU; `u64::MAX` while no task waits.
     pub(crate) resched_at_ns: u64,
-    /// End of the current task's slice, should somebody wait.
+    /// End of the current task's slice, if another task waits.
     slice_end_ns: u64,
     /// Time that interrupts took since the current task last ran.
     pub(crate) stolen_ns: u64,
@@ -125,7 +126,7 @@ pub(crate) struct Sched {
     nr_queued: usize,
     /// From the first tick of a slice to its end.
     slice_after_tick_ns: u64,
-    /// Who gets how many turns.
+    /// Nice values and the turns they give.
     pub(crate) shares: Shares,
 }
 
@@ -139,7 +140,7 @@ impl Cpu {
     }
 }
 
-/// Where a woken task went.
+/// Result of placing a woken task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Placed {
     /// It has the CPU from this time on.
@@ -148,12 +149,12 @@ pub(crate) enum Placed {
     Queued { cpu: CpuId },
 }
 
-/// What scheduling decisions need to know of a task.
+/// The task data that scheduling decisions need.
 #[derive(Clone, Copy)]
 pub(crate) struct Candidate {
     pub(crate) task: TaskIndex,
     pub(crate) placement: Placement,
-    /// Where it ran last.
+    /// CPU where it ran last.
     pub(crate) last_cpu: CpuId,
 }
 
@@ -215,13 +216,13 @@ impl Sched {
         let slot = &mut self.cpus[cpu.idx()];
         slot.runqueue.push_back(candidate.task);
         self.nr_queued += 1;
-        // The first to wait makes ticks matter; the slice may be over already.
+        // The first waiter makes ticks matter; the slice may be over already.
         slot.resched_at_ns = slot.resched_at_ns.min(slot.slice_end_ns.max(next_tick_ns(now_ns)));
         Placed::Queued { cpu }
     }
 
-    /// The current task of `cpu` blocked or ended. If nobody waits anywhere, the CPU idles; else
-    /// false, and [`Sched::next_on`] follows.
+    /// The current task of `cpu` blocked or ended. Returns true if no task waits anywhere: the CPU
+    /// idles. If false, the caller must call [`Sched::next_on`].
     #[inline]
     pub(crate) fn idle_on(&mut self, cpu: CpuId) -> bool {
         if self.nr_queued != 0 {
@@ -241,7 +242,7 @@ impl Sched {
     }
 
     /// The current task of `cpu` blocked or ended at the CPU's local time. Returns its successor
-    /// and when that starts; without one the CPU idles.
+    /// and the successor's start time; without one the CPU idles.
     pub(crate) fn next_on(
         &mut self,
         cpu: CpuId,
@@ -266,31 +267,32 @@ impl Sched {
         Some((task, slot.local_ns))
     }
 
-    /// Puts the current task of `cpu` at the end of its runqueue; [`Sched::next_on`] follows.
+    /// Puts the current task of `cpu` at the end of its runqueue. The caller must then call
+    /// [`Sched::next_on`].
     pub(crate) fn requeue(&mut self, cpu: CpuId, task: TaskIndex) {
         self.cpus[cpu.idx()].runqueue.push_back(task);
         self.nr_queued += 1;
     }
 
-    /// Interrupts took time on `cpu`; whatever runs there goes on later by as much.
+    /// Interrupts took time on `cpu`; the task that runs there is delayed by that time.
     pub(crate) fn steal_time(&mut self, cpu: CpuId, ns: u64) {
         let slot = &mut self.cpus[cpu.idx()];
         if slot.current.is_some() {
-            // Accounted when that task goes on.
+            // Accounted when that task continues.
             slot.stolen_ns += ns;
         } else {
-            // The idle period is shorter by as much.
+            // The idle period is shorter by this time.
             slot.times.system_ns += ns;
             slot.local_ns += ns;
         }
     }
 
-    /// True if somebody waits for `cpu`.
+    /// True if a task waits for `cpu`.
     pub(crate) fn has_waiters(&self, cpu: CpuId) -> bool {
         !self.cpus[cpu.idx()].runqueue.is_empty()
     }
 
-    /// Who runs on `cpu` or waits for it.
+    /// The tasks that run on `cpu` or wait for it.
     pub(crate) fn load(&self, cpu: CpuId) -> Load {
         let slot = &self.cpus[cpu.idx()];
         let runnable = slot.runqueue.len() as u32 + u32::from(slot.current.is_some());
@@ -302,7 +304,7 @@ impl Sched {
         self.idle[cpu.idx() / 64] & (1 << (cpu.idx() % 64)) != 0
     }
 
-    /// Times of a CPU up to `now_ns`; idle time goes on until then.
+    /// Times of a CPU up to `now_ns`, including an idle period that has not ended.
     pub(crate) fn times(&self, cpu: CpuId, now_ns: u64) -> CpuTimes {
         let slot = &self.cpus[cpu.idx()];
         let mut times = slot.times;
@@ -312,7 +314,7 @@ impl Sched {
         times
     }
 
-    /// A node without CPUs has its tasks run anywhere, as the kernel does.
+    /// Tasks of a node without CPUs run anywhere, as in the kernel.
     pub(crate) fn resolve(&self, placement: Placement) -> Placement {
         match placement {
             Placement::Node(node) if self.cpus.iter().all(|cpu| cpu.node != node) => {
@@ -428,7 +430,7 @@ impl Sched {
         let (victim, position) = self
             .others(thief)
             .filter_map(|cpu| Some((cpu, self.cpus[cpu.idx()].runqueue.iter().position(movable)?)))
-            // The first of the best: `max_by_key` would return the last.
+            // The first of the best candidates: `max_by_key` would return the last.
             .min_by_key(|&(cpu, _)| {
                 (self.node_of(cpu) != home, std::cmp::Reverse(self.cpus[cpu.idx()].runqueue.len()))
             })?;

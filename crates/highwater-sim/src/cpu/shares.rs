@@ -1,18 +1,21 @@
-//! Nice values: how many turns of a CPU a task gets beside others.
+//! Nice values: the number of turns of a CPU that a task gets beside others.
 //!
-//! Two tasks that compute side by side share their CPU by weight, and a step of niceness is a factor of 1.25 between
-//! weights, so that it moves about a tenth of a CPU from one to the other (sched(7)). Here a turn is a slice, and
-//! turns are dealt in the order of the runqueue: a task that comes to its head gets credit for its weight and
-//! runs if that makes a whole turn; else it goes to the end and keeps the credit. The heaviest in the
-//! queue need one look for a turn. Where all are as nice as each other, which is nearly everywhere, this is first in, first out.
+//! Two tasks that compute side by side share their CPU by weight. A step of niceness is a factor of
+//! 1.25 between weights, so that it moves about a tenth of a CPU from one task to the other
+//! (sched(7)). Here a turn is a slice, and the order of the runqueue decides the order of turns. A
+//! task that reaches the head of the queue gets credit for its weight. It runs if the credit makes
+//! a whole turn; otherwise it goes to the end and keeps the credit. The heaviest tasks in the queue
+//! get a turn each time they reach the head. If all tasks have the same nice value, which is nearly
+//! always so, this is first in, first out.
 //!
-//! What niceness does not do here: a woken task waits for the end of the slice, however nice the one is that has it.
+//! Not modelled: niceness does not affect wake-ups. A woken task waits for the end of the current
+//! slice, whatever the nice value of the running task.
 
 use std::collections::VecDeque;
 
 use crate::engine::task::TaskIndex;
 
-/// How much a task gives way to others: from -20 (least) to 19.
+/// The nice value of a task: from -20 (gives way least) to 19 (most).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Nice(i8);
 
@@ -20,12 +23,12 @@ impl Nice {
     /// Least and most.
     pub const RANGE: std::ops::RangeInclusive<i8> = -20..=19;
 
-    /// A nice value; none if there is no such one.
+    /// A nice value; `None` if out of range.
     pub fn new(nice: i8) -> Option<Nice> {
         Self::RANGE.contains(&nice).then_some(Nice(nice))
     }
 
-    /// Its share against others', 1,024 for a nice value of 0.
+    /// Its weight against others', 1,024 for a nice value of 0.
     fn weight(self) -> u32 {
         let factor = if self.0 < 0 { 1.25 } else { 0.8 };
         let weight = (0..self.0.unsigned_abs()).fold(1024.0_f64, |weight, _| weight * factor);
@@ -36,7 +39,7 @@ impl Nice {
 #[derive(Clone, Copy)]
 struct Share {
     weight: u32,
-    /// Less than a turn of the heaviest that it was measured by.
+    /// Less than a turn of the heaviest task that it was compared with.
     credit: u32,
 }
 
@@ -44,7 +47,7 @@ struct Share {
 pub(crate) struct Shares {
     /// By task.
     tasks: Vec<Share>,
-    /// No task ever was nicer than another.
+    /// All tasks so far had the same nice value.
     is_even: bool,
 }
 
@@ -55,7 +58,7 @@ impl Default for Shares {
 }
 
 impl Shares {
-    /// A task begins.
+    /// Registers a new task.
     pub(crate) fn begin(&mut self, task: TaskIndex, nice: Nice) {
         self.is_even &= nice == Nice::default();
         let even = Share { weight: Nice::default().weight(), credit: 0 };
@@ -65,7 +68,7 @@ impl Shares {
         self.tasks[task.idx()] = Share { weight: nice.weight(), credit: 0 };
     }
 
-    /// Takes the task out of a runqueue whose turn it is.
+    /// Takes the task whose turn it is out of a runqueue.
     #[inline]
     pub(crate) fn next(&mut self, queue: &mut VecDeque<TaskIndex>) -> Option<TaskIndex> {
         if self.is_even { queue.pop_front() } else { self.deal(queue) }
@@ -79,7 +82,7 @@ impl Shares {
             let share = &mut self.tasks[task.idx()];
             let credit = share.credit + share.weight;
             if credit >= turn {
-                // Credit from beside heavier ones is worth less than a turn here, too.
+                // Credit earned beside heavier tasks is capped below a turn here.
                 share.credit = (credit - turn).min(turn - 1);
                 return Some(task);
             }
@@ -93,7 +96,8 @@ impl Shares {
 mod tests {
     use super::*;
 
-    /// How often each runs in so many turns of one CPU, all of them always runnable.
+    /// The number of turns of each task in `nr_turns` turns of one CPU, all of them always
+    /// runnable.
     fn turns(nice: &[i8], nr_turns: usize) -> Vec<usize> {
         let mut shares = Shares::default();
         let mut queue = VecDeque::new();

@@ -1,25 +1,26 @@
-//! Records of the frames that were touched lately, sixteen neighbours at a time; cold ones are forgotten.
+//! Records of recently touched frames, in blocks of sixteen neighbours; cold ones are forgotten.
 //!
-//! A machine has millions of frames and its caches hold thousands, so a record for each frame would be
-//! memory that is touched for nothing. But frames that are used one after the other often lie so, and
-//! their records should, too. So records come in blocks of sixteen frames, and four bytes for sixteen
-//! frames say which block is theirs.
+//! A machine has millions of frames and its caches hold thousands, so one record per frame would
+//! waste memory. Frames that are used one after the other are often neighbours, and their records
+//! should be neighbours too. So records come in blocks of sixteen frames, and four bytes per
+//! sixteen frames give the number of their block.
 //!
-//! When there are twice as many blocks as mattered last time, the owner says which records still do
-//! ([`WarmFrames::retain`]), and blocks without any are free for others. A block is looked at as a whole
-//! only when it goes, and until the first record that matters if it stays: a sweep costs a step or two for each
-//! record that was put in since the last one.
+//! A sweep is due when there are twice as many blocks as were still needed after the last one. The
+//! owner then decides which records are still needed ([`WarmFrames::retain`]), and blocks without
+//! any become free. A sweep reads a block completely only if it frees it; otherwise it stops at the
+//! first needed record. So a sweep costs one or two steps for each record that was put in since the
+//! last one.
 
 use super::CpuId;
 
-/// What is remembered of a frame.
+/// The record of one frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Record {
-    /// Who touched it last.
+    /// The CPU that touched it last.
     pub(super) last_cpu: CpuId,
-    /// The byte counter of that CPU then.
+    /// The byte counter of that CPU at that time.
     pub(super) cpu_stamp: u64,
-    /// The sum of that CPU's socket then.
+    /// The sum of that CPU's socket at that time.
     pub(super) socket_stamp: u64,
 }
 
@@ -29,7 +30,7 @@ const FORGOTTEN: CpuId = CpuId(u16::MAX);
 const FRAMES: usize = 16;
 /// Blocks before the first sweep.
 const BLOCKS_MIN: usize = 64;
-/// Of a block that is free: it holds no frames.
+/// Number of a free block: it holds no frames.
 const NOBODY: usize = usize::MAX;
 
 impl Record {
@@ -40,13 +41,13 @@ impl Record {
     }
 }
 
-/// Where a frame's block is; none if it has none.
+/// The block of a frame; `None` if it has none.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place(Option<usize>);
 
 #[derive(Clone, Debug)]
 struct Block {
-    /// Which sixteen frames.
+    /// Number of its group of sixteen frames.
     number: usize,
     records: [Record; FRAMES],
 }
@@ -54,17 +55,18 @@ struct Block {
 /// The records.
 #[derive(Clone, Debug)]
 pub(super) struct WarmFrames {
-    /// By sixteen frames: their block and one; 0: none. Integers, so that what is never touched takes no memory.
+    /// By group of sixteen frames: the index of their block plus one; 0: none. Integers, so that
+    /// untouched parts take no memory.
     block_of: Vec<u32>,
     blocks: Vec<Block>,
-    /// Blocks of nobody.
+    /// Free blocks.
     free: Vec<usize>,
-    /// With more blocks in use a sweep is due.
+    /// A sweep is due when more blocks are in use.
     blocks_max: usize,
 }
 
 impl WarmFrames {
-    /// For frames `0..nr_frames`.
+    /// No records yet, for frames `0..nr_frames`.
     pub(super) fn new(nr_frames: usize) -> Self {
         WarmFrames {
             block_of: vec![0; nr_frames.div_ceil(FRAMES)],
@@ -74,21 +76,22 @@ impl WarmFrames {
         }
     }
 
-    /// Where a frame's block is. Good until a record is put elsewhere.
+    /// The block of a frame. Valid until a record is put elsewhere.
     #[inline]
     pub(super) fn find(&self, pfn: usize) -> Place {
         let block = self.block_of.get(pfn / FRAMES).copied().unwrap_or_default();
         Place((block as usize).checked_sub(1))
     }
 
-    /// A frame's record there, if there is one.
+    /// The record of a frame in that block, if there is one.
     #[inline]
     pub(super) fn at(&self, place: Place, pfn: usize) -> Option<&Record> {
         let record = &self.blocks[place.0?].records[pfn % FRAMES];
         (!record.is_forgotten()).then_some(record)
     }
 
-    /// Puts the record of a frame that exists where it was looked for; true if a sweep is due.
+    /// Stores the record of an existing frame in the place that [`WarmFrames::find`] returned; true
+    /// if a sweep is due.
     #[inline]
     pub(super) fn put(&mut self, place: Place, pfn: usize, record: Record) -> bool {
         let block = match place.0 {
@@ -99,7 +102,7 @@ impl WarmFrames {
         place.0.is_none() && self.blocks.len() - self.free.len() > self.blocks_max
     }
 
-    /// A block for frames that have none.
+    /// Adds a block for a group of frames that has none.
     fn add(&mut self, number: usize) -> usize {
         let block = Block { number, records: [Record::NONE; FRAMES] };
         let at = match self.free.pop() {
@@ -116,14 +119,14 @@ impl WarmFrames {
         at
     }
 
-    /// The frame is as if nobody had touched it.
+    /// Removes the record of a frame, as if no CPU had touched it.
     pub(super) fn forget(&mut self, pfn: usize) {
         if let Some(block) = self.find(pfn).0 {
             self.blocks[block].records[pfn % FRAMES] = Record::NONE;
         }
     }
 
-    /// Keeps blocks with a record that matters.
+    /// Keeps blocks with a record for which `matters` returns true.
     pub(super) fn retain(&mut self, matters: impl Fn(&Record) -> bool) {
         let keeps = |record: &Record| !record.is_forgotten() && matters(record);
         for (at, block) in self.blocks.iter_mut().enumerate() {

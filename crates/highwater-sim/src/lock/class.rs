@@ -1,4 +1,4 @@
-//! Kinds of locks: what taking one costs, and what became of all of a kind, as lock_stat has it.
+//! Lock classes: the cost of taking a lock, and the statistics of a class, as lock_stat has them.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -6,13 +6,13 @@ use std::rc::Rc;
 use crate::engine::Sim;
 use crate::ledger::NodeKey;
 
-/// How a lock waits.
+/// The way in which waiters of a lock wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum LockKind {
     /// Waiters keep their CPU busy; holders neither block nor are preempted.
     Spin = 0,
-    /// A spin lock of one CPU: no synchronisation while nobody else wants it.
+    /// A spin lock of one CPU: no synchronisation while no other CPU wants it.
     Private = 1,
     /// Waiters sleep; holders may block.
     Sleep = 2,
@@ -22,7 +22,7 @@ impl LockKind {
     pub(crate) const COUNT: usize = 3;
 }
 
-/// What taking a lock of a class costs.
+/// Costs of taking a lock of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct LockCosts {
     /// Uncontended, taken last by the same CPU.
@@ -50,12 +50,12 @@ pub struct LockClass {
     pub(super) longest: RefCell<LongestHold>,
 }
 
-/// Who held a lock longest.
+/// The task that held a lock longest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LongestHold {
     /// The task's name; `None` if it was no task.
     pub task: Option<Rc<str>>,
-    /// What it was doing when it gave the lock up, outermost first; known while a ledger is open.
+    /// Its operations when it released the lock, outermost first; known while a ledger is open.
     pub doing: Vec<NodeKey>,
 }
 
@@ -64,9 +64,9 @@ pub struct LongestHold {
 pub struct LockStats {
     /// The class.
     pub name: &'static str,
-    /// How often a lock of the class was taken.
+    /// Number of times that a lock of the class was taken.
     pub nr_taken: u64,
-    /// How often the taker had to wait.
+    /// Number of times that the taker had to wait.
     pub nr_contended: u64,
     /// Total waiting.
     pub wait_ns: u64,
@@ -76,7 +76,7 @@ pub struct LockStats {
     pub hold_ns: u64,
     /// Longest hold.
     pub hold_ns_max: u64,
-    /// Whose that was.
+    /// The task of the longest hold.
     pub longest: LongestHold,
 }
 
@@ -111,7 +111,7 @@ impl Sim {
 }
 
 impl LockClass {
-    /// From now on the longest wait and hold are those that are still to come.
+    /// Resets the longest wait and hold: only later ones count.
     pub(crate) fn forget_longest(&self) {
         self.wait_ns_max.set(0);
         self.hold_ns_max.set(0);

@@ -1,15 +1,16 @@
-//! The lock without what it protects: who has it, who waits, from when on it is free.
+//! A lock without its value: its holder, its waiters, and the time from which it is free.
 //!
-//! Key types: `Gate` (all of a lock but its value; what is here is compiled once, whatever the value
-//! is), `Arrival` (a gate that a task on its way is coming to).
+//! Key types: `Gate` (all of a lock but its value; this code is compiled once, not once per value
+//! type), `Arrival` (a gate that a suspended task is about to reach).
 //!
 //! # Arriving
 //!
-//! A task whose clock is ahead gives way before it looks at a lock, and often finds it held when its turn has come.
-//! To resume its code for that, only to have it queue and give way once more, would be nearly a fifth of all
-//! resumptions where many CPUs want one lock. So it says where it is going (`Arrival`), and whoever takes its event
-//! from the queue has it wait there at once if the lock is held. Spin locks only: who waits for a sleeping lock gives
-//! up its CPU, which it does itself, and who comes to a private lock nearly always finds it free.
+//! A task whose clock is ahead gives way before it looks at a lock, and often finds the lock held
+//! when its turn comes. Resuming its code only to queue and give way again would be nearly a fifth
+//! of all resumptions where many CPUs want one lock. So the task announces the lock it goes to
+//! (`Arrival`), and the engine queues it there at once if the lock is held. This is for spin locks
+//! only. A task that waits for a sleeping lock gives up its CPU, which it must do itself. A task
+//! that takes a private lock nearly always finds it free.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -22,32 +23,33 @@ use crate::engine::Sim;
 use crate::engine::executor::Inner;
 use crate::engine::task::TaskIndex;
 
-/// `free_at_ns` of a lock that somebody is inside of, or that was handed to somebody.
+/// `free_at_ns` of a lock that a task is inside of, or that was handed to a task.
 const NEVER: u64 = u64::MAX;
 
-/// A lock but for its value. What the common case needs lies together.
+/// A lock without its value. The fields of the fast path are adjacent.
 #[repr(C)]
 pub(super) struct Gate {
     sim: Sim,
     class: Rc<LockClass>,
-    /// When the last holder released it, which may lie ahead of global time; [`NEVER`] while it is held.
+    /// Time at which the last holder released it, which may lie ahead of global time; [`NEVER`]
+    /// while it is held.
     free_at_ns: Cell<u64>,
     taken_at_ns: Cell<u64>,
-    /// The task that is inside, or that the lock was handed to; of a free lock the last one
+    /// The task that is inside, or that the lock was handed to. For a free lock: the last holder
     /// ([`TaskIndex::NONE`] for code outside tasks).
     holder: Cell<TaskIndex>,
     last_cpu: Cell<CpuId>,
     /// The class's.
     kind: LockKind,
-    /// Releasing it takes more than the common case: somebody waits for it, or it is a sleeping lock.
+    /// Releasing it takes the slow path: a task waits for it, or it is a sleeping lock.
     ends_slowly: Cell<bool>,
-    /// First come first; made by the first who has to wait.
+    /// Waiters, first come first served; allocated by the first task that has to wait.
     #[allow(clippy::box_collection, reason = "most locks never have any: a word instead of four")]
     waiters: RefCell<Option<Box<VecDeque<TaskIndex>>>>,
 }
 
 impl Gate {
-    /// Free; `owner` has its cache line.
+    /// A free lock; `owner` has its cache line.
     pub(super) fn new(sim: &Sim, class: &Rc<LockClass>, owner: CpuId) -> Self {
         Gate {
             sim: sim.clone(),
@@ -70,7 +72,7 @@ impl Gate {
         }
     }
 
-    /// Takes the lock if nobody holds it at the caller's time.
+    /// Takes the lock if it is free at the caller's time.
     #[inline(always)]
     pub(super) fn try_lock(&self) -> bool {
         self.take_at_once() || self.try_lock_slow()
@@ -108,13 +110,14 @@ impl Gate {
         let end_ns = now_ns + turn_ns * u64::from(nr);
         inner.local_ns.set(end_ns);
         inner.user_ns.set(inner.user_ns.get() + user_ns * u64::from(nr));
-        // As the last time left it: released when it was taken, before the work.
+        // State as the last repetition leaves it: taken and released at the same time, before its
+        // user work.
         self.taken_at_ns.set(end_ns - user_ns);
         self.free_at_ns.set(end_ns - user_ns);
         nr
     }
 
-    /// True if somebody has the lock at the caller's time.
+    /// True if the lock is held at the caller's time.
     pub(super) fn is_locked(&self) -> bool {
         !self.is_free_at(self.sim.now_ns())
     }
@@ -127,17 +130,17 @@ impl Gate {
         self.free_at_ns.get() == NEVER
     }
 
-    /// No task is inside, and the last hold does not cover this time. A hold that began later is
-    /// that of a private lock's owner who ran ahead without synchronising: at `now_ns` the lock
-    /// was still free.
+    /// True if no task is inside and the last hold does not cover this time. A hold that began
+    /// later belongs to a private lock's owner that ran ahead without synchronising: at `now_ns`
+    /// the lock was still free.
     fn is_free_at(&self, now_ns: u64) -> bool {
         !self.is_held()
             && (self.free_at_ns.get() <= now_ns
                 || (self.kind == LockKind::Private && now_ns < self.taken_at_ns.get()))
     }
 
-    /// The common case: nothing to wait for, the cache line is here, no tick
-    /// is due, nobody has to go first. If false, nothing has happened, and the slow path does everything.
+    /// The fast path: no wait, the cache line is here, no tick is due, no earlier event is pending.
+    /// If it returns false, nothing has changed, and the slow path does everything.
     #[inline(always)]
     fn take_at_once(&self) -> bool {
         let (inner, class) = (&*self.sim.inner, &*self.class);
@@ -225,8 +228,8 @@ impl Gate {
             }
             return self.handed_over(since_ns);
         }
-        // Released, but in this CPU's future: busy until then. Taken at once, so that
-        // whoever comes meanwhile queues behind.
+        // The lock is released, but in this CPU's future: the CPU is busy until then. The lock is
+        // marked taken now, so that tasks that arrive meanwhile queue behind this one.
         let wait_ns = self.free_at_ns.get().saturating_sub(since_ns);
         if is_booking {
             sim.book_spin(self.holder.get(), wait_ns);
@@ -244,7 +247,7 @@ impl Gate {
         self.ends_slowly.set(true);
     }
 
-    /// The task has waited since `since_ns` in the queue, and is the lock's holder now.
+    /// Ends the wait of a task that has queued since `since_ns` and is the lock's holder now.
     fn handed_over(&self, since_ns: u64) {
         debug_assert_eq!(self.holder.get(), self.sim.inner.running.get());
         self.sim.charge(self.handoff_ns());
@@ -366,13 +369,14 @@ impl Gate {
 pub(crate) struct Arrival(NonNull<Gate>);
 
 impl Arrival {
-    /// Queues a task whose turn has come if the lock is held: the lock's name and who holds it. `None`: the
-    /// task is to see for itself.
+    /// Queues a task whose turn has come if the lock is held. Returns the lock's name and its
+    /// holder. `None`: the task must look at the lock itself.
     pub(crate) fn queue_if_held(self, task: TaskIndex) -> Option<(&'static str, TaskIndex)> {
-        // SAFETY: 1. `lock_slow` makes the only one, of the gate that it borrows, and hands it to `Sim::arrive`.
-        // That keeps it in the task's entry while the task is suspended inside; `OnErrand` takes it out as
-        // soon as the task goes on or unwinds, so the borrow is still there. 2. A `Gate` is changed through
-        // cells alone; whoever has the lock's value mutably has borrowed another field of the lock.
+        // SAFETY: 1. `lock_slow` makes the only `Arrival`, of the gate that it borrows, and passes
+        // it to `Sim::arrive`. That function keeps it in the task's entry while the task is
+        // suspended inside; `OnErrand` takes it out as soon as the task resumes or unwinds, so the
+        // borrow is still there. 2. A `Gate` is changed through cells alone; the code that has the
+        // lock's value mutably has borrowed another field of the lock.
         let gate = unsafe { self.0.as_ref() };
         let holder = gate.holder.get();
         if !gate.is_held() || holder == task {

@@ -1,16 +1,16 @@
 //! Locks that contend in virtual time, with the statistics of lock_stat.
 //!
-//! Key types: [`LockClass`] (what a kind of lock costs, and its counters), [`SimLock`] (a lock
-//! around a value), [`LockGuard`]. How a lock is taken and handed over is in `gate.rs`.
+//! Key types: [`LockClass`] (costs and counters of a kind of lock), [`SimLock`] (a lock around a
+//! value), [`LockGuard`]. Taking and handing over a lock is in `gate.rs`.
 //!
 //! # How a lock knows its future
 //!
-//! A task runs ahead of global time, so it may take a lock, charge its work and release the lock
+//! A task runs ahead of global time. It may take a lock, charge its work and release the lock
 //! before another task, whose clock lies inside that critical section, gets to run. The lock keeps
-//! the release time: who comes earlier than its `free_at_ns` spins until then. If instead
+//! the release time: a task that arrives earlier than its `free_at_ns` spins until then. If instead
 //! the holder is suspended inside the section (by a nested wait), the lock is marked held, later
 //! arrivals queue, and the release hands over to the first. Arrivals are in global time order,
-//! because taking a lock synchronises first, so the queue is a ticket lock's.
+//! because taking a lock synchronises first. So the queue is a ticket lock's.
 //!
 //! | arrival finds | spin lock | sleeping lock |
 //! |---|---|---|
@@ -23,11 +23,11 @@
 //!
 //! # The common case
 //!
-//! Nearly every lock that is taken is free, was taken last by the same CPU, and is released before
-//! anybody else comes. That takes some dozen instructions at each end, which is why what is asked then
-//! lies in few words: a held lock is one that is free at no time (`NEVER`), and up to when a lock of a kind may
-//! be taken at once is a single number of the engine's ([`Inner::lock_before_ns`]). Everything else,
-//! sleeping locks as a whole, is in functions of its own.
+//! Nearly every lock operation finds the lock free and last taken by the same CPU, and releases it
+//! before another task arrives. That takes a few dozen instructions at each end, so the checks read
+//! few words. A held lock is one that is free at no time (`NEVER`). One number per kind of lock
+//! says up to when the fast path may take it ([`Inner::lock_before_ns`]). Everything else,
+//! including all of sleeping locks, is in separate slow functions.
 //!
 //! Everything is on one OS thread; mutual exclusion is the `free_at_ns` cell.
 //!
@@ -51,7 +51,7 @@ use self::gate::Gate;
 use crate::cpu::CpuId;
 use crate::engine::Sim;
 
-/// A lock around a `T`. What taking it needs lies together, before the value.
+/// A lock around a `T`. The fields of the fast path are adjacent, before the value.
 #[repr(C)]
 pub struct SimLock<T> {
     gate: Gate,
@@ -85,31 +85,33 @@ impl<T> SimLock<T> {
         LockGuard { lock: self }
     }
 
-    /// Takes the lock if nobody holds it at the caller's time.
+    /// Takes the lock if it is free at the caller's time.
     #[inline(always)]
     pub fn try_lock(&self) -> Option<LockGuard<'_, T>> {
         self.gate.try_lock().then(|| LockGuard { lock: self })
     }
 
-    /// Takes and releases the lock and does `user_ns` of user work, again and again, where each time all would go the
-    /// common way: nothing to wait for, no tick due, no slice over, and by the end no event that is more than
-    /// `ahead_ns` older than the task's clock. `times` is told how often that is at most, and says how often.
+    /// Takes and releases the lock and does `user_ns` of user work, repeatedly, as long as every
+    /// repetition would take the fast path: no wait, no tick due, slice not over, and at the end no
+    /// pending event that is more than `ahead_ns` older than the task's clock. `times` gets the
+    /// maximum number of repetitions and returns the number to do.
     pub(crate) fn again(
         &self,
         user_ns: u64,
         ahead_ns: u64,
         times: impl FnOnce(&T, u32) -> u32,
     ) -> u32 {
-        // SAFETY: the gate calls with the lock taken, and nobody is told otherwise before it returns.
+        // SAFETY: the gate calls this with the lock taken, and no other task can see the lock
+        // before it returns.
         self.gate.again(user_ns, ahead_ns, |most| times(unsafe { &*self.value.get() }, most))
     }
 
-    /// True if somebody has the lock at the caller's time.
+    /// True if the lock is held at the caller's time.
     pub fn is_locked(&self) -> bool {
         self.gate.is_locked()
     }
 
-    /// The value, when nobody else can have the lock.
+    /// The value; `&mut self` proves that the lock is free.
     pub fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()
     }
