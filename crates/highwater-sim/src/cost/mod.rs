@@ -1,5 +1,5 @@
-//! What operations cost on a machine: read from its TOML file ([`table`]), turned into what the
-//! simulation adds up ([`model`]).
+//! Costs of operations on a machine: [`table`] reads them from its TOML file, and [`model`] turns
+//! them into the form that the simulation adds up.
 
 pub mod model;
 pub mod table;

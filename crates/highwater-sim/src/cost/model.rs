@@ -9,7 +9,7 @@ use crate::cpu::cache_warmth::{CacheCosts, CacheSizes, LevelCosts};
 use crate::engine::clock::NS_PER_JIFFY;
 use crate::lock::LockCosts;
 
-/// What everything costs on one machine.
+/// All costs of one machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CostModel {
     /// Nanoseconds by [`Cost`].
@@ -24,8 +24,8 @@ pub struct CostModel {
     pub nr_sockets: u64,
     /// Entering and leaving a disk's interrupt.
     pub io_interrupt_ns: u64,
-    /// Asking whether somebody else should run. Not zero, so that a loop which waits for another
-    /// CPU that way lets time pass.
+    /// Cost of checking whether another task should run. It is not zero, so that a loop which waits
+    /// for another CPU by yielding lets time pass.
     pub yield_check_ns: u64,
     locks: [LockCosts; LockClass::COUNT],
 }
@@ -82,14 +82,14 @@ impl CostModel {
         self.by_cost[cost as usize]
     }
 
-    /// What taking a lock of a class costs.
+    /// Costs of taking a lock of a class.
     pub fn lock(&self, class: LockClass) -> LockCosts {
         self.locks[class as usize]
     }
 }
 
-/// A spin lock is a cache line: what taking it costs depends on which core wrote it last, whatever
-/// it protects (rules/costs#locks).
+/// Costs of a spin lock. A spin lock is a cache line: the cost of taking it depends on the core
+/// that wrote it last, not on the data that it protects (rules/costs#locks).
 fn lock_costs(class: LockClass, ns: impl Fn(&str) -> u64) -> LockCosts {
     let costs = LockCosts {
         hot_ns: ns("lock_hot"),
@@ -98,7 +98,7 @@ fn lock_costs(class: LockClass, ns: impl Fn(&str) -> u64) -> LockCosts {
         handoff_ns: ns("lock_handoff"),
     };
     match class {
-        // Its own CPU's taking is part of the list operation's figure.
+        // The figure of the list operation includes taking the lock on its own CPU.
         LockClass::Pcp | LockClass::LruBatch => LockCosts { hot_ns: 0, ..costs },
         // Bookkeeping that a kernel does without locks.
         LockClass::Table | LockClass::Wait => {

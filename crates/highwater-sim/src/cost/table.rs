@@ -13,9 +13,9 @@
 //! # ... every required key
 //! ```
 //!
-//! Other sections of the file belong to others. Every figure names its source. Required are the
-//! core's charge points ([`Cost`]) and the machine's own keys ([`MACHINE_KEYS`]). Any other key is
-//! an error, as are missing keys, and each error names file, line and field.
+//! This module ignores the other sections of the file. Every figure names its source. Required keys
+//! are the core's charge points ([`Cost`]) and the machine's keys ([`MACHINE_KEYS`]). Any other key
+//! is an error, as are missing keys, and each error names file, line and field.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -24,7 +24,7 @@ use highwater_core::host::Cost;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// Keys the simulated machine reads itself, and what each costs.
+/// Keys that the simulated machine reads itself, each with the operation that it prices.
 pub const MACHINE_KEYS: &[(&str, &str)] = &[
     ("lock_hot", "Taking and releasing a lock whose line is in this core's cache."),
     ("lock_same_socket", "The same if another core of the socket wrote the line last."),
@@ -58,7 +58,7 @@ pub const MACHINE_KEYS: &[(&str, &str)] = &[
     ("yield_check", "Asking whether to give up the CPU."),
 ];
 
-/// Keys of `[cache]`, all required: the unit of each, and what it is.
+/// Keys of `[cache]`, all required: key, unit and meaning.
 pub const CACHE_KEYS: [(&str, &str, &str); 4] = [
     ("l1", "bytes", "First-level data cache of a core."),
     ("l2", "bytes", "Second-level cache of a core."),
@@ -69,7 +69,7 @@ pub const CACHE_KEYS: [(&str, &str, &str); 4] = [
 /// The table of a generic 3 GHz server.
 const SERVER: &str = include_str!("../../../../machines/costs/server-3ghz.toml");
 
-/// A figure and where it comes from.
+/// A figure and its source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Figure {
     /// Nanoseconds, bytes or a count.
@@ -92,7 +92,7 @@ pub struct CostTable {
     pub nr_sockets: Figure,
 }
 
-/// What is wrong with a cost table.
+/// An error in a cost table.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{line}: {field}: {problem}")]
 pub struct TableError {
@@ -102,7 +102,7 @@ pub struct TableError {
     pub line: usize,
     /// The field, as `section.key`.
     pub field: String,
-    /// What is wrong with it.
+    /// The problem with it.
     pub problem: String,
 }
 
@@ -153,8 +153,8 @@ impl CostTable {
         self.entries.iter().map(|(key, figure)| (key.as_str(), figure))
     }
 
-    /// The table of a generic 3 GHz server (the figures of rules/costs#sums, taken apart into the
-    /// pieces that the core charges) with two sockets and the caches of its time.
+    /// The table of a generic 3 GHz server with two sockets and the caches of its time. Its figures
+    /// are those of rules/costs#sums, split into the pieces that the core charges.
     ///
     /// # Panics
     /// If the table that comes with the program is wrong: a test reads it.
@@ -174,12 +174,12 @@ impl CostTable {
     }
 }
 
-/// Keys that must be there.
+/// All required keys.
 pub fn required_keys() -> impl Iterator<Item = &'static str> {
     described_keys().map(|(key, _)| key)
 }
 
-/// Keys that must be there, and what each costs.
+/// All required keys, each with the operation that it prices.
 pub fn described_keys() -> impl Iterator<Item = (&'static str, &'static str)> {
     let core = Cost::ALL.iter().map(|cost| (cost.key(), cost.doc()));
     let own = MACHINE_KEYS.iter().copied();
@@ -224,7 +224,7 @@ impl Reader<'_> {
         known: &[&str],
     ) -> Result<BTreeMap<String, Figure>, TableError> {
         let mut figures = BTreeMap::new();
-        // By position, so that the first error of the file is the one that is reported.
+        // Sorted by position, so that the first error of the file is the one that is reported.
         let mut items: Vec<_> = section.table.iter().collect();
         items.sort_by_key(|(key, _)| key.span().start);
         for (key, value) in items {
@@ -412,8 +412,9 @@ mod tests {
         assert!(keys.windows(2).all(|pair| pair[0] != pair[1]));
     }
 
-    /// The rows of rules/costs#sums, as sums of the pieces that the core charges. Where memory is
-    /// touched, the row lies between its being in L2 and in DRAM; the level is in the name.
+    /// The rows of rules/costs#sums, as sums of the pieces that the core charges. For operations
+    /// that touch memory, the row lies between the costs in L2 and in DRAM; the level is in the
+    /// name.
     #[test]
     fn the_pieces_add_up_to_the_rows_of_the_rules() {
         let table = CostTable::server_3ghz();

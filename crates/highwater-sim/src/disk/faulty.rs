@@ -1,8 +1,8 @@
 //! A disk that fails and stalls now and then, by seed.
 //!
-//! [`Faulty`] wraps any model. An error costs the time of the transfer, as a real one does at
-//! least; a slow transfer takes a multiple of it, in which later ones may overtake it (on a disk
-//! with one channel they wait).
+//! [`Faulty`] wraps any model. A failed transfer takes the time of the transfer, as a real one does
+//! at least. A slow transfer takes a multiple of its time. Later transfers may overtake it (on a
+//! disk with one channel they wait).
 
 use std::ops::Range;
 
@@ -11,14 +11,14 @@ use highwater_core::host::IoError;
 use super::{DiskModel, PerDirection, Service, Transfer};
 use crate::rng::Stream;
 
-/// What goes wrong, and how often.
+/// Kinds and rates of faults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FaultySpec {
     /// Probability that a transfer fails.
     pub errors: PerDirection<f64>,
-    /// Only transfers that touch these pages fail; none: any.
+    /// Only transfers that touch these pages fail; `None`: any.
     pub pages: Option<Range<u64>>,
-    /// So many transfers go well first (slow ones included), to get a run past its start.
+    /// This many first transfers succeed (slow ones included), to get a run past its start.
     pub nr_good_first: u64,
     /// Probability that a transfer is slow.
     pub slow: f64,
@@ -27,7 +27,7 @@ pub struct FaultySpec {
 }
 
 impl Default for FaultySpec {
-    /// Nothing goes wrong.
+    /// No faults.
     fn default() -> Self {
         FaultySpec {
             errors: PerDirection::both(0.0),
@@ -56,7 +56,7 @@ pub struct Faulty<D> {
 }
 
 impl<D> Faulty<D> {
-    /// `disk` with faults: number `index` of a run with this seed.
+    /// `disk` with faults: disk number `index` of a run with this seed.
     pub fn new(disk: D, spec: FaultySpec, seed: u64, index: usize) -> Self {
         let stream = Stream::indexed(seed, "disk/faults", index as u64);
         Faulty { disk, spec, stream, nr_served: 0, nr_failed: 0 }

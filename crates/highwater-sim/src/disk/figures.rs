@@ -1,21 +1,21 @@
-//! What describes a disk, by the names that machine files use.
+//! The figures of a disk, by the names that machine files use.
 //!
-//! A line of [`FIGURES`] is all that files have to know of a figure: its key, where it is, what it may be.
-//! Reading, writing and every message about it come from the line. The book's page "How to add a
-//! figure of a disk" goes through one.
+//! A line of [`FIGURES`] holds everything that files have to know of a figure: its key, its place
+//! and its valid values. Reading, writing and every message about the figure come from that line.
+//! The book's page "How to add a figure of a disk" goes through one.
 
 use std::fmt;
 use std::ops::RangeInclusive;
 
 use super::{DiskKind, DiskSpec, Scheduler};
 
-/// Most channels: more than any drive has queues.
+/// Most channels: more than the queues of any drive.
 const CHANNELS_MAX: u64 = 1 << 16;
 
 /// Longest readahead window, KiB: 1 GiB.
 const READ_AHEAD_KB_MAX: u64 = 1 << 20;
 
-/// What a figure is set to. Prints as TOML has it.
+/// The value of a figure. Prints in TOML syntax.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FigureValue<'a> {
     /// A number.
@@ -39,9 +39,9 @@ impl fmt::Display for FigureValue<'_> {
 /// A field that is a figure.
 trait Field {
     fn get(&self) -> FigureValue<'static>;
-    /// Or says why not.
+    /// Sets the value, or returns the reason why it is invalid.
     fn set(&mut self, value: FigureValue<'_>) -> Result<(), String>;
-    /// Those that it may be, if it is one.
+    /// The valid words, if the value is a word.
     fn words(&self) -> &'static [&'static str] {
         &[]
     }
@@ -113,27 +113,28 @@ impl Field for Scheduler {
     }
 }
 
-/// A figure, described.
+/// Description of a figure.
 pub struct Figure {
     /// Its name in machine files.
     pub key: &'static str,
-    /// What it is, with its unit.
+    /// Its meaning, with its unit.
     pub doc: &'static str,
-    /// It belongs to a model; if not, every disk has it, with a default that the model's may decide.
+    /// True if only one disk model has it. Otherwise every disk has it, with a default that the
+    /// model's may decide.
     pub is_of_model: bool,
-    /// Where a number may be.
+    /// Valid range of a number.
     pub range: RangeInclusive<u64>,
-    /// None: the disk's model has no such figure.
+    /// Returns `None` if the disk's model has no such figure.
     place: fn(&mut DiskSpec) -> Option<&mut dyn Field>,
 }
 
 impl Figure {
-    /// What a disk has; none if its model has no such figure.
+    /// The value for a disk; `None` if its model has no such figure.
     pub fn get(&self, disk: &DiskSpec) -> Option<FigureValue<'static>> {
         (self.place)(&mut disk.clone()).map(|field| field.get())
     }
 
-    /// The words that it may be set to, of a disk that has it; none if it is no word.
+    /// The valid words for a disk that has it; empty if the value is not a word.
     pub fn words(&self, disk: &DiskSpec) -> &'static [&'static str] {
         (self.place)(&mut disk.clone()).map_or(&[], |field| field.words())
     }
@@ -141,7 +142,7 @@ impl Figure {
     /// Sets it; false if the disk's model has no such figure.
     ///
     /// # Errors
-    /// Says what is wrong with the value.
+    /// A message that says what is wrong with the value.
     pub fn set(&self, disk: &mut DiskSpec, value: FigureValue<'_>) -> Result<bool, String> {
         let Some(field) = (self.place)(disk) else { return Ok(false) };
         if let FigureValue::Number(number) = value
@@ -186,34 +187,35 @@ macro_rules! figures {
 }
 
 figures! {
-    /// Requests in flight at once, those that wait for the scheduler included.
+    /// Requests in flight at once, including those that wait for the scheduler.
     "depth": depth in 1..=u32::MAX as u64,
-    /// Which waiting request is served next: the oldest (`none`), or reads before writes and each in the order of the
-    /// disk (`deadline`).
+    /// Choice of the next waiting request: the oldest (`none`), or reads before writes, each in the
+    /// order of the disk (`deadline`).
     "scheduler": scheduler,
     /// Largest readahead window of a file without advice, KiB; 0: nothing is read ahead. Advice (`sequential`) doubles it.
     "read-ahead-kb": read_ahead_kb in 0..=READ_AHEAD_KB_MAX,
-    /// The kernel is told that seeks cost time, whatever the model says.
+    /// True if the kernel treats seeks as expensive, whatever the model.
     "rotational": rotational,
     /// Pages under writeback must not change.
     "stable-writes": stable_writes,
-    /// Transfers that it works on at once.
+    /// Transfers that the disk serves in parallel.
     "channels": channels of Ssd in 1..=CHANNELS_MAX,
     /// From the start of a read to its first byte, nanoseconds.
     "read-latency-ns": latency_ns.read of Ssd,
     /// From the start of a write to its first byte, nanoseconds.
     "write-latency-ns": latency_ns.write of Ssd,
-    /// What the bus moves of reads, bytes per second.
+    /// Bandwidth of the bus for reads, bytes per second.
     "read-bytes-per-s": bytes_per_s.read of Ssd in 1..=u64::MAX,
-    /// What the bus moves of writes, bytes per second.
+    /// Bandwidth of the bus for writes, bytes per second.
     "write-bytes-per-s": bytes_per_s.write of Ssd in 1..=u64::MAX,
-    /// One revolution, nanoseconds: a transfer that does not go on where the last one ended waits for half of it.
+    /// One revolution, nanoseconds. A transfer that does not start where the last one ended waits
+    /// for half of it.
     "revolution-ns": revolution_ns of Hdd,
-    /// Moving the arm from a track to the next, nanoseconds.
+    /// Moving the arm from one track to the next, nanoseconds.
     "seek-min-ns": seek_min_ns of Hdd,
     /// Moving the arm across all tracks, nanoseconds; not less than `seek-min-ns`.
     "seek-max-ns": seek_max_ns of Hdd,
-    /// What passes under the head, bytes per second.
+    /// Bandwidth under the head, bytes per second.
     "bytes-per-s": bytes_per_s of Hdd in 1..=u64::MAX,
 }
 

@@ -17,7 +17,7 @@ pub struct HddSpec {
     pub seek_min_ns: u64,
     /// Across all tracks.
     pub seek_max_ns: u64,
-    /// Under the head.
+    /// Bandwidth under the head.
     pub bytes_per_s: u64,
 }
 
@@ -30,7 +30,7 @@ impl HddSpec {
         bytes_per_s: 160_000_000,
     };
 
-    /// A disk that takes the time of its bytes and no other.
+    /// A disk without seek and rotation times: a transfer takes only the time of its bytes.
     pub const fn streaming(bytes_per_s: u64) -> HddSpec {
         HddSpec { revolution_ns: 0, seek_min_ns: 0, seek_max_ns: 0, bytes_per_s }
     }
@@ -55,7 +55,7 @@ pub struct Hdd {
 }
 
 impl Hdd {
-    /// An idle disk of so many pages, its head at the start: number `index` of a run.
+    /// An idle disk of `nr_pages` pages, its head at the start: disk number `index` of a run.
     pub fn new(spec: HddSpec, nr_pages: u64, seed: u64, index: usize) -> Self {
         Hdd { spec, jitter: Jitter::new(seed, index), nr_pages, head: 0, free_at_ns: 0 }
     }

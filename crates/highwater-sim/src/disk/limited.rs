@@ -1,18 +1,19 @@
-//! A disk whose bytes per second somebody limits: a virtual machine's, throttled by its host.
+//! A disk with a limit on bytes per second, such as a virtual machine's disk that its host
+//! throttles.
 //!
 //! ```text
 //! level (bytes) leaks at bytes_per_s; a transfer begins once level <= burst, then level += its bytes
 //! ```
 //!
-//! That is the leaky bucket of QEMU's `throttling.bps-total`, whose bucket holds a tenth of a second's
-//! bytes unless told otherwise: a disk that was idle takes that much at its own speed, one that is
-//! busy goes at the limit.
+//! This is the leaky bucket of QEMU's `throttling.bps-total`. By default, the bucket holds the
+//! bytes of a tenth of a second. A disk that was idle takes that much at full speed. A busy disk
+//! runs at the limit.
 
 use super::{DiskModel, Service, Transfer};
 
 const NS_PER_S: u128 = 1_000_000_000;
 
-/// How fast a disk may be.
+/// Limit on a disk's bandwidth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateLimit {
     /// Bytes a second, both directions together; not 0.
@@ -27,7 +28,7 @@ impl RateLimit {
         RateLimit { bytes_per_s, burst_bytes: bytes_per_s / 10 }
     }
 
-    /// Time in which so much of a level leaks.
+    /// Time in which a level leaks away.
     fn leak_ns(self, level: u128) -> u64 {
         let ns = level.div_ceil(u128::from(self.bytes_per_s.max(1)));
         u64::try_from(ns).unwrap_or(u64::MAX)
@@ -63,7 +64,7 @@ impl<D: DiskModel> DiskModel for Limited<D> {
     }
 
     fn serve(&mut self, now_ns: u64, transfer: &Transfer) -> Service {
-        // One that waits for its turn holds up those behind it.
+        // A transfer that waits for its turn delays those behind it.
         let mut start_ns = now_ns.max(self.leaked_ns);
         self.leak(start_ns);
         let above = self.level.saturating_sub(u128::from(self.limit.burst_bytes) * NS_PER_S);

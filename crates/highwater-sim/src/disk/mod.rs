@@ -1,20 +1,25 @@
-//! Disks: how long a transfer takes (rules/block#ssd, rules/block#hdd), and in which order
-//! transfers are served (rules/block#scheduler).
+//! Disks: duration of transfers (rules/block#ssd, rules/block#hdd) and the order in which they are
+//! served (rules/block#scheduler).
 //!
-//! Key types: [`DiskSpec`] (a disk as a machine has it), [`DiskModel`] (how long one transfer
-//! takes: [`Ssd`], [`Hdd`], [`Ram`], and [`Limited`] and [`Faulty`] around any of them),
-//! [`FIGURES`] (what files say of one), [`DiskQueue`] (what waits, in which order it is served, when the next is done).
+//! Key types:
+//!
+//! * [`DiskSpec`]: a disk as a machine has it.
+//! * [`DiskModel`]: the duration of one transfer. [`Ssd`], [`Hdd`] and [`Ram`] are models;
+//!   [`Limited`] and [`Faulty`] wrap any of them.
+//! * [`FIGURES`]: the figures of a disk in machine files.
+//! * [`DiskQueue`]: the waiting requests, the order in which they are served, the time of the next
+//!   completion.
 //!
 //! ```text
 //! submit --> waiting --(a channel is free; the scheduler chooses)--> in service --(time)--> done
 //! ```
 //!
-//! Everything here is arithmetic over virtual nanoseconds. Who is interrupted when a transfer is
-//! done, and what that costs, is the host's business ([`crate::host`]).
+//! Everything here is arithmetic over virtual nanoseconds. The host ([`crate::host`]) chooses the
+//! CPU that a completion interrupts, and charges the interrupt.
 //!
-//! Each model multiplies what it computes by a factor from 0.9 to 1.1, drawn for each transfer from
-//! a random stream of the disk's own: no two real transfers take the same time, and the same seed
-//! gives the same times.
+//! Each model multiplies its result by a factor from 0.9 to 1.1, drawn for each transfer from the
+//! disk's random stream. No two real transfers take the same time, and the same seed gives the same
+//! times.
 
 mod faulty;
 mod figures;
@@ -39,10 +44,10 @@ use highwater_core::page::PAGE_SIZE;
 
 use crate::rng::Stream;
 
-/// What a disk is asked to move.
+/// A request to move data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transfer {
-    /// Which way.
+    /// Read or write.
     pub direction: IoDirection,
     /// First page on the disk.
     pub start: u64,
@@ -62,23 +67,22 @@ impl Transfer {
     }
 }
 
-/// How a transfer goes.
+/// End of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Service {
-    /// When it is done.
+    /// Time at which it is done.
     pub done_ns: u64,
-    /// How it ends.
+    /// Its result.
     pub result: Result<(), IoError>,
 }
 
-/// How long transfers take on one disk.
+/// Duration of transfers on one disk.
 ///
 /// Caller guarantees: times do not go backwards from call to call, and at most
-/// [`DiskModel::channels`] transfers are begun and not done.
-/// Implementation must: answer not earlier than `now_ns`, and from its own state and random stream
-/// alone.
+/// [`DiskModel::channels`] transfers are in service. Implementation must: answer not earlier than
+/// `now_ns`, and use only its own state and random stream.
 pub trait DiskModel {
-    /// Transfers it works on at once.
+    /// Transfers that it serves in parallel.
     fn channels(&self) -> usize;
 
     /// Begins a transfer at `now_ns`.
@@ -110,7 +114,7 @@ impl<T: Copy> PerDirection<T> {
         PerDirection { read: value, write: value }
     }
 
-    /// The one of a direction.
+    /// The value of a direction.
     pub const fn of(&self, direction: IoDirection) -> T {
         match direction {
             IoDirection::Read => self.read,
@@ -140,7 +144,7 @@ const fn scale(ns: u64, thousandths: u64) -> u64 {
     ns * thousandths / 1000
 }
 
-/// Nanoseconds to move so many bytes.
+/// Nanoseconds to move `bytes`.
 const fn transfer_ns(bytes: u64, bytes_per_s: u64) -> u64 {
     (bytes as u128 * 1_000_000_000 / bytes_per_s as u128) as u64
 }

@@ -1,12 +1,13 @@
-//! What waits for a disk, and in which order it is served (rules/block#scheduler).
+//! The requests that wait for a disk, and the order in which it serves them
+//! (rules/block#scheduler).
 //!
 //! | scheduler | order |
 //! |---|---|
 //! | [`Scheduler::None`] | as submitted |
 //! | [`Scheduler::Deadline`] | reads before writes, in runs of ascending position; nothing waits for ever |
 //!
-//! A queue is told the time with every call and never asked about the past. Requests that are done
-//! wait in it, by the CPU that submitted them, until that CPU's interrupt takes them.
+//! Every call passes the current time to the queue; no call asks about the past. Finished requests
+//! wait in the queue, by the CPU that submitted them, until that CPU's interrupt takes them.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -14,7 +15,7 @@ use highwater_core::host::{CpuId, IoDirection, IoError, IoRequest};
 
 use super::{DiskModel, PerDirection, Transfer};
 
-/// Which waiting request is served next.
+/// Choice of the next waiting request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheduler {
     /// First come, first served.
@@ -28,13 +29,13 @@ pub enum Scheduler {
 pub struct Finished {
     /// The request.
     pub request: IoRequest,
-    /// How it ended.
+    /// Its result.
     pub result: Result<(), IoError>,
-    /// When it was submitted.
+    /// Time of submission.
     pub submitted_ns: u64,
-    /// When the disk began to serve it; before that it waited in the queue.
+    /// Time at which the disk began to serve it; before that it waited in the queue.
     pub begun_ns: u64,
-    /// When it was done.
+    /// Time at which it was done.
     pub done_ns: u64,
 }
 
@@ -43,11 +44,11 @@ pub struct Finished {
 pub struct DiskStats {
     /// Requests done.
     pub nr_done: u64,
-    /// Of them failed.
+    /// Requests that failed, included in `nr_done`.
     pub nr_failed: u64,
-    /// Pages moved (asked for, of failed ones).
+    /// Pages moved (pages requested, if the request failed).
     pub nr_pages: u64,
-    /// From submission to the end, all requests.
+    /// Time from submission to the end, over all requests.
     pub total_ns: u64,
 }
 
@@ -67,7 +68,7 @@ struct InService {
 pub struct DiskQueue {
     model: Box<dyn DiskModel>,
     waiting: Order,
-    /// By time of the end and order of beginning.
+    /// Keyed by end time, then by order of beginning.
     in_service: BTreeMap<(u64, u64), InService>,
     next_ticket: u64,
     done: VecDeque<(CpuId, Finished)>,
@@ -91,21 +92,21 @@ impl DiskQueue {
         }
     }
 
-    /// A request arrives from `cpu`.
+    /// Queues a request that arrives from `cpu`.
     pub fn submit(&mut self, now_ns: u64, cpu: CpuId, request: IoRequest) {
         self.advance(now_ns);
         self.waiting.push(Waiting { request, cpu, submitted_ns: now_ns });
         self.begin(now_ns);
     }
 
-    /// Moves a request of a disk that works in the submitter's own time; how it ends.
+    /// Serves a request on a disk that works in the submitter's own time, and returns its result.
     pub fn move_at_once(&mut self, now_ns: u64, request: &IoRequest) -> Result<(), IoError> {
         let result = self.model.serve(now_ns, &transfer_of(request)).result;
         self.count(request, result, 0);
         result
     }
 
-    /// Ends what is done by now and begins what waited for it.
+    /// Ends the requests that are done by now and begins those that waited for a channel.
     pub fn advance(&mut self, now_ns: u64) {
         while let Some(entry) = self.in_service.first_entry()
             && entry.key().0 <= now_ns
@@ -119,13 +120,13 @@ impl DiskQueue {
         }
     }
 
-    /// The next request of `cpu` that is done, oldest first.
+    /// The next finished request of `cpu`, oldest first.
     pub fn take_done(&mut self, cpu: CpuId) -> Option<Finished> {
         let at = self.done.iter().position(|&(owner, _)| owner == cpu)?;
         self.done.remove(at).map(|(_, finished)| finished)
     }
 
-    /// When the next request in service is done, and whose it is.
+    /// Time at which the next request in service is done, and the CPU that submitted it.
     pub fn next_done(&self) -> Option<(u64, CpuId)> {
         self.in_service.first_key_value().map(|(key, entry)| (key.0, entry.waiting.cpu))
     }
@@ -202,11 +203,11 @@ impl Order {
     }
 }
 
-/// Requests served in one direction before the other is looked at.
+/// Requests served in one direction before the other gets a turn.
 const BATCH: u32 = 16;
 /// Batches of reads that may pass a waiting write.
 const WRITES_STARVED_MAX: u32 = 2;
-/// A request that waited this long is served next in its direction.
+/// Wait after which a request is served next in its direction.
 const EXPIRY_NS: [u64; 2] = [500_000_000, 5_000_000_000];
 
 /// mq-deadline's requests of two directions: reads, writes.
@@ -226,7 +227,7 @@ struct Side {
     sorted: BTreeMap<(u64, u64), Waiting>,
     /// Ticket to position.
     oldest: BTreeMap<u64, u64>,
-    /// Where the last request of this direction ended.
+    /// End position of the last request of this direction.
     position: u64,
 }
 
@@ -365,7 +366,7 @@ mod tests {
         all.extend((0..6).map(|i| (Read, 1000 - i * 10)));
         let ids = order(Scheduler::Deadline, &all);
         let write_at = ids.iter().position(|&id| id == 1).expect("served");
-        // The run upwards from 0 to the last, which is all of them.
+        // The run upwards from 0 to the last request, which is all of them.
         assert_eq!(write_at, 7);
         let mut many = vec![(Read, 0), (Write, 7)];
         many.extend((1..100).map(|i| (Read, i * 10)));

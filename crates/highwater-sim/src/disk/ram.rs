@@ -1,4 +1,4 @@
-//! A disk in memory: done before the submission returns.
+//! A disk in memory: transfers are done before the submission returns.
 //!
 //! Its time is the copying, which the submitter's CPU does: the host charges it.
 

@@ -1,4 +1,4 @@
-//! A disk as a machine has it.
+//! The disk specification of a machine.
 
 use highwater_core::block::DeviceSpec;
 use highwater_core::page::PAGE_SIZE;
@@ -8,7 +8,7 @@ use super::{
     Ssd, SsdSpec,
 };
 
-/// What kind of disk it is, with its figures.
+/// Kind of a disk, with its figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiskKind {
     /// Solid-state.
@@ -28,31 +28,32 @@ pub struct DiskSpec {
     pub nr_pages: u64,
     /// Kind and figures.
     pub kind: DiskKind,
-    /// Requests in flight at once, those that wait for the scheduler included (tags).
+    /// Requests in flight at once, including those that wait for the scheduler (tags).
     pub depth: u32,
     /// Largest request, pages.
     pub request_pages_max: u32,
     /// Largest readahead window of a file without advice, KiB (`queue/read_ahead_kb`); 0 = no readahead.
     pub read_ahead_kb: u32,
-    /// Which waiting request is served next.
+    /// Choice of the next waiting request.
     pub scheduler: Scheduler,
-    /// The kernel is told that seeks cost time (`queue/rotational`).
+    /// The kernel treats seeks as expensive (`queue/rotational`).
     pub rotational: bool,
     /// Pages under writeback must not change.
     pub stable_writes: bool,
-    /// Its queue bounds the writes in flight, unless the machine's settings have none do (`wbt`).
+    /// The kernel bounds the writes in flight of this queue, unless the machine's settings turn
+    /// that off for all (`wbt`).
     pub throttles_writes: bool,
-    /// How fast its owner lets it be; none: as fast as it can.
+    /// Bandwidth limit; `None`: no limit.
     pub limit: Option<RateLimit>,
-    /// What goes wrong; none: nothing.
+    /// Faults; `None`: no faults.
     pub faults: Option<FaultySpec>,
 }
 
 const KIB_PER_PAGE: u32 = (PAGE_SIZE / 1024) as u32;
 
 impl DiskSpec {
-    /// A disk of a kind with what its kind usually has: NVMe drives a deep queue of their own,
-    /// others mq-deadline in front of theirs (rules/block#tags, [`DeviceSpec`]).
+    /// A disk with the usual settings of its kind. NVMe drives have a deep queue of their own;
+    /// other disks have mq-deadline in front of theirs (rules/block#tags, [`DeviceSpec`]).
     pub fn new(name: impl Into<String>, kind: DiskKind, nr_pages: u64) -> Self {
         let (usual, scheduler) = match kind {
             DiskKind::Ssd(spec) if spec.channels > DeviceSpec::SATA_COMMANDS => {
@@ -98,7 +99,7 @@ impl DiskSpec {
         Self::new(name, DiskKind::Ram, nr_pages)
     }
 
-    /// What the kernel is told of it.
+    /// The device description for the kernel.
     pub fn device(&self) -> DeviceSpec {
         DeviceSpec {
             pages: self.nr_pages,
@@ -112,12 +113,12 @@ impl DiskSpec {
         }
     }
 
-    /// True if it is done before the submission returns.
+    /// True if transfers are done before the submission returns.
     pub fn is_synchronous(&self) -> bool {
         self.kind == DiskKind::Ram
     }
 
-    /// The idle disk: number `index` of a run with this seed.
+    /// The idle disk: disk number `index` of a run with this seed.
     pub fn build(&self, seed: u64, index: usize) -> DiskQueue {
         let model: Box<dyn DiskModel> = match self.kind {
             DiskKind::Ssd(spec) => Box::new(Ssd::new(spec, seed, index)),

@@ -1,22 +1,22 @@
-//! Solid-state disks: channels that work side by side, and one bus to the host.
+//! Solid-state disks: channels that work in parallel, and one bus to the host.
 //!
 //! ```text
 //! start = max(now, earliest free channel)
 //! done  = max(start + latency, bus free) + bytes / bandwidth      (rules/block#ssd)
 //! ```
 //!
-//! A channel is taken until its transfer is done, and so is the bus for the length of the transfer.
+//! A channel is busy until its transfer is done; the bus is busy for the length of the transfer.
 
 use super::{DiskModel, Jitter, PerDirection, Service, Transfer, scale, transfer_ns};
 
 /// The figures of a solid-state disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SsdSpec {
-    /// Transfers it works on at once.
+    /// Transfers that it serves in parallel.
     pub channels: u32,
-    /// From the start to the first byte.
+    /// Time from the start to the first byte.
     pub latency_ns: PerDirection<u64>,
-    /// Of the bus.
+    /// Bandwidth of the bus.
     pub bytes_per_s: PerDirection<u64>,
 }
 
@@ -40,13 +40,13 @@ impl SsdSpec {
 pub struct Ssd {
     spec: SsdSpec,
     jitter: Jitter,
-    /// When each channel is free.
+    /// Time from which each channel is free.
     channel_free_ns: Vec<u64>,
     bus_free_ns: u64,
 }
 
 impl Ssd {
-    /// An idle disk: number `index` of a run with this seed.
+    /// An idle disk: disk number `index` of a run with this seed.
     pub fn new(spec: SsdSpec, seed: u64, index: usize) -> Self {
         Ssd {
             spec,
@@ -86,7 +86,7 @@ mod tests {
 
     use super::*;
 
-    /// Random 4 KiB transfers, `depth` at a time, for a virtual second: how many are done.
+    /// Number of random 4 KiB transfers done in a virtual second, `depth` at a time.
     fn iops(spec: SsdSpec, direction: IoDirection, depth: usize) -> usize {
         let mut disk = Ssd::new(spec, 1, 0);
         let mut pending = vec![0u64; depth];

@@ -2,7 +2,7 @@
 //!
 //! A disk interrupts the CPU that submitted (as NVMe's vectors and the block layer's completion
 //! steering do). For each disk and CPU there is one task in that CPU's interrupts
-//! ([`SimHost::serve_interrupts`]), so that CPUs handle completions side by side.
+//! ([`SimHost::serve_interrupts`]), so that CPUs handle completions in parallel.
 //!
 //! ```text
 //! submit (any task) --> DiskQueue --> the earliest completion's vector is armed for its time
@@ -28,7 +28,7 @@ use crate::ledger::Transfer;
 pub(super) struct Disk {
     queue: RefCell<DiskQueue>,
     is_synchronous: bool,
-    /// By CPU: the task that its interrupts run.
+    /// By CPU: the task that serves the disk's interrupts there.
     vectors: RefCell<Vec<Option<TaskId>>>,
 }
 
@@ -43,8 +43,9 @@ impl Disk {
 }
 
 impl SimHost {
-    /// This host with disks 0, 1, ... whose random streams are of `seed`. Each needs its interrupts
-    /// served: see [`SimHost::serve_interrupts`]. A device without a disk is done at once.
+    /// This host with disks 0, 1, ... whose random streams derive from `seed`. Each disk needs a
+    /// server for its interrupts: see [`SimHost::serve_interrupts`]. Transfers of a device without
+    /// a disk are done at once.
     #[must_use]
     pub fn with_disks(mut self, specs: &[DiskSpec], seed: u64) -> Self {
         let nr_cpus = self.sim.nr_cpus();
@@ -59,14 +60,14 @@ impl SimHost {
         disks.filter(|(_, disk)| !disk.is_synchronous).map(|(i, _)| DeviceId(i as u8))
     }
 
-    /// What a disk did so far.
+    /// Statistics of a disk so far.
     pub fn disk_stats(&self, device: DeviceId) -> PerDirection<DiskStats> {
         let disk = self.disks.get(usize::from(device.0));
         disk.map_or_else(PerDirection::default, |disk| disk.queue.borrow().stats())
     }
 
-    /// Serves a disk's interrupts on the CPU of the calling task, for ever. `end` is given what is
-    /// done.
+    /// Serves a disk's interrupts on the CPU of the calling task, for ever. `end` receives the
+    /// finished requests.
     pub fn serve_interrupts(
         &self,
         device: DeviceId,
@@ -107,7 +108,7 @@ impl SimHost {
         }
     }
 
-    /// Arms the vectors of all CPUs but `me`; returns when `me` is to look next, unless another one
+    /// Arms the vectors of all CPUs but `me`. Returns when `me` must look next, unless another one
     /// looks earlier.
     fn arm_others(&self, disk: &Disk, me: CpuId) -> Option<u64> {
         let (next, waiting) = {
@@ -134,7 +135,7 @@ impl SimHost {
         }
     }
 
-    /// The copying of a disk in memory, by the submitter.
+    /// Charges the submitter for the copying of a disk in memory.
     fn copy_frames(&self, request: &IoRequest) {
         let touch = match request.direction {
             IoDirection::Read => Touch::CopyTo,

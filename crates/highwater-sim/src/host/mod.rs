@@ -1,8 +1,8 @@
 //! [`SimHost`]: the virtual-time machine as the core's [`Host`].
 //!
-//! Charge points become nanoseconds of the running task's CPU, locks contend in virtual time,
-//! frames hold no bytes but remember how warm they are, trace events go to the run's digest and to
-//! a sink. A host belongs to one [`Sim`]; tasks share it through an `Rc`.
+//! Charge points become nanoseconds of the running task's CPU. Locks contend in virtual time.
+//! Frames hold no bytes but have a cache warmth. Trace events go to the run's digest and to a sink.
+//! A host belongs to one [`Sim`]; tasks share it through an `Rc`.
 //!
 //! | core asks for | here |
 //! |---|---|
@@ -38,30 +38,31 @@ use crate::ledger::KindSet;
 use crate::lock::{LockClass, LockGuard, LockKind, SimLock};
 use devices::Disk;
 
-/// How far a program that touches its memory may run ahead of events. What it does meanwhile is to
-/// set young and dirty bits, which others then see so much too early; a touch takes a few
-/// nanoseconds, so that giving way at each of them would cost much more than the touch.
+/// Time by which a program that touches its memory may run ahead of events. The program only sets
+/// young and dirty bits meanwhile, which other tasks then see up to this much too early. A touch
+/// takes a few nanoseconds, so giving way at each one would cost much more than the touch.
 const USER_AHEAD_NS: u64 = 20_000;
 
 /// Receives trace events: virtual time, CPU, event.
 pub type TraceSink = Box<dyn Fn(u64, CpuId, &Event)>;
 
-/// What happens to the core's trace events.
+/// Destinations of the core's trace events.
 #[derive(Default)]
 pub struct Tracing {
-    /// Fold every event into the run's digest (scheduling events always are). Costs some
+    /// Fold every event into the run's digest (scheduling events always are). Costs a few
     /// nanoseconds per event and finds the first divergent event by name.
     pub digest: bool,
-    /// Who else gets them.
+    /// A further receiver.
     pub sink: Option<TraceSink>,
-    /// Which of them; none named: all. An event that nobody wants is not even made.
+    /// Kinds of events that the sink gets; `None`: all. An event without any receiver is not even
+    /// built.
     pub sink_kinds: Option<KindSet>,
-    /// Which of them go to the ledger's journal, if it has one.
+    /// Kinds of events that go to the ledger's journal, if there is one.
     pub journal: KindSet,
 }
 
 impl Tracing {
-    /// Events that somebody wants.
+    /// Events that have a receiver.
     fn traced(&self) -> KindSet {
         let by_sink = match (&self.sink, self.sink_kinds) {
             (None, _) => KindSet::NONE,
@@ -85,24 +86,24 @@ pub struct SimHost {
     /// By frame: the CPU whose cache has its descriptor. Integers that begin as 0, so that frames
     /// without a use take no memory.
     descriptors: RefCell<Vec<u16>>,
-    /// What it costs to get one from another CPU, of the same node or not.
+    /// Cost of getting a descriptor's cache line from another CPU, of the same node or not.
     line_ns: [u64; 2],
     /// By CPU.
     cpu_nodes: Box<[u16]>,
     /// First frame and node of each range of memory, by frame.
     node_ranges: Vec<(u64, u16)>,
     tracing: Tracing,
-    /// Events that somebody wants.
+    /// Events that have a receiver.
     traced: KindSet,
 }
 
-/// A charge point: what it costs, and what it cost so far.
+/// A charge point: its cost, and the total charged so far.
 struct Meter {
     ns: u64,
     total_ns: Cell<u64>,
 }
 
-/// The engine that a machine needs: its CPUs and what scheduling costs on it.
+/// The engine that a machine needs: its CPUs and its scheduling costs.
 pub fn engine_config(machine: &Machine, costs: &CostModel) -> EngineConfig {
     EngineConfig {
         topology: Topology { node_of: cpu_nodes(machine) },
@@ -112,7 +113,8 @@ pub fn engine_config(machine: &Machine, costs: &CostModel) -> EngineConfig {
 }
 
 impl SimHost {
-    /// The host for `machine`; `sim` is of an engine with its CPUs ([`engine_config`]).
+    /// The host for `machine`. `sim` belongs to an engine with the machine's CPUs
+    /// ([`engine_config`]).
     pub fn new(sim: &Sim, machine: &Machine, costs: CostModel, tracing: Tracing) -> Self {
         let lock_classes = CoreLockClass::ALL
             .map(|class| sim.lock_class(class.name(), lock_kind(class), costs.lock(class)));
@@ -140,7 +142,7 @@ impl SimHost {
             socket_of_node,
             nr_frames as usize,
         );
-        // As a lock's line: what taking it costs more than one that is at hand.
+        // Cost of moving a lock's cache line, beyond that of taking one that is local.
         let line = costs.lock(CoreLockClass::Lru);
         let line_ns =
             [line.same_node_ns, line.cross_node_ns].map(|ns| ns.saturating_sub(line.hot_ns));
@@ -168,7 +170,7 @@ impl SimHost {
         &self.sim
     }
 
-    /// What everything costs here.
+    /// All costs of this machine.
     pub fn costs(&self) -> &CostModel {
         &self.costs
     }
@@ -295,7 +297,7 @@ impl Host for SimHost {
     #[inline(always)]
     fn trace(&self, cpu: CpuId, event: &Event) {
         if self.traced.has(event.kind()) {
-            // By value: then the event is only built if it goes somewhere.
+            // Passed by value: the event is only built if it has a receiver.
             self.trace_slow(cpu, *event);
         }
     }
