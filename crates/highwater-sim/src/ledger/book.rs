@@ -1,6 +1,8 @@
-//! The book: what the engine says about tasks, and who held up whom.
+//! The book: turns the engine's reports about tasks into booked time, and finds which task held up
+//! which.
 //!
-//! Numbers only: the engine says what happens and when, nothing here asks it.
+//! It contains only numbers. The engine reports each event with its time; the book never calls the
+//! engine.
 
 use std::rc::Rc;
 
@@ -13,17 +15,17 @@ use super::{BlockedBy, Blocker, Ledger, TaskRecord, Transfer};
 use crate::cpu::CpuId;
 use crate::engine::task::TaskIndex;
 
-/// Everything that is booked while a ledger is open.
+/// All bookkeeping while a ledger is open.
 #[derive(Default)]
 pub(crate) struct Book {
     /// Every task, by start.
     lives: Vec<Life>,
-    /// By [`TaskIndex`]: who has that place in the task table.
+    /// By [`TaskIndex`]: the life of the task at that position of the task table.
     of: Vec<u32>,
     ops: Ops,
-    /// The engine's counts of the running task when its time was booked last.
+    /// The engine's counts at the last booking of the running task.
     counts: Counts,
-    /// Writes down each change, if that is wanted.
+    /// Records each change, if a journal was requested.
     journal: Option<Writer>,
     /// Interrupts that end a transfer now.
     transfers: Vec<(TaskIndex, Transfer)>,
@@ -40,7 +42,7 @@ pub(crate) struct Counts {
     pub(crate) tick_ns: u64,
 }
 
-/// Why a task does not run.
+/// The reason why a task does not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pause {
     /// It keeps its CPU; events earlier than its clock come first.
@@ -58,21 +60,21 @@ pub(crate) enum Pause {
 /// No task here.
 const NOBODY: u32 = u32::MAX;
 
-/// Tasks come and go.
+/// Start and end of tasks.
 impl Book {
-    /// A book that keeps the `nr_kept` slowest operations whole, and of a window each change.
-    /// Of operations of one name alone, if one is given.
+    /// A book that keeps the `nr_kept` slowest operations whole, only those named `only` if a name
+    /// is given. It also keeps each change in the window `journal`.
     pub(crate) fn new(nr_kept: usize, only: Option<&str>, journal: Option<Window>) -> Self {
         Book { ops: Ops::new(nr_kept, only), journal: journal.map(Writer::new), ..Book::default() }
     }
 
-    /// A task ends a transfer from now on, or none any more.
+    /// The task ends this transfer from now on; `None`: no transfer any more.
     pub(crate) fn ending_transfer(&mut self, task: TaskIndex, transfer: Option<Transfer>) {
         self.transfers.retain(|&(known, _)| known != task);
         self.transfers.extend(transfer.map(|transfer| (task, transfer)));
     }
 
-    /// A task exists from now on; it is at rest for `pause`.
+    /// A task exists from now on; it is paused for the reason `pause`.
     pub(crate) fn begin(
         &mut self,
         task: TaskIndex,
@@ -102,7 +104,8 @@ impl Book {
         }
     }
 
-    /// Ends the booking at `now_ns`; tasks that are ahead of that are booked up to where they are.
+    /// Ends the booking at `now_ns`. Tasks that are ahead of that time are booked up to their own
+    /// clocks.
     pub(crate) fn close(mut self, now_ns: u64) -> Ledger {
         let journal = self.close_journal(now_ns);
         for life in &mut self.lives {
@@ -132,12 +135,12 @@ impl Book {
 
 /// Running.
 impl Book {
-    /// Books what the running task did since it was booked last.
+    /// Books the time of the running task since its last booking.
     pub(crate) fn settle(&mut self, task: TaskIndex, counts: Counts) {
         self.settle_as(task, counts, None);
     }
 
-    /// As [`Book::settle`]; the kernel time is that of a leaf.
+    /// As [`Book::settle`], with the kernel time booked to `leaf`.
     pub(crate) fn settle_as(&mut self, task: TaskIndex, counts: Counts, leaf: Option<NodeKey>) {
         let before = std::mem::replace(&mut self.counts, counts);
         let Some(life) = self.life(task) else {
@@ -163,7 +166,7 @@ impl Book {
         self.counts.user_ns = 0;
     }
 
-    /// The running task, whose time is booked, begins something inside what it does.
+    /// The running task, whose time is booked, enters a node below its current one.
     pub(crate) fn descend(&mut self, task: TaskIndex, key: NodeKey) {
         self.note(task, What::Enters(key));
         if let Some(life) = self.life(task) {
@@ -173,7 +176,8 @@ impl Book {
         }
     }
 
-    /// It ends that. What began before the ledger was opened is not known and does not end.
+    /// The running task leaves that node. Nodes entered before the ledger was opened are unknown,
+    /// and leaving them has no effect.
     pub(crate) fn ascend(&mut self, task: TaskIndex, key: NodeKey) {
         let Some(node) = self.life(task).map(|life| *life.tree.node(life.at)) else {
             return;
@@ -194,14 +198,14 @@ impl Book {
         }
     }
 
-    /// It begins one when the sleep that it now begins is over.
+    /// The running task begins an operation when the sleep that it now starts is over.
     pub(crate) fn begin_op_after_sleep(&mut self, task: TaskIndex) {
         if let Some(life) = self.life(task) {
             life.is_op_due = true;
         }
     }
 
-    /// The sleep is over; if it was none, the operation begins now.
+    /// The sleep is over. If there was no sleep, the operation begins now.
     pub(crate) fn sleep_is_over(&mut self, task: TaskIndex) {
         if self.life(task).is_some_and(|life| life.is_op_due) {
             self.begin_op(task);
@@ -223,7 +227,7 @@ impl Book {
         }
     }
 
-    /// What a task is doing, outermost first.
+    /// The current operation of a task, outermost node first.
     pub(crate) fn doing(&self, task: TaskIndex) -> Vec<NodeKey> {
         self.number(task).map_or_else(Vec::new, |number| {
             let life = &self.lives[number as usize];
@@ -231,7 +235,7 @@ impl Book {
         })
     }
 
-    /// The same, with what it waits for.
+    /// The same, with the event it waits for.
     pub(crate) fn doing_now(&self, task: TaskIndex) -> Vec<NodeKey> {
         let mut path = self.doing(task);
         let pause = self.number(task).and_then(|number| self.lives[number as usize].pause);
@@ -244,9 +248,9 @@ impl Book {
     }
 }
 
-/// Stopping and going on.
+/// Pause and resume.
 impl Book {
-    /// The running task, whose time is booked, stops.
+    /// The running task, whose time is booked, pauses.
     pub(crate) fn pause(&mut self, task: TaskIndex, pause: Pause) {
         match pause {
             Pause::GaveWay | Pause::Spin => {}
@@ -271,7 +275,7 @@ impl Book {
         }
     }
 
-    /// A waiting task is made runnable, by its timer or by somebody ([`TaskIndex::NONE`] from
+    /// A waiting task is made runnable, by its timer or by another task ([`TaskIndex::NONE`] from
     /// outside).
     pub(crate) fn ready(
         &mut self,
@@ -297,7 +301,7 @@ impl Book {
         }
     }
 
-    /// A runnable task waits for a CPU that somebody has.
+    /// A runnable task waits for a CPU that another task has.
     pub(crate) fn queue(&mut self, task: TaskIndex, holder: Option<TaskIndex>, now_ns: u64) {
         let holder = holder.filter(|&holder| holder != task);
         let links = holder
@@ -307,14 +311,14 @@ impl Book {
         }
     }
 
-    /// Interrupts keep a runnable task for longer.
+    /// Interrupts delay a runnable task further.
     pub(crate) fn steal(&mut self, task: TaskIndex, ns: u64) {
         if let Some(life) = self.life(task) {
             life.stolen_ns += ns;
         }
     }
 
-    /// A task goes on, on this CPU.
+    /// A task resumes on this CPU.
     pub(crate) fn resume(&mut self, task: TaskIndex, cpu: CpuId, counts: Counts) {
         self.counts = counts;
         let now_ns = counts.now_ns;
@@ -328,10 +332,10 @@ impl Book {
         life.cpu = Some(cpu);
         let had_op = life.op.is_some();
         life.finish_pause(now_ns.max(life.booked_ns));
-        // One that was due when the sleep was over.
+        // An operation that was due when the sleep was over.
         if let (false, Some(start_ns)) = (had_op, life.op_start_ns()) {
             let from_ns = self.journal.as_ref().map_or(0, |journal| journal.window().from_ns);
-            // When the window began it had begun.
+            // It had already begun when the window began.
             let start_ns = if now_ns < from_ns { start_ns } else { start_ns.max(from_ns) };
             self.note_at(task, start_ns, What::BeginsOp);
         }
@@ -344,7 +348,7 @@ impl Book {
         }
     }
 
-    /// The running task spins, from where it is booked, until a lock that its last holder has
+    /// The running task spins, from the end of its booked time, until a lock that its last holder
     /// released in this task's future is free.
     pub(crate) fn spin(&mut self, task: TaskIndex, last_holder: TaskIndex, until_ns: u64) {
         let Some(start_ns) = self.life(task).map(|life| life.booked_ns) else {
@@ -357,15 +361,15 @@ impl Book {
         }
     }
 
-    /// Somebody held up a wait that began at `since_ns`: it and what it was doing until `now_ns`,
-    /// then who held it up.
+    /// Builds the chain of blockers of a wait that began at `since_ns`: the task `who` with its
+    /// node until `now_ns`, then the task that held up `who`.
     fn links(&mut self, how: BlockedBy, who: TaskIndex, since_ns: u64, now_ns: u64) -> Links {
         let mut links = Links::NONE;
         let Some(number) = self.number(who) else {
             return links;
         };
         let life = &mut self.lives[number as usize];
-        // A task that ran ahead is asked for what it did then, not for what it does now.
+        // For a task that ran ahead, this looks up its node at that time, not its current node.
         let is_there = life.booked_ns <= now_ns;
         match life.recent.that_covers(since_ns, now_ns) {
             Some(wait) => {
@@ -394,7 +398,7 @@ impl Book {
 
 /// The journal.
 impl Book {
-    /// Of a task whose time is booked up to now, what is about to change.
+    /// Records the coming change of a task whose time is booked up to now.
     fn note(&mut self, task: TaskIndex, what: What) {
         if self.journal.is_some()
             && let Some(at_ns) = self.life(task).map(|life| life.booked_ns)
@@ -403,7 +407,7 @@ impl Book {
         }
     }
 
-    /// The same, of a change at another time than the task's.
+    /// The same, for a change at another time than the task's.
     pub(crate) fn note_at(&mut self, task: TaskIndex, at_ns: u64, what: What) {
         let Some(number) = self.number(task) else {
             return;
@@ -411,7 +415,8 @@ impl Book {
         let Some(journal) = &mut self.journal else {
             return;
         };
-        // One that did nothing in the window was at the same all the time, up to its first change after it.
+        // A task without changes in the window kept its node all the time, up to its first change
+        // afterwards.
         if at_ns >= journal.window().from_ns {
             Self::open_life(journal, number, &mut self.lives[number as usize]);
         }
@@ -420,7 +425,8 @@ impl Book {
         }
     }
 
-    /// What a task is at when the window begins, or itself if that is later: once, before its first change.
+    /// Records the node of a task at the beginning of the window, or at its own start if that is
+    /// later. Done once, before its first change.
     fn open_life(journal: &mut Writer, number: u32, life: &mut Life) {
         if std::mem::replace(&mut life.is_journalled, true) {
             return;
@@ -452,7 +458,7 @@ impl Book {
         }
     }
 
-    /// Those that did nothing in the window were at something all the same.
+    /// Records the nodes of tasks that had no change in the window.
     fn close_journal(&mut self, now_ns: u64) -> Option<super::Journal> {
         let mut journal = self.journal.take()?;
         let Window { from_ns, to_ns } = journal.window();

@@ -1,14 +1,14 @@
-//! Waits, and who held up whom.
+//! Waits, and chains of tasks that held up each other.
 //!
-//! When a wait ends, whoever ended it is asked what it was doing: if it waited itself for most of that time, then it is
-//! that wait which held things up, and the chain goes on with whoever ended that one. So each task remembers its last
-//! waits, and what it was doing when.
+//! When a wait ends, the ledger looks at the task that ended it. If that task waited itself for
+//! most of the time, its wait was the cause, and the chain goes on with the task that ended that
+//! wait. So each task remembers its last waits, and its node at each time.
 
 use super::{BlockedBy, Blocker, WaitRecord};
 
-/// How long a chain gets.
+/// Maximum length of a chain.
 const LINKS_MAX: usize = 4;
-/// Waits that a task remembers for others.
+/// Waits that a task remembers, to explain other tasks' waits.
 const RECENT_MAX: usize = 8;
 /// Waits that an operation keeps.
 const LONGEST_MAX: usize = 8;
@@ -20,7 +20,7 @@ const HISTORY_MAX: usize = 32;
 pub(super) struct Links {
     all: [Blocker; LINKS_MAX],
     len: usize,
-    /// There were more.
+    /// Further links were dropped.
     is_cut: bool,
 }
 
@@ -82,7 +82,7 @@ impl Wait {
     }
 }
 
-/// The last waits of a task, as far as they can still explain somebody else's.
+/// The last waits of a task, as long as they can still explain another task's wait.
 #[derive(Debug, Default)]
 pub(super) struct Recent(Vec<Wait>);
 
@@ -91,8 +91,8 @@ impl Recent {
         if self.0.len() < RECENT_MAX {
             return self.0.push(wait);
         }
-        // One that is longer ago than it was long covers less than half of any wait that is not over
-        // yet. If all still matter, the shortest goes.
+        // A wait that is longer ago than it was long covers less than half of any wait that is not
+        // over yet. If all still matter, the shortest is dropped.
         let worth = |old: &Wait| (wait.end_ns.saturating_sub(old.end_ns) <= old.ns(), old.ns());
         if let Some(least) = self.0.iter_mut().min_by_key(|old| worth(old)) {
             *least = wait;
@@ -120,7 +120,7 @@ impl Longest {
         if self.waits.len() < LONGEST_MAX {
             return self.waits.push(wait);
         }
-        // The last of the shortest, so that of equals the earliest stay.
+        // The last of the shortest, so that of equal waits the earliest stay.
         if let Some(least) = self.waits.iter_mut().rev().min_by_key(|old| old.ns())
             && least.ns() < wait.ns()
         {
@@ -128,7 +128,7 @@ impl Longest {
         }
     }
 
-    /// How many waits there were, those that are not kept among them.
+    /// Number of all waits, including those that are not kept.
     pub(super) fn nr_all(&self) -> u64 {
         self.nr_all
     }
@@ -140,7 +140,7 @@ impl Longest {
     }
 }
 
-/// At which node a task was when.
+/// The node of a task over time.
 #[derive(Debug, Default)]
 pub(super) struct History {
     /// Time and node; a ring once it is full.
@@ -158,7 +158,7 @@ impl History {
         }
     }
 
-    /// The node at a time; the earliest known one if that is too long ago.
+    /// The node at a time; the earliest known one if the time is before the history.
     pub(super) fn node_at(&self, at_ns: u64) -> Option<u32> {
         let (newer, older) = self.changes.split_at(self.next);
         let mut latest_first = newer.iter().rev().chain(older.iter().rev());

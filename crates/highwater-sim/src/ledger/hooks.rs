@@ -1,7 +1,7 @@
-//! What the engine, locks and the host call while a ledger is open.
+//! Entry points for the engine, locks and the host while a ledger is open.
 //!
-//! The engine asks `State::book` where it stops, wakes and resumes tasks anyway; what hot paths call
-//! ([`Sim::is_booking`]) is one test of a flag.
+//! The engine checks `State::book` only where it stops, wakes and resumes tasks. Hot paths call
+//! [`Sim::is_booking`], which is one test of a flag.
 
 use std::rc::Rc;
 
@@ -19,20 +19,21 @@ use crate::engine::task::{Placement, TaskIndex, TaskState, WaitOn};
 
 /// The ledger.
 impl Sim {
-    /// Begins to book the time of every task by cause; what was booked before is forgotten, and so
-    /// are the longest waits and holds of locks.
+    /// Begins to book the time of every task by cause. Earlier bookings and the longest waits and
+    /// holds of locks are reset.
     pub fn open_ledger(&self) {
         self.open_ledger_of(usize::MAX);
     }
 
-    /// As [`Sim::open_ledger`]; only the `nr_kept` slowest operations are kept whole, so that a long run's ledger
-    /// takes no more room than a short one's.
+    /// As [`Sim::open_ledger`], but keeps only the `nr_kept` slowest operations whole, so that a
+    /// long run's ledger takes no more memory than a short one's.
     pub fn open_ledger_of(&self, nr_kept: usize) {
         self.open_ledger_with(nr_kept, None, None);
     }
 
-    /// As [`Sim::open_ledger_of`], whole ones of one name alone if one is given; of a window of time, each change is
-    /// kept in the ledger's [journal](Ledger::journal).
+    /// As [`Sim::open_ledger_of`]. If a name `only` is given, only operations of that name are kept
+    /// whole. If a window of time is given, the ledger's [journal](Ledger::journal) keeps each
+    /// change in it.
     pub fn open_ledger_with(&self, nr_kept: usize, only: Option<&str>, journal: Option<Window>) {
         self.sync();
         let inner = &*self.inner;
@@ -50,7 +51,7 @@ impl Sim {
         inner.locks.borrow().iter().for_each(|class| class.forget_longest());
     }
 
-    /// Ends the booking and returns what was booked; empty if nothing was asked for.
+    /// Ends the booking and returns the ledger; empty if none was open.
     pub fn close_ledger(&self) -> Ledger {
         self.sync();
         let inner = &*self.inner;
@@ -67,7 +68,7 @@ impl Sim {
         self.inner.booking.get()
     }
 
-    /// Tells the book of the running task, if there are both.
+    /// Calls `tell` with the book and the running task, if both exist.
     fn book(&self, tell: impl FnOnce(&mut Book, TaskIndex, Counts)) {
         let inner = &*self.inner;
         if let Some(me) = inner.current()
@@ -77,7 +78,8 @@ impl Sim {
         }
     }
 
-    /// The running task, an interrupt, ends a transfer from now on, or none any more: whose wait it ends waited for that.
+    /// The running task, an interrupt, ends this transfer from now on (`None`: no transfer any
+    /// more). Waits that it ends are waits for the transfer.
     pub(crate) fn ending_transfer(&self, transfer: Option<Transfer>) {
         if self.is_booking() {
             self.book(|book, me, _| book.ending_transfer(me, transfer));
@@ -111,7 +113,7 @@ impl Sim {
         });
     }
 
-    /// Sleeps; an operation begins when the time is over.
+    /// Sleeps; an operation begins when the sleep is over.
     pub(crate) fn sleep_and_begin_op(&self, ns: u64) {
         self.book(|book, me, counts| {
             book.settle(me, counts);
@@ -142,12 +144,13 @@ impl Sim {
         });
     }
 
-    /// It is going to spin until a lock is free that its last holder released in the future.
+    /// The running task is about to spin until a lock is free that its last holder released in the
+    /// future.
     pub(crate) fn book_spin(&self, last_holder: TaskIndex, ns: u64) {
         self.book(|book, me, counts| book.spin(me, last_holder, counts.now_ns + ns));
     }
 
-    /// It has the lock.
+    /// The running task has the lock.
     pub(crate) fn end_lock_wait(&self, class: &'static str) {
         self.book(|book, me, counts| {
             book.settle(me, counts);
@@ -155,7 +158,7 @@ impl Sim {
         });
     }
 
-    /// Charges kernel time that is booked to a leaf.
+    /// Charges kernel time and books it to a leaf.
     pub(crate) fn charge_as(&self, leaf: NodeKey, ns: u64) {
         if self.is_booking() {
             self.book(|book, me, counts| book.settle(me, counts));
@@ -171,7 +174,7 @@ impl Sim {
         self.book(|book, me, counts| book.note_at(me, counts.now_ns, What::Passes(cpu, event)));
     }
 
-    /// The running task's name and, if that is known, what it is doing.
+    /// The running task's name and, if it is known, its current node.
     pub(crate) fn who_and_what(&self) -> Option<(Rc<str>, Vec<NodeKey>)> {
         let me = self.inner.current()?;
         let state = self.inner.state.borrow();
@@ -189,7 +192,7 @@ impl Inner {
         }
     }
 
-    /// The running task's time is booked; the engine counts its user time from 0 then.
+    /// Books the running task's time; the engine then counts its user time from 0.
     #[inline(always)]
     pub(crate) fn book_run(&self, state: &mut State, me: TaskIndex) {
         if self.booking.get() {
@@ -200,7 +203,7 @@ impl Inner {
         }
     }
 
-    /// A task goes on, now.
+    /// A task resumes now.
     #[inline(always)]
     pub(crate) fn book_resume(&self, state: &mut State, me: TaskIndex) {
         if self.booking.get() {
@@ -211,7 +214,7 @@ impl Inner {
 }
 
 impl State {
-    /// Out of the way of those who book nothing.
+    /// Kept out of line, for callers without an open ledger.
     #[cold]
     #[inline(never)]
     fn tell(&mut self, what: impl FnOnce(&mut Book)) {
@@ -220,7 +223,7 @@ impl State {
         }
     }
 
-    /// The running task has left its CPU, or lets others go first.
+    /// The running task has left its CPU or lets earlier events go first.
     #[inline(always)]
     pub(crate) fn book_pause(&mut self, me: TaskIndex, pause: Pause) {
         if self.book.is_some() {
@@ -250,7 +253,7 @@ impl State {
         }
     }
 
-    /// Interrupts keep a runnable task for longer.
+    /// Interrupts delay a runnable task further.
     #[inline(always)]
     pub(crate) fn book_stolen(&mut self, task: TaskIndex, ns: u64) {
         if self.book.is_some() {
@@ -258,13 +261,13 @@ impl State {
         }
     }
 
-    /// What kind of task it is.
+    /// The task's part in a journal: interrupt, kernel thread or program.
     pub(crate) fn role(&self, task: TaskIndex) -> Role {
         let is_interrupt = matches!(self.tasks[task].placement, Placement::Interrupt(_));
         Role { is_interrupt, is_kernel: self.tasks.info(task).kernel_thread }
     }
 
-    /// A task that exists when the ledger is opened.
+    /// Registers a task that exists when the ledger is opened.
     fn begin_life(&self, book: &mut Book, task: TaskIndex, now_ns: u64) {
         let info = self.tasks.info(task);
         let pause = match (self.tasks[task].state, &info.wait_on) {
@@ -278,7 +281,7 @@ impl State {
             (TaskState::Parked | TaskState::Timed, _) => Pause::Wait(NodeKey::Wait("something")),
             _ => Pause::GaveWay,
         };
-        // One that ran ahead begins where it is.
+        // A task that ran ahead begins at its own clock.
         let pending_ns = match self.tasks[task].state {
             TaskState::Ready => self.queue.time_of(task.0),
             _ => None,
@@ -288,5 +291,5 @@ impl State {
     }
 }
 
-/// What a task waits for that joins another.
+/// Name of the wait for the end of another task.
 pub(crate) const END_OF_TASK: &str = "the end of a task";

@@ -1,9 +1,10 @@
-//! What tasks did when, entry by entry, for a part of the run: what a timeline is drawn from.
+//! The journal: each change of each task in a part of the run, as a timeline shows it.
 //!
-//! The book adds times up; a journal keeps each change on its way there, and the trace events that the core told.
-//! Of a window of time only, and no more than [`ENTRIES_MAX`]: a run has hundreds of millions of changes.
-//! A task whose first change in the window comes late was at something when the window began; that is told by
-//! entries at its beginning, so that whoever reads the journal needs nothing from before it.
+//! The book adds times up; a journal keeps each change and the core's trace events. It covers a
+//! window of time only, with at most [`ENTRIES_MAX`] entries: a run has hundreds of millions of
+//! changes. If a task's first change in the window comes late, the task was at some node when the
+//! window began. Entries at the beginning of the window record that node, so that a reader needs
+//! nothing from before the window.
 
 use std::rc::Rc;
 
@@ -12,7 +13,7 @@ use highwater_core::trace::{Event, Kind, TRACEPOINTS};
 use super::{BlockedBy, NodeKey};
 use crate::cpu::CpuId;
 
-/// Most entries of a journal: some 250 MB.
+/// Most entries of a journal: about 250 MB.
 pub const ENTRIES_MAX: usize = 1 << 22;
 
 /// A part of virtual time.
@@ -25,7 +26,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// All of it.
+    /// The whole run.
     pub const ALL: Window = Window { from_ns: 0, to_ns: u64::MAX };
 
     /// True if a time is in it.
@@ -44,74 +45,75 @@ impl KindSet {
     /// None.
     pub const NONE: KindSet = KindSet(0);
 
-    /// All that there are.
+    /// All tracepoints.
     pub fn all() -> KindSet {
         Kind::ALL.iter().fold(KindSet::NONE, |set, &kind| set.with(kind))
     }
 
-    /// Those of a system (`kmem`); none if there is no such system.
+    /// The tracepoints of a system (`kmem`); empty if there is no such system.
     pub fn of_system(system: &str) -> KindSet {
         let of = Kind::ALL.iter().filter(|kind| kind.tracepoint().system == system);
         of.fold(KindSet::NONE, |set, &kind| set.with(kind))
     }
 
-    /// Names of the systems that there are, each once.
+    /// Names of all systems, each once.
     pub fn systems() -> Vec<&'static str> {
         let mut systems: Vec<&str> = TRACEPOINTS.iter().map(|point| point.system).collect();
         systems.dedup();
         systems
     }
 
-    /// With one more.
+    /// The set with one more tracepoint.
     #[must_use]
     pub const fn with(self, kind: Kind) -> KindSet {
         KindSet(self.0 | 1 << kind as u32)
     }
 
-    /// Those of both.
+    /// The union of two sets.
     #[must_use]
     pub const fn or(self, other: KindSet) -> KindSet {
         KindSet(self.0 | other.0)
     }
 
-    /// True if it has this one.
+    /// True if the set contains this one.
     pub const fn has(&self, kind: Kind) -> bool {
         self.0 & 1 << kind as u32 != 0
     }
 
-    /// True if it has none.
+    /// True if the set is empty.
     pub const fn is_empty(&self) -> bool {
         self.0 == 0
     }
 }
 
-/// Something that happened.
+/// One change of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// When.
+    /// Its time.
     pub at_ns: u64,
-    /// To whom: an index of [`Ledger::tasks`](super::Ledger::tasks).
+    /// The task: an index of [`Ledger::tasks`](super::Ledger::tasks).
     pub task: u32,
-    /// What.
+    /// The change.
     pub what: What,
 }
 
-/// What may happen to a task.
+/// Kinds of changes of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
-    /// It has a CPU from now on; an interrupt only its time.
+    /// It has a CPU from now on; an interrupt only takes the CPU's time.
     Runs(CpuId),
-    /// It has none any more: it is at the end of its slice, or waits for this.
+    /// It gave its CPU up: at the end of its slice, or for this wait.
     Stops(Option<NodeKey>),
-    /// Its wait is over: by its timer, or by somebody (an index of [`Ledger::tasks`](super::Ledger::tasks)).
+    /// Its wait is over: by its timer, or by a task (an index of
+    /// [`Ledger::tasks`](super::Ledger::tasks)).
     Wakes(Option<(BlockedBy, u32)>),
-    /// It begins something inside what it does.
+    /// It enters a node below its current one.
     Enters(NodeKey),
-    /// It ends that.
+    /// It leaves that node.
     Leaves(NodeKey),
     /// It begins an operation.
     BeginsOp,
-    /// It ends the operation, whose name is known now.
+    /// It ends the operation, whose name is known at this point.
     EndsOp(Rc<str>),
     /// It passed a tracepoint on this CPU.
     Passes(CpuId, Event),
@@ -122,20 +124,20 @@ pub enum What {
 /// A task's part in a journal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Role {
-    /// Runs in interrupts: it never has a CPU of its own.
+    /// Runs in interrupts: it never owns a CPU.
     pub is_interrupt: bool,
     /// A kernel thread.
     pub is_kernel: bool,
 }
 
-/// What happened in a window.
+/// All changes in a window.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Journal {
-    /// In order of time; of one time in the order in which it happened.
+    /// In order of time; entries of the same time in the order of occurrence.
     pub entries: Vec<Entry>,
     /// By task, as [`Ledger::tasks`](super::Ledger::tasks).
     pub roles: Vec<Role>,
-    /// Entries that would have been too many.
+    /// Entries dropped because the journal was full.
     pub nr_left_out: u64,
 }
 
@@ -167,7 +169,7 @@ impl Writer {
     }
 
     pub(super) fn close(mut self) -> Journal {
-        // Tasks run ahead of each other by what they do without being interrupted. Stable.
+        // Tasks run ahead of each other by their uninterrupted work. The sort is stable.
         self.journal.entries.sort_by_key(|entry| entry.at_ns);
         self.journal
     }

@@ -1,7 +1,7 @@
-//! One task's time: its tree, where in it the task is, and up to when it is booked.
+//! One task's time: its tree, its current node, and the time up to which it is booked.
 //!
-//! What of the tree belongs to the running operation is counted beside it, node by node: an operation that
-//! begins costs nothing, and one that ends costs what it touched.
+//! The share of the running operation is counted beside the tree, node by node. So beginning an
+//! operation costs nothing, and ending one costs only the nodes that it touched.
 
 use std::rc::Rc;
 
@@ -12,7 +12,7 @@ use super::{Transfer, WaitRecord};
 use crate::cpu::CpuId;
 use crate::engine::task::TaskIndex;
 
-/// How waits for a page begin: what is waited for is a transfer, not room for one.
+/// Prefix of the names of waits for a page: these wait for a transfer, not for room to start one.
 const OF_A_PAGE: &str = "a page";
 
 /// A task.
@@ -22,25 +22,25 @@ pub(super) struct Life {
     /// Its time is booked up to here.
     pub(super) booked_ns: u64,
     pub(super) tree: Tree,
-    /// Where it is.
+    /// Its current node.
     pub(super) at: u32,
     pub(super) history: History,
-    /// The CPU that it has; of an interrupt, whose time it takes.
+    /// Its CPU; for an interrupt, the CPU whose time it takes.
     pub(super) cpu: Option<CpuId>,
     /// `None` while it runs.
     pub(super) pause: Option<Pause>,
-    /// When a waiting task was made runnable.
+    /// Time at which a waiting task was made runnable.
     pub(super) runnable_ns: Option<u64>,
     pub(super) timed_out: bool,
     /// The transfer whose end ended the wait.
     pub(super) transfer: Option<Transfer>,
-    /// Who held up the wait.
+    /// Chain of tasks that held up the wait.
     pub(super) held_up_by: Links,
-    /// Who has the CPU that it waits for.
+    /// Chain of tasks that have the CPU it waits for.
     pub(super) cpu_held_by: Links,
-    /// Interrupts took this much since it was made runnable.
+    /// Time that interrupts took since it was made runnable.
     pub(super) stolen_ns: u64,
-    /// Who holds the lock that it waits for.
+    /// The holder of the lock that it waits for.
     pub(super) lock_holder: TaskIndex,
     pub(super) recent: Recent,
     pub(super) op: Option<Op>,
@@ -48,9 +48,9 @@ pub(super) struct Life {
     pub(super) is_op_due: bool,
     /// It has ended.
     pub(super) is_over: bool,
-    /// The journal knows where it was when the window began.
+    /// The journal has recorded its node at the beginning of the window.
     pub(super) is_journalled: bool,
-    /// By node: what of it belongs to the running operation.
+    /// By node: the share that belongs to the running operation.
     shares: Vec<Share>,
     nr_ops: u32,
 }
@@ -74,7 +74,7 @@ pub(super) struct OpEnd {
     longest: Longest,
 }
 
-/// What of a node of its task's tree belongs to an operation.
+/// The share of one node of the task's tree that belongs to an operation.
 #[derive(Clone, Copy)]
 pub(super) struct OpCost {
     node: u32,
@@ -96,12 +96,12 @@ impl OpEnd {
         self.end_ns - self.start_ns
     }
 
-    /// What of it has a cause.
+    /// The part of it that is booked to a cause.
     pub(super) fn booked_ns(&self) -> u64 {
         self.costs.iter().map(|cost| cost.ns).sum()
     }
 
-    /// Adds it to a tree whose root stands for the operation; `of_task` is its task's.
+    /// Adds it to a tree whose root represents the operation; `of_task` is the tree of its task.
     pub(super) fn add_to(&self, tree: &mut Tree, of_task: &Tree) {
         tree.add(ROOT, 0, 1);
         for cost in &self.costs {
@@ -110,7 +110,7 @@ impl OpEnd {
         }
     }
 
-    /// Its longest waits, the longest first, and how many waits there were in all.
+    /// Its longest waits, the longest first, and the number of all waits.
     pub(super) fn waits(self) -> (Vec<WaitRecord>, u64) {
         let nr_waits = self.longest.nr_all();
         (self.longest.records(), nr_waits)
@@ -118,7 +118,7 @@ impl OpEnd {
 }
 
 impl Life {
-    /// A task that is at rest for `pause`.
+    /// A task that is paused for the reason `pause`.
     pub(super) fn new(name: &Rc<str>, now_ns: u64, pause: Pause) -> Self {
         Life {
             name: Rc::clone(name),
@@ -146,7 +146,7 @@ impl Life {
         }
     }
 
-    /// An operation begins at `start_ns`, up to when all is booked.
+    /// An operation begins at `start_ns`. All time up to then must be booked.
     pub(super) fn begin_op(&mut self, start_ns: u64) {
         self.is_op_due = false;
         self.nr_ops += 1;
@@ -166,7 +166,7 @@ impl Life {
         Some(OpEnd { start_ns, end_ns: self.booked_ns, root, costs, longest })
     }
 
-    /// When its operation began.
+    /// Time at which its operation began.
     pub(super) fn op_start_ns(&self) -> Option<u64> {
         self.op.as_ref().map(|op| op.start_ns)
     }
@@ -219,7 +219,7 @@ impl Life {
         }
     }
 
-    /// Where a task is that does not run.
+    /// The node of a task that does not run.
     pub(super) fn paused_at(&mut self) -> u32 {
         match self.pause {
             Some(Pause::Queued) => self.tree.child(self.at, NodeKey::Cpu),
@@ -228,8 +228,9 @@ impl Life {
         }
     }
 
-    /// Books a wait at a leaf. What a page was waited for is told apart: the transfer waited in the device's queue, the
-    /// device served it, and the rest. Which node most of it is at.
+    /// Books a wait at a leaf. A wait for a page is split into three parts: the transfer waited in
+    /// the device's queue, the device served it, and the rest. Returns the node with the largest
+    /// part.
     fn book_wait(&mut self, leaf: NodeKey, start_ns: u64, end_ns: u64) -> u32 {
         let transfer = self.transfer.take();
         let mut parts = [(leaf, end_ns - start_ns), (leaf, 0), (leaf, 0)];
@@ -259,7 +260,7 @@ impl Life {
         longest.0
     }
 
-    /// Books the time since the task stopped; it goes on at `now_ns`.
+    /// Books the time since the task paused; it resumes at `now_ns`.
     pub(super) fn finish_pause(&mut self, now_ns: u64) {
         let Some(pause) = self.pause.take() else {
             return;

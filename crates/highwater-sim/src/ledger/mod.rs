@@ -1,9 +1,10 @@
 //! The ledger: every nanosecond of a task booked to a cause.
 //!
-//! Off unless asked for ([`Sim::open_ledger`](crate::engine::Sim::open_ledger)): then each task has a tree of what it is
-//! doing (phases, locks it waits for) whose nodes collect time by kind. Time is booked when a task changes what it does,
-//! when it stops, and when it goes on, so that between two bookings nothing is left over: the times of an operation's
-//! tree add up to its latency exactly, and those of a task's to its life. Booking reads clocks and moves none.
+//! It is off by default. [`Sim::open_ledger`](crate::engine::Sim::open_ledger) gives each task a
+//! tree of its operations (phases, locks it waits for), whose nodes collect time by kind. Time is
+//! booked whenever a task changes its node, pauses, or resumes, so that no time is left over
+//! between two bookings. The times of an operation's tree add up to its latency exactly, and those
+//! of a task's tree to its life. Booking reads clocks and changes none.
 //!
 //! ```text
 //! running:    |--user--|-tick-|----kernel----|     split by what the engine counts, booked at the task's node
@@ -11,18 +12,18 @@
 //!             stops            made runnable        goes on
 //! ```
 //!
-//! Key types: [`Ledger`] (what was booked), [`OpRecord`] (one operation), [`WaitRecord`] and [`Blocker`] (who held it up),
-//! [`Tree`] and [`NodeKey`].
+//! Key types: [`Ledger`] (the result), [`OpRecord`] (one operation), [`WaitRecord`] and [`Blocker`]
+//! (a wait and the tasks that held it up), [`Tree`] and [`NodeKey`].
 //!
 //! | module | is |
 //! |---|---|
 //! | [`tree`] | trees of causes |
-//! | `book` | what the engine says, over numbers |
+//! | `book` | the engine's reports, as numbers |
 //! | `life` | one task's time |
-//! | [`Latencies`], `ops` | operations that are over |
-//! | `chain` | waits, and who held up whom |
-//! | [`journal`] | what happened when, of a part of the run |
-//! | `hooks` | what the engine, locks and the host call |
+//! | [`Latencies`], `ops` | finished operations |
+//! | `chain` | waits, and the tasks that held them up |
+//! | [`journal`] | each change, in a part of the run |
+//! | `hooks` | entry points for the engine, locks and the host |
 
 mod book;
 mod chain;
@@ -41,65 +42,65 @@ pub use journal::{Journal, KindSet, Window};
 pub use ops::Latencies;
 pub use tree::{Node, NodeKey, Tree};
 
-/// When a device's transfer, whose end ends waits, was where.
+/// The stages of a device transfer whose end ends waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Transfer {
-    /// It came into the device's queue.
+    /// Time at which it entered the device's queue.
     pub(crate) submitted_ns: u64,
-    /// The device began to serve it.
+    /// Time at which the device began to serve it.
     pub(crate) begun_ns: u64,
-    /// It was done.
+    /// Time at which it was done.
     pub(crate) done_ns: u64,
 }
 
 /// One operation of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpRecord {
-    /// What it was.
+    /// Its name.
     pub name: Rc<str>,
-    /// Whose: an index of [`Ledger::tasks`].
+    /// Its task: an index of [`Ledger::tasks`].
     pub task: u32,
-    /// When it began.
+    /// Time at which it began.
     pub start_ns: u64,
-    /// When it ended.
+    /// Time at which it ended.
     pub end_ns: u64,
-    /// Where its time went.
+    /// Its time by cause.
     pub tree: Tree,
     /// Its longest waits, the longest first.
     pub waits: Vec<WaitRecord>,
-    /// How many waits it had in all.
+    /// Number of all its waits.
     pub nr_waits: u64,
 }
 
 /// One wait of an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WaitRecord {
-    /// When it began.
+    /// Time at which it began.
     pub start_ns: u64,
-    /// How long it was.
+    /// Its length.
     pub ns: u64,
-    /// What for: a node of the task's tree.
+    /// The cause: a node of the task's tree.
     pub what: u32,
-    /// It ended because its time was over.
+    /// It ended by its timeout.
     pub timed_out: bool,
-    /// Who held it up, who held up those, and so on.
+    /// The task that held it up, the task that held up that one, and so on.
     pub chain: Vec<Blocker>,
-    /// The chain went on further than it was followed.
+    /// The chain continues beyond the recorded links.
     pub is_chain_cut: bool,
 }
 
-/// Somebody who held up somebody else.
+/// A task that held up another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Blocker {
-    /// How.
+    /// The way in which it did.
     pub how: BlockedBy,
-    /// Who: an index of [`Ledger::tasks`].
+    /// The task: an index of [`Ledger::tasks`].
     pub task: u32,
-    /// What it was doing for most of the wait, or at its end: a node of its tree.
+    /// Its node for most of the wait, or at its end: a node of its own tree.
     pub doing: u32,
 }
 
-/// How a task held up another.
+/// The way in which a task held up another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockedBy {
     /// It held the lock.
@@ -110,29 +111,29 @@ pub enum BlockedBy {
     HadCpu,
 }
 
-/// A task and where its time went.
+/// A task and its time by cause.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskRecord {
     /// Its name.
     pub name: Rc<str>,
-    /// When booking began: when the task was started, or the ledger opened.
+    /// Start of the booking: the start of the task, or the opening of the ledger.
     pub since_ns: u64,
-    /// When it ended: when the task did, or the ledger was closed.
+    /// End of the booking: the end of the task, or the closing of the ledger.
     pub until_ns: u64,
-    /// Where the time between went.
+    /// The time between the two, by cause.
     pub tree: Tree,
 }
 
-/// What was booked.
+/// The result of booking.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ledger {
-    /// The slowest operations, as many as were asked for, the slowest first.
+    /// The slowest operations, as many as requested, the slowest first.
     pub ops: Vec<OpRecord>,
     /// All operations, by name.
     pub latencies: BTreeMap<Rc<str>, Latencies>,
     /// Every task, by start.
     pub tasks: Vec<TaskRecord>,
-    /// What happened when, if that was asked for.
+    /// Each change in a window, if requested.
     pub journal: Option<Journal>,
     /// The first operation whose times did not add up.
     gap: Option<String>,
@@ -146,7 +147,7 @@ impl OpRecord {
 }
 
 impl Ledger {
-    /// What somebody was doing, outermost first.
+    /// The path of a node of a task, outermost first.
     pub fn doing(&self, task: u32, node: u32) -> Vec<NodeKey> {
         self.tasks[task as usize].tree.path(node)
     }

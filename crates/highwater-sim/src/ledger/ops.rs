@@ -1,9 +1,9 @@
-//! Operations that are over: the slowest of them whole, all of them added up by latency.
+//! Finished operations: the slowest of them whole, all of them added up by latency.
 //!
-//! A run may have millions of operations, a report shows ten of them and bands of percentiles. So the slowest
-//! are kept as they are, and of all the times are added up for each latency. While there are few latencies, each
-//! has a sum of its own; when there are too many, those that differ least go together, so that however long a
-//! run is, its ledger stays as large as it is.
+//! A run may have millions of operations, while a report shows ten of them and bands of
+//! percentiles. So the ledger keeps the slowest whole, and adds up the times of all by latency. At
+//! first each latency has its own sum. When there are too many, the closest latencies are merged,
+//! so that the size of a ledger does not grow with the run.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -13,29 +13,29 @@ use super::OpRecord;
 use super::life::OpEnd;
 use super::tree::Tree;
 
-/// Latencies of one name that are told apart.
+/// Latencies of one name that are kept apart.
 const GROUPS_MAX: usize = 4096;
-/// Leading bits of a latency that are looked at once it has to go together with others: one part in a
-/// thousand or so; fewer if that is not enough.
+/// Leading bits of a latency that are kept once latencies are merged: a precision of about one part
+/// in a thousand. Fewer bits if that is not enough.
 const BITS: u32 = 12;
 
 /// The operations of a run.
 #[derive(Default)]
 pub(super) struct Ops {
     nr_kept: usize,
-    /// Of this name alone, if one is given; all are added up.
+    /// Keeps only operations of this name whole, if one is given; all are added up.
     only: Option<Box<str>>,
     slowest: BinaryHeap<Slow>,
     latencies: BTreeMap<Rc<str>, Latencies>,
     gap: Option<String>,
 }
 
-/// What is left of them.
+/// The result for all operations.
 pub(super) struct OpsEnd {
     /// The slowest first.
     pub(super) slowest: Vec<OpRecord>,
     pub(super) latencies: BTreeMap<Rc<str>, Latencies>,
-    /// The first whose times did not add up.
+    /// The first operation whose times did not add up.
     pub(super) gap: Option<String>,
 }
 
@@ -44,7 +44,7 @@ impl Ops {
         Ops { nr_kept, only: only.map(Box::from), ..Ops::default() }
     }
 
-    /// An operation of the task of that number and tree is over.
+    /// Adds a finished operation of task number `task`, whose tree is `of_task`.
     pub(super) fn push(&mut self, name: &str, task: u32, of_task: &Tree, op: OpEnd) {
         let (booked_ns, ns) = (op.booked_ns(), op.ns());
         if booked_ns != ns && self.gap.is_none() {
@@ -86,7 +86,7 @@ impl Ops {
     }
 }
 
-/// An operation by rank: the fastest is the greatest, which is the first to go.
+/// An operation ordered by rank: the fastest compares greatest, and is dropped first.
 struct Slow(OpRecord);
 
 impl Slow {
@@ -115,10 +115,10 @@ impl Ord for Slow {
     }
 }
 
-/// Where the time of all operations of one name went, by latency.
+/// Time of all operations of one name by cause, grouped by latency.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Latencies {
-    /// By latency, rounded down to so many leading bits.
+    /// By latency, rounded down to a number of leading bits.
     groups: BTreeMap<u64, Group>,
     bits: u32,
 }
@@ -127,7 +127,7 @@ pub struct Latencies {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Group {
     count: u64,
-    /// Of their trees.
+    /// Sum of their trees.
     sum: Tree,
 }
 
@@ -138,25 +138,27 @@ impl Default for Latencies {
 }
 
 impl Latencies {
-    /// How many operations.
+    /// Number of operations.
     pub fn count(&self) -> u64 {
         self.groups.values().map(|group| group.count).sum()
     }
 
-    /// Where the time of those went that come `from`th to `to`th (exclusive) by latency, counted from 0. If some
-    /// but not all of a group are meant, they have the share of their number: adjacent ranges add up.
+    /// Time by cause of the operations from the `from`th to the `to`th (exclusive) by latency,
+    /// counted from 0. If the range covers a group in part, it gets a share in proportion: adjacent
+    /// ranges add up.
     pub fn between(&self, from: u64, to: u64) -> Tree {
         let mut sum = Tree::empty();
         let mut first = 0;
         for group in self.groups.values() {
             let nr = group.count;
-            // Of this group: those before `begin` are faster, those from `end` on are slower.
+            // Within this group: operations before `begin` are faster, those from `end` on are
+            // slower.
             let begin = from.saturating_sub(first).min(nr);
             let end = to.saturating_sub(first).min(nr);
             first += nr;
             if begin < end {
                 let before = |figure: u64, rank: u64| {
-                    // No more than `figure`.
+                    // Not larger than `figure`.
                     (u128::from(figure) * u128::from(rank) / u128::from(nr)) as u64
                 };
                 sum.merge(&group.sum, |figure| before(figure, end) - before(figure, begin));
@@ -170,7 +172,7 @@ impl Latencies {
         self.groups.entry(leading(ns, self.bits)).or_insert_with(nobody)
     }
 
-    /// Puts groups together until there are few enough.
+    /// Merges groups until at most `most` are left.
     fn limit(&mut self, most: usize) {
         while self.groups.len() > most {
             self.bits = BITS.min(self.bits - 1);
@@ -183,7 +185,7 @@ impl Latencies {
     }
 }
 
-/// A number without all but its leading bits.
+/// A number with all but its leading bits cleared.
 const fn leading(number: u64, bits: u32) -> u64 {
     let shift = (u64::BITS - number.leading_zeros()).saturating_sub(bits);
     number >> shift << shift

@@ -2,14 +2,15 @@
 
 use highwater_core::host::Phase;
 
-/// What a node stands for.
+/// The cause that a node represents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NodeKey {
     /// The root.
     Root,
     /// A phase. Its own time is in its leaves.
     Phase(Phase),
-    /// Waiting for a lock of a class, by name. Its own time is the waiting, spinning or asleep, and the hand-over.
+    /// Waiting for a lock of a class, by name. Its time is the waiting (spinning or asleep) and the
+    /// hand-over.
     Lock(&'static str),
     /// Running in the kernel. A leaf.
     Kernel,
@@ -17,34 +18,35 @@ pub enum NodeKey {
     User,
     /// Timer ticks. A leaf.
     Tick,
-    /// Interrupts and work that other CPUs asked for. A leaf.
+    /// Interrupts and work that other CPUs requested. A leaf.
     Interrupt,
     /// Waiting until other CPUs have answered an interrupt. A leaf.
     Answers,
-    /// Waiting for something, as the wait names it. A leaf.
+    /// Waiting for an event, by the name of the wait. A leaf.
     Wait(&'static str),
-    /// The part of such a wait in which the transfer that it was for waited in the device's queue. A leaf.
+    /// The part of such a wait in which its transfer waited in the device's queue. A leaf.
     Queued(&'static str),
-    /// The part in which the device served it. A leaf.
+    /// The part in which the device served its transfer. A leaf.
     Served(&'static str),
-    /// Sleeping of its own will. A leaf.
+    /// Sleeping voluntarily. A leaf.
     Sleep,
-    /// Runnable, but the CPU has other things to do: others run, it wakes up, it switches. A leaf.
+    /// Runnable without running: other tasks have the CPU, it wakes up, or it switches. A leaf.
     Cpu,
 }
 
-/// A node: what, under what, how long, how often.
+/// A node: cause, parent, time, count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// What.
+    /// Its cause.
     pub key: NodeKey,
-    /// Index of the node it is in; the root's own.
+    /// Index of its parent; the root is its own parent.
     pub parent: u32,
-    /// Time of the node itself, its children's apart.
+    /// Time of the node itself, without its children.
     pub self_ns: u64,
-    /// How often it was entered (phases, locks) or waited for; 0 for time that is not waited.
+    /// Number of times that it was entered (phases, locks) or waited for; 0 for time that is not a
+    /// wait.
     pub count: u64,
-    /// The child that was made last, and the one made before this one; 0 for none.
+    /// The child made last, and the sibling made before this one; 0 for none.
     first_child: u32,
     next_sibling: u32,
 }
@@ -67,7 +69,7 @@ impl Default for Tree {
 }
 
 impl Tree {
-    /// A root that nothing stands for yet.
+    /// A tree with an empty root.
     pub fn empty() -> Tree {
         let mut tree = Tree { nodes: Vec::new() };
         tree.push(NodeKey::Root, ROOT);
@@ -89,7 +91,7 @@ impl Tree {
         self.nodes.iter().map(|node| node.self_ns).sum()
     }
 
-    /// What a node is in, outermost first, itself at the end; the root is left out.
+    /// The path to a node, outermost first, ending with itself; the root is left out.
     pub fn path(&self, node: u32) -> Vec<NodeKey> {
         let mut path = Vec::new();
         let mut at = node;
@@ -101,7 +103,7 @@ impl Tree {
         path
     }
 
-    /// The child of a node that stands for `key`, made if there is none.
+    /// The child of a node for `key`; created if there is none.
     pub fn child(&mut self, parent: u32, key: NodeKey) -> u32 {
         let mut at = self.node(parent).first_child;
         while at != ROOT {
@@ -121,7 +123,8 @@ impl Tree {
         node.count += count;
     }
 
-    /// The node that stands for `node` of another tree, seen from that one's `root`; made if there is none.
+    /// The node of this tree that corresponds to `node` of the tree `from`, relative to `root`
+    /// there; created if there is none.
     pub fn graft(&mut self, from: &Tree, root: u32, node: u32) -> u32 {
         if node == root || node == ROOT {
             return ROOT;
@@ -130,7 +133,7 @@ impl Tree {
         self.child(parent, from.node(node).key)
     }
 
-    /// Adds another tree, of every figure what `part` says.
+    /// Adds another tree; `part` scales every figure of it.
     pub fn merge(&mut self, other: &Tree, part: impl Fn(u64) -> u64) {
         // Parents come before children.
         let mut here: Vec<u32> = Vec::with_capacity(other.nodes.len());

@@ -1,9 +1,9 @@
-//! How long a CPU was in which states, and what that is for the machine.
+//! Time that a CPU spends in each pressure state, and its weight in the machine's figures.
 
 use super::Standing;
 use crate::engine::task::TaskIndex;
 
-/// What is told, in the order of [`Times`].
+/// The reported states, in the order of [`Times`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub(crate) enum Told {
@@ -16,27 +16,28 @@ pub(crate) enum Told {
 
 pub(crate) const NR_TOLD: usize = 5;
 
-/// Nanoseconds of each, and last of not being idle.
+/// Nanoseconds in each state, and last the non-idle time.
 pub(crate) type Times = [u64; NR_TOLD + 1];
 const NOT_IDLE: usize = NR_TOLD;
 
-/// Tasks of a CPU that have it or wait for it.
+/// Numbers of tasks that have a CPU or wait for it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
-    /// That are runnable, with the one that runs.
+    /// Runnable tasks, including the running one.
     pub(crate) runnable: u32,
-    /// The one that runs.
+    /// The running task.
     pub(crate) current: Option<TaskIndex>,
 }
 
 /// The account of one CPU.
 #[derive(Clone, Debug)]
 pub(crate) struct Account {
-    /// Tasks stalled on memory; those of them that are awake; tasks that sleep until a device is done.
+    /// Numbers of tasks: stalled on memory; stalled on memory and awake; asleep until a device is
+    /// done.
     memory: u32,
     memory_awake: u32,
     io: u32,
-    /// Which times run.
+    /// The states that the CPU is in.
     runs: [bool; NR_TOLD + 1],
     since_ns: u64,
     times: Times,
@@ -66,18 +67,18 @@ impl Account {
         self.io += u32::from(task.io);
     }
 
-    /// Updates the pressure states of the CPU (rules/pressure#states). `reclaims`: the task that runs
-    /// is stalled on memory. A CPU may be ahead of the task that changes it by the microseconds that
-    /// tasks run ahead: its time does not go back.
+    /// Updates the pressure states of the CPU (rules/pressure#states). `reclaims`: the running task
+    /// is stalled on memory. The account may be ahead of the task that changes it by the few
+    /// microseconds that tasks run ahead; its time never goes back.
     #[doc(alias = "psi_group_change")]
     pub(super) fn change(&mut self, load: Load, reclaims: bool, now_ns: u64) {
         self.pass(now_ns);
         let runnable = load.runnable;
         self.runs = [
-            // CpuSome: somebody waits for the CPU.
+            // CpuSome: a task waits for the CPU.
             runnable > u32::from(load.current.is_some()),
             self.memory > 0,
-            // Nobody does anything but reclaim, or could while the CPU does.
+            // No task does anything but reclaim, or could run while the CPU reclaims.
             self.memory > 0 && (runnable == self.memory_awake || reclaims),
             self.io > 0,
             self.io > 0 && runnable == 0,
@@ -100,7 +101,7 @@ impl Account {
         times
     }
 
-    /// The same, and begins again.
+    /// The same, and resets the times.
     pub(super) fn take(&mut self, now_ns: u64) -> Times {
         self.pass(now_ns);
         std::mem::take(&mut self.times)
@@ -125,7 +126,8 @@ pub(super) fn weighed(cpus: impl Iterator<Item = Times>) -> [u64; NR_TOLD] {
 mod tests {
     use super::*;
 
-    /// One CPU was stalled half of the time that it was not idle, the other never was idle, and never stalled.
+    /// One CPU was stalled for half of its non-idle time. The other was never idle and never
+    /// stalled.
     #[test]
     fn idle_cpus_have_no_weight() {
         let mut half = Times::default();

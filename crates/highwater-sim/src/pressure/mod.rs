@@ -1,5 +1,5 @@
-//! Pressure: which share of the time tasks, or all tasks that have something to do, wait for a CPU, for memory or for a
-//! device, as `/proc/pressure` tells it (rules/pressure).
+//! Pressure: the share of time in which some tasks, or all non-idle tasks, wait for a CPU, for
+//! memory or for a device, as `/proc/pressure` reports it (rules/pressure).
 //!
 //! ```text
 //!   tasks sleep, wake, stall --> each CPU's account: how long it has been in which states
@@ -8,10 +8,11 @@
 //!                                totals --> averages over 10, 60 and 300 seconds
 //! ```
 //!
-//! The engine calls [`Pressure`] where it stops, wakes and moves tasks anyway; a simulation that does not measure it pays one
-//! test. What is looked at between two collections is computed aside, so that looking changes nothing.
+//! The engine calls [`Pressure`] where it stops, wakes and moves tasks anyway. A simulation that
+//! does not measure pressure pays one test. A reading between two collections is computed
+//! separately, so that reading changes nothing.
 //!
-//! Key types: [`Pressure`] (the accounts), [`Reading`] (what the three files say).
+//! Key types: [`Pressure`] (the accounts), [`Reading`] (the content of the three files).
 
 pub(crate) mod account;
 mod reading;
@@ -34,22 +35,22 @@ use crate::engine::task::{Placement, Task, TaskIndex};
 
 /// The first kernel that has `/proc/pressure`.
 pub const SINCE: KernelVersion = KernelVersion::new(4, 20);
-/// Between two collections.
+/// Time between two collections.
 pub(crate) const PERIOD_NS: u64 = 2_000_000_000;
 
-/// What a task is to its CPU's account.
+/// The state of a task in its CPU's account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) struct Standing {
     pub(crate) cpu: CpuId,
     /// Stalled on memory, asleep or awake.
     memory: bool,
-    /// Stalled on memory, and awake: it has a CPU, or waits for one.
+    /// Stalled on memory, and awake: it has a CPU or waits for one.
     memory_awake: bool,
     /// Asleep until a device is done.
     io: bool,
 }
 
-/// Scopes of stalls that a task is in, by [`Stall`].
+/// Nesting depth of a task's stalls, by [`Stall`].
 pub(crate) type Depths = [u8; 2];
 
 /// The accounts of a machine.
@@ -57,7 +58,7 @@ pub(crate) type Depths = [u8; 2];
 pub(crate) struct Pressure {
     cpus: Vec<Account>,
     averages: Averages,
-    /// Of each task, by its position in the table.
+    /// States of the tasks, by position in the task table.
     standings: Vec<Standing>,
     depths: Vec<Depths>,
 }
@@ -72,7 +73,7 @@ impl Pressure {
         }
     }
 
-    /// The scopes of stalls that a task is in.
+    /// Nesting depth of a task's stalls.
     pub(crate) fn depths(&mut self, task: usize) -> &mut Depths {
         if self.depths.len() <= task {
             self.depths.resize(task + 1, Depths::default());
@@ -80,9 +81,9 @@ impl Pressure {
         &mut self.depths[task]
     }
 
-    /// Changes a task's state in the account of its CPU and of the one that it left. The task is on
-    /// the CPU (or in its queue, or asleep after it ran there), `is_awake` or not; `is_there`: it has
-    /// not ended. The scheduler has done its part.
+    /// Changes a task's state in the account of its CPU and of the CPU that it left. The task is on
+    /// the CPU (or in its queue, or asleep after it ran there). `is_awake`: it runs or is runnable.
+    /// `is_there`: it has not ended. The scheduler must be up to date.
     #[doc(alias = "psi_task_change")]
     #[doc(alias = "psi_task_switch")]
     pub(crate) fn stand(
@@ -94,7 +95,7 @@ impl Pressure {
     ) {
         let depths = self.depths(task);
         if !is_there {
-            // The next one in this position has none.
+            // The next task in this position begins without stalls.
             *depths = Depths::default();
         }
         let [memory, io] = depths.map(|depth| depth > 0);
@@ -118,12 +119,12 @@ impl Pressure {
         self.cpus[cpu.idx()].change(load, reclaims, now_ns);
     }
 
-    /// When the next collection is due.
+    /// Time of the next collection.
     pub(crate) fn due_at_ns(&self) -> u64 {
         self.averages.due_at_ns()
     }
 
-    /// Collects what has passed up to now, period by period.
+    /// Collects the time up to now, period by period.
     pub(crate) fn collect(&mut self, now_ns: u64) {
         while self.averages.due_at_ns() <= now_ns {
             let at_ns = self.averages.due_at_ns();
@@ -132,7 +133,7 @@ impl Pressure {
         }
     }
 
-    /// What the files say at a time.
+    /// Content of the files at a time.
     pub(crate) fn read(&self, now_ns: u64) -> Reading {
         self.averages.read(account::weighed(self.cpus.iter().map(|cpu| cpu.peek(now_ns))))
     }
@@ -140,7 +141,7 @@ impl Pressure {
 
 /// Pressure.
 impl Sim {
-    /// Measures pressure from now on; until then nothing was stalled.
+    /// Measures pressure from now on; earlier time counts as not stalled.
     pub fn measure_pressure(&self) {
         let now_ns = self.now_ns();
         let state = &mut *self.inner.state.borrow_mut();
@@ -157,7 +158,7 @@ impl Sim {
         self.inner.pressing.set(true);
     }
 
-    /// What `/proc/pressure` says now; zeros if nobody [measures](Sim::measure_pressure) it.
+    /// Content of `/proc/pressure` now; zeros if pressure is not [measured](Sim::measure_pressure).
     pub fn pressure(&self) -> Reading {
         self.inner.state.borrow().pressure_at(self.now_ns())
     }
@@ -168,7 +169,7 @@ impl Sim {
         self.inner.pressing.get()
     }
 
-    /// A stall of the running task begins, or ends.
+    /// A stall of the running task begins or ends.
     #[cold]
     #[inline(never)]
     pub(crate) fn stall(&self, stall: Stall, begins: bool) {
@@ -179,7 +180,7 @@ impl Sim {
         if let Some(pressure) = &mut state.pressure {
             let depth = &mut pressure.depths(me.idx())[stall as usize];
             *depth = if begins { depth.saturating_add(1) } else { depth.saturating_sub(1) };
-            // Who is awake does not wait for a device.
+            // A task that is awake does not wait for a device.
             if stall == Stall::Memory
                 && !matches!(state.tasks[me].placement, Placement::Interrupt(_))
             {
@@ -191,7 +192,8 @@ impl Sim {
 }
 
 impl State {
-    /// A task has been given a CPU or a place in a queue (`is_awake`), or has left its CPU; `is_there`: it has not ended.
+    /// A task got a CPU or a place in a queue (`is_awake`), or has left its CPU. `is_there`: it has
+    /// not ended.
     #[inline(always)]
     pub(crate) fn press(&mut self, task: TaskIndex, is_there: bool, is_awake: bool, now_ns: u64) {
         if let Some(pressure) = &mut self.pressure {
@@ -200,12 +202,12 @@ impl State {
         }
     }
 
-    /// What the files say at a time.
+    /// Content of the files at a time.
     pub(crate) fn pressure_at(&self, now_ns: u64) -> Reading {
         self.pressure.as_ref().map_or_else(Reading::default, |pressure| pressure.read(now_ns))
     }
 
-    /// Collects what has passed, if it is time; when to look next.
+    /// Runs a collection if one is due; returns the time of the next.
     pub(crate) fn collect_pressure(&mut self, now_ns: u64) -> u64 {
         self.pressure.as_mut().map_or(u64::MAX, |pressure| {
             pressure.collect(now_ns);

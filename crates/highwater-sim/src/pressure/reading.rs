@@ -5,12 +5,12 @@ use std::fmt;
 use super::PERIOD_NS;
 use super::account::{NR_TOLD, Told};
 
-/// What is kept of an average from one period to the next: `exp(-2 s / window)` (rules/pressure#averages), for 10, 60
-/// and 300 seconds.
+/// Share of an average that is kept from one period to the next: `exp(-2 s / window)`
+/// (rules/pressure#averages), for 10, 60 and 300 seconds.
 const KEPT: [f64; 3] = [0.818_730_753_077_981_8, 0.967_216_100_482_005_9, 0.993_355_506_255_034_4];
 const NS_PER_US: u64 = 1000;
 
-/// For want of what tasks wait.
+/// The resources that tasks wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resource {
     /// A CPU.
@@ -22,7 +22,7 @@ pub enum Resource {
 }
 
 impl Resource {
-    /// Every one, in the order of their names.
+    /// All resources, in the order of their names.
     pub const ALL: [Resource; 3] = [Resource::Cpu, Resource::Io, Resource::Memory];
 
     /// The name of its file in `/proc/pressure`.
@@ -40,7 +40,7 @@ impl Resource {
 pub struct Line {
     /// Percent of the time, over the last 10, 60 and 300 seconds.
     pub averages: [f64; 3],
-    /// Microseconds since the machine has booted.
+    /// Microseconds since boot.
     pub total_us: u64,
 }
 
@@ -54,9 +54,9 @@ impl fmt::Display for Line {
 /// A file; its text ends each line.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct Lines {
-    /// Somebody waited.
+    /// At least one task waited.
     pub some: Line,
-    /// Everybody waited who had something to do. Of CPUs it is not defined for a machine, and 0.
+    /// All non-idle tasks waited. Not defined for CPUs on the machine level, and 0 there.
     pub full: Line,
 }
 
@@ -67,7 +67,7 @@ impl fmt::Display for Lines {
     }
 }
 
-/// What the files of `/proc/pressure` say.
+/// Content of the files of `/proc/pressure`.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct Reading {
     lines: [Line; NR_TOLD],
@@ -87,7 +87,7 @@ impl Reading {
     }
 }
 
-/// What was collected so far.
+/// Totals and averages so far.
 #[derive(Debug)]
 pub(super) struct Averages {
     due_at_ns: u64,
@@ -111,7 +111,7 @@ impl Averages {
     pub(super) fn pass(&mut self, passed_ns: [u64; NR_TOLD]) {
         self.due_at_ns += PERIOD_NS;
         for (told, passed_ns) in passed_ns.into_iter().enumerate() {
-            // Work of tasks that ran ahead of the end of the period is in it.
+            // Includes the work of tasks that ran ahead of the end of the period.
             let percent = 100.0 * passed_ns.min(PERIOD_NS) as f64 / PERIOD_NS as f64;
             self.totals_ns[told] += passed_ns;
             for (average, kept) in self.percents[told].iter_mut().zip(KEPT) {

@@ -8,7 +8,7 @@ use crate::engine::{Engine, EngineConfig, Sim, Spawn};
 
 const MS: u64 = 1_000_000;
 
-/// What one of the tasks does, milliseconds each.
+/// A step of a test task, in milliseconds.
 #[derive(Clone, Copy)]
 enum Do {
     Sleep(u64),
@@ -71,7 +71,7 @@ fn one_cpu_and_one_task() {
     assert_eq!(totals(run(1, &[(0, &[Do::Io(500), Do::Sleep(500)])])), [0, 0, 0, 500, 500]);
     assert_eq!(totals(run(1, &[(0, &[Do::Memory(500)])])), [0, 500, 500, 0, 0]);
     assert_eq!(totals(run(1, &[(0, &[Do::SwapIn(500)])])), [0, 500, 500, 500, 500]);
-    // Nobody gets further while the one that there is reclaims.
+    // No task makes progress while the only one reclaims.
     assert_eq!(totals(run(1, &[(0, &[Do::Reclaim(500)])])), [0, 500, 500, 0, 0]);
     assert_eq!(totals(run(1, &[(0, &[Do::Nested(500), Do::Compute(100)])])), [0, 500, 500, 0, 0]);
 }
@@ -79,13 +79,13 @@ fn one_cpu_and_one_task() {
 #[test]
 fn one_cpu_and_two_tasks() {
     let busy: &[Do] = &[Do::Compute(500)];
-    // Somebody waits, somebody works.
+    // One task waits, another works.
     assert_eq!(totals(run(1, &[(0, &[Do::Io(500)]), (0, busy)])), [0, 0, 0, 500, 0]);
     assert_eq!(totals(run(1, &[(0, &[Do::Memory(500)]), (0, busy)])), [0, 500, 0, 0, 0]);
     // Both want the CPU for 1000 ms in all: one waits until the first is done.
     let [cpu, memory, full, ..] = totals(run(1, &[(0, &[Do::Reclaim(500)]), (0, busy)]));
     assert!((990..=1000).contains(&cpu), "{cpu}");
-    // They take turns until both are nearly done; while one reclaims, the other could not work.
+    // They take turns until both are nearly done. While one reclaims, the other could not work.
     assert!((985..=1000).contains(&memory), "{memory}");
     assert!((499..=501).contains(&full), "{full}");
     // Both wait, one twice as long.
@@ -93,12 +93,12 @@ fn one_cpu_and_two_tasks() {
     assert_eq!(totals(both), [0, 0, 0, 1000, 1000]);
 }
 
-/// The mean of CPUs, each weighed by the time that it was not idle.
+/// The mean over CPUs, each weighed by its non-idle time.
 #[test]
 fn two_cpus() {
     let busy: &[Do] = &[Do::Compute(500)];
     assert_eq!(totals(run(2, &[(0, &[Do::Memory(500)]), (1, busy)])), [0, 250, 250, 0, 0]);
-    // An idle one does not count.
+    // An idle CPU does not count.
     assert_eq!(totals(run(2, &[(0, &[Do::Memory(500)])])), [0, 500, 500, 0, 0]);
     assert_eq!(
         totals(run(2, &[(0, &[Do::Memory(500)]), (1, &[Do::Io(500)])])),
@@ -109,7 +109,7 @@ fn two_cpus() {
     assert_eq!(totals(short), [0, 416, 416, 0, 0]);
 }
 
-/// Every two seconds is weighed by itself, and nothing changes by looking.
+/// Each period of two seconds has its own weights, and a reading changes nothing.
 #[test]
 fn periods() {
     let long: &[Do] = &[Do::Memory(5000)];
@@ -132,7 +132,7 @@ fn periods() {
     assert_eq!(some.to_string(), "avg10=63.21 avg60=15.35 avg300=3.28 total=10000000");
 }
 
-/// A task that another CPU takes over takes its stall along.
+/// A task that moves to another CPU takes its stall along.
 #[test]
 fn stalls_move_with_tasks() {
     let mut engine = Engine::new(&EngineConfig::new(2));
@@ -142,7 +142,7 @@ fn stalls_move_with_tasks() {
     }
     engine.run().expect("the tasks end");
     let [_, some, full, ..] = totals(engine.sim().pressure());
-    // Whoever runs reclaims, and nobody else does anything: 1200 ms on two CPUs.
+    // The running task always reclaims and no other works: 1200 ms on two CPUs.
     assert!((590..=620).contains(&some), "{some}");
     assert_eq!(some, full);
 }
