@@ -19,13 +19,13 @@ use crate::host::SimHost;
 use crate::rng::Zipf;
 
 const PAGE: u64 = PAGE_SIZE as u64;
-/// A space has no more regions, a task no more open files and blocks.
+/// Most regions of an address space, and most open files and blocks of a task.
 const REGIONS_MAX: usize = 12;
 const OPEN_MAX: usize = 6;
 const BLOCKS_MAX: usize = 64;
 /// Small files of a machine.
 const SMALL_FILES_MAX: u64 = 3000;
-/// Pages touched, calls made before a program looks whether the work is done.
+/// Pages touched, or calls made, before a program checks whether the work is done.
 const CALL_PAGES: u32 = 64;
 /// Single touches in one operation.
 const TOUCHES_MAX: u64 = 16_000;
@@ -84,7 +84,8 @@ impl Worker<'_, '_> {
         assert!(start.is_multiple_of(align));
         let id = self.group.next_region.replace(self.group.next_region.get() + 1);
         let is_writable = flags.contains(AreaFlags::WRITE);
-        // Somebody who meant what was there before may have unmapped it again by now.
+        // Another task that unmaps an earlier mapping at this address may have unmapped the new one
+        // by now.
         let is_whole = nr_unmaps == self.group.nr_unmaps.get();
         let region = Region { id, start, pages, is_anon, is_writable, is_whole };
         self.group.regions.borrow_mut().push(region);
@@ -144,7 +145,7 @@ impl Worker<'_, '_> {
         Ok(())
     }
 
-    /// A touch that may find nothing there.
+    /// A touch of a page that may be unmapped.
     fn touch(&mut self, region: &Region, vpn: u32, access: Access) -> Result<(), Error> {
         let result = self.kernel.touch(self.cx, &self.group.space, vpn, access).map(|_| ());
         match self.check_access(region, access, result) {
@@ -178,8 +179,8 @@ impl Worker<'_, '_> {
         self.unmap(region.start, region.pages)
     }
 
-    /// What is there when it happens need not be what was there when it was decided: others of the
-    /// space may have unmapped that and mapped something else.
+    /// Unmaps a range. The mapping may have changed since the choice: other tasks of the address
+    /// space may have unmapped it and mapped another one there.
     fn unmap(&self, start: u32, pages: u32) -> Result<(), Error> {
         let group = &self.group;
         group.pierce(start, start + pages);
@@ -216,7 +217,7 @@ impl Worker<'_, '_> {
 
     pub(super) fn unlock(&mut self) -> Result<(), Error> {
         let region = self.region()?;
-        // As a rule all of it: locked memory is not to fill the machine.
+        // Usually unlocks all of it: locked memory must not fill the machine.
         let (start, pages) = match self.stream.one_in(3) {
             true => self.part(&region),
             false => (region.start, region.pages),
@@ -224,7 +225,7 @@ impl Worker<'_, '_> {
         self.kernel.munlock(self.cx, &self.group.space, start, pages)
     }
 
-    /// Where memory is to come from.
+    /// Sets a memory policy or a cpuset.
     pub(super) fn place(&mut self) -> Result<(), Error> {
         let policy = self.shared.options.draw_memory_policy(&mut self.stream);
         match self.stream.below(4) {
@@ -257,7 +258,7 @@ impl Worker<'_, '_> {
         self.stream.pick(&self.open)
     }
 
-    /// A range of bytes, mostly not of whole pages.
+    /// A range of bytes, mostly not page-aligned.
     fn bytes(&mut self, open: &OpenFile<SimHost>, room: u64) -> (u64, u64) {
         let pages = self.amount(room.div_ceil(PAGE));
         let mut len = (pages * PAGE).min(room);
@@ -310,7 +311,7 @@ impl Worker<'_, '_> {
         let room = u64::from(open.file.spec.max_pages) * PAGE;
         let (mut pos, len) = self.bytes(&open, room);
         if self.stream.one_in(3) {
-            // Appends, perhaps more than there is room for.
+            // Appends, possibly more than fits.
             pos = open.file.size();
         }
         let end = pos + len;
@@ -375,7 +376,7 @@ impl Worker<'_, '_> {
         Ok(())
     }
 
-    /// Who has it open or mapped goes on with a file that is gone.
+    /// Deletes a file. Tasks that have it open or mapped continue to use the deleted file.
     pub(super) fn delete(&mut self) -> Result<(), Error> {
         self.shared.spend(50);
         let at = self.stream.below(self.shared.files.borrow().len() as u64) as usize;
@@ -386,7 +387,7 @@ impl Worker<'_, '_> {
     }
 }
 
-/// Small files: what a build reads and writes.
+/// Small files, as a build reads and writes them.
 impl Worker<'_, '_> {
     pub(super) fn small_files(&mut self) -> Result<(), Error> {
         self.shared.spend(20);
@@ -458,7 +459,7 @@ impl Worker<'_, '_> {
             Gfp::GFP_TRANSHUGE_LIGHT,
         ]);
         if self.shared.options.policy.slow_path.rounds == SlowPathRounds::WhileProgress {
-            // There it goes on until as much was reclaimed, if need be for ever
+            // That kernel retries until enough was reclaimed, if need be for ever
             // (rules/slow-path#v43).
             gfp -= Gfp::RETRY_MAYFAIL;
         }

@@ -4,11 +4,11 @@ use crate::rng::Stream;
 
 /// Draws of a swarm.
 pub(super) trait Draw {
-    /// One of `items`, each as likely.
+    /// One of `items`, all equally likely.
     fn pick<T: Clone>(&mut self, items: &[T]) -> T;
     /// Index of a weight, in proportion to the weights; 0 if all of them are 0.
     fn weighted(&mut self, weights: &[u32]) -> usize;
-    /// From `low` to `high` (both included), every order of magnitude as likely as the others.
+    /// From `low` to `high` (both included), every order of magnitude equally likely.
     fn magnitude(&mut self, low: u64, high: u64) -> u64;
     /// True once in `n`.
     fn one_in(&mut self, n: u64) -> bool;

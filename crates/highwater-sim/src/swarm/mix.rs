@@ -1,4 +1,4 @@
-//! What programs of a swarm do: kinds of operations and how often each is chosen.
+//! Operations of a swarm's programs: the kinds, and the weight of each.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ macro_rules! operations {
         impl Op {
             /// All kinds.
             pub const ALL: &'static [Op] = &[$(Op::$variant,)*];
-            /// How often each is chosen if nothing is unusual.
+            /// The usual weight of each.
             const USUAL: &'static [u32] = &[$($usual,)*];
 
             /// Its name.
@@ -36,7 +36,7 @@ operations! {
     TouchRandom: 10,
     /// Touches few pages often.
     TouchHot: 6,
-    /// Unmaps a part of what is mapped.
+    /// Unmaps a part of a mapping.
     UnmapPart: 2,
     /// Unmaps a whole region.
     UnmapAll: 2,
@@ -74,9 +74,9 @@ operations! {
     Sleep: 4,
     /// Uses the CPU.
     Compute: 4,
-    /// Goes on in a new address space, as after exec.
+    /// Continues in a new address space, as after exec.
     NewSpace: 1,
-    /// Starts another task, in this space or in one of its own.
+    /// Starts another task, in this address space or in a new one.
     Spawn: 2,
     /// Kills a task, as a user's signal does.
     Kill: 1,
@@ -84,9 +84,9 @@ operations! {
     Wake: 2,
     /// Takes a block from the allocator.
     TakeBlock: 4,
-    /// Gives one back.
+    /// Frees a block.
     GiveBlock: 4,
-    /// Forks; the child runs in a task of its own.
+    /// Forks; the child runs in a new task.
     Fork: 3,
     /// exec.
     Exec: 1,
@@ -99,19 +99,19 @@ operations! {
 }
 
 impl Op {
-    /// Often chosen, these end a run before it has begun.
+    /// True if the operation, chosen often, would end a run before it has begun.
     const fn is_destructive(self) -> bool {
         matches!(self, Op::Kill | Op::Exit | Op::NewSpace | Op::Exec | Op::Delete)
     }
 }
 
-/// How often each kind of operation is chosen.
+/// The weight of each kind of operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mix(Vec<u32>);
 
 impl Mix {
-    /// The swarm's trick: a third of the kinds is never chosen, some are chosen most of the time.
-    /// A run that does everything a little does nothing for long.
+    /// The swarm's trick: a third of the kinds is never chosen, and a few are chosen most of the
+    /// time. A run that does a little of everything never does one thing for long.
     pub(super) fn draw(stream: &mut Stream) -> Mix {
         let mut weights: Vec<u32> = Op::USUAL.to_vec();
         for (&op, weight) in Op::ALL.iter().zip(&mut weights) {
@@ -123,7 +123,7 @@ impl Mix {
         }
         match stream.below(8) {
             0..4 => weights[Op::Kill as usize] = 0,
-            // A massacre, with offspring.
+            // Many kills, with many new tasks.
             4 => {
                 weights[Op::Kill as usize] = 10;
                 weights[Op::Spawn as usize] = 20;

@@ -1,23 +1,23 @@
 //! Random machines under random load: one seed chooses everything, checkers watch.
 //!
-//! Key types: [`Options`] (what the seed chose), [`Mix`] (what tasks do), [`check`] (a seed's
-//! verdict), [`Failure`].
+//! Key types: [`Options`] (the choices of a seed), [`Mix`] (the operations of tasks), [`check`] (a
+//! seed's verdict), [`Failure`].
 //!
 //! | file | is |
 //! |---|---|
-//! | `options`, `policy` | what a seed chooses before the run |
-//! | `mix` | kinds of operations, how often each is chosen |
+//! | `options`, `policy` | the choices of a seed before the run |
+//! | `mix` | kinds of operations, and the weight of each |
 //! | `worker`, `acts` | a program: one random operation after the other |
-//! | `shared` | what programs share; the gate at which they stop for an audit |
+//! | `shared` | state that programs share; the gate at which they stop for an audit |
 //! | `run` | one run: ballast, programs, audits, clearing away |
 //!
 //! A run passes if
-//! - every program ends: none waits for ever (the engine tells), none is told of an error that
-//!   cannot be (I/O errors without a faulty disk, an address fault where memory is mapped),
+//! - every program ends: none waits for ever (the engine reports that), and none gets an error that
+//!   cannot happen (I/O errors without a faulty disk, an address fault where memory is mapped),
 //! - the audit of the whole kernel finds nothing, at a few quiet points and at the end,
-//! - nothing is left once all files are deleted and all blocks given back,
-//! - a second run does the same, event by event, trace events included, although everybody's time is
-//!   booked; every operation's and task's adds up.
+//! - nothing is left once all files are deleted and all blocks are freed,
+//! - a second run does the same, event by event, trace events included, although it has a ledger;
+//!   the times of every operation and task add up.
 
 mod acts;
 mod draw;
@@ -42,37 +42,37 @@ pub use run::{Run, Summary, run, run_booked};
 use crate::digest::{Comparison, Digest, DigestPlan, Divergence, first_divergence};
 use crate::engine::RunError;
 
-/// Trace events shown before the place where two runs part.
+/// Trace events shown before the first difference of two runs.
 const EVENTS_SHOWN: usize = 8;
 
-/// What is wrong with a seed.
+/// The failure of a seed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Failure {
     /// The machine does not boot.
     Boot(String),
-    /// Programs do not end, or panic.
+    /// Programs do not end, or one panics.
     Run(RunError),
-    /// Something does not add up.
+    /// An audit found an error.
     Audit {
-        /// At which audit.
+        /// The audit that found it.
         when: String,
-        /// What.
+        /// The error.
         error: AuditError,
     },
-    /// Something is left when everything was given back.
+    /// Memory is left after everything was freed.
     Left(String),
     /// The machine does not come to rest.
     Restless(String),
-    /// The time of an operation or a task is not all booked.
+    /// The time of an operation or a task is not completely booked.
     Ledger(String),
-    /// A second run went another way.
+    /// A second run diverged.
     Diverged {
-        /// Where.
+        /// The first difference.
         divergence: Divergence,
         /// Trace events before that.
         before: Vec<String>,
     },
-    /// Further runs went other ways at ever other places.
+    /// Further runs diverged at a different event each time.
     Unstable(u32),
 }
 
@@ -99,7 +99,7 @@ impl std::error::Error for Failure {}
 /// Runs a seed twice, the second time with a ledger.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The failure of the seed.
 pub fn check(options: &Options) -> Result<Summary, Failure> {
     let mut verdict = None;
     let mut nr_runs = 0;
@@ -125,7 +125,7 @@ pub fn check(options: &Options) -> Result<Summary, Failure> {
     }
 }
 
-/// The last trace events up to a place, in words, from one more run.
+/// The last trace events before the divergence, in words, from one more run.
 fn events_before(options: &Options, divergence: &Divergence) -> Vec<String> {
     let Some(end_ns) = divergence.left.or(divergence.right).map(|event| event.time_ns) else {
         return Vec::new();

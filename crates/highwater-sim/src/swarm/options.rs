@@ -1,4 +1,4 @@
-//! What one seed chooses: machine, kernel, disks, files, tasks.
+//! The choices of one seed: machine, kernel, disks, files, tasks.
 
 use std::fmt;
 
@@ -18,22 +18,22 @@ use crate::rng::Stream;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 const PAGE_BITS: u32 = 12;
-/// A node with less could not hold what a zone needs.
+/// A smaller node could not hold the minimum of a zone.
 const NODE_MIN: u64 = MIB;
-/// The first node has all of the DMA zone.
+/// The first node contains the whole DMA zone.
 const FIRST_NODE_MIN: u64 = 32 * MIB;
 const NR_CPUS_MAX: u64 = 16;
 const NR_TASKS_MAX: u64 = 40;
 
-/// Everything that a seed decides before the run. What tasks do then is decided by further streams
-/// of the same seed.
+/// All choices of a seed before the run. Further streams of the same seed choose the operations of
+/// tasks during the run.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The seed.
     pub seed: u64,
     /// Nodes, CPUs, memory, sysctls.
     pub machine: Machine,
-    /// Name and table of what operations cost.
+    /// Name and table of the costs of operations.
     pub costs: (&'static str, CostTable),
     /// The kernel.
     pub policy: Policy,
@@ -43,25 +43,24 @@ pub struct Options {
     pub swap: Vec<SwapSpec>,
     /// Files that all tasks share.
     pub files: Vec<FileSpec>,
-    /// Pages taken from the allocator before anything else happens, so that the rest is soon used
-    /// up.
+    /// Pages taken from the allocator before anything else happens, so that memory soon runs short.
     pub ballast: u64,
-    /// What tasks do.
+    /// Operations of tasks.
     pub mix: Mix,
     /// Tasks at first.
     pub nr_tasks: u64,
-    /// Tasks in all, those that tasks start included.
+    /// Most tasks in all, including those that tasks start.
     pub nr_tasks_max: u64,
-    /// How much the kernel does before programs end: faults, pages moved, scanned, freed, and a
-    /// little for each operation.
+    /// Work of the kernel before programs end: faults, pages moved, scanned and freed, and a small
+    /// amount for each operation.
     pub work: u64,
-    /// Pages of a region, a read, a run of touches at most.
+    /// Most pages of a region, a read or a run of touches.
     pub reach: u64,
     /// Tasks may only use some nodes.
     pub has_mems_allowed: bool,
     /// Tasks are bound to CPUs and nodes.
     pub is_pinned: bool,
-    /// How often everything stops and is audited before the end.
+    /// Number of times that all programs stop for an audit before the end.
     pub nr_audits: u64,
 }
 
@@ -90,7 +89,7 @@ impl Options {
             0 => s.magnitude(1000, room),
             _ => s.range(2 * room, 15 * room),
         };
-        // As a rule all tasks together want more than there is.
+        // Usually all tasks together want more than the memory of the machine.
         let reach = match s.below(4) {
             0 => s.magnitude(64, room),
             _ => (room * s.range(1, 9) / nr_tasks).clamp(64, room),
@@ -127,7 +126,7 @@ impl Options {
         nodes.filter(|(_, node)| !node.zones.is_empty()).map(|(id, _)| NodeId(id)).collect()
     }
 
-    /// A memory policy, of nodes that may not be there.
+    /// A memory policy, possibly with nodes that do not exist.
     pub(super) fn draw_memory_policy(&self, stream: &mut Stream) -> MemoryPolicy {
         let nr_nodes = self.machine.nodes.len() as u64;
         let nodes = NodeMask::from_bits(stream.below(1 << nr_nodes));
@@ -149,7 +148,7 @@ impl Options {
     }
 }
 
-/// Bytes of memory, as the zones have it.
+/// Bytes of memory, as the zones count them.
 fn memory_of(machine: &Machine) -> u64 {
     machine.nodes.iter().flat_map(|node| &node.zones).map(|zone| zone.managed << PAGE_BITS).sum()
 }
@@ -199,8 +198,8 @@ fn draw_costs(s: &mut Stream) -> (&'static str, CostTable) {
     (name, CostTable::parse(name, &text).expect("the project's own table"))
 }
 
-/// The table with figures changed by up to 30 times either way: then things meet that never meet on
-/// a real machine.
+/// The table with figures changed by up to 30 times either way, so that events coincide that never
+/// do on a real machine.
 fn distort(s: &mut Stream, text: &str) -> String {
     let figure = |s: &mut Stream, line: &str| {
         let (before, rest) = line.split_once("{ ns = ")?;
@@ -212,7 +211,7 @@ fn distort(s: &mut Stream, text: &str) -> String {
     lines.collect()
 }
 
-/// What operations cost.
+/// Cost tables.
 const COSTS: &[(&str, &str)] = &[
     ("server-3ghz", include_str!("../../../../machines/costs/server-3ghz.toml")),
     ("little-core", include_str!("../../../../machines/costs/little-core.toml")),
@@ -235,7 +234,7 @@ fn draw_nodes(s: &mut Stream, bytes: u64, nr_nodes: usize) -> Vec<(u64, Vec<u16>
         left -= *size;
     }
     sizes[0] = left & !0xfff;
-    // Some of the first nodes may have no memory.
+    // A few of the first nodes may have no memory.
     let nr_bare = sizes[1..].iter().take_while(|&&size| size == 0).count() as u64;
     if nr_bare > 0 && s.one_in(2) {
         sizes.swap(0, s.range(1, nr_bare + 1) as usize);
@@ -330,8 +329,8 @@ fn draw_tunables(s: &mut Stream, bytes: u64) -> Tunables {
     t
 }
 
-/// Huge pages, where memory is large enough for them: mostly, and mostly for everybody. khugepaged is in a
-/// hurry.
+/// Huge pages, where memory is large enough: mostly enabled, and mostly for all programs.
+/// khugepaged runs often.
 fn draw_huge_pages(s: &mut Stream, t: &mut Tunables) {
     t.thp_defrag = s.pick(&[
         ThpDefrag::Kernel,
@@ -353,7 +352,7 @@ fn draw_huge_pages(s: &mut Stream, t: &mut Tunables) {
 
 type Storage = (Vec<DiskSpec>, Vec<SwapSpec>, Vec<FileSpec>);
 
-/// Disks, swap areas at their start, files behind those, for so many pages of memory.
+/// Disks, swap areas at their start, and files behind the swap areas, for `memory` pages.
 fn draw_storage(s: &mut Stream, memory: u64) -> Storage {
     let nr_disks = s.range(1, 4);
     let mut swap: Vec<SwapSpec> = Vec::new();
@@ -415,7 +414,7 @@ fn draw_file(s: &mut Stream, ends: &mut [u64], memory: u64) -> FileSpec {
         is_journalled: false,
         buffers: Buffers::None,
     };
-    // As the two that there are.
+    // Buffers as in the two existing file systems.
     let buffers = match filesystem.writer {
         Writer::BufferHeads if !filesystem.is_memory => Buffers::Written,
         _ => Buffers::None,

@@ -1,4 +1,4 @@
-//! Policies of a swarm: a preset, often with switches turned that no kernel ever combined.
+//! Policies of a swarm: a preset, often with switches in combinations that no kernel ever had.
 
 use highwater_core::config::{PRESETS, Policy, preset};
 
@@ -12,7 +12,7 @@ pub(super) fn draw(stream: &mut Stream) -> Policy {
         _ => stream.pick(PRESETS).0,
     };
     let mut policy = preset(name).expect("it is listed");
-    // One switch in so many is turned; none: the kernel as it was.
+    // One switch in `rarity` is changed; `None`: the preset unchanged.
     if let Some(rarity) = stream.pick(&[None, Some(10), Some(3)]) {
         turn(stream, rarity, &mut policy);
         policy.name.push_str(", turned");
@@ -20,7 +20,7 @@ pub(super) fn draw(stream: &mut Stream) -> Policy {
     policy
 }
 
-/// Puts one in `rarity` of all switches to any of its values.
+/// Sets one in `rarity` of all switches to a random one of its values.
 fn turn(stream: &mut Stream, rarity: u64, policy: &mut Policy) {
     for field in Policy::describe() {
         if stream.one_in(rarity) {

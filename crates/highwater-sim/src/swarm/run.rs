@@ -21,26 +21,26 @@ use crate::ledger::Ledger;
 use crate::machine::{MachineConfig, SimMachine};
 
 const SECOND: u64 = 1_000_000_000;
-/// How often the run looks at the gate.
+/// Time between two looks at the gate.
 const STEP_NS: u64 = SECOND / 4;
-/// No run takes longer: a month of virtual time.
+/// Limit for a run: a month of virtual time.
 const LIMIT_NS: u64 = 30 * 24 * 3600 * SECOND;
-/// Programs are at the gate by then, and the machine is at rest.
+/// Limit for programs to reach the gate and for the machine to come to rest.
 const REST_LIMIT_NS: u64 = 24 * 3600 * SECOND;
-/// At rest: nothing happened for so many steps.
+/// The machine is at rest after this many steps without a change.
 const REST_STEPS: u32 = 8;
 
-/// How a run went.
+/// The result of a run.
 pub struct Run {
-    /// Of all events; none if the machine did not boot.
+    /// Digest of all events; `None` if the machine did not boot.
     pub digest: Option<Digest>,
-    /// What it did, or what is wrong.
+    /// The summary, or the failure.
     pub result: Result<Summary, Failure>,
-    /// Where everybody's time went, if that was asked for.
+    /// Time of all tasks by cause, if requested.
     pub ledger: Ledger,
 }
 
-/// What happened in a run, to see what a swarm covers.
+/// Counts of a run, to see the coverage of a swarm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Summary {
     /// Virtual time.
@@ -71,13 +71,13 @@ pub struct Summary {
     pub swapped_in: u64,
     /// Pages moved to other frames.
     pub migrated: u64,
-    /// Pages that could not be.
+    /// Pages that could not be moved.
     pub migrate_failed: u64,
     /// Huge pages that faults mapped.
     pub huge_faults: u64,
     /// Huge pages that were split.
     pub huge_splits: u64,
-    /// Huge pages that khugepaged got memory for.
+    /// Huge pages that khugepaged allocated.
     pub huge_collapses: u64,
     /// Huge pages swapped out whole.
     pub huge_swapped: u64,
@@ -113,7 +113,7 @@ pub fn run(options: &Options, digest: DigestPlan, sink: Option<TraceSink>) -> Ru
     run_with(options, digest, sink, false)
 }
 
-/// Runs the options once and books everybody's time.
+/// Runs the options once with a ledger of all tasks' time.
 pub fn run_booked(options: &Options, digest: DigestPlan) -> Run {
     run_with(options, digest, None, true)
 }
@@ -157,11 +157,11 @@ fn run_with(
     Run { digest: Some(director.machine.digest()), result, ledger }
 }
 
-/// Stands outside the simulation and lets it go on step by step.
+/// Controls the run from outside the simulation, step by step.
 struct Director {
     machine: SimMachine,
     shared: Rc<Shared>,
-    /// The run went on until here.
+    /// Virtual time reached so far.
     now_ns: u64,
     nr_audits: u64,
 }
@@ -183,7 +183,7 @@ impl Director {
         if empty.cached + empty.foreign > 0 {
             return Err(Failure::Left(format!("of files and blocks: {empty:?}")));
         }
-        // Pages that were being written when they lost their last user wait for reclaim.
+        // Pages under writeback that lost their last user meanwhile wait for reclaim.
         if empty.on_lists > empty.swap_cached + empty.in_batches {
             return Err(Failure::Left(format!("on LRU lists: {empty:?}")));
         }
@@ -246,7 +246,7 @@ impl Director {
         Ok(report.expect("the keeper waits at the gate"))
     }
 
-    /// Deletes all files, gives all blocks back, empties the swap cache as far as that goes.
+    /// Deletes all files, frees all blocks, and empties the swap cache as far as possible.
     fn clear_away(&mut self, ballast: Vec<(Pfn, Order)>) -> Result<(), Failure> {
         self.program("cleaner", move |cx, shared| {
             let kernel = &shared.machine.kernel;
@@ -273,7 +273,7 @@ impl Director {
     fn step(&mut self) -> Result<Outcome, Failure> {
         self.now_ns = self.now_ns.max(self.machine.sim().now_ns()) + STEP_NS;
         if self.now_ns > LIMIT_NS {
-            // Names every task.
+            // The error names every task.
             self.machine.run_within(LIMIT_NS).map_err(Failure::Run)?;
         }
         self.machine.run_until(self.now_ns).map_err(Failure::Run)
@@ -284,8 +284,8 @@ impl Director {
         Ok(())
     }
 
-    /// Lets the run go on until `is_ready` and nothing moves, and audits; none if the last program
-    /// ended before that.
+    /// Continues the run until `is_ready` holds and the machine is at rest, and audits; `None` if
+    /// the last program ended before that.
     fn audit(
         &mut self,
         when: &str,
@@ -318,7 +318,7 @@ impl Director {
         })
     }
 
-    /// What every task waits for.
+    /// The event that each task waits for.
     fn waits(&mut self) -> String {
         let limit = self.machine.run_within(self.now_ns).err();
         limit.map_or_else(String::new, |error| error.to_string())
@@ -366,7 +366,7 @@ impl Director {
     }
 }
 
-/// What would change if something happened.
+/// Figures that change if the machine is not at rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Activity {
     in_flight: u64,

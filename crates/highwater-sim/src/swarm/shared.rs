@@ -1,4 +1,4 @@
-//! What the tasks of a run share, and the gate at which they stop for an audit.
+//! State that the tasks of a run share, and the gate at which they stop for an audit.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -16,36 +16,36 @@ use crate::engine::TaskId;
 use crate::host::SimHost;
 use crate::machine::SimKernel;
 
-/// How long a task at the gate sleeps before it looks again.
+/// Sleep of a task at the gate before it looks again.
 const GATE_SLEEP_NS: u64 = 100_000_000;
 
-/// Counters of what costs the host time.
+/// Counters of work that costs real time.
 const EFFORT: [VmEvent; 4] =
     [VmEvent::Pgfault, VmEvent::Pgfree, VmEvent::PgscanKswapd, VmEvent::PgscanDirect];
 
-/// Of one run.
+/// Shared state of one run.
 pub(super) struct Shared {
     pub(super) options: Options,
     pub(super) machine: SimKernel,
-    /// Files by their place in the options; another one after a deletion.
+    /// Files by their place in the options; a new one after a deletion.
     pub(super) files: RefCell<Vec<Arc<File<SimHost>>>>,
     /// Small files, whose inodes come and go.
     pub(super) small: RefCell<Vec<Arc<File<SimHost>>>>,
     /// Tasks that run.
     pub(super) tasks: RefCell<Vec<Enlisted>>,
-    /// Blocks that somebody took straight from the allocator, by first frame.
+    /// Blocks that tasks took straight from the allocator, by first frame.
     pub(super) blocks: RefCell<BTreeSet<Pfn>>,
     /// Tasks that were started and have not ended.
     pub(super) nr_alive: Cell<u64>,
     /// Tasks so far.
     pub(super) nr_started: Cell<u64>,
-    /// Work that counters do not show.
+    /// Work that the counters do not include.
     spent: Cell<u64>,
     pub(super) gate: Gate,
     pub(super) tally: Tally,
 }
 
-/// How calls ended, for reports.
+/// Results of calls, for reports.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) nr_ops: Cell<u64>,
@@ -59,7 +59,7 @@ pub(super) fn count(cell: &Cell<u64>) {
     cell.set(cell.get() + 1);
 }
 
-/// A task that others can kill.
+/// A task that other tasks can kill.
 #[derive(Clone)]
 pub(super) struct Enlisted {
     pub(super) id: TaskId,
@@ -88,12 +88,12 @@ impl Shared {
         })
     }
 
-    /// Adds work that counters do not show.
+    /// Adds work that the counters do not include.
     pub(super) fn spend(&self, work: u64) {
         self.spent.set(self.spent.get() + work);
     }
 
-    /// What is left to do, by what the kernel did so far; the gate closes when it is time.
+    /// The remaining work, given the kernel's work so far; closes the gate when an audit is due.
     pub(super) fn work_left(&self) -> u64 {
         let events = &self.machine.kernel.mem.events;
         let counted: u64 = EFFORT.iter().map(|&event| events.read(event)).sum();
@@ -108,7 +108,7 @@ impl Shared {
         left
     }
 
-    /// Waits while the gate is closed. Who is to die is let through, so that its memory comes back.
+    /// Waits while the gate is closed. A killed task may pass, so that its memory is freed.
     pub(super) fn pass_gate(&self, cx: &Cx<'_, SimHost>) {
         let gate = &self.gate;
         if !gate.is_closed.get() {
@@ -127,7 +127,7 @@ impl Shared {
     }
 }
 
-/// What must be left of the work when the gate closes, in rising order.
+/// Remaining work at which the gate closes, in rising order.
 fn closing_points(options: &Options) -> Vec<u64> {
     let parts = options.nr_audits + 1;
     (1..parts).map(|part| options.work * part / parts).collect()
@@ -146,26 +146,26 @@ pub(super) struct Group {
     pub(super) regions: RefCell<Vec<Region>>,
     pub(super) nr_users: Cell<u64>,
     pub(super) next_region: Cell<u64>,
-    /// Calls of munmap under way, and so far.
+    /// Calls of munmap in progress, and so far.
     pub(super) nr_unmapping: Cell<u64>,
     pub(super) nr_unmaps: Cell<u64>,
 }
 
-/// A part of a space that was mapped at once.
+/// A part of an address space that one call mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Region {
-    /// Number within the space, never used again.
+    /// Number within the address space, never reused.
     pub(super) id: u64,
     pub(super) start: u32,
     pub(super) pages: u32,
     pub(super) is_anon: bool,
     pub(super) is_writable: bool,
-    /// Nothing was unmapped.
+    /// No part of it was unmapped.
     pub(super) is_whole: bool,
 }
 
 impl Group {
-    /// What a child has: the regions of its parent, as far as they are still mapped.
+    /// The group of a child: the regions of its parent that are still mapped.
     pub(super) fn fork_of(parent: &Group, space: Arc<Space<SimHost>>) -> Rc<Group> {
         let group = Group::new(space);
         let copy = |region: &Region| Region { is_whole: false, ..*region };
@@ -185,7 +185,7 @@ impl Group {
         })
     }
 
-    /// True if every access of the kind is allowed to a region, now as when it was chosen.
+    /// True if every access of the kind is allowed to a region, now and when it was chosen.
     pub(super) fn must_be_there(&self, region: &Region, is_write: bool) -> bool {
         let is_sure = region.is_anon && region.is_whole && (region.is_writable || !is_write);
         is_sure && self.nr_unmapping.get() == 0 && self.regions.borrow().contains(region)

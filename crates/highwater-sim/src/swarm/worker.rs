@@ -17,15 +17,15 @@ use crate::host::SimHost;
 use crate::machine::SimKernel;
 use crate::rng::Stream;
 
-/// Where a task begins.
+/// The address space in which a task begins.
 pub(super) enum Start {
-    /// In an address space of its own.
+    /// A new address space.
     Own,
-    /// In somebody's, who counted it as a user already.
+    /// An existing one, which already counts the task as a user.
     Shared(Rc<Group>),
 }
 
-/// Starts the next task of a run, unless there are enough.
+/// Starts the next task of a run, unless the maximum is reached.
 pub(super) fn spawn(shared: &Rc<Shared>, start: Start) -> bool {
     let index = shared.nr_started.get();
     if index >= shared.options.nr_tasks_max {
@@ -229,7 +229,7 @@ impl Worker<'_, '_> {
         }
     }
 
-    /// Pages for an operation on at most `most`.
+    /// Number of pages for an operation, at most `most`.
     pub(super) fn amount(&mut self, most: u64) -> u64 {
         let most = most.min(self.shared.options.reach).max(1);
         let pages = match self.stream.below(3) {
@@ -240,7 +240,7 @@ impl Worker<'_, '_> {
         pages
     }
 
-    /// True once all programs are to end.
+    /// True once all programs must end.
     pub(super) fn is_over(&self) -> bool {
         self.shared.work_left() == 0
     }
@@ -250,7 +250,7 @@ impl Worker<'_, '_> {
         self.cx.host.sim().sleep_ns(ns);
     }
 
-    /// A region of the space; one is mapped if there is none.
+    /// A region of the address space; one is mapped if there is none.
     pub(super) fn region(&mut self) -> Result<Region, Error> {
         if self.group.regions.borrow().is_empty() {
             if self.stream.one_in(3) {
@@ -260,7 +260,7 @@ impl Worker<'_, '_> {
             };
         }
         let regions = self.group.regions.borrow();
-        // Somebody else may have unmapped it meanwhile.
+        // Another task may have unmapped it meanwhile.
         if regions.is_empty() { Err(Error::Fault) } else { Ok(self.stream.pick(&regions)) }
     }
 
@@ -272,7 +272,7 @@ impl Worker<'_, '_> {
         Ok(())
     }
 
-    /// The last one out takes everything down.
+    /// Leaves the address space; the last task to leave unmaps everything.
     fn leave_space(&mut self) {
         let group = &self.group;
         group.nr_users.set(group.nr_users.get() - 1);
@@ -305,7 +305,7 @@ impl Worker<'_, '_> {
         Ok(())
     }
 
-    /// Not while others run in the space.
+    /// exec; not while other tasks run in the address space.
     fn exec(&mut self) -> Result<(), Error> {
         if self.group.nr_users.get() == 1 {
             let space = self.kernel.exec(self.cx, &self.group.space)?;
@@ -314,7 +314,7 @@ impl Worker<'_, '_> {
         Ok(())
     }
 
-    /// A task, perhaps this one.
+    /// A random task, possibly this one.
     fn anybody(&mut self) -> Enlisted {
         self.stream.pick(&self.shared.tasks.borrow())
     }
