@@ -1,6 +1,6 @@
 //! Engine benchmarks: sleep + wake through whole tasks, and the event queue alone.
 //!
-//! Each benchmark checks its result: a wake-up at another than the exact time, or an event out of
+//! Each benchmark checks its result: a wake-up that is not at the exact time, or an event out of
 //! order, is an error. `--quick` (and `cargo test --benches`) runs a small version.
 
 #[path = "stage/mod.rs"]
@@ -122,7 +122,7 @@ fn lock_alone(kind: LockKind, nr_rounds: u64) {
     );
 }
 
-/// The core's allocator on the simulated machine: an order-0 page taken and given back.
+/// The core's allocator on the simulated machine: an order-0 page allocated and freed.
 fn alloc_free(nr_pairs: u64) {
     let machine = Machine::from_sizes("bench", &[(1 << 30, vec![0, 1])]).expect("machine");
     let costs = CostModel::new(&CostTable::server_3ghz());
@@ -163,7 +163,7 @@ impl Mix {
     }
 }
 
-/// Pop the earliest, push it again later; against the standard library's heap.
+/// Pops the earliest event and pushes it again later; compared with the standard library's heap.
 fn hold_model(nr_pending: u32, mix: Mix, nr_holds: u64) {
     let mut stream = Stream::new(2, "hold");
     let delays: Vec<u64> = (0..4096).map(|_| mix.delay_ns(&mut stream)).collect();

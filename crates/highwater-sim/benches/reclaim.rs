@@ -1,12 +1,12 @@
-//! What memory work costs on the simulated machine, in host time of one core: page scans, touches,
-//! faults, host memory a frame, and how that grows with the machine.
+//! Cost of memory work on the simulated machine, in host time of one core: page scans, touches,
+//! faults, host memory per frame, and the growth of these with the machine.
 //!
 //! `sizes` goes to machines of a terabyte: booting one, and touching a part of it.
 //!
-//! Each figure comes with a check: the kernel's counters must tell of the work that was timed.
-//! `--quick` (and `cargo test --benches`) runs a small version, `--once` a single round of the full one (to
-//! count instructions by). A name selects one group (scan, touch, memory, growth, sizes), a second one a state of
-//! the scans.
+//! Each figure comes with a check: the kernel's counters must show the work that was timed.
+//! `--quick` (and `cargo test --benches`) runs a small version, `--once` a single round of the full
+//! one (to count instructions). A first name selects one group (scan, touch, memory, growth,
+//! sizes), a second one a state of the scans.
 
 #[path = "stage/mod.rs"]
 mod stage;
@@ -19,21 +19,22 @@ use highwater_core::vmstat::{NodeStat, VmEvent};
 use highwater_core::zone::NodeId;
 use stage::{PAGE, RW, Stage, State, Work, boot, one_request, run, wake_kswapd_for};
 
-/// Runs the body of a memory measurement in a process of its own: size in MiB and state follow.
+/// Runs the body of a memory measurement in a separate process: size in MiB and state follow.
 const CHILD: &str = "--memory-of";
-/// The same of a machine of a size: MiB of memory, and MiB to touch, follow.
+/// The same for a machine of a given size: MiB of memory, and MiB to touch, follow.
 const SIZED: &str = "--size-of";
 
-/// How much of each.
+/// Amounts of work.
 struct Size {
     rounds: u32,
-    /// The small machine.
+    /// Memory of the small machine.
     small_mib: u64,
-    /// Machines that grow.
+    /// Machines of growing size.
     growing_mib: [u64; 3],
-    /// Of which what a frame takes is measured: one at least that is not mostly what any machine has.
+    /// Machine sizes for host memory per frame. At least one is so large that the fixed part of a
+    /// machine does not dominate.
     frames_mib: &'static [u64],
-    /// Machines of all sizes, with how much is touched.
+    /// Machines of all sizes, each with the amount to touch.
     sizes_mib: &'static [(u64, u64)],
     /// Passes over mapped pages in a round.
     passes: u32,
@@ -120,12 +121,12 @@ fn main() {
     }
 }
 
-/// What the scan loop is measured on, with what is to become of the pages.
+/// States that the scan loop is measured on.
 const SCANNED: [State; 5] =
     [State::Cache, State::ActiveCache, State::MappedCache, State::Anon, State::Held];
 
-/// Reclaim goes over memory that is nearly all in one state. Where pages go at the first look,
-/// kswapd takes half of them; where they stay, one request goes over all of them.
+/// Reclaim scans memory that is nearly all in one state. If pages are reclaimed at the first look,
+/// kswapd takes half of them; if they stay, one request scans all of them.
 fn scan(size: &Size, state: State) {
     let pages = (size.small_mib << 8) * 3 / 4;
     let (mut best, mut done) = (f64::INFINITY, Work::default());
@@ -153,7 +154,7 @@ fn scan(size: &Size, state: State) {
         State::Cache | State::ActiveCache => pages / 2,
         _ => pages,
     };
-    // In a small machine filling it already makes kswapd work.
+    // In a small machine kswapd already works while memory is filled.
     let is_small = size.small_mib < FULL.small_mib;
     assert!(
         state.is_right(asked, done) || is_small && done.scans() > 0,
@@ -233,7 +234,8 @@ fn touch(size: &Size) {
     });
 }
 
-/// Resident bytes of this process without its program text; none where nobody says.
+/// Resident bytes of this process without its program text; `None` on systems that do not report
+/// it.
 fn resident_bytes() -> Option<u64> {
     let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
     let mut pages = statm.split_whitespace().skip(1).map(str::parse::<u64>);
@@ -241,8 +243,8 @@ fn resident_bytes() -> Option<u64> {
     Some((resident - of_files) * PAGE)
 }
 
-/// Host memory a frame of a machine in a state, in a process of its own: what others freed before
-/// would hide it.
+/// Host memory per frame of a machine in a state, measured in a separate process: memory freed
+/// earlier would hide it.
 fn memory(mib: u64, state: State) {
     child(&[CHILD.to_owned(), mib.to_string(), format!("{state:?}")]);
 }
@@ -253,7 +255,7 @@ fn child(args: &[String]) {
     assert!(child.success(), "{args:?}");
 }
 
-/// Boots a machine and has a program write so much memory, once.
+/// Boots a machine; a program writes `touched_mib` of memory, once.
 fn size_of(mib: u64, touched_mib: u64) {
     let before = resident_bytes().unwrap_or(0);
     let start = Instant::now();
@@ -278,7 +280,7 @@ fn size_of(mib: u64, touched_mib: u64) {
         in_mib(after),
         (after - booted) as f64 / pages as f64
     );
-    // Nothing is touched that nobody uses.
+    // Unused memory is never touched.
     assert!(booted < 64 << 20 || before == 0, "{booted} bytes after booting {mib} MiB");
 }
 
@@ -289,10 +291,10 @@ fn memory_of(mib: u64, state: State) {
     };
     let mut machine = boot(mib, state == State::Swapped);
     let after = run(&mut machine, move |stage| {
-        // Much of a small machine is the kernel's.
+        // The kernel takes much of a small machine.
         let pages = match state {
             _ if mib < 1024 => frames / 2,
-            // More than there is room for: reclaim keeps memory full.
+            // More than fits: reclaim keeps memory full.
             State::Cache => frames,
             State::Swapped => frames * 4 / 5,
             _ => frames * 7 / 8,
@@ -315,7 +317,7 @@ fn memory_of(mib: u64, state: State) {
         _ => "1.2 times memory of anonymous pages, swap of twice memory",
     };
     println!("{name:<58} {bytes:>9.1} {frames:>9}");
-    // A small machine is mostly what any machine has: stacks, tables.
+    // The fixed part dominates a small machine: stacks, tables.
     assert!(mib < 1024 || bytes <= 48.0, "{bytes} bytes a frame");
 }
 

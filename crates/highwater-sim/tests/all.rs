@@ -1,4 +1,4 @@
-//! All tests of the simulator in one program: they link once, and run beside each other.
+//! All tests of the simulator in one program: they link once and run in parallel.
 //!
 //! ```text
 //! cargo test -p highwater-sim --test all             # all of them

@@ -23,11 +23,11 @@ use highwater_sim::machine::{MachineConfig, SimMachine};
 
 const PAGE: u64 = 4096;
 const SECOND: u64 = 1_000_000_000;
-/// No test takes longer: a day of virtual time.
+/// Time limit of every test: a day of virtual time.
 const LIMIT_NS: u64 = 24 * 3600 * SECOND;
 const DATA: DeviceId = DeviceId(0);
 
-/// A machine, its load, and how long it lasts.
+/// A machine, its load, and the length of the run.
 struct Mix {
     memory: u64,
     nodes: u16,
@@ -39,7 +39,7 @@ struct Mix {
     steps: u32,
     /// Pages of each region and file.
     region: u32,
-    /// What is wrong with the disks.
+    /// Faults of the disks.
     faults: Option<FaultySpec>,
 }
 
@@ -90,14 +90,14 @@ impl Random {
     }
 }
 
-/// One task's work.
+/// The work of one task.
 struct Worker<'a, 'h> {
     cx: &'a Cx<'h, SimHost>,
     kernel: &'a Kernel<SimHost>,
     space: Arc<Space<SimHost>>,
     open: Arc<OpenFile<SimHost>>,
     random: Random,
-    /// Start, pages, and whether it may be written.
+    /// Start, pages, and whether it is writable.
     regions: Vec<(u32, u32, bool)>,
     region: u32,
 }
@@ -204,8 +204,8 @@ impl Worker<'_, '_> {
     }
 }
 
-/// Runs the mix and audits the machine when it is quiet again, with everything still mapped, and
-/// again when everything is gone.
+/// Runs the mix and audits the machine twice: once at rest with everything still mapped, and once
+/// after everything is unmapped and deleted.
 #[track_caller]
 fn run(mix: &Mix, seed: u64) -> (SimMachine, [KernelReport; 2]) {
     let mut machine = boot(mix);
@@ -263,7 +263,7 @@ fn event(machine: &SimMachine, event: VmEvent) -> u64 {
     machine.kernel.mem.events.read(event)
 }
 
-/// The pages that came back from swap.
+/// Audits the seeds; returns the number of pages read from swap.
 fn audit(mix: &Mix, seeds: std::ops::Range<u64>) -> u64 {
     let mut nr_back = 0;
     for seed in seeds {
@@ -271,8 +271,8 @@ fn audit(mix: &Mix, seeds: std::ops::Range<u64>) -> u64 {
         let killed = event(&machine, VmEvent::OomKill) > 0;
         assert!(full.on_lists > 0 || killed, "{full:?}");
         assert_eq!((empty.tables, empty.entries, empty.cached), (0, 0, 0), "{empty:?}");
-        // Pages that were being written when they were unmapped stay until they are reclaimed;
-        // those in batches until these are drained.
+        // Pages under writeback when they were unmapped stay until they are reclaimed. Pages in
+        // batches stay until the batches are drained.
         assert_eq!(empty.swap_entries, 0, "{empty:?}");
         assert!(empty.on_lists <= empty.swap_cached + empty.in_batches, "{empty:?}");
         nr_back += event(&machine, VmEvent::Pswpin);

@@ -1,7 +1,8 @@
-//! What whole operations cost on the generic server, against the rows of rules/costs#sums.
+//! Costs of whole operations on the generic server, against the rows of rules/costs#sums.
 //!
-//! The charges of an operation are summed; locks, the blocks that the buddy lists give or take, and
-//! memory are apart. Memory then counts as if it came from the last-level cache.
+//! The charges of an operation are summed. Locks, blocks moved between the lists and the buddy
+//! allocator, and memory are counted separately. Memory counts as if it came from the last-level
+//! cache.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -29,13 +30,13 @@ struct Bench<'a, 'h> {
     cx: &'a Cx<'h, SimHost>,
     kernel: &'a Kernel<SimHost>,
     space: Arc<Space<SimHost>>,
-    /// Nanoseconds per page by operation, memory apart.
+    /// Nanoseconds per page by operation, without memory.
     rows: RefCell<BTreeMap<&'static str, f64>>,
 }
 
 impl Bench<'_, '_> {
     fn measure(&self, row: &'static str, operation: impl FnOnce()) {
-        // Blocks of the buddy lists have rows of their own.
+        // Blocks of the buddy lists have separate rows.
         let apart = [Cost::BuddyRemove, Cost::BuddyFree];
         let sum = || -> u64 {
             let costs = Cost::ALL.iter().filter(|cost| !apart.contains(cost));
@@ -136,8 +137,8 @@ fn operations_cost_what_the_rules_say() {
     });
     machine.run_within(1000 * 1_000_000_000).expect("run");
     let rows = program.take().expect("done");
-    // Row, ns by rules/costs#sums, and what memory adds: clearing or copying 4 KiB in the last-level cache; the
-    // guest of the reads and writes copied what was nearer.
+    // Row, ns by rules/costs#sums, and the memory part: clearing or copying 4 KiB in the last-level
+    // cache. In the guest of the reads and writes, the copied data was in a nearer cache.
     for (row, rule, memory) in [
         ("zap zero page", 15, 0),
         ("anon write fault", 700, 200),

@@ -1,4 +1,4 @@
-//! Disks behind the host: times, interrupts, what they cost whom.
+//! Disks behind the host: times, interrupts, and the tasks that pay for them.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -22,9 +22,9 @@ fn costs() -> CostModel {
     CostModel::new(&CostTable::server_3ghz())
 }
 
-/// What the interrupts saw: which request, on which CPU, when, how it ended.
+/// Completions seen by the interrupts: time, CPU, request, result.
 type Ended = Rc<RefCell<Vec<(u64, CpuId, u64, Result<(), IoError>)>>>;
-/// Who waits for which request.
+/// The waiting task of each request.
 type Waiters = Rc<RefCell<BTreeMap<u64, TaskId>>>;
 
 struct Rig {
@@ -100,7 +100,7 @@ fn a_reader_sleeps_as_long_as_the_disk_takes_and_the_interrupt_pays_for_the_wake
     let costs = costs();
     let ended = rig.ended.borrow();
     let &[(7, CpuId(2), at_ns, Ok(()))] = ended.as_slice() else { panic!("{ended:?}") };
-    // The interrupt began when the disk was done; its entry came before the end was seen.
+    // The interrupt began when the disk was done; its entry cost came before the end was seen.
     let done_ns = at_ns - costs.io_interrupt_ns;
     let started_ns = costs.sched.context_switch_ns + costs.sched.wake_idle_shallow_ns;
     assert!((73_000..90_000).contains(&(done_ns - started_ns)), "{done_ns}");
@@ -124,7 +124,7 @@ fn interrupts_steal_their_time_from_what_runs_there() {
             for id in 0..if with_io { 16 } else { 0 } {
                 host.submit(request(id, 0, IoDirection::Write, id * 1000, &[2000 + id]));
             }
-            // Short steps, so that what was stolen is paid in time.
+            // Short steps, so that stolen time is paid promptly.
             for _ in 0..1000 {
                 sim.charge(1_000);
                 sim.sync();
@@ -139,7 +139,7 @@ fn interrupts_steal_their_time_from_what_runs_there() {
     let (interrupted_ns, nr_ended) = run(true);
     assert_eq!(nr_ended, 16);
     let extra_ns = interrupted_ns - alone_ns;
-    // At most one interrupt for each transfer; some find several done.
+    // At most one interrupt for each transfer; a few find several transfers done.
     let each_ns = costs().io_interrupt_ns;
     assert!((2 * each_ns..=16 * each_ns).contains(&extra_ns), "{extra_ns}");
 }
@@ -165,7 +165,7 @@ fn every_transfer_ends_once_on_the_cpu_that_submitted_it() {
                 }
                 sim.charge(700);
             }
-            // Everything still on its way.
+            // All transfers still in flight.
             sim.sleep_ns(10_000_000_000);
         });
     }

@@ -1,4 +1,4 @@
-//! Whole simulations: order, clocks, scheduling, failures. Tests are named by what they show.
+//! Whole simulations: order, clocks, scheduling, failures. Each test's name says what it shows.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -220,7 +220,7 @@ fn the_time_slice_is_a_tick_and_matters_only_when_others_wait() {
                 sim.compute(NS_PER_JIFFY);
                 log.add(sim, name);
             }
-            // Each lost its CPU twice at least before it was done.
+            // Each lost its CPU at least twice before it was done.
             assert!(sim.preemptions() >= 2, "{}", sim.preemptions());
         });
     }

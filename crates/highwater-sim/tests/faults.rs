@@ -1,4 +1,4 @@
-//! Faults that wait, and faults that meet.
+//! Faults that wait, and faults that race with each other.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ struct Shared {
     start: u32,
 }
 
-/// A space that maps a file of 1000 pages, shared and readable.
+/// An address space that maps a file of 1000 pages, shared and readable.
 fn shared(machine: &SimMachine) -> Rc<Shared> {
     let (kernel, cx) = (&machine.kernel, Cx::new(&*machine.host, CpuId(0)));
     let spec = FileSpec::new(Filesystem::EXT4, DeviceId(0), 0, 1000);
@@ -98,14 +98,14 @@ fn who_finds_the_page_under_input_waits_for_it() {
     machine.run_within(LIMIT_NS).expect("run");
     assert_eq!(event(&machine, VmEvent::Pgmajfault), 1, "only one of them read");
     let faults = event(&machine, VmEvent::Pgfault);
-    // The second may find the page mapped by the first one's retry.
+    // The second fault may find the page mapped by the first one's retry.
     assert!((3..=4).contains(&faults), "{faults}");
     assert_eq!(shared.open.file.nr_pages(), 32);
     check_kernel(&machine.kernel, &Cx::new(&*machine.host, CpuId(0))).expect("audit");
 }
 
-/// Vector P8: the first time a fault waits for a page without the space, which may be another one then
-/// (rules/sleeping-locks#page-fault).
+/// Vector P8: the first time, a fault waits for a page without the mmap lock, so the VMA may have
+/// changed afterwards (rules/sleeping-locks#page-fault).
 #[test]
 fn a_fault_that_waited_looks_for_its_area_again() {
     let mut machine = boot(None);
@@ -133,7 +133,7 @@ fn a_fault_that_waited_looks_for_its_area_again() {
     }
 }
 
-/// Vector P8: the second time it keeps the space (rules/sleeping-locks#page-fault).
+/// Vector P8: the second time, it keeps the mmap lock (rules/sleeping-locks#page-fault).
 #[test]
 fn a_fault_that_waits_twice_keeps_the_space() {
     let mut machine = boot(None);
@@ -151,7 +151,7 @@ fn a_fault_that_waits_twice_keeps_the_space() {
         kernel.lock_page(cx, page);
         sleep_until(cx, 110);
         kernel.unlock_page(cx, page);
-        // The waiter was woken, and finds it locked again.
+        // The waiter was woken and finds the page locked again.
         assert!(kernel.try_lock_page(page));
         sleep_until(cx, 120);
         kernel.unlock_page(cx, page);
@@ -197,13 +197,13 @@ fn faults_that_meet_give_one_page() {
     let kernel = &machine.kernel;
     assert_eq!(kernel.mem.node(NodeId(0)).stats.read_exact(NodeStat::AnonPages as usize), 3000);
     let report = check_kernel(kernel, &cx).expect("audit");
-    // The file's part has no tables; the top one, two upper ones, and eight below.
+    // The file's part has no tables. The rest has the top one, two upper ones, and eight below.
     assert!(report.tables <= 3 + 8, "the loser of a race gives its table back: {report:?}");
     kernel.exit_space(&cx, &shared.space);
     check_kernel(kernel, &cx).expect("audit");
 }
 
-/// Devices that always fail: the error reaches who needs the page, nothing else is lost.
+/// Devices that always fail: the task that needs the page gets the error, and nothing else is lost.
 #[test]
 fn a_page_that_cannot_be_read_is_an_error_each_time() {
     let broken =
@@ -219,7 +219,7 @@ fn a_page_that_cannot_be_read_is_an_error_each_time() {
         }
         let start = kernel.mmap(cx, space, 64, 1, RW, Backing::Anon).expect("room");
         kernel.touch_range(cx, space, start, 64, Access::Write).expect("memory");
-        // More than fits: what was touched first is on disk then, and only there.
+        // More than fits: the pages touched first are then on disk, and only there.
         let more = kernel.mmap(cx, space, 40_000, 1, RW, Backing::Anon).expect("room");
         kernel.touch_range(cx, space, more, 40_000, Access::Write).expect("memory");
         let went = kernel.touch(cx, space, start + 5, Access::Read);

@@ -28,7 +28,7 @@ fn costs() -> CostModel {
     CostModel::new(&CostTable::server_3ghz())
 }
 
-/// Tasks on every CPU that allocate and free random orders, and single pages by the list.
+/// Tasks on every CPU that allocate and free random orders, and single pages in lists.
 fn churn(seed: u64) -> (Digest, Vec<LockStats>, u64) {
     churn_traced(seed, Tracing { digest: true, ..Tracing::default() })
 }
@@ -94,14 +94,16 @@ fn the_allocator_runs_deterministically_and_its_locks_contend() {
     assert!(zone.nr_contended < zone.nr_taken && zone.hold_ns > zone.nr_taken, "{zone:?}");
     let pcp = locks.iter().find(|row| row.name == "pcp->lock").expect("pcp lock");
     assert!(pcp.nr_taken > zone.nr_taken, "{pcp:?}");
-    // Events of the core are part of the digest. Without them some charges are summed up, which nobody can tell.
+    // Events of the core are part of the digest. Without them some charges are summed up, with no
+    // visible effect on time.
     let (without, locks_without, now_without) = churn_traced(1, Tracing::default());
     assert!(digest.nr_events() > without.nr_events() + 8 * 2000);
     assert_eq!((locks_without, now_without), (locks, now_ns));
     assert_ne!(churn(2).0.value(), digest.value());
 }
 
-/// Pages of pageblocks that CPUs own are freed by others, a list at a time, while their owners give pageblocks back.
+/// Other CPUs free pages of pageblocks that a CPU owns, a list at a time, while the owner gives
+/// pageblocks back.
 #[test]
 fn pageblocks_that_change_owners_keep_their_pages() {
     // Large enough that a CPU may keep several pageblocks.
@@ -110,7 +112,7 @@ fn pageblocks_that_change_owners_keep_their_pages() {
     let host = Rc::new(SimHost::new(engine.sim(), &machine, costs(), Tracing::default()));
     let policy = preset("pcp-blocks").expect("preset");
     let memory = Rc::new(boot(&*host, &machine, &policy).expect("boot"));
-    // What tasks of each CPU took and nobody freed.
+    // Pages that tasks of each CPU took and that no task freed.
     let taken: Rc<[RefCell<Vec<Pfn>>; 4]> = Rc::default();
     for task in 0..8u64 {
         let (host, memory, taken) = (Rc::clone(&host), Rc::clone(&memory), Rc::clone(&taken));
@@ -229,8 +231,8 @@ fn tasks_wait_for_each_other_through_the_hosts_interface() {
     assert!(engine.sim().now_ns() > 0);
 }
 
-/// Who waits in turn goes on in the order of arrival, also behind one whose bound is lower, and
-/// several at a time if there is room for them.
+/// Tasks that wait in turn continue in the order of arrival, also behind one whose bound is lower,
+/// and several at a time if there is room for them.
 #[test]
 fn waiters_go_on_in_turn() {
     const BOUNDS: [u32; 6] = [1, 1, 3, 3, 3, 3];
@@ -246,7 +248,7 @@ fn waiters_go_on_in_turn() {
         let cpu = CpuId((number % 4) as u16);
         engine.spawn(Spawn::new(format!("waiter {number}")).pinned(cpu), move |_| {
             let cx = Cx::new(&*host, cpu);
-            // They come one after another, all before the first has left.
+            // They arrive one after another, all before the first has left.
             host.sleep_ns(1000 * (number as u64 + 1));
             queue.wait_in_turn(&cx, "room", || {
                 let has_room = inside.get() < bound;
@@ -260,7 +262,8 @@ fn waiters_go_on_in_turn() {
         });
     }
     engine.run().expect("run");
-    // The second waits for the first alone; two more go with it; the rest as those leave.
+    // The second waits for the first alone. Two more continue with it; the rest follow as those
+    // leave.
     let numbers: Vec<usize> = seen.borrow().iter().map(|&(number, _)| number).collect();
     assert_eq!(numbers, [0, 1, 2, 3, 4, 5]);
     assert_eq!(seen.borrow().iter().map(|&(_, nr)| nr).max(), Some(3));

@@ -22,12 +22,12 @@ use highwater_sim::machine::{MachineConfig, SimMachine};
 
 const PAGE: u64 = 4096;
 const SECOND: u64 = 1_000_000_000;
-/// No test takes longer: an hour of virtual time.
+/// Time limit of every test: an hour of virtual time.
 const LIMIT_NS: u64 = 3600 * SECOND;
 const DATA: DeviceId = DeviceId(0);
 const SWAP: DeviceId = DeviceId(1);
 
-/// What a machine has: MiB of memory, CPUs, MiB of swap.
+/// Size of a machine: MiB of memory, CPUs, MiB of swap.
 #[derive(Clone, Copy)]
 struct Shape {
     memory: u64,
@@ -54,7 +54,7 @@ fn boot(shape: Shape) -> SimMachine {
 
 type Task<'a, 'h> = (&'a Cx<'h, SimHost>, &'a Kernel<SimHost>);
 
-/// Runs `body` in an address space of the task's own.
+/// Runs `body` in a new address space.
 fn with_space<T>((cx, kernel): Task<'_, '_>, body: impl FnOnce(&Space<SimHost>) -> T) -> T {
     let space = kernel.create_space(cx).expect("space");
     space.add_task(cx);
@@ -94,15 +94,15 @@ fn an_idle_machine_sleeps() {
     });
     machine.run_within(LIMIT_NS).expect("run");
     let sim = machine.sim();
-    // Waking from deep idle takes its time.
+    // Waking from deep idle takes time.
     assert!((60 * SECOND..60 * SECOND + 100_000).contains(&sim.now_ns()), "{}", sim.now_ns());
     for cpu in (0..4).map(CpuId) {
         let times = sim.cpu_times(cpu);
         assert_eq!(times.system_ns + times.user_ns + times.idle_ns, sim.now_ns());
-        // Once a second somebody looks at the counters.
+        // vmstat folds the counters once a second.
         assert!(times.system_ns < 60 * 100_000, "CPU {}: {times:?}", cpu.0);
     }
-    // Nothing but timers: a few events a second for each CPU and daemon.
+    // Only timers: a few events a second for each CPU and daemon.
     assert!(machine.engine().nr_events() < 60 * 20, "{}", machine.engine().nr_events());
 }
 
@@ -147,11 +147,11 @@ fn anonymous_memory_beyond_ram_goes_to_swap_and_comes_back() {
         kernel.swap.nr_total() - kernel.swap.nr_free()
     });
     machine.run_within(LIMIT_NS).expect("run");
-    // Pages that were on their way to the disk when the program ended keep their slots.
+    // Pages under writeback when the program ended keep their slots.
     let kept = program.take().expect("done");
     assert!(kept < 1000, "{kept} slots");
     let [out, back] = [VmEvent::Pswpout, VmEvent::Pswpin].map(|e| event(&machine, e));
-    // Each pass goes over more than memory holds: nearly all of it has to go and come back.
+    // Each pass covers more than memory holds: nearly all of it goes to swap and comes back.
     assert!(out > 2 * u64::from(pages) && out < 4 * u64::from(pages), "{out}");
     assert!(back > u64::from(pages) && back <= out, "{back}");
     assert!(event(&machine, VmEvent::Pgmajfault) > u64::from(pages) / 8);
@@ -167,7 +167,7 @@ fn without_swap_the_hog_dies_and_its_memory_comes_back() {
     let hog = machine.spawn_task("hog", Placement::Anywhere, |cx, kernel| {
         let task = (cx, &**kernel);
         with_space(task, |space| {
-            // Two areas: each alone could fit.
+            // Two VMAs: each alone could fit.
             (0..2).find_map(|_| {
                 let start = map_anon(task, space, 20_000);
                 kernel.touch_range(cx, space, start, 20_000, Access::Write).err()
@@ -274,7 +274,7 @@ fn a_mixture_survives_a_disk_that_fails_and_stalls() {
 
 #[test]
 fn a_run_may_end_anywhere() {
-    // Every task is somewhere in the kernel; all of them are unwound.
+    // Every task is at some point in the kernel; all of them are unwound.
     for limit_ns in [1_000_000, 20_000_000, 33_000_000, 60_000_000] {
         let error = mixed_machine(1, None).run_within(limit_ns).expect_err("too short");
         assert!(error.to_string().contains("kswapd0 (daemon) waits on"), "{error}");
@@ -291,7 +291,7 @@ fn a_run_may_end_anywhere() {
 #[test]
 fn a_read_error_reaches_the_reader_and_the_page_can_be_read_later() {
     let mut config = config(Shape { memory: 256, cpus: 1, swap: 0 });
-    // Readahead fails, and so does the page by itself; after these the disk is well.
+    // Readahead fails, and so does the read of the page itself; afterwards the disk works.
     config.disks[0].faults = Some(FaultySpec {
         errors: PerDirection { read: 1.0, write: 0.0 },
         pages: Some(40..41),
@@ -312,8 +312,8 @@ fn a_read_error_reaches_the_reader_and_the_page_can_be_read_later() {
     assert_eq!(after, Ok(59 * PAGE));
 }
 
-/// Time of an munmap of so many pages on CPU 0 while threads of the same program on CPUs 1 and 2 do
-/// something; and the time the interrupts took from others.
+/// Time of an munmap of `pages` pages on CPU 0, while threads of the same program on CPUs 1 and 2
+/// compute or sleep. Also the time that the interrupts took from them.
 fn munmap_beside(pages: u32, threads: [Option<&'static str>; 2]) -> (u64, u64) {
     let mut machine = boot(Shape { memory: 256, cpus: 4, swap: 0 });
     let shared: Rc<RefCell<Option<Arc<Space<SimHost>>>>> = Rc::default();
@@ -358,7 +358,7 @@ fn munmap_beside(pages: u32, threads: [Option<&'static str>; 2]) -> (u64, u64) {
 fn a_tlb_flush_interrupts_the_busy_cpus_of_the_space() {
     let costs = CostModel::new(&CostTable::server_3ghz());
     let full_ns = costs.ns(Cost::TlbFull);
-    // A part of one table, which stays because of the threads' pages behind.
+    // A part of one table, which stays because the threads' pages follow it.
     let (alone_ns, flushed_ns) = munmap_beside(400, [None, None]);
     // 85 a page, and the rest.
     assert!((34_000..52_000).contains(&alone_ns), "{alone_ns}");
@@ -368,7 +368,7 @@ fn a_tlb_flush_interrupts_the_busy_cpus_of_the_space() {
     let (two_ns, flushed_ns) = munmap_beside(400, [Some("computes"); 2]);
     assert_eq!(flushed_ns, 3 * full_ns);
     assert_eq!(two_ns - one_ns, costs.sched.ipi_next_ns);
-    // CPUs that are lazy are left alone, unless tables go.
+    // Lazy CPUs are not interrupted, unless tables are freed.
     let (lazy_ns, flushed_ns) = munmap_beside(400, [Some("computes"), Some("sleeps")]);
     assert_eq!((lazy_ns, flushed_ns), (one_ns, 2 * full_ns));
     let (_, flushed_ns) = munmap_beside(1024, [Some("computes"), Some("sleeps")]);

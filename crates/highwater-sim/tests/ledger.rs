@@ -24,7 +24,7 @@ const PAGE: u64 = 4096;
 const SECOND: u64 = 1_000_000_000;
 const RW: AreaFlags = AreaFlags::READ.union(AreaFlags::WRITE);
 
-/// Time at nodes of a key, wherever they are.
+/// Time at all nodes of a key.
 fn spent(tree: &Tree, wanted: impl Fn(NodeKey) -> bool) -> u64 {
     tree.nodes().iter().filter(|node| wanted(node.key)).map(|node| node.self_ns).sum()
 }
@@ -57,7 +57,7 @@ fn waits_for_locks_cpus_times_and_others_have_their_leaves() {
         drop(held);
         // Ahead of the others; gives way.
         sim.sync();
-        // Two ticks, the waiter's CPU.
+        // Two ticks on the waiter's CPU.
         sim.compute(2 * NS_PER_JIFFY);
         sim.interrupt([CpuId(1)], IpiScope::All, 300);
     });
@@ -122,7 +122,7 @@ fn a_ledger_may_be_opened_and_closed_at_any_time() {
     assert_eq!(engine.sim().close_ledger(), Ledger::default());
 }
 
-/// Two CPUs and slow disks for programs that want more than there is.
+/// Two CPUs and slow disks, for programs that want more memory than there is.
 fn boot() -> SimMachine {
     let shape = Machine::from_sizes("test", &[(48 << 20, (0..2).collect())]).expect("machine");
     let costs = CostModel::new(&CostTable::server_3ghz());
@@ -210,7 +210,7 @@ fn every_operation_under_pressure_adds_up_and_the_run_is_the_same() {
         assert_eq!(task.tree.total_ns(), task.until_ns - task.since_ns, "{}", task.name);
     }
 
-    // Nothing of what there is to book is missing.
+    // Every kind of time is booked.
     let mut times: BTreeMap<String, u64> = BTreeMap::new();
     for op in &ledger.ops {
         for node in op.tree.nodes() {
@@ -237,7 +237,7 @@ fn every_operation_under_pressure_adds_up_and_the_run_is_the_same() {
         assert!(times.get(&wait).is_some_and(|&ns| ns > 0), "{wait} of {times:#?}");
     }
 
-    // Every way to be held up is seen, and chains go on.
+    // Every kind of blocker appears, and chains have several links.
     let chains = || ledger.ops.iter().flat_map(|op| &op.waits).map(|wait| &wait.chain);
     for how in [BlockedBy::HeldLock, BlockedBy::Woke, BlockedBy::HadCpu] {
         assert!(chains().any(|chain| chain.first().is_some_and(|link| link.how == how)), "{how:?}");

@@ -36,7 +36,7 @@ fn holder_that_ran_ahead_makes_later_arrivals_wait() {
     let mut engine = Engine::new(&EngineConfig::new(3));
     let class = engine.sim().lock_class("zone->lock", LockKind::Spin, COSTS);
     let lock = Rc::new(SimLock::new(engine.sim(), &class, Vec::new()));
-    // (arrival, expected entry): holds last 1000. The first enters after 20; each next one enters
+    // (arrival, expected entry): holds last 1000. The first enters after 20. Each next one enters
     // 100 after the release, in order of arrival.
     for (cpu, arrives_ns, enters_ns) in [(0, 0, 20), (1, 300, 1120), (2, 200, 1120)] {
         let lock = Rc::clone(&lock);
@@ -71,7 +71,7 @@ fn holder_suspended_inside_hands_over_in_order_of_arrival() {
             sim.sleep_until(arrives_ns);
             let mut guard = lock.lock();
             guard.push(arrives_ns);
-            // Nested synchronisation: the others run, and must not get in.
+            // Nested synchronisation: the others run, and must not get the lock.
             for _ in 0..10 {
                 sim.charge(10);
                 sim.sync();
@@ -79,7 +79,7 @@ fn holder_suspended_inside_hands_over_in_order_of_arrival() {
             assert_eq!(guard.last(), Some(&arrives_ns));
         });
     }
-    // Somebody with earlier events, so that every synchronisation really suspends.
+    // A task with earlier events, so that every synchronisation really suspends.
     engine.spawn(Spawn::new("metronome").pinned(CpuId(4)), |sim| {
         for _ in 0..1000 {
             sim.sleep_ns(1);
@@ -94,8 +94,8 @@ fn holder_suspended_inside_hands_over_in_order_of_arrival() {
     assert_eq!(class.stats().nr_contended, 3);
 }
 
-/// Sixteen CPUs spin most of the time. The ticks of that time are served while they spin; if each
-/// new holder served them with the lock held, the rounds would grow without end.
+/// Sixteen CPUs spin most of the time. They serve the ticks of that time while they spin. If each
+/// new holder served its ticks with the lock held, the rounds would grow without end.
 #[test]
 fn ticks_while_spinning_keep_nobody_waiting() {
     let mut config = EngineConfig::new(16);
@@ -108,7 +108,7 @@ fn ticks_while_spinning_keep_nobody_waiting() {
         engine.spawn(Spawn::new(format!("cpu {cpu}")).pinned(CpuId(cpu)), move |sim| {
             for _ in 0..100 {
                 let guard = lock.lock();
-                // The holder may run ahead, or let others come first.
+                // The holder may run ahead or let others go first.
                 sim.charge(500_000);
                 sim.sync();
                 sim.charge(500_000);
@@ -129,7 +129,7 @@ fn exclusion_holds_under_a_random_mix() {
         config.sched.context_switch_ns = 800;
         let mut engine = Engine::new(&config);
         let class = engine.sim().lock_class("mixed", kind, COSTS);
-        // The value remembers who is inside and when the last holder left.
+        // The value records the task inside and the time at which the last holder left.
         let lock = Rc::new(SimLock::new(engine.sim(), &class, (None::<u64>, 0u64)));
         let total = Rc::new(RefCell::new(0u64));
         for task in 0..12u64 {
@@ -175,8 +175,9 @@ fn exclusion_holds_under_a_random_mix() {
     }
 }
 
-/// A task on its way to a lock is queued there without being resumed; where a ledger is open, it is resumed and
-/// looks itself. Nobody can tell, whatever happens on the way: interrupts, ticks, the end of its slice.
+/// A task on its way to a lock is queued there without being resumed. With an open ledger it is
+/// resumed and looks itself. The results are equal, with interrupts, ticks and slice ends on the
+/// way.
 #[test]
 fn a_task_that_arrives_is_queued_as_if_it_had_looked_itself() {
     let run = |seed: u64, is_booking: bool| {
@@ -259,7 +260,7 @@ fn a_task_that_arrives_is_queued_as_if_it_had_looked_itself() {
     }
 }
 
-/// Nobody is resumed for the last event: its task only queues.
+/// No task is resumed for the last event: its task only queues.
 #[test]
 fn a_deadlock_of_tasks_that_were_queued_on_their_way_is_told() {
     let mut engine = Engine::new(&EngineConfig::new(2));
@@ -299,7 +300,7 @@ fn a_private_lock_does_not_make_its_owner_synchronise() {
         for _ in 0..100 {
             drop(lock.lock());
         }
-        // Never suspended: nothing was accounted yet.
+        // Never suspended: no time was accounted yet.
         assert_eq!(sim.cpu_times(CpuId(0)), before);
         sim.now_ns()
     });

@@ -1,4 +1,5 @@
-//! Several nodes: where policies put what a program uses, and where returning pages are counted.
+//! Several nodes: the node on which a policy places a program's memory, and the node on which a
+//! refault counts.
 
 use std::rc::Rc;
 
@@ -22,7 +23,7 @@ use highwater_sim::machine::{MachineConfig, SimMachine};
 const PAGE: u64 = 4096;
 const RW: AreaFlags = AreaFlags::READ.union(AreaFlags::WRITE).union(AreaFlags::NOHUGEPAGE);
 
-/// Runs a program on CPU 0 of a machine of two nodes, CPU 1 on the other.
+/// Runs a program on CPU 0 of a machine with two nodes; CPU 1 is on the other node.
 fn on_two_nodes(program: impl FnOnce(&Cx<'_, SimHost>, &Rc<Kernel<SimHost>>) + 'static) {
     let nodes = [(128 << 20, vec![0]), (128 << 20, vec![1])];
     let machine = Machine::from_sizes("two", &nodes).expect("machine");
@@ -42,7 +43,7 @@ fn stat(kernel: &Kernel<SimHost>, item: NodeStat) -> [u64; 2] {
     [0, 1].map(|node| kernel.mem.node(NodeId(node)).stats.read_exact(item as usize))
 }
 
-/// rules/memory-policies#allocation: page cache goes round, areas by page.
+/// rules/memory-policies#allocation: page cache interleaves by allocation, VMAs by page.
 #[test]
 fn an_interleaving_program_has_half_of_everything_on_each_node() {
     on_two_nodes(|cx, kernel| {
@@ -54,12 +55,12 @@ fn an_interleaving_program_has_half_of_everything_on_each_node() {
         assert!(here + there == 256 && here.abs_diff(there) <= 8, "{here} {there}");
         let space = kernel.create_space(cx).unwrap();
         let start = kernel.mmap(cx, &space, 100, 2, RW, Backing::Anon).unwrap();
-        // Every second page: all of one node, whatever the order.
+        // Every second page: all on one node, whatever the order.
         for page in (0..100).step_by(2) {
             kernel.touch(cx, &space, start + page, Access::Write).unwrap();
         }
         assert_eq!(stat(kernel, NodeStat::AnonPages), [50, 0]);
-        // A range of its own goes before the program's policy.
+        // The policy of a range overrides the program's policy.
         kernel.mbind(cx, &space, start, 100, MemoryPolicy::Bind(NodeMask::of(NodeId(1)))).unwrap();
         kernel.touch(cx, &space, start + 1, Access::Write).unwrap();
         kernel.mbind(cx, &space, start, 100, MemoryPolicy::Preferred(NodeId(0))).unwrap();
@@ -74,7 +75,7 @@ fn an_interleaving_program_has_half_of_everything_on_each_node() {
     });
 }
 
-/// rules/workingset#refault: counted where it was judged.
+/// rules/workingset#refault: it counts on the node that evaluated the shadow.
 #[test]
 fn a_refault_counts_on_the_node_of_its_shadow() {
     on_two_nodes(|cx, kernel| {

@@ -42,7 +42,7 @@ fn make_file(machine: &SimMachine, pages: u32) -> Arc<File<SimHost>> {
     machine.kernel.create_file(&Cx::new(&*machine.host, CpuId(0)), spec)
 }
 
-/// Reads to the end; the bytes.
+/// Reads to the end; returns the bytes.
 fn read_all(
     cx: &Cx<'_, SimHost>,
     kernel: &Kernel<SimHost>,
@@ -107,7 +107,7 @@ fn a_descriptor_shared_by_readers_loses_nothing() {
     assert_eq!(machine.kernel.mem.events.read(VmEvent::Pgpgin), 4000 * 4);
 }
 
-/// Everybody ends, and nothing is left of the file.
+/// All tasks end, and nothing is left of the file.
 #[test]
 fn truncation_and_deletion_race_with_readers_and_writers() {
     let mut machine = boot(128, nvme());
@@ -133,7 +133,7 @@ fn truncation_and_deletion_race_with_readers_and_writers() {
                 match kernel.file_write(cx, &open, at * PAGE + 100, 3 * PAGE) {
                     Ok(_) => {}
                     Err(_) if is_gone.get() => break,
-                    // The deletion is under way.
+                    // The deletion is in progress.
                     Err(Error::Invalid) => break,
                     Err(error) => panic!("{error}"),
                 }
@@ -208,8 +208,9 @@ fn failed_reads_are_reported_and_can_be_repeated() {
         }
     });
     machine.run_within(LIMIT_NS).expect("run");
-    // Of 130 windows a fifth fails. Their 800 pages are read again one by one; where that fails the
-    // call ends early, the next one begins with a third attempt, and only if that fails is told.
+    // A fifth of 130 windows fails. Their 800 pages are read again one by one. A failure there ends
+    // the call early, and the next call begins with a third attempt. Only a failure of that one is
+    // reported.
     let nr_failed = reader.take().expect("done");
     assert!((10..100).contains(&nr_failed), "{nr_failed}");
     assert_eq!(file.nr_pages(), 4000);

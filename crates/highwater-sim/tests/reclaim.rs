@@ -26,13 +26,13 @@ use highwater_sim::machine::{MachineConfig, SimMachine};
 
 const PAGE: u64 = 4096;
 const SECOND: u64 = 1_000_000_000;
-/// No test takes longer: an hour of virtual time.
+/// Time limit of every test: an hour of virtual time.
 const LIMIT_NS: u64 = 3600 * SECOND;
 const DATA: DeviceId = DeviceId(0);
 const SWAP: DeviceId = DeviceId(1);
 const RW: AreaFlags = AreaFlags::READ.union(AreaFlags::WRITE);
 
-/// Calls of a throttle: reason, µs at most, µs slept.
+/// Calls of a throttle: reason, timeout in µs, µs slept.
 type Throttles = Rc<RefCell<Vec<(ThrottleReason, u32, u32)>>>;
 
 /// Events so far.
@@ -45,7 +45,7 @@ struct Setup {
     disk_bytes_per_s: u64,
 }
 
-/// Small, with disks that are not in the way.
+/// Small, with fast disks.
 const SMALL: Setup =
     Setup { memory_mib: 64, cpus: 4, swap_mib: 256, disk_bytes_per_s: 200_000_000 };
 
@@ -131,7 +131,7 @@ fn kswapd_reads_along() {
     assert!(stolen > 25_000, "{stolen} of {pages} pages do not fit");
     assert!(scanned < stolen + stolen / 10, "a stream leaves at the first look: {scanned}");
     assert_eq!(event(&machine, VmEvent::Pgactivate), 0);
-    // It naps first: woken early, it hit the low watermark quickly.
+    // kswapd naps first: woken early, it hit the low watermark quickly.
     let quickly = event(&machine, VmEvent::KswapdLowWmarkHitQuickly);
     let runs = event(&machine, VmEvent::Pageoutrun);
     assert!(quickly > 10 && quickly <= runs, "{quickly} of {runs}");
@@ -154,12 +154,12 @@ fn kswapd_reads_along() {
     }
 }
 
-/// Memory of twice the RAM and a slow swap disk with a long queue: soon every page at the tail is
-/// being written.
+/// Memory of twice the RAM and a slow swap disk with a long queue: soon every page at the LRU tail
+/// is under writeback.
 #[test]
 fn reclaimers_sleep_in_whole_ticks() {
     let setup = Setup { memory_mib: 48, cpus: 4, swap_mib: 256, disk_bytes_per_s: 10_000_000 };
-    // A deep queue that takes all of it: many pages are under writeback at once.
+    // A queue deep enough for all requests: many pages are under writeback at once.
     let (mut machine, throttles, _) = setup.boot_with(|config| {
         config.disks[1].depth = 256;
         config.machine.tunables.wbt = false;
@@ -200,7 +200,7 @@ fn reclaimers_sleep_in_whole_ticks() {
     assert!(of(ThrottleReason::NoProgress).count() > 0);
 }
 
-/// A victim that waits for a page it may stop waiting for dies at once.
+/// A victim in a killable wait for a page dies at once.
 #[test]
 fn a_killed_task_wakes_from_a_killable_wait() {
     let setup = Setup { memory_mib: 64, cpus: 4, swap_mib: 0, disk_bytes_per_s: 100_000_000 };
@@ -257,7 +257,8 @@ fn the_reaper_does_not_wait_for_sleepers() {
     assert_eq!(event(&machine, VmEvent::OomKill), 1);
 }
 
-/// Whatever rules a kernel has, memory of twice the RAM beside a file gets through.
+/// Under the rules of every preset, memory of twice the RAM beside a file is reclaimed without a
+/// failure.
 #[test]
 fn every_preset_reclaims() {
     for (name, _) in PRESETS {
@@ -285,8 +286,8 @@ fn every_preset_reclaims() {
     }
 }
 
-/// Milliseconds from a request's failure to its kcompactd being woken; further requests after `later` ms. All of memory
-/// is in pieces of a page.
+/// Milliseconds from a request's failure to the wake-up of its kcompactd, with further requests
+/// after `later` ms. All of memory is fragmented into single pages.
 fn handed_over_after(policy: &Policy, later: Option<u64>) -> u64 {
     type Times = Rc<RefCell<Vec<u64>>>;
     let setup = Setup { memory_mib: 128, cpus: 2, swap_mib: 256, disk_bytes_per_s: 500_000_000 };
@@ -307,10 +308,10 @@ fn handed_over_after(policy: &Policy, later: Option<u64>) -> u64 {
             for at in (0..26_000).step_by(2) {
                 kernel.munmap(cx, space, start + at, 1)?;
             }
-            // What blocks are left.
+            // Takes the blocks that are left.
             let ask = |gfp| kernel.mem.alloc(cx, &**kernel, gfp, Order(9), NodeId(0), None);
             let held: Vec<_> = std::iter::from_fn(|| ask(Gfp::COMP)).collect();
-            // kswapd has nothing to do, and sleeps.
+            // kswapd has nothing to do and sleeps.
             cx.host.sim().sleep_ns(SECOND);
             let began = cx.host.now_ns();
             for wait_ms in [0].into_iter().chain(later) {
@@ -330,7 +331,8 @@ fn handed_over_after(policy: &Policy, later: Option<u64>) -> u64 {
     (woken - began) / 1_000_000
 }
 
-/// rules/compaction#hand-over. A request that comes during the nap ends it, and there is another one.
+/// rules/compaction#hand-over. A request that comes during the nap ends it, and another nap
+/// follows.
 #[test]
 fn kcompactd_is_woken_after_a_nap_or_before_it() {
     let after = preset("kcompactd").expect("preset");
@@ -342,18 +344,20 @@ fn kcompactd_is_woken_after_a_nap_or_before_it() {
     at_once.reclaim.kswapd.hand_over = HandOver::BeforeNap;
     let before_the_nap = handed_over_after(&at_once, None);
     assert!(before_the_nap < 2, "{before_the_nap} ms");
-    // 6.1 frees what compaction needs first. What kcompactd does unasked would make the block beforehand.
+    // 6.1 first frees the pages that compaction needs. Proactive work of kcompactd would make the
+    // block beforehand.
     let mut later = preset("6.1").expect("preset");
     later.compaction.proactive = false;
     let later = handed_over_after(&later, None);
     assert!(later < 50, "{later} ms");
 }
 
-/// Blocks that a request which may not reclaim gets in ten attempts, 125 ms apart, on a machine with three zones whose
-/// memory is in pieces of a page; and pages that were moved for it.
+/// Blocks that a request without reclaim gets in ten attempts, 125 ms apart, on a machine with
+/// three zones whose memory is fragmented into single pages. Also the pages that were migrated for
+/// it.
 fn blocks_in_ten_attempts(policy: &str) -> (usize, u64) {
     let mut policy = preset(policy).expect("preset");
-    // Nobody but kswapd and kcompactd compacts.
+    // Only kswapd and kcompactd compact.
     policy.thp.defrag = DefragDefault::Madvise;
     let setup = Setup { memory_mib: 256, cpus: 2, swap_mib: 256, disk_bytes_per_s: 500_000_000 };
     let (mut machine, ..) = setup.boot_with(|config| {
@@ -389,7 +393,7 @@ fn blocks_in_ten_attempts(policy: &str) -> (usize, u64) {
     (got, event(&machine, VmEvent::PgmigrateSuccess))
 }
 
-/// Study 004 in small: requests that may not reclaim depend on what is made in the background.
+/// Study 004 in small: requests that may not reclaim depend on blocks made in the background.
 #[test]
 fn the_daemon_makes_blocks_where_kswapd_did_not() {
     assert_eq!(blocks_in_ten_attempts("kswapd-inline"), (0, 0));

@@ -1,6 +1,6 @@
-//! Every reclaim scheme under pressure, with time: hogs that swap, a reader, a mapping, a writer on a
-//! machine that is too small for them. Audited while memory is full and when all is given back; twice, to
-//! the same end.
+//! Every reclaim algorithm under pressure, with time: hogs that swap, a reader, a mapping and a
+//! writer on a machine that is too small for them. The machine is audited while memory is full and
+//! after everything is freed. Each run is made twice and must end the same way.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -23,7 +23,7 @@ use highwater_sim::machine::{MachineConfig, SimMachine};
 
 const PAGE: u64 = 4096;
 const SECOND: u64 = 1_000_000_000;
-/// No run takes longer: an hour of virtual time.
+/// Time limit of every run: an hour of virtual time.
 const LIMIT_NS: u64 = 3600 * SECOND;
 const MIB: u64 = 256;
 const NR_TASKS: u32 = 5;
@@ -43,7 +43,7 @@ fn boot(policy: Policy, seed: u64) -> SimMachine {
 
 type Task<'a, 'h> = (&'a Cx<'h, SimHost>, &'a Kernel<SimHost>);
 
-/// What task `which` of the mixture does.
+/// The work of task `which` of the mixture.
 fn work((cx, kernel): Task<'_, '_>, space: &Space<SimHost>, which: u32) {
     if which < 2 {
         let pages = 40 * MIB as u32;
@@ -84,7 +84,7 @@ fn work((cx, kernel): Task<'_, '_>, space: &Space<SimHost>, which: u32) {
     }
 }
 
-/// Runs the mixture; the machine, and what audits found while memory was full and in the end.
+/// Runs the mixture. Returns the machine and the audits made while memory was full and at the end.
 fn run(policy: Policy, seed: u64) -> (SimMachine, [KernelReport; 2]) {
     let mut machine = boot(policy, seed);
     let (working, audited) = (Rc::new(Cell::new(NR_TASKS)), Rc::new(Cell::new(false)));
@@ -106,7 +106,7 @@ fn run(policy: Policy, seed: u64) -> (SimMachine, [KernelReport; 2]) {
         while working.get() > 0 {
             cx.host.sim().sleep_ns(SECOND);
         }
-        // Until all that is dirty is written.
+        // Until all dirty pages are written.
         cx.host.sim().sleep_ns(60 * SECOND);
         let report = check_kernel(kernel, cx);
         audited.set(true);
@@ -118,7 +118,8 @@ fn run(policy: Policy, seed: u64) -> (SimMachine, [KernelReport; 2]) {
     (machine, [full, empty])
 }
 
-/// The mixture on a policy with a scheme: memory was reclaimed, all of it was counted, nothing was lost.
+/// The mixture on a policy with a reclaim algorithm: memory was reclaimed, all of it was counted,
+/// nothing was lost.
 fn pressed(base: &str, scheme: Scheme, seed: u64) -> Digest {
     let mut policy = preset(base).expect("preset");
     policy.reclaim.scheme = scheme;
@@ -160,8 +161,8 @@ fn every_scheme_bears_pressure_and_the_same_seed_is_the_same_run() {
     }
 }
 
-/// Lists per zone, balance by rotation, anonymous pages that start active, other throttling: a scheme
-/// knows none of them and gets on with all.
+/// Older kernels have lists per zone, balance by rotation, anonymous pages that start active, and
+/// other throttling. Reclaim algorithms do not know these and work with all of them.
 #[test]
 fn every_scheme_bears_older_kernels() {
     for base in ["4.3", "5.4", "5.16"] {

@@ -1,4 +1,4 @@
-//! Locks over which tasks sleep, with time: who comes in when (rules/sleeping-locks).
+//! Sleeping locks, with time: the order and time of entries (rules/sleeping-locks).
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -24,12 +24,12 @@ const RULES: RwSemRules =
 enum How {
     Reads,
     Writes,
-    /// Writes, and goes on as a reader from a time on: then it is noted.
+    /// Writes, then downgrades to a reader at a time, which is logged.
     Downgrades(u64),
 }
 use How::{Downgrades, Reads, Writes};
 
-/// What a task does with the lock until it gives it up.
+/// Activity of a task while it holds the lock.
 #[derive(Clone, Copy)]
 enum Hold {
     /// Sleeps until a time.
@@ -46,7 +46,7 @@ struct Stage {
     engine: Engine,
     host: Rc<SimHost>,
     sem: Rc<RwSem<SimHost>>,
-    /// Who came in when, in microseconds.
+    /// Entries with their times in microseconds.
     log: Rc<RefCell<Vec<(String, u64)>>>,
 }
 
@@ -63,7 +63,7 @@ impl Stage {
         Stage { engine, host, sem, log: Rc::default() }
     }
 
-    /// A task that comes at a time.
+    /// A task that arrives at a time.
     fn task(&self, name: impl Into<String>, cpu: Option<u16>, at_us: u64, how: How, hold: Hold) {
         let (host, sem, log) = (Rc::clone(&self.host), Rc::clone(&self.sem), Rc::clone(&self.log));
         let name = name.into();
@@ -121,7 +121,7 @@ impl Stage {
     }
 }
 
-/// That tasks came in in this order, each at about this time.
+/// Asserts that tasks entered in this order, each at about this time.
 fn assert_log(log: &[(String, u64)], expected: &[(&str, u64)]) {
     let names: Vec<&str> = log.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, expected.iter().map(|&(name, _)| name).collect::<Vec<_>>(), "{log:?}");
@@ -130,8 +130,8 @@ fn assert_log(log: &[(String, u64)], expected: &[(&str, u64)]) {
     }
 }
 
-/// Vectors R1, R6: a writer spins on readers for 10 to 25 microseconds, then sleeps; later writers do not spin
-/// (rules/sleeping-locks#rwsem-spin).
+/// Vectors R1, R6: a writer spins on readers for 10 to 25 microseconds, then sleeps; later writers
+/// do not spin (rules/sleeping-locks#rwsem-spin).
 #[test]
 fn readers_are_spun_on_for_some_microseconds() {
     for (readers, spins_us) in [(2, 11), (40, 25)] {
@@ -151,8 +151,9 @@ fn readers_are_spun_on_for_some_microseconds() {
     }
 }
 
-/// Vector R2: between a release and the start of the writer that was woken one reader gets in, not two
-/// (rules/sleeping-locks#rwsem-read); and a writer that waited long is next (rules/sleeping-locks#rwsem-handoff).
+/// Vector R2: between a release and the start of the woken writer, one reader gets in, not two
+/// (rules/sleeping-locks#rwsem-read). A writer that waited long is next
+/// (rules/sleeping-locks#rwsem-handoff).
 #[test]
 fn one_reader_steals_in_the_gap() {
     let stage = Stage::new(RULES);
@@ -234,7 +235,7 @@ fn two_hundred_and_fifty_six_readers_come_in_together() {
         }
         let mut came = std::collections::BTreeMap::<u64, u64>::new();
         let log = stage.run();
-        // All of one batch come within a few microseconds.
+        // All readers of one batch enter within a few microseconds.
         log.iter().for_each(|&(_, at)| *came.entry(at / 100 * 100).or_default() += 1);
         let x = log.iter().position(|(name, _)| name == "wX");
         assert_eq!(x, Some(if is_writer_first { 1 } else { 301 }), "{came:?}");
@@ -243,7 +244,8 @@ fn two_hundred_and_fifty_six_readers_come_in_together() {
     }
 }
 
-/// A reader that queues behind readers while readers hold the lock lets them in (rules/sleeping-locks#rwsem-release).
+/// A reader that queues behind waiting readers wakes them if readers hold the lock
+/// (rules/sleeping-locks#rwsem-release).
 #[test]
 fn a_reader_that_queues_behind_readers_lets_them_in() {
     let stage = Stage::new(RULES);
@@ -258,7 +260,7 @@ fn a_reader_that_queues_behind_readers_lets_them_in() {
     assert_eq!((nr_in(10_000, 10_500), nr_in(10_500, 10_600), log.len()), (256, 45, 302));
 }
 
-/// A reader that spins (5.3 to 5.10) is there when the owner leaves; one that does not sleeps
+/// A reader that spins (5.3 to 5.10) enters when the owner leaves; one that does not spin sleeps
 /// (rules/sleeping-locks#rwsem-read).
 #[test]
 fn readers_spin_where_the_kernel_has_it() {
@@ -279,8 +281,9 @@ fn readers_spin_where_the_kernel_has_it() {
     }
 }
 
-/// Vector R5: the owner loses its CPU at 8 ms. Who spins stops, who comes queues at once, and who comes between its release
-/// and the start of the first that waited overtakes (rules/sleeping-locks#rwsem-spin).
+/// Vector R5: the owner loses its CPU at 8 ms. A spinning task stops, and a new task queues at
+/// once. A task that arrives between the owner's release and the start of the first waiter
+/// overtakes (rules/sleeping-locks#rwsem-spin).
 #[test]
 fn nobody_spins_on_an_owner_that_lost_its_cpu() {
     let stage = Stage::new(RULES);
@@ -300,8 +303,8 @@ fn nobody_spins_on_an_owner_that_lost_its_cpu() {
     }
 }
 
-/// The first that spins loses its CPU from 8 to 12 ms: the next one takes the lock that becomes free meanwhile
-/// (rules/sleeping-locks#rwsem-spin).
+/// The first spinner loses its CPU from 8 to 12 ms: the next one takes the lock that becomes free
+/// meanwhile (rules/sleeping-locks#rwsem-spin).
 #[test]
 fn nobody_waits_for_a_spinner_that_lost_its_cpu() {
     let stage = Stage::new(RULES);
@@ -321,14 +324,14 @@ fn a_writer_spins_on_a_running_owner() {
     stage.task("w2", Some(2), 20, Writes, Busy(200));
     let sim = stage.engine.sim().clone();
     assert_log(&stage.run(), &[("w0", 0), ("w1", 100), ("w2", 150)]);
-    // They did not sleep meanwhile: what is no user time is spinning.
+    // They did not sleep meanwhile: their time that is not user time is spinning.
     for (cpu, spun_us) in [(1, 90), (2, 130)] {
         let system_us = sim.cpu_times(CpuId(cpu)).system_ns / US;
         assert!(system_us.abs_diff(spun_us) <= 2, "CPU {cpu}: {system_us} us");
     }
 }
 
-/// Of one that sleeps nobody expects that it is gone soon.
+/// A sleeping owner is not expected to release soon, so no task spins on it.
 #[test]
 fn nobody_spins_on_an_owner_that_sleeps() {
     let stage = Stage::new(RULES);
@@ -339,7 +342,8 @@ fn nobody_spins_on_an_owner_that_sleeps() {
     assert!(sim.cpu_times(CpuId(1)).system_ns < 2 * US);
 }
 
-/// Vector P2: of a waiter for a page lock that always loses the sixth queueing has hand-over (rules/sleeping-locks#page-unfair).
+/// Vector P2: a waiter for a page lock that always loses gets the hand-over when it queues for the
+/// sixth time (rules/sleeping-locks#page-unfair).
 #[test]
 fn the_sixth_time_the_lock_is_handed_over() {
     let nr_stolen = |policy| {
@@ -371,8 +375,8 @@ fn the_sixth_time_the_lock_is_handed_over() {
     assert_eq!([nr_stolen("5.10"), nr_stolen("6.1"), nr_stolen("5.4")], [5, 5, 20]);
 }
 
-/// What a wait for a page counts as: for a device always; for memory too if the page is being read that was reclaimed from a
-/// working set, whether it is a file's or anonymous (rules/pressure#refault).
+/// Pressure of a wait for a page. It always counts as I/O. It also counts as memory if the page was
+/// reclaimed from a working set, be it file or anonymous (rules/pressure#refault).
 #[test]
 fn a_refault_is_memory_pressure_if_the_page_was_of_a_working_set() {
     let stalls_of_10_ms = |flags: PageFlags| {

@@ -1,4 +1,5 @@
-//! Runs that do not end by themselves end with an error that says who waits for what.
+//! Runs that would not end by themselves end with an error that names each task and the event it
+//! waits for.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -87,7 +88,7 @@ fn time_and_events_are_told_while_they_pass_and_changes_nothing() {
         engine.run().expect("run");
         engine.digest().value()
     };
-    // What others had added is theirs.
+    // Sums that others added stay.
     let sums = Arc::new(Passed { ns: 7.into(), events: 3.into() });
     assert_eq!(run(Some(Arc::clone(&sums))), run(None));
     let told = sums.ns.load(Ordering::Relaxed) - 7;

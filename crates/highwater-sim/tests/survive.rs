@@ -1,5 +1,5 @@
-//! Faults that a machine survives: full swap, disks that fail, tasks that are killed anywhere. After
-//! each, everything is audited, and whoever was not hit has got what it asked for.
+//! Faults that a machine survives: full swap, disks that fail, tasks that are killed anywhere.
+//! After each, everything is audited, and tasks that were not hit have got what they requested.
 
 use std::sync::Arc;
 
@@ -22,10 +22,10 @@ use highwater_sim::machine::{MachineConfig, SimMachine};
 
 const PAGE: u64 = 4096;
 const SECOND: u64 = 1_000_000_000;
-/// No test takes longer: an hour of virtual time.
+/// Time limit of every test: an hour of virtual time.
 const LIMIT_NS: u64 = 3600 * SECOND;
 
-/// 128 MiB, two CPUs; a data disk; swap of so many pages on a disk of its own.
+/// 128 MiB, two CPUs; a data disk; `swap_pages` pages of swap on a separate disk.
 fn boot(swap_pages: u32, swap_faults: Option<FaultySpec>) -> SimMachine {
     let machine = Machine::from_sizes("test", &[(128 << 20, vec![0, 1])]).expect("machine");
     let costs = CostModel::new(&CostTable::server_3ghz());
@@ -50,8 +50,8 @@ fn with_space<T>((cx, kernel): Task<'_, '_>, body: impl FnOnce(&Space<SimHost>) 
     result
 }
 
-/// Maps and writes pages in order, `passes` times. How often a page could not be read back in; a
-/// program that gets that signal goes on with the next page.
+/// Maps and writes pages in order, `passes` times. Returns the number of pages that could not be
+/// read back in; a program that gets that signal goes on with the next page.
 fn hog((cx, kernel): Task<'_, '_>, pages: u32, passes: u32) -> Result<u64, Error> {
     with_space((cx, kernel), |space| {
         let flags = AreaFlags::READ | AreaFlags::WRITE;
@@ -103,7 +103,7 @@ fn swap_that_is_full_costs_the_largest_its_life() {
     assert!(event(&machine, VmEvent::Pswpout) >= 9_000);
     assert_eq!(event(&machine, VmEvent::OomKill), 1);
     let swap = &machine.kernel.swap;
-    // Pages that were being written when their program ended keep theirs until reclaim meets them.
+    // Pages under writeback when their program ended keep their slots until reclaim finds them.
     assert_eq!(swap.nr_total() - swap.nr_free(), report.swap_cached, "{report:?}");
 }
 
@@ -215,7 +215,7 @@ fn a_shared_space_dies_with_all_its_threads() {
                 let flags = AreaFlags::READ | AreaFlags::WRITE;
                 let start = kernel.mmap(cx, &space, 15_000, 1, flags, Backing::Anon)?;
                 let result = kernel.touch_range(cx, &space, start, 15_000, Access::Write);
-                // Threads that have their memory keep it until they are told to die.
+                // Threads that have their memory keep it until they are killed.
                 while result.is_ok() && !cx.is_dying() {
                     cx.host.sim().sleep_ns(SECOND / 10);
                 }

@@ -4,8 +4,8 @@
 //! HIGHWATER_SWARM_SEED=123 cargo test --release -p highwater-sim --test all -- --nocapture one_seed
 //! ```
 //!
-//! shows what seed 123 chooses and runs it. A seed may be any word, such as a commit's hash.
-//! `HIGHWATER_SWARM_VERBOSE=1` tells more of many seeds. `scripts/swarm` runs a thousand.
+//! shows the choices of seed 123 and runs it. A seed may be any word, such as a commit's hash.
+//! `HIGHWATER_SWARM_VERBOSE=1` prints more when many seeds run. `scripts/swarm` runs a thousand.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,7 +19,7 @@ use highwater_sim::swarm::{Options, Summary, check};
 /// Seeds that every test run tries; the gate (`.ci/run`) tries more of them.
 const SLICE: std::ops::Range<u64> = 0..10;
 
-/// Both runs of a seed take less than that on any machine.
+/// Both runs of a seed take less time than this on any machine.
 const HANGS_AFTER: Duration = Duration::from_secs(600);
 
 fn variable(name: &str) -> Option<String> {
@@ -30,7 +30,7 @@ fn number(name: &str, usual: u64) -> u64 {
     variable(name).map_or(usual, |value| value.parse().expect(name))
 }
 
-/// A number as it is; of any other word the hash (FNV-1a).
+/// A number as it is; for any other word the hash (FNV-1a).
 fn parse_seed(word: &str) -> u64 {
     word.parse().unwrap_or_else(|_| {
         word.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
@@ -46,7 +46,7 @@ fn how_to_see(seed: u64) -> String {
     )
 }
 
-/// A seed's verdict; a failure with all it takes to see it again.
+/// A seed's verdict; a failure comes with everything needed to reproduce it.
 fn verdict(seed: u64) -> Result<Summary, String> {
     let mut options = String::new();
     let mut run = || {
@@ -85,12 +85,12 @@ fn one_seed() {
     }
 }
 
-/// What a swarm has come to.
+/// Totals of a swarm.
 #[derive(Default)]
 struct Total {
     nr_seeds: u64,
     failures: Vec<(u64, String)>,
-    /// How many seeds had any of it.
+    /// Number of seeds that covered each item.
     covered: Vec<(&'static str, u64)>,
 }
 
@@ -120,7 +120,7 @@ impl Total {
     }
 }
 
-/// `HIGHWATER_SWARM_FIRST` and `_COUNT` say which seeds, `_JOBS` how many at once.
+/// `HIGHWATER_SWARM_FIRST` and `_COUNT` select the seeds; `_JOBS` is the number of parallel runs.
 #[test]
 #[ignore = "takes minutes; scripts/swarm runs it"]
 fn many_seeds() {
@@ -161,7 +161,7 @@ fn many_seeds() {
     };
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..jobs).map(|_| scope.spawn(work)).collect();
-        // A loop that no event ends cannot be ended from inside.
+        // A loop that no event ends cannot be stopped from inside.
         while !workers.iter().all(ScopedJoinHandle::is_finished) {
             std::thread::sleep(Duration::from_millis(200));
             for (seed, start) in running.lock().expect("nobody panics with it").iter() {

@@ -1,4 +1,4 @@
-//! Sweeps over memory: tables that nothing happens to are passed together, and nobody can tell.
+//! Sweeps over memory: page tables without events are passed together, with no visible effect.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -19,7 +19,7 @@ use highwater_sim::machine::{MachineConfig, SimMachine};
 /// Pages that one page table maps.
 const TABLE: u32 = 512;
 
-/// The generic server's costs, where a touch takes so long.
+/// The generic server's costs, with this time of a touch.
 fn costs(touch_ns: Option<u64>) -> CostModel {
     let table = CostTable::server_3ghz();
     let table = match touch_ns {
@@ -29,21 +29,21 @@ fn costs(touch_ns: Option<u64>) -> CostModel {
     CostModel::new(&table)
 }
 
-/// How programs sweep.
+/// The way in which programs sweep.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// A call for as many pages as a table has, as long as it is to go on.
+    /// One call for the pages of each table, as long as the program must go on.
     OneByOne,
     /// A call for each table, all of them.
     OneByOneToTheEnd,
-    /// One call, which asks whether to go on.
+    /// One call, which checks whether to go on.
     While,
     /// One call for all.
     Range,
 }
 
-/// Three programs on two CPUs sweep their memory until a fourth says that it is enough; all that can be seen afterwards.
-/// Their mappings begin `offset` pages into a table.
+/// Three programs on two CPUs sweep their memory until a fourth ends them. Returns everything that
+/// can be observed afterwards. Their mappings begin `offset` pages into a table.
 fn run(way: Way, pages: u32, offset: u32, touch_ns: Option<u64>) -> String {
     let machine = Machine::from_sizes("test", &[(64 << 20, vec![0, 1])]).expect("machine");
     let costs = costs(touch_ns);
@@ -104,7 +104,8 @@ fn run(way: Way, pages: u32, offset: u32, touch_ns: Option<u64>) -> String {
     let times = [0, 1].map(|cpu| sim.cpu_times(CpuId(cpu)));
     let digest = machine.digest().value();
     if let Some(went) = sim.shortcuts() {
-        // Who asks once in as many pages as a table has, but not at its ends, has every table passed by itself.
+        // A check once in a table's number of pages, but not at table boundaries, makes every table
+        // pass separately.
         let goes_together = way == Way::Range || way == Way::While && offset == 0;
         assert_eq!(went.again > 100, goes_together, "{went:?}, {pages} pages at {offset}");
     }
@@ -113,8 +114,9 @@ fn run(way: Way, pages: u32, offset: u32, touch_ns: Option<u64>) -> String {
 
 #[test]
 fn tables_passed_together_are_tables_passed_one_by_one() {
-    // All in memory; more than memory, so that reclaim comes in between; tables that are shared with a neighbour; a last
-    // table that is not whole; touches so cheap that many go together, and so dear that few do.
+    // The cases: all in memory; more than memory, so that reclaim comes in between; tables that are
+    // shared with a neighbour; a partial last table; touches so cheap that many go together, and so
+    // expensive that few do.
     for (pages, offset, cost) in [
         (4 * TABLE, 0, None),
         (12 * TABLE, 0, None),
@@ -132,7 +134,7 @@ fn tables_passed_together_are_tables_passed_one_by_one() {
     }
 }
 
-/// What is done again costs as much as it did, and is counted as often.
+/// A batched repetition costs as much as a single one and is counted as often.
 #[test]
 fn again_is_as_often_as_it_says() {
     let machine = Machine::from_sizes("test", &[(64 << 20, vec![0, 1])]).expect("machine");
@@ -151,7 +153,7 @@ fn again_is_as_often_as_it_says() {
         assert_eq!((sim.now_ns() - start_ns, taken() - before), (7 * turn_ns, 7));
         assert_eq!(cx.host.again(&lock, work, |_, _| 0), 0);
         assert_eq!((sim.now_ns() - start_ns, taken() - before), (7 * turn_ns, 7));
-        // No further than the next tick, and not while somebody has the lock.
+        // No further than the next tick, and not while another task holds the lock.
         let mut most_ns = 0;
         cx.host.again(&lock, work, |_, most| {
             most_ns = u64::from(most) * turn_ns;

@@ -1,5 +1,5 @@
-//! How reclaimers are slowed down, policy by policy, on a machine that has something to throttle:
-//! programs that want twice the memory beside writers, on disks that cannot keep up.
+//! Throttling of reclaimers, policy by policy, on a machine that needs it: programs that want twice
+//! the memory beside writers, on disks that cannot keep up.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -24,7 +24,7 @@ const PAGE: u64 = 4096;
 const MILLISECOND: u64 = 1_000_000;
 const LIMIT_NS: u64 = 3600 * 1_000_000_000;
 const RW: AreaFlags = AreaFlags::READ.union(AreaFlags::WRITE);
-/// What a throttled reclaimer waits for.
+/// Waits of a throttled reclaimer.
 const THROTTLES: [&str; 3] =
     ["progress of reclaim", "isolated pages", "writeback of pages at the tail"];
 const HOG_PAGES: u32 = 4000;
@@ -37,18 +37,18 @@ enum Wait {
     Throttled { reason: ThrottleReason, timeout: u32, delayed: u32 },
 }
 
-/// What several tests look at.
+/// A run that several tests use.
 static CONGESTION: LazyLock<Seen> = LazyLock::new(|| run("congestion-wait-5.15", |_| {}));
 static EVENTS: LazyLock<Seen> = LazyLock::new(|| run("events-5.16", |_| {}));
 
-/// What a run showed.
+/// Observations of a run.
 struct Seen {
     waits: Vec<Wait>,
-    /// How often the guest mapped and unmapped.
+    /// Number of times that the guest mapped and unmapped.
     nr_visits: u64,
-    /// How long it was throttled for that, ns.
+    /// Time for which the guest was throttled, ns.
     guest_throttled_ns: u64,
-    /// Pages that direct reclaim looked at.
+    /// Pages that direct reclaim scanned.
     scanned_direct: u64,
 }
 
@@ -87,18 +87,18 @@ fn disks(bytes_per_s: u64) -> Vec<DiskSpec> {
     ["data", "swap"].map(|name| DiskSpec::new(name, DiskKind::Hdd(spec), 4 << 18)).into()
 }
 
-/// 64 MiB and four CPUs. Eight programs of 16 MiB go over their memory, four write files, for
-/// eight virtual seconds; a guest maps and unmaps one MiB. `change` may change the configuration.
+/// 64 MiB and four CPUs. For eight virtual seconds, eight programs of 16 MiB sweep their memory and
+/// four write files; a guest maps and unmaps one MiB. `change` may change the configuration.
 fn run(policy: &str, change: impl FnOnce(&mut MachineConfig)) -> Seen {
     let mut machine =
         Machine::from_sizes("test", &[(64 << 20, (0..4).collect())]).expect("machine");
-    // Most of the memory may be dirty: the tails of the lists are.
+    // Most of the memory may be dirty: the LRU tails are.
     machine.tunables.dirty_ratio = 70;
     machine.tunables.dirty_background_ratio = 40;
     let costs = CostModel::new(&CostTable::server_3ghz());
     let mut config = MachineConfig::new(machine, costs, preset(policy).expect("preset"));
-    // Quick enough that kswapd meets pages again that it marked; slower, and everybody waits for
-    // a bio's memory before a list was gone through twice.
+    // Fast enough that kswapd meets pages again that it marked. With a slower disk, all tasks wait
+    // for a bio's memory before a list was scanned twice.
     config.disks = disks(60_000_000);
     config.swap = vec![SwapSpec { device: DeviceId(1), pages: 256 << 8, priority: -2 }];
     let waits = Rc::new(RefCell::new(Vec::new()));
@@ -213,7 +213,7 @@ fn a_congestion_wait_is_never_shortened() {
     }
     let conditional = seen.conditional_waits();
     assert!(conditional.len() > 20, "{}", conditional.len());
-    // What delay there is, is that of others who ran.
+    // Any remaining delay comes from other tasks that ran.
     let at_once = conditional.iter().filter(|(_, delayed)| *delayed == 0).count();
     assert!(at_once * 10 >= conditional.len() * 9, "{at_once} of {}", conditional.len());
     let any = seen.waits.iter().any(|wait| matches!(wait, Wait::Throttled { .. }));
@@ -249,7 +249,7 @@ fn the_series_waits_for_events() {
     assert!(seen.throttled(ThrottleReason::Congested).is_empty());
 }
 
-/// The steps of the series differ in what they say they do.
+/// Each step of the series differs in what its name says.
 #[test]
 fn the_steps_of_the_series() {
     let first = run("series-1", |_| {});
@@ -266,7 +266,7 @@ fn the_steps_of_the_series() {
     assert!(fifth.congestion_waits().is_empty(), "nobody waits for congestion any more");
 }
 
-/// 6.1: a tick, as a last resort, and only if half of what could be reclaimed is being written.
+/// 6.1: a tick, as a last resort, and only if half of the reclaimable pages are under writeback.
 #[test]
 fn later_waits_are_short() {
     let seen = run("events-6.1", |_| {});
@@ -275,7 +275,7 @@ fn later_waits_are_short() {
     are_clamped_ticks(&seen.throttled(ThrottleReason::Writeback), 100_000);
 }
 
-/// What the study is about: without sleeping, reclaimers scan.
+/// The subject of the study: reclaimers that do not sleep scan.
 #[test]
 fn who_sleeps_does_not_scan() {
     let (before, after) = (CONGESTION.scanned_direct, EVENTS.scanned_direct);

@@ -1,5 +1,5 @@
-//! Unmapping beside everything else: threads that share a space and a file under memory pressure,
-//! and what it costs (study 003).
+//! Unmapping beside other work: threads that share an address space and a file under memory
+//! pressure, and the costs of unmapping (study 003).
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -23,7 +23,7 @@ use highwater_sim::host::SimHost;
 use highwater_sim::machine::{MachineConfig, SimMachine};
 
 const SECOND: u64 = 1_000_000_000;
-/// No test takes longer: a day of virtual time.
+/// Time limit of every test: a day of virtual time.
 const LIMIT_NS: u64 = 24 * 3600 * SECOND;
 /// Pages of the file that the threads share, and of a region.
 const FILE_PAGES: u32 = 4000;
@@ -43,11 +43,11 @@ impl Random {
     }
 }
 
-/// What the threads of a program share.
+/// State that the threads of a program share.
 struct Program {
     space: Arc<Space<SimHost>>,
     file: Arc<File<SimHost>>,
-    /// Start and pages of what is mapped, as far as anybody knows.
+    /// Start and pages of each mapping, possibly out of date.
     regions: RefCell<Vec<(u32, u32)>>,
     working: Cell<u32>,
     audited: Cell<bool>,
@@ -79,7 +79,7 @@ impl Thread<'_, '_> {
         Ok(())
     }
 
-    /// A random part of a region that somebody may be unmapping.
+    /// A random part of a region that another thread may be unmapping.
     fn part(&mut self) -> Option<(u32, u32)> {
         let regions = self.program.regions.borrow();
         let (start, pages) = *regions.get(self.random.below(regions.len() as u32) as usize)?;
@@ -99,7 +99,7 @@ impl Thread<'_, '_> {
                 drop(regions);
                 kernel.munmap(cx, space, start, pages)
             }
-            // A hole: the region stays in the list, touching the hole is an error.
+            // A hole: the region stays in the list, and touching the hole is an error.
             (3, Some((start, pages))) => kernel.munmap(cx, space, start, pages.min(40)),
             (4..10, Some((start, pages))) => {
                 let access = if self.random.below(2) == 0 { Access::Read } else { Access::Write };
@@ -122,7 +122,7 @@ impl Thread<'_, '_> {
                 kernel.munlock(cx, space, start, pages)
             }
             (13, _) => {
-                // The others' mappings lose what lies beyond.
+                // The other threads' mappings lose the pages beyond.
                 kernel.truncate(cx, &self.program.file, self.random.below(FILE_PAGES));
                 let last = (u64::from(FILE_PAGES) << 12) - 1;
                 kernel.file_write(cx, &self.open, last, 1).map(|_| ())
@@ -136,8 +136,8 @@ impl Thread<'_, '_> {
     }
 }
 
-/// Threads on all CPUs, each step at random; the machine is audited when they have come to rest with
-/// everything still mapped, and after the space is gone.
+/// Threads on all CPUs, each step at random. The machine is audited at rest with everything still
+/// mapped, and after the address space is gone.
 fn threads(seed: u64, nr_threads: u32, policy: &str) -> SimMachine {
     let machine = Machine::from_sizes("threads", &[(48 << 20, (0..4).collect())]).expect("machine");
     let costs = CostModel::new(&CostTable::server_3ghz());
@@ -166,7 +166,7 @@ fn threads(seed: u64, nr_threads: u32, policy: &str) -> SimMachine {
                 }
                 match thread.step() {
                     Ok(()) => {}
-                    // Holes, the end of the file, advice that does not fit, no memory.
+                    // Holes, the end of the file, invalid advice, no memory.
                     Err(Error::Fault | Error::Invalid | Error::NoMemory | Error::Killed) => {}
                     Err(error) => panic!("{error}"),
                 }
@@ -219,14 +219,14 @@ fn threads_of_one_space_unmap_beside_each_other() {
     }
 }
 
-/// What a round costs per page: unmap time, and of it what activating charged.
+/// Cost of a round per page: unmap time, and the part of it charged for activation.
 #[derive(Clone, Copy, Debug)]
 struct PerPage {
     unmap_ns: u64,
     activating_ns: u64,
 }
 
-/// 512 young file pages, inactive and referenced, unmapped by one process that nobody disturbs.
+/// 512 young file pages, inactive and referenced, unmapped by one undisturbed process.
 fn unmap_512(costs: CostModel, rule: UnmapYoung) -> PerPage {
     let machine = Machine::from_sizes("quiet", &[(256 << 20, vec![0])]).expect("machine");
     let mut policy = preset("6.1").expect("preset");
@@ -261,7 +261,7 @@ fn activating_is_most_of_what_unmapping_costs_on_a_server() {
     let costs = || CostModel::new(&CostTable::server_3ghz());
     let before = unmap_512(costs(), UnmapYoung::MarkAccessed);
     let after = unmap_512(costs(), UnmapYoung::SetReferenced);
-    // rules/unmap#young-cost: 177 to 186 activating, 62 to 68 setting the bit.
+    // rules/unmap#young-cost: 177 to 186 for activation, 62 to 68 for setting the bit.
     assert!((165..200).contains(&before.unmap_ns), "{before:?}");
     assert!((60..75).contains(&after.unmap_ns), "{after:?}");
     assert_eq!((before.activating_ns, after.activating_ns), (120, 0));

@@ -16,7 +16,7 @@ use highwater_sim::machine::{MachineConfig, SimMachine};
 use std::sync::Arc;
 
 const PAGE: u64 = 4096;
-/// No test takes longer: an hour of virtual time.
+/// Time limit of every test: an hour of virtual time.
 const LIMIT_NS: u64 = 3600 * 1_000_000_000;
 
 fn machine(disk: DiskSpec) -> SimMachine {
@@ -36,7 +36,7 @@ fn count(kernel: &Kernel<SimHost>, item: NodeStat) -> u64 {
     kernel.mem.nodes().iter().map(|node| node.stats.read_exact(item as usize)).sum()
 }
 
-/// Writes single pages at random offsets; how many different ones.
+/// Writes single pages at random offsets; returns the number of distinct pages.
 fn write_randomly(
     cx: &Cx<'_, SimHost>,
     kernel: &Kernel<SimHost>,
@@ -73,7 +73,7 @@ fn random_writes_reach_the_disk_and_nothing_is_lost() {
     machine.run_within(LIMIT_NS).unwrap();
     let (touched, [dirtied, written, dirty, writeback]) = program.take().unwrap();
     println!("touched {touched} dirtied {dirtied} written {written} left {dirty} + {writeback}");
-    // Every page once, some twice: those that were written back before they were written again.
+    // Every page once, a few twice: those that were written back before they were written again.
     assert!((touched..2 * touched).contains(&dirtied), "{dirtied}");
     assert_eq!(dirtied, written + dirty + writeback);
     let kernel = &machine.kernel;
@@ -100,7 +100,7 @@ fn a_slow_disk_sets_the_pace() {
     });
     machine.run_within(LIMIT_NS).unwrap();
     let seconds = program.take().unwrap() as f64 / 1e9;
-    // All but what may stay dirty went to the disk meanwhile, at 160 MB/s.
+    // All pages except the allowed dirty ones went to the disk meanwhile, at 160 MB/s.
     let dirty_at_most = 0.2 * 512.0 * 1.05;
     let disk_seconds = (f64::from(pages) / 256.0 - dirty_at_most) * 1.048576 / 160.0;
     println!("{seconds} s, the disk alone {disk_seconds} s");
@@ -111,7 +111,7 @@ fn a_slow_disk_sets_the_pace() {
 fn old_pages_are_written_without_being_asked_for() {
     let mut machine = machine(DiskSpec::nvme("data", 1 << 20));
     let program = machine.spawn_task("writer", Placement::Anywhere, move |cx, kernel| {
-        // Busy lately, so that ten pages are within the disk's share of the background limit.
+        // The disk was busy lately, so that ten pages are within its share of the background limit.
         let open = file(cx, kernel, 20_000);
         kernel.file_write(cx, &open, 0, 20_000 * PAGE).unwrap();
         kernel.fsync(cx, &open).unwrap();
@@ -149,7 +149,7 @@ fn write_errors_are_told_and_lose_nothing_else() {
     let mut machine = machine(disk);
     let program = machine.spawn_task("writer", Placement::Anywhere, move |cx, kernel| {
         let open = file(cx, kernel, 200);
-        // Every other page: no request is longer than one.
+        // Every other page: each request has one page.
         for page in (0..200).step_by(2) {
             kernel.file_write(cx, &open, page * PAGE, PAGE).unwrap();
         }

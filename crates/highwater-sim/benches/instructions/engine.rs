@@ -30,7 +30,7 @@ fn sleep_wake(placement: Placement, wakes: u64) -> Units {
     Units(SLEEPERS * wakes).tell()
 }
 
-/// The earliest event is taken and comes again later: short slices, transfers, timers.
+/// Pops the earliest event and pushes it again later: short slices, transfers, timers.
 pub(super) fn queue(holds: u64) -> Units {
     let mut stream = Stream::new(2, "hold");
     let delays: Vec<u64> = (0..4096).map(|_| loops::kernel_delay_ns(&mut stream)).collect();
@@ -40,7 +40,7 @@ pub(super) fn queue(holds: u64) -> Units {
     Units(holds).tell()
 }
 
-/// A lock that nobody else wants.
+/// An uncontended lock.
 pub(super) fn lock(rounds: u64) -> Units {
     let mut engine = Engine::new(&EngineConfig::new(4));
     let costs = LockCosts { hot_ns: loops::HOT_NS, ..LockCosts::default() };
@@ -54,7 +54,7 @@ pub(super) fn lock(rounds: u64) -> Units {
     Units(0)
 }
 
-/// A lock that somebody has whenever another CPU comes: nearly all are queued on their way.
+/// A lock that is held whenever another CPU comes: nearly all tasks are queued on their way.
 pub(super) fn held_lock(rounds: u64) -> Units {
     let mut engine = Engine::new(&EngineConfig::new(RIVALS));
     let costs = LockCosts { hot_ns: 20, same_node_ns: 80, cross_node_ns: 250, handoff_ns: 100 };

@@ -20,11 +20,12 @@ use super::scan::{MIB, on_machine};
 use super::stage::{RW, loops};
 
 const NODE: NodeId = NodeId(0);
-/// Pages of areas and files.
+/// Pages of VMAs and files.
 const PAGES: u64 = 4096;
-/// Pages that are swept over: 64 tables.
+/// Pages of a sweep: 64 tables.
 const SWEPT: u64 = 32_768;
-/// Frames of the native machine, and pages that are taken at once there in many blocks.
+/// Frames of the native machine. Also the number of pages that `native_many` takes at once, in many
+/// blocks.
 const NATIVE_FRAMES: u64 = 1 << 16;
 const NATIVE_BULK: usize = 8192;
 
@@ -64,8 +65,8 @@ pub(super) fn sweep(passes: u64) -> Units {
     })
 }
 
-/// Anonymous memory, half as much again as there is memory, once more: every page comes from swap, and another one
-/// has to go there.
+/// Anonymous memory of one and a half times the machine's memory, touched again: every page comes
+/// from swap, and another one has to go there.
 pub(super) fn swap(pages: u64) -> Units {
     on_machine(move |stage| {
         let all = (MIB << 8) * 3 / 2;
@@ -130,7 +131,7 @@ pub(super) fn native_order_9(pairs: u64) -> Units {
     native_pair(Order(9), pairs)
 }
 
-/// One block comes and goes, while half of the memory is in use.
+/// Allocates and frees one block, while half of the memory is in use.
 fn native_pair(order: Order, pairs: u64) -> Units {
     on_a_thread(|task| {
         let take = || task.alloc(Gfp::GFP_HIGHUSER_MOVABLE, order).expect("memory");
@@ -165,7 +166,7 @@ pub(super) fn native_rand_3(passes: u64) -> Units {
     native_many(Order(3), scatter, passes)
 }
 
-/// Many blocks are taken, and freed in another order.
+/// Allocates many blocks and frees them in another order.
 fn native_many(order: Order, reorder: fn(&mut [Pfn]), passes: u64) -> Units {
     on_a_thread(|task| {
         let nr = NATIVE_BULK >> order.0;
@@ -187,7 +188,7 @@ fn native_many(order: Order, reorder: fn(&mut [Pfn]), passes: u64) -> Units {
     })
 }
 
-/// No neighbours stay neighbours: every so many, from one end to the other and again.
+/// Separates neighbours: takes every n-th block, from one end to the other, repeatedly.
 fn scatter(held: &mut [Pfn]) {
     const APART: usize = 61;
     let all = held.to_vec();
@@ -224,7 +225,8 @@ pub(super) fn compact_targets(runs: u64) -> Units {
     compact(true, runs)
 }
 
-/// Runs by hand over a zone whose frames are all in use; with a page to move, the scanner of targets goes over it.
+/// Manual compaction runs over a zone whose frames are all in use. With a page to migrate, the free
+/// scanner scans the zone.
 fn compact(with_a_page: bool, runs: u64) -> Units {
     let host = Solo::default();
     let cx = Cx::new(&host, CpuId(0));
@@ -232,7 +234,7 @@ fn compact(with_a_page: bool, runs: u64) -> Units {
     let mem = boot(&host, &one_zone(1 << 20, 1 << 14), &policy).expect("boot");
     let spec = KernelSpec { devices: vec![DeviceSpec::nvme(1 << 12)], swap: Vec::new() };
     let kernel = Kernel::new(&cx, mem, &spec).expect("a kernel");
-    // The last frame of a zone is for those who free others.
+    // The last frame of a zone is reserved for tasks that free memory.
     cx.set_flags(TaskFlags::KTHREAD | TaskFlags::MEMALLOC);
     let zone: &Zone<Solo> = kernel.mem.zone(NODE, ZoneType::Normal).expect("the zone");
     zone.set_marks(&Marks::default());

@@ -1,11 +1,12 @@
-//! The loops that must not get slower, one at a time and as long as somebody says: what `scripts/instructions` counts the
-//! instructions of.
+//! The loops that must not get slower, one at a time and of any length: `scripts/instructions`
+//! counts their instructions.
 //!
-//! `instructions --list` prints the loops: name, unit, and two amounts of work. `instructions NAME AMOUNT` does the work and prints how
-//! many units of it that was, checked where there is something to check by. The difference between two amounts is the loop
-//! alone: start, boot and what memory is filled with are the same in both, and the process ends right after the work.
+//! `instructions --list` prints the loops: name, unit, and two amounts of work. `instructions NAME
+//! AMOUNT` does the work and prints the number of units, checked where possible. The difference
+//! between two amounts is the loop alone: start, boot and filling memory are the same in both, and
+//! the process ends right after the work.
 //!
-//! `cargo test --benches` runs each loop with its smaller amount, or with 1 if that is nothing.
+//! `cargo test --benches` runs each loop with its smaller amount, or with 1 if that is 0.
 
 mod engine;
 mod kernel;
@@ -21,15 +22,15 @@ struct Loop {
     unit: &'static str,
     /// A small and a large amount of work.
     amounts: [u64; 2],
-    /// Does so much, tells of it and ends the process.
+    /// Does this amount of work, reports it and ends the process.
     work: fn(u64) -> Units,
 }
 
-/// How many units were done.
+/// The number of units done.
 struct Units(u64);
 
 impl Units {
-    /// For where a process can end at once: nothing that is taken down is counted.
+    /// Prints the units and ends the process at once, so that the clean-up is not counted.
     fn tell(self) -> ! {
         println!("{}", self.0);
         exit(0);
@@ -45,7 +46,7 @@ const fn one(
     Loop { name, unit, amounts, work }
 }
 
-/// All of them. Amounts are such that callgrind needs a second or two for each.
+/// All loops. Each amount takes callgrind a second or two.
 const LOOPS: [Loop; 26] = [
     one("engine-interrupt", "sleep and wake", [4, 64], engine::interrupt),
     one("engine-cpus", "sleep and wake", [4, 64], engine::on_cpus),
@@ -99,7 +100,7 @@ fn usage() -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Every loop, in a process of its own: it ends that.
+/// Runs every loop in a separate process, because a loop ends its process.
 fn each_a_little() -> ExitCode {
     for Loop { name, amounts, .. } in LOOPS {
         let (exe, amount) = (std::env::current_exe().expect("this program"), amounts[0].max(1));

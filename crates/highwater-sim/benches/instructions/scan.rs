@@ -1,4 +1,5 @@
-//! Reclaim's scan loop over memory that is nearly all in one state, and the machine of all loops that need one.
+//! Reclaim's scan loop over memory that is nearly all in one state, and the machine for all loops
+//! that need one.
 
 use highwater_sim::disk::DiskSpec;
 use highwater_sim::machine::SimMachine;
@@ -8,10 +9,10 @@ use super::stage::{Stage, State, Work, boot, boot_with, one_request, run, wake_k
 
 /// Memory of the machine.
 pub(super) const MIB: u64 = 256;
-/// Pages that are filled before a scan: so few that nobody has to reclaim yet.
+/// Pages that are filled before a scan: few enough that no task has to reclaim yet.
 const FILLED: u64 = (MIB << 8) / 2;
 
-/// Runs a program, alone but for the daemons, which ends the process.
+/// Runs a program, alone but for the daemons. The program ends the process.
 pub(super) fn on_machine(body: impl FnOnce(&Stage<'_, '_>) -> Units + 'static) -> Units {
     on(boot(MIB, true), body)
 }
@@ -20,10 +21,10 @@ fn on(mut machine: SimMachine, body: impl FnOnce(&Stage<'_, '_>) -> Units + 'sta
     run(&mut machine, move |stage| -> Units { body(stage).tell() })
 }
 
-/// Scans, with memory in one state; `asked` is what [`State::is_right`] wants to know.
+/// Scans memory in one state; `asked` is the argument for [`State::is_right`].
 fn scan(state: State, asked: u64, reclaim: impl FnOnce(&Stage<'_, '_>) + 'static) -> Units {
     let machine = match state {
-        // What reclaim has written takes longer than reclaim does.
+        // A slow disk: writing the pages takes longer than the reclaim does.
         State::Dirty => boot_with(MIB, true, DiskSpec::hdd("data", MIB << 9)),
         _ => boot(MIB, true),
     };
@@ -38,12 +39,12 @@ fn scan(state: State, asked: u64, reclaim: impl FnOnce(&Stage<'_, '_>) + 'static
     })
 }
 
-/// Kswapd frees so many pages.
+/// kswapd frees `pages` pages.
 fn freed(state: State, pages: u64) -> Units {
     scan(state, pages, move |stage| wake_kswapd_for(stage, pages))
 }
 
-/// So many requests go over all of memory, down to the last priority, where nothing can be had.
+/// `requests` requests scan all of memory, down to the last priority, and free nothing.
 fn kept(state: State, requests: u64) -> Units {
     scan(state, requests * FILLED, move |stage| (0..requests).for_each(|_| one_request(stage)))
 }
@@ -58,7 +59,7 @@ pub(super) fn active(pages: u64) -> Units {
     freed(State::ActiveCache, pages)
 }
 
-/// Clean cache that a program has mapped and used since: kept.
+/// Clean cache, mapped and used since by a program: kept.
 pub(super) fn mapped(requests: u64) -> Units {
     kept(State::MappedCache, requests)
 }
@@ -68,12 +69,12 @@ pub(super) fn anon(requests: u64) -> Units {
     kept(State::Anon, requests)
 }
 
-/// Cache that somebody holds: kept.
+/// Cache with references held: kept.
 pub(super) fn held(requests: u64) -> Units {
     kept(State::Held, requests)
 }
 
-/// Cache that was written and that nobody has written to the disk yet: marked, and put out of the way.
+/// Written cache that is not on disk yet: marked, and moved out of the way.
 pub(super) fn dirty(requests: u64) -> Units {
     kept(State::Dirty, requests)
 }

@@ -1,4 +1,5 @@
-//! Loops of the engine and of the allocator on it. Whoever measures makes what they work on.
+//! Loops of the engine and of the allocator on it. The bench that measures them creates their
+//! objects.
 
 use std::hint::black_box;
 
@@ -12,7 +13,7 @@ use highwater_sim::host::SimHost;
 use highwater_sim::lock::SimLock;
 use highwater_sim::rng::Stream;
 
-/// What a lock costs that its taker had last.
+/// Cost of a lock that was last taken by the same CPU.
 pub(crate) const HOT_NS: u64 = 20;
 
 /// Tasks that sleep for random times; every wake-up comes at the exact time.
@@ -41,7 +42,7 @@ pub(crate) fn kernel_delay_ns(stream: &mut Stream) -> u64 {
     }
 }
 
-/// A queue with so many events.
+/// A queue with `nr_pending` events.
 pub(crate) fn filled(nr_pending: u32, delays: &[u64]) -> Queue {
     let mut queue = Queue::new();
     queue.reserve_ids(nr_pending as usize);
@@ -49,7 +50,7 @@ pub(crate) fn filled(nr_pending: u32, delays: &[u64]) -> Queue {
     queue
 }
 
-/// The earliest event is taken and comes again later. A word for the order.
+/// Pops the earliest event and pushes it again later. Returns a word that depends on the order.
 pub(crate) fn hold(queue: &mut Queue, delays: &[u64], nr_holds: u64) -> u64 {
     let (mut sum, mut last_ns) = (0_u64, 0);
     for at in 0..nr_holds {
@@ -62,7 +63,7 @@ pub(crate) fn hold(queue: &mut Queue, delays: &[u64], nr_holds: u64) -> u64 {
     sum
 }
 
-/// A lock that nobody else wants, at [`HOT_NS`] each time, from time zero on.
+/// An uncontended lock, at [`HOT_NS`] each time, from time zero on.
 pub(crate) fn lock(sim: &Sim, lock: &SimLock<u64>, nr_rounds: u64) {
     for _ in 0..nr_rounds {
         *black_box(lock).lock() += 1;
@@ -70,7 +71,7 @@ pub(crate) fn lock(sim: &Sim, lock: &SimLock<u64>, nr_rounds: u64) {
     assert_eq!((*lock.lock(), sim.now_ns()), (nr_rounds, HOT_NS * (nr_rounds + 1)));
 }
 
-/// An order-0 page taken and given back.
+/// An order-0 page allocated and freed.
 pub(crate) fn pairs(mem: &PageAllocator<SimHost>, cx: &Cx<'_, SimHost>, nr_pairs: u64) {
     let sim = cx.host.sim();
     for _ in 0..nr_pairs {

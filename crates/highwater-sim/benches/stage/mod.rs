@@ -1,6 +1,6 @@
-//! A machine of one CPU with a program alone on it, memory in one state, and reclaim going over that; loops of the engine
-//! ([`loops`]): what the benches `reclaim` and `engine` (by time) and `instructions` (by callgrind) have in common, so that they
-//! measure the same.
+//! A machine of one CPU with one program, memory in one state, and reclaim scanning it; loops of
+//! the engine ([`loops`]). The benches `reclaim` and `engine` (by time) and `instructions` (by
+//! callgrind) share this code, so that they measure the same.
 
 #![allow(dead_code, reason = "each of the benches leaves a part of it out")]
 
@@ -30,13 +30,13 @@ pub(crate) const READ: AreaFlags = AreaFlags::READ;
 pub(crate) const RW: AreaFlags = READ.union(AreaFlags::WRITE);
 const SECOND: u64 = 1_000_000_000;
 
-/// A machine of one CPU, so that what is timed is not a change of tasks, its data on a disk that
-/// takes no time, and swap of twice the memory. Nobody writes dirty pages before reclaim finds them.
+/// A machine of one CPU, so that task switches are not timed. Its data is on a disk that takes no
+/// time, with swap of twice the memory. Dirty pages are not written before reclaim finds them.
 pub(crate) fn boot(mib: u64, has_swap: bool) -> SimMachine {
     boot_with(mib, has_swap, DiskSpec::ram("data", mib << 9))
 }
 
-/// The same with its data on a disk of its own kind.
+/// The same with its data on a given disk.
 pub(crate) fn boot_with(mib: u64, has_swap: bool, data: DiskSpec) -> SimMachine {
     let mut machine = Machine::from_sizes("bench", &[(mib << 20, vec![0])]).expect("machine");
     (machine.tunables.dirty_bytes, machine.tunables.dirty_background_bytes) =
@@ -119,7 +119,7 @@ impl Stage<'_, '_> {
     }
 }
 
-/// What memory is full of.
+/// The content of memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum State {
     Idle,
@@ -131,9 +131,9 @@ pub(crate) enum State {
     MappedCache,
     /// Written anonymous memory, used since.
     Anon,
-    /// The same, half as much again as there is memory.
+    /// The same, with one and a half times the machine's memory.
     Swapped,
-    /// Clean cache that somebody holds: scanned in vain.
+    /// Clean cache with references held: scanned in vain.
     Held,
     /// Cache, written and not read: dirty at the tail.
     Dirty,
@@ -156,7 +156,7 @@ impl State {
         found.expect("a state")
     }
 
-    /// Fills so much of memory.
+    /// Fills this many pages of memory.
     pub(crate) fn fill(self, stage: &Stage<'_, '_>, pages: u64) -> Vec<Folio> {
         match self {
             State::Idle => {}
@@ -188,8 +188,8 @@ impl State {
         Vec::new()
     }
 
-    /// Did reclaim do what it should? Of what goes at the first or second look it was asked for so many pages; over what
-    /// stays it was to go so many times.
+    /// Checks the work of reclaim. For pages that go at the first or second look, `asked` is the
+    /// number of pages to free; for pages that stay, it is the number of passes.
     pub(crate) fn is_right(self, asked: u64, work: Work) -> bool {
         let Work { scanned, refilled, stolen } = work;
         match self {
@@ -201,7 +201,7 @@ impl State {
     }
 }
 
-/// What reclaim did, from counters.
+/// The work of reclaim, from counters.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Work {
     pub(crate) scanned: u64,
@@ -238,7 +238,7 @@ fn set_marks(stage: &Stage<'_, '_>, pages: impl Fn(u64) -> u64) {
     }
 }
 
-/// Has kswapd free so many pages.
+/// Makes kswapd free this many pages.
 #[inline(never)]
 pub(crate) fn wake_kswapd_for(stage: &Stage<'_, '_>, pages: u64) {
     let mem = &stage.kernel.mem;
@@ -249,8 +249,8 @@ pub(crate) fn wake_kswapd_for(stage: &Stage<'_, '_>, pages: u64) {
     stage.cx.host.sim().sleep_ns(10 * SECOND);
 }
 
-/// Has one request reclaim, down to the last priority if need be. It must not wait for kswapd, nor
-/// wake it.
+/// Makes one request reclaim, down to the last priority if need be. It must neither wait for kswapd
+/// nor wake it.
 #[inline(never)]
 pub(crate) fn one_request(stage: &Stage<'_, '_>) {
     stage.cx.set_flags(TaskFlags::KTHREAD);
