@@ -1,8 +1,8 @@
 //! Logical CPUs, leased to threads.
 //!
 //! A machine has N CPUs; a thread runs on one while it holds its [`CpuLease`]. A lease is exclusive
-//! (one thread per CPU, one CPU per thread) and bound to its thread, so holding it *proves* that
-//! nobody else acts as that CPU. [`crate::lock::CpuLock`] builds on that proof:
+//! (one thread per CPU, one CPU per thread) and bound to its thread, so holding it *proves* that no
+//! other thread acts as that CPU. [`crate::lock::CpuLock`] builds on that proof:
 //!
 //! ```text
 //! lease of CPU 2 of host H            thread-local "which CPU am I?"      lock of CPU 2 of host H
@@ -11,8 +11,8 @@
 //!
 //! A badge is a number that names one CPU of one host, never used twice in a process. 0 is no CPU.
 //!
-//! Synchronisation: slots are behind a mutex, so what a thread did as a CPU happens before what the
-//! next thread does as that CPU.
+//! Synchronisation: slots are behind a mutex, so one thread's actions as a CPU happen before the
+//! next thread's actions as that CPU.
 
 use core::marker::PhantomData;
 use std::sync::Arc;
@@ -68,7 +68,7 @@ mod current {
 
 pub(crate) use current::badge;
 
-/// Why a thread cannot run on a CPU.
+/// The reason why a thread cannot run on a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LeaseError {
     /// The machine has fewer CPUs.
@@ -100,7 +100,7 @@ impl Cpus {
     /// `nr_cpus` free CPUs. With `pin`, leases bind their thread to a real core.
     ///
     /// # Errors
-    /// If pinning is asked for and the set of real cores cannot be read.
+    /// If pinning is requested and the set of real cores cannot be read.
     pub fn new(nr_cpus: usize, pin: bool) -> Result<Arc<Cpus>, LeaseError> {
         let cores = match pin {
             false => Vec::new(),
@@ -170,7 +170,7 @@ impl Cpus {
         LeaseError::NoSuchCpu(NoSuchCpu { cpu, nr_cpus: self.nr_cpus })
     }
 
-    /// The slot is taken by the caller: makes the thread that CPU.
+    /// Makes the calling thread that CPU; the caller has taken the slot.
     fn start(self: &Arc<Self>, cpu: CpuId) -> Result<CpuLease, LeaseError> {
         current::set_badge(self.badge_of(cpu).ok_or_else(|| self.no_such_cpu(cpu))?);
         let mut lease =

@@ -1,9 +1,9 @@
-//! [`NativeHost`]: what the core asks of its machine, answered by threads, memory and the clock.
+//! [`NativeHost`]: the core's host on threads, real memory and the real clock.
 //!
 //! Charges and trace events compile to nothing: on a real machine the work itself is the cost.
 //!
-//! Synchronisation: everything here is shared by all threads; the mutable parts are the arena
-//! (racy by design), the lease slots and the list of meters (behind mutexes).
+//! Synchronisation: all threads share everything here. The mutable parts are the arena (racy by
+//! design), the lease slots and the list of meters (behind mutexes).
 
 use core::cell::Cell;
 use std::sync::{Arc, Mutex};
@@ -18,30 +18,30 @@ use crate::arena::{Arena, ArenaError, ArenaOptions};
 use crate::cpu::{CpuLease, Cpus, LeaseError};
 use crate::lock::{Barrier, CpuLock, LockMeter, LockReport, SpinLock};
 
-/// A thread that is asked to let others run does so every so many times.
+/// A thread lets others run at every `GIVES_WAY_EVERY`th call of `yield_now`.
 const GIVES_WAY_EVERY: u32 = 64;
 
 thread_local! {
-    /// How often this thread was asked.
+    /// Number of such calls of this thread.
     static ASKED: Cell<u32> = const { Cell::new(0) };
 }
 
-/// How a native machine is set up.
+/// Options of a native machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NativeOptions {
     /// The memory.
     pub arena: ArenaOptions,
     /// Bind each thread to a real core while it holds a CPU's lease (CPU number modulo cores).
     pub pin_threads: bool,
-    /// Count takings, contention and waiting of every lock.
+    /// Count acquisitions, contention and waiting of every lock.
     pub lock_statistics: bool,
-    /// With that: time every hold too, at the price of two looks at the clock.
+    /// With `lock_statistics`: time every hold too, at the cost of two clock reads.
     pub lock_hold_times: bool,
     /// Order per-CPU locks by fences even if the kernel has `membarrier`.
     pub without_membarrier: bool,
 }
 
-/// Why a native machine cannot be set up.
+/// The reason why a native machine cannot be set up.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum NativeError {
     /// The machine description is impossible.
@@ -50,7 +50,7 @@ pub enum NativeError {
     /// No memory for the frames.
     #[error(transparent)]
     Arena(#[from] ArenaError),
-    /// CPUs cannot be leased as asked.
+    /// CPUs cannot be leased with these options.
     #[error(transparent)]
     Lease(#[from] LeaseError),
 }
@@ -71,7 +71,7 @@ impl NativeHost {
     /// A host with `nr_cpus` logical CPUs and memory behind frames `0..nr_frames`.
     ///
     /// # Errors
-    /// If the memory cannot be mapped, or threads cannot be pinned as asked.
+    /// If the memory cannot be mapped, or threads cannot be pinned as requested.
     pub fn new(
         nr_cpus: usize,
         nr_frames: u64,
@@ -117,12 +117,12 @@ impl NativeHost {
         &self.arena
     }
 
-    /// How per-CPU locks are ordered here.
+    /// The barrier that orders per-CPU locks here.
     pub fn barrier(&self) -> Barrier {
         self.barrier
     }
 
-    /// What the locks counted, by class; none if they do not count.
+    /// Counts of the locks, by class; `None` if they do not count.
     pub fn lock_report(&self) -> Option<[(LockClass, LockReport); LockClass::COUNT]> {
         let meters = self.meters.as_ref()?;
         let mut report = LockClass::ALL.map(|class| (class, LockReport::default()));
@@ -186,8 +186,9 @@ impl Host for NativeHost {
         false
     }
 
-    /// `cond_resched` gives way at the end of a slice, and that the OS takes by itself. Now and then all the same: who
-    /// asks again and again may wait for somebody who does not run.
+    /// `cond_resched` gives way at the end of a slice, but here the OS preempts by itself. It gives
+    /// way now and then all the same: a caller that asks repeatedly may wait for a thread that does
+    /// not run.
     fn yield_now(&self) {
         let asked = ASKED.get().wrapping_add(1);
         ASKED.set(asked);
@@ -227,7 +228,7 @@ impl Tasks for NativeHost {
     }
 }
 
-/// Devices that are done at once: memory behind memory.
+/// Devices that complete at once; no data is moved.
 impl Devices for NativeHost {
     fn submit(&self, request: IoRequest) -> Option<(IoRequest, Result<(), IoError>)> {
         Some((request, Ok(())))

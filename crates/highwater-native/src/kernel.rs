@@ -1,11 +1,11 @@
 //! The whole memory manager on threads: a host, a booted kernel, and threads for its daemons.
 //!
-//! Disks are not real here: a transfer is done at once and moves nothing, so a file's pages hold
-//! whatever their frames held. What files are for on this host is what the kernel does with their
-//! pages: caching, mapping, unmapping, reclaiming.
+//! Disks are not real here: a transfer completes at once and moves nothing, so a file's pages have
+//! the old contents of their frames. Files serve to exercise the kernel's handling of their pages:
+//! caching, mapping, unmapping, reclaiming.
 //!
-//! Every daemon takes a CPU of its own for as long as it runs, as a thread here is a CPU while it
-//! holds the lease: give the machine [`NativeKernel::daemon_cpus`] more CPUs than programs need.
+//! Every daemon takes one CPU for as long as it runs, because a thread here is a CPU while it holds
+//! the lease. Give the machine [`NativeKernel::daemon_cpus`] more CPUs than programs need.
 
 use std::thread;
 
@@ -32,29 +32,29 @@ const _: () = {
     shareable::<NativeKernel>();
 };
 
-/// Why a kernel does not start.
+/// The reason why a kernel does not start.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum NativeKernelError {
-    /// The host does not.
+    /// The host does not start.
     #[error(transparent)]
     Host(#[from] NativeError),
-    /// The kernel does not.
+    /// The kernel does not start.
     #[error("kernel: {0}")]
     Kernel(Error),
-    /// The machine has fewer CPUs than its daemons need, and one more.
+    /// The machine has fewer CPUs than its daemons need plus one.
     #[error("the machine has {0} CPUs, its daemons alone need {1}")]
     Cpus(usize, usize),
 }
 
 /// The calling thread as a task that runs on a CPU of a [`NativeKernel`].
 pub struct KernelTask<'k> {
-    /// Who runs where, for calls into the core.
+    /// Host and CPU, for calls into the core.
     pub cx: Cx<'k, NativeHost>,
     kernel: &'k Kernel<NativeHost>,
     _lease: CpuLease,
 }
 
-/// Who leaves a CPU leaves nothing half done there.
+/// A task that leaves a CPU flushes its deferred work there.
 impl Drop for KernelTask<'_> {
     fn drop(&mut self) {
         self.kernel.mem.free_mine_deferred(&self.cx);
@@ -62,8 +62,8 @@ impl Drop for KernelTask<'_> {
 }
 
 impl NativeKernel {
-    /// CPUs that the daemons of a kernel with one node take: kswapd, kcompactd, the OOM reaper, and one flusher
-    /// a device. One that gives out huge pages has khugepaged besides.
+    /// CPUs that the daemons of a kernel with one node take: kswapd, kcompactd, the OOM reaper, and
+    /// one flusher per device. A kernel with huge pages has khugepaged besides.
     pub const fn daemon_cpus(nr_devices: usize) -> usize {
         3 + nr_devices
     }
@@ -110,10 +110,10 @@ impl NativeKernel {
         Ok(KernelTask { cx: Cx::new(&self.host, cpu), kernel: &self.kernel, _lease: lease })
     }
 
-    /// Runs `body` with the daemons around it, each on a thread and one of the last CPUs; they have
-    /// ended when this returns. A kernel does this once: its daemons do not start again. khugepaged is one of them where
-    /// every program gets huge pages (`Thp::Always`). Where only those get them that ask (`Thp::Madvise`, the default), they
-    /// get them by faults alone.
+    /// Runs `body` with the daemons, each on a thread and one of the last CPUs; they have ended
+    /// when this returns. A kernel does this once: its daemons do not start again. khugepaged is
+    /// one of them if every program gets huge pages (`Thp::Always`). With `Thp::Madvise`, the
+    /// default, programs that ask for huge pages get them by faults alone.
     ///
     /// # Errors
     /// If a daemon cannot have its CPU. `body` did not run then.
@@ -148,7 +148,7 @@ struct EndOfDaemons<'k>(&'k NativeKernel);
 
 impl Drop for EndOfDaemons<'_> {
     fn drop(&mut self) {
-        // Waking needs no CPU of its own: wait queues are behind plain locks.
+        // Waking needs no lease: wait queues are behind plain locks.
         self.0.kernel.shut_down(&Cx::new(&self.0.host, CpuId(0)));
     }
 }

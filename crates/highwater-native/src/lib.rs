@@ -1,8 +1,8 @@
 //! Real threads and real memory: a host for [`highwater_core`].
 //!
-//! The same memory manager that `highwater-sim` runs in virtual time runs here on OS threads, with
-//! an arena of real memory behind its frames and locks that really contend, so that costs that
-//! matter (cache hits, lock hand-overs, atomics) are measured instead of modelled.
+//! The memory manager that `highwater-sim` runs in virtual time runs here on OS threads. An arena
+//! of real memory backs its frames, and its locks really contend. So the important costs (cache
+//! hits, lock hand-overs, atomics) are measured instead of modelled.
 //!
 //! | module | is |
 //! |---|---|
@@ -18,9 +18,9 @@
 //!
 //! The core asks "which CPU am I on?" in every fast path and keeps lists and counters per CPU. A
 //! thread answers by *leasing* one of the machine's logical CPUs ([`NativeMachine::enter`]), as if
-//! it had been scheduled there: nobody else runs on that CPU until the lease is dropped. Memory
-//! safety does not depend on threads telling the truth about their CPU: a per-CPU lock looks at the
-//! lease itself.
+//! it had been scheduled there: no other thread runs on that CPU until the lease is dropped. Memory
+//! safety does not depend on threads naming their CPU correctly: a per-CPU lock checks the lease
+//! itself.
 //!
 //! ```
 //! use highwater_core::config::{Machine, preset};

@@ -53,12 +53,12 @@ impl NativeMachine {
 pub struct Task<'m> {
     /// The machine.
     pub machine: &'m NativeMachine,
-    /// Who runs where, for calls into the core.
+    /// Host and CPU, for calls into the core.
     pub cx: Cx<'m, NativeHost>,
     _lease: CpuLease,
 }
 
-/// Who leaves a CPU leaves nothing half done there.
+/// A task that leaves a CPU flushes its deferred frees there.
 impl Drop for Task<'_> {
     fn drop(&mut self) {
         self.machine.alloc.free_mine_deferred(&self.cx);
@@ -83,7 +83,7 @@ impl Task<'_> {
         self.machine.alloc.free(&self.cx, pfn, order)
     }
 
-    /// Gives everything on all CPUs' lists back to the buddy lists.
+    /// Drains the per-CPU lists of all CPUs to the buddy lists.
     pub fn drain_all(&self) {
         self.machine.alloc.drain_all(&self.cx, None);
     }

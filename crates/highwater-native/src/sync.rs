@@ -24,37 +24,39 @@ pub(crate) use std::sync::{
 const SPINS: u32 = 1024;
 /// Spins between two looks at a lock that its holder may take again.
 ///
-/// A lock that changes hands takes all that it protects along: some hundred nanoseconds for each line, where cores are far from
-/// each other. So a waiter looks seldom. Meanwhile the holder takes the lock again and again with all lines at home, and
-/// both get on faster than if they took turns.
+/// A lock that changes hands moves all data that it protects along: about a hundred nanoseconds or
+/// more for each cache line, if cores are far from each other. So a waiter looks seldom. Meanwhile
+/// the holder takes the lock repeatedly with all lines local, and both make faster progress than if
+/// they took turns.
 const SELDOM: u32 = 128;
-/// Spins between two looks for somebody who will not come again before the waiter was in.
+/// Spins between two looks for a thread that will not take the lock again before the waiter had it.
 const OFTEN: u32 = 4;
 /// Yields to the OS before a waiter starts to sleep.
 const YIELDS: u32 = 64;
-/// How long a waiter sleeps when yielding did not help: the holder is not running.
+/// Sleep of a waiter when yielding did not help: the holder is not running.
 const NAP: core::time::Duration = core::time::Duration::from_micros(50);
 
 /// Waiting for another thread: spins at first, then lets others run, then naps.
 ///
-/// Bounded by the other threads' progress: of a lock that many want a waiter gets its share by chance, not in turn.
+/// Bounded by the other threads' progress: a waiter for a contended lock gets its share by chance,
+/// not in turn.
 pub(crate) struct Wait {
     spins: u32,
     steps: u32,
 }
 
 impl Wait {
-    /// For what others may take again and again meanwhile.
+    /// A wait for a lock that others may take again meanwhile.
     pub(crate) fn seldom() -> Wait {
         Wait { spins: SELDOM, steps: 0 }
     }
 
-    /// For what is the waiter's as soon as it is free.
+    /// A wait for something that the waiter gets as soon as it is free.
     pub(crate) fn often() -> Wait {
         Wait { spins: OFTEN, steps: 0 }
     }
 
-    /// One step.
+    /// One step of waiting.
     pub(crate) fn relax(&mut self) {
         let looks = SPINS / self.spins;
         self.steps += 1;
@@ -105,12 +107,12 @@ mod plain {
         /// The value.
         ///
         /// # Safety
-        /// The cell is alive and nobody else accesses its value while the reference lives.
+        /// The cell is alive and no other thread accesses its value while the reference lives.
         #[allow(unsafe_code, reason = "mirrors loom's interface; callers carry the proof")]
         #[allow(clippy::mut_from_ref, reason = "as loom's")]
         #[inline(always)]
         pub(crate) unsafe fn deref(&self) -> &mut T {
-            // SAFETY: passed on to the caller.
+            // SAFETY: the caller guarantees it.
             unsafe { &mut *self.0 }
         }
     }

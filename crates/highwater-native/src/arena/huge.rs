@@ -1,4 +1,4 @@
-//! Huge pages behind memory that somebody else allocated.
+//! Huge pages behind memory that another allocator provided.
 
 use core::ffi::{c_int, c_void};
 
@@ -6,20 +6,21 @@ use rustix::mm::{Advice, madvise};
 
 /// Bytes of a huge page.
 const HUGE: usize = 2 << 20;
-/// Makes huge pages of what is there already (Linux 6.1 on).
+/// Collapses pages that are already present into huge pages (Linux 6.1 on).
 const MADV_COLLAPSE: c_int = 25;
 
 unsafe extern "C" {
-    // Of the C library, which the standard library is linked to. `rustix` has no name for the advice.
+    // A function of the C library, which the standard library links. `rustix` has no name for this
+    // advice.
     #[link_name = "madvise"]
     fn madvise_raw(at: *mut c_void, len: usize, advice: c_int) -> c_int;
 }
 
-/// Asks for huge pages behind `memory`, as far as it covers whole ones.
+/// Requests huge pages behind `memory`, for the whole huge pages that it covers.
 ///
-/// A table that is looked at in random order costs a page walk beside each cache miss, since the processor remembers
-/// few translations; behind huge pages it remembers all of them. What was touched already is copied once. Advice
-/// only: whether the kernel follows it is its affair.
+/// A random lookup in a table costs a page walk beside each cache miss, since the processor caches
+/// few translations. With huge pages it caches all of them. Pages that were touched already are
+/// copied once. This is only advice: the kernel may ignore it.
 pub(crate) fn advise<T>(memory: &[T]) {
     let range = memory.as_ptr_range();
     let start = range.start.addr().next_multiple_of(HUGE);
@@ -28,11 +29,12 @@ pub(crate) fn advise<T>(memory: &[T]) {
         return;
     }
     let at: *mut c_void = range.start.cast_mut().with_addr(start).cast();
-    // SAFETY: 1. whole pages of a live allocation of this process; 2. neither advice changes what is in them, so shared
-    // borrows are untouched.
+    // SAFETY: 1. whole pages of a live allocation of this process; 2. neither advice changes their
+    // contents, so shared borrows are untouched.
     unsafe {
         if madvise(at, end - start, Advice::LinuxHugepage).is_ok() {
-            // An old kernel does not know it: then what is touched later is huge, and what was is not.
+            // An old kernel does not know this advice. Pages touched later are then huge, and pages
+            // touched before are not.
             madvise_raw(at, end - start, MADV_COLLAPSE);
         }
     }

@@ -1,16 +1,16 @@
 //! The memory behind the frames.
 //!
 //! One mapping covers frames `0..nr_frames`; frame `pfn` is the page at `pfn * 4096`. The kernel
-//! backs pages when they are first touched, so holes in the machine's address map, and memory that
-//! nobody uses, cost nothing.
+//! backs pages when they are first touched, so holes in the machine's address map and unused memory
+//! cost nothing.
 //!
 //! ```text
 //!   base                 base + pfn * 4096                      base + nr_frames * 4096
 //!    | frame 0 | frame 1 | ... | frame pfn | ... hole (never touched) ... | last |
 //! ```
 //!
-//! Synchronisation: none. A frame belongs to whoever allocated it, but nothing stops a caller from
-//! touching a frame that is not his, as in a kernel; so every access copies bytes in or out as
+//! Synchronisation: none. A frame belongs to the task that allocated it, but nothing stops a caller
+//! from touching another task's frame, as in a kernel. So every access copies bytes in or out as
 //! *racy* memory: a wrong program gets wrong bytes, never undefined behaviour.
 
 #![allow(unsafe_code, reason = "mapping memory and copying in and out of it")]
@@ -26,20 +26,20 @@ pub(crate) use huge::advise as advise_huge_pages;
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 
-/// What stands behind the mapping.
+/// The kind of memory behind the mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Backing {
     /// Anonymous private memory.
     #[default]
     Anonymous,
-    /// A memory file, which shows up under its own name in `/proc/PID/maps`.
+    /// A memory file, which has a name in `/proc/PID/maps`.
     Memfd,
 }
 
-/// How to map.
+/// Options of the mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArenaOptions {
-    /// What stands behind the mapping.
+    /// The kind of memory behind the mapping.
     pub backing: Backing,
     /// Advise transparent huge pages (2 MiB at a time are backed on first touch).
     pub huge_pages: bool,
@@ -51,16 +51,16 @@ impl Default for ArenaOptions {
     }
 }
 
-/// Why memory could not be mapped.
+/// The reason why memory could not be mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ArenaError {
-    /// More bytes than can be addressed, or none.
+    /// More bytes than the address space holds, or none.
     #[error("cannot map {0} frames")]
     Size(u64),
     /// The OS refused.
     #[error("cannot map {bytes} bytes: {errno}")]
     Map {
-        /// Bytes asked for.
+        /// Bytes requested.
         bytes: usize,
         /// The reason.
         errno: rustix::io::Errno,
@@ -77,7 +77,7 @@ pub struct Arena {
 // SAFETY: 1. the mapping belongs to the process, not to a thread, and lives until drop; 2. all
 // accesses go through `racy`, which any number of threads may do at once.
 unsafe impl Send for Arena {}
-// SAFETY: as above.
+// SAFETY: as for `Send`.
 unsafe impl Sync for Arena {}
 
 impl Arena {
@@ -95,8 +95,8 @@ impl Arena {
             map(len, options.backing).map_err(|errno| ArenaError::Map { bytes: len, errno })?;
         let arena = Arena { base, len };
         if options.huge_pages {
-            // Advice only: a kernel without transparent huge pages says EINVAL, and that is fine.
-            // SAFETY: the range is our mapping; this advice does not change its contents.
+            // Advice only: a kernel without transparent huge pages returns EINVAL, which is
+            // harmless. SAFETY: the range is our mapping; this advice does not change its contents.
             let _ = unsafe { madvise(arena.base.as_ptr().cast(), len, Advice::LinuxHugepage) };
         }
         Ok(arena)
@@ -155,8 +155,8 @@ impl Arena {
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        // SAFETY: 1. the range is exactly our mapping; 2. nobody borrows the arena any more, and no
-        // pointer into it was ever given out.
+        // SAFETY: 1. the range is exactly our mapping; 2. the arena is not borrowed any more, and
+        // no pointer into it was ever given out.
         let unmapped = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
         debug_assert!(unmapped.is_ok(), "unmapping our own mapping");
     }
@@ -174,7 +174,7 @@ fn map(len: usize, backing: Backing) -> Result<NonNull<u8>, rustix::io::Errno> {
             let file = memfd_create("highwater-frames", MemfdFlags::CLOEXEC)?;
             ftruncate(&file, len as u64)?;
             let flags = MapFlags::SHARED | MapFlags::NORESERVE;
-            // SAFETY: 1. as above; 2. nobody else has the file, so it cannot shrink under us.
+            // SAFETY: 1. as above; 2. no other process has the file, so it cannot shrink under us.
             unsafe { mmap(core::ptr::null_mut(), len, prot, flags, &file, 0)? }
         }
     };

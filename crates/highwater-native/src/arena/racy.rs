@@ -9,7 +9,7 @@
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
-/// From this length on a string instruction is worth its start-up.
+/// A string instruction is worth its start-up cost from this length on.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 const STRING_BYTES_MIN: usize = 64;
 
@@ -20,9 +20,9 @@ const STRING_BYTES_MIN: usize = 64;
 /// multiple of 8.
 pub(super) unsafe fn zero(at: NonNull<u8>, len: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: 1. the instruction writes `len` bytes from `at` on, which the caller vouches for;
-    // 2. the direction flag is clear, as the ABI demands; 3. it uses no stack and changes only
-    // the registers named.
+    // SAFETY: 1. the instruction writes `len` bytes from `at` on, which the caller guarantees are
+    // mapped; 2. the direction flag is clear, as the ABI demands; 3. it uses no stack and changes
+    // only the registers named.
     unsafe {
         core::arch::asm!(
             "rep stosb",
@@ -34,7 +34,7 @@ pub(super) unsafe fn zero(at: NonNull<u8>, len: usize) {
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     for i in (0..len).step_by(8) {
-        // SAFETY: in the range that the caller vouches for, and aligned, since `at` is.
+        // SAFETY: in the range that the caller guarantees, and aligned, since `at` is.
         unsafe { word(at.add(i)) }.store(0, Relaxed);
     }
 }
@@ -103,7 +103,7 @@ pub(super) unsafe fn load(at: NonNull<u8>, dst: &mut [u8]) {
 /// `from` may be read and `to` written for `len` bytes, one of them racily.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 unsafe fn copy_string(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: 1. the caller vouches for both ranges; 2. the direction flag is clear, as the ABI
+    // SAFETY: 1. the caller guarantees both ranges; 2. the direction flag is clear, as the ABI
     // demands; 3. the instruction uses no stack and changes only the registers named.
     unsafe {
         core::arch::asm!(
@@ -119,13 +119,13 @@ unsafe fn copy_string(from: *const u8, to: *mut u8, len: usize) {
 /// # Safety
 /// `at` is mapped, and no reference to it exists.
 unsafe fn byte<'a>(at: NonNull<u8>) -> &'a AtomicU8 {
-    // SAFETY: as the caller says; atomics may be shared.
+    // SAFETY: the caller guarantees it; atomics may be shared.
     unsafe { AtomicU8::from_ptr(at.as_ptr()) }
 }
 
 /// # Safety
 /// `at` is 8-byte aligned and mapped, and no reference to it exists.
 unsafe fn word<'a>(at: NonNull<u8>) -> &'a AtomicU64 {
-    // SAFETY: as the caller says; atomics may be shared.
+    // SAFETY: the caller guarantees it; atomics may be shared.
     unsafe { AtomicU64::from_ptr(at.as_ptr().cast()) }
 }

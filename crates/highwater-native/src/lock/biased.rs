@@ -1,13 +1,13 @@
 //! A lock biased to the CPU that nearly always takes it.
 //!
-//! Per-CPU page lists are taken by their own CPU millions of times a second and by others when
-//! somebody drains all CPUs. The owner therefore pays nothing (a store, a load, a store; no locked
-//! instruction, no fence), and whoever else comes pays a system call.
+//! Its own CPU takes the lock of a per-CPU page list millions of times a second; other CPUs take it
+//! only to drain the list. So the owner pays nothing (a store, a load, a store; no locked
+//! instruction, no fence), and any other CPU pays a system call.
 //!
 //! # The algorithm
 //!
-//! Two flags and a handshake after Dekker. `held` is written by the owner only, `remote` by the
-//! others, who first agree among themselves by a compare-and-swap on it.
+//! Two flags and a handshake after Dekker. Only the owner writes `held`. The others write `remote`,
+//! after they have excluded each other by a compare-and-swap on it.
 //!
 //! ```text
 //!   owner                                     anybody else
@@ -29,25 +29,26 @@
 //!
 //! The light barrier is a compiler fence, which emits nothing; the CPU may still delay the owner's
 //! store past its load. The heavy barrier makes up for it: `membarrier(PRIVATE_EXPEDITED)` returns
-//! after every thread of the process that runs on some CPU has executed a full barrier there (one
-//! that does not run has, since it was switched out). At that barrier the owner's instructions
-//! divide:
+//! after every thread of the process that runs on a CPU has executed a full barrier there. (A
+//! thread that does not run has executed one since it was switched out.) At that barrier the
+//! owner's instructions divide:
 //!
 //! ```text
 //!   owner's store before it  ->  the store is visible now: the other sees `held` and waits
 //!   owner's store after it   ->  so is the owner's load, and `remote` was set before: it steps back
 //! ```
 //!
-//! Where the kernel refuses membarrier (seccomp, old kernels), both barriers are sequentially
-//! consistent fences: the same algorithm with a dearer owner ([`Barrier::Fence`]). Loom checks that
-//! form, because it cannot model a system call that fences other threads.
+//! If the kernel refuses membarrier (seccomp, old kernels), both barriers are sequentially
+//! consistent fences: the same algorithm with a more expensive owner ([`Barrier::Fence`]). Loom
+//! checks that form, because it cannot model a system call that fences other threads.
 //!
-//! # Who is the owner
+//! # The owner
 //!
-//! The thread that holds the lease of the lock's CPU ([`crate::cpu`]), whatever CPU number the
-//! caller passes: a thread without that lease takes the other path, which is safe for anybody.
-//! A guard can outlive its lease; so the owner looks at `held` before setting it, and the next
-//! owner waits for such a guard (the lease's mutex makes the old `held = true` visible to it).
+//! The owner is the thread that holds the lease of the lock's CPU ([`crate::cpu`]), whatever CPU
+//! number the caller passes. A thread without that lease takes the other path, which is safe for
+//! any thread. A guard can outlive its lease. So the owner looks at `held` before setting it, and
+//! the next owner waits for such a guard (the lease's mutex makes the old `held = true` visible to
+//! it).
 //!
 //! | | owner | another CPU |
 //! |---|---|---|
@@ -70,17 +71,17 @@ use super::meter::{Meter, Waited};
 use crate::cpu::{Badge, Cpus, badge};
 use crate::sync::{AtomicBool, MutPtr, Ordering, UnsafeCell, Wait, fence};
 
-/// How owner and others are ordered.
+/// The barrier that orders the owner and the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Barrier {
     /// The owner pays nothing, others a `membarrier` call.
     Membarrier,
-    /// Everybody pays a full fence.
+    /// Both sides pay a full fence.
     Fence,
 }
 
 impl Barrier {
-    /// The best that the kernel allows. Registers the process for expedited barriers.
+    /// The cheapest that the kernel allows. Registers the process for expedited barriers.
     pub fn best() -> Barrier {
         if cfg!(loom) {
             return Barrier::Fence;
@@ -124,7 +125,7 @@ impl Barrier {
     }
 }
 
-/// No thread's badge.
+/// A badge that no thread has.
 const NOBODY: Badge = Badge::MAX;
 
 /// Mutual exclusion that costs its owner CPU next to nothing.
@@ -132,7 +133,7 @@ const NOBODY: Badge = Badge::MAX;
 pub struct CpuLock<T> {
     /// The owner is in, or about to look. Written by the owner only; see the module.
     held: AtomicBool,
-    /// Somebody else is in, or waits for the owner to leave.
+    /// Another CPU is in, or waits for the owner to leave.
     remote: AtomicBool,
     /// The owner must do more than the plain handshake: a fence, or counting.
     special: bool,
@@ -175,7 +176,7 @@ impl<T> CpuLock<T> {
         }
     }
 
-    /// Takes the lock.
+    /// Takes the lock, waiting if need be.
     #[inline]
     pub fn take(&self) -> CpuGuard<'_, T> {
         if self.is_owner() {
@@ -206,7 +207,7 @@ impl<T> CpuLock<T> {
         badge() == self.owner
     }
 
-    /// The owner goes in, if that needs no waiting.
+    /// Lets the owner in if that needs no waiting.
     #[inline(always)]
     fn owner_enter(&self) -> bool {
         match self.special {
@@ -296,7 +297,7 @@ impl<T> CpuLock<T> {
         self.meter.taken();
     }
 
-    /// The lock was taken just now; clearing `flag` gives it back.
+    /// Makes the guard of a lock that was just taken; clearing `flag` releases the lock.
     #[inline(always)]
     fn guard<'a>(&'a self, flag: &'a AtomicBool) -> CpuGuard<'a, T> {
         let _release = Release { flag, meter: &self.meter, on: PhantomData };
@@ -331,7 +332,7 @@ impl<T> fmt::Debug for CpuLock<T> {
     }
 }
 
-/// Access to what a [`CpuLock`] protects.
+/// Access to the value of a [`CpuLock`].
 pub struct CpuGuard<'a, T> {
     // Field order is drop order: the access ends before the lock is released.
     value: MutPtr<T>,
@@ -418,8 +419,8 @@ mod tests {
         }
     }
 
-    /// Each side first writes a line that the other wrote last: the store of `held` has to wait in
-    /// the CPU's store buffer behind that one, while the look at `remote` does not. On two real
+    /// Each side first writes a line that the other wrote last. The store of `held` has to wait in
+    /// the CPU's store buffer behind that write, while the load of `remote` does not. On two real
     /// cores, this lets both in at once if the heavy barrier does not reach the owner.
     #[test]
     fn nobody_slips_through_the_handshake() {

@@ -1,9 +1,9 @@
-//! What locks can tell about themselves, as lock_stat does, in real time.
+//! Statistics of locks in real time, as in lock_stat.
 //!
-//! A lock has a [`LockMeter`] only if the host was made with lock statistics; without one the cost
-//! is a test in the lock's own cache line when it is taken and when it is given back. Counts are
-//! written by the holder of the lock, so they need no locked instruction either. Timing holds takes
-//! two looks at the clock for each and has to be asked for apart.
+//! A lock has a [`LockMeter`] only if the host was made with lock statistics. Without one the cost
+//! is a test in the lock's own cache line when it is taken and when it is released. The holder of
+//! the lock writes the counts, so they need no locked instruction either. Timing holds costs two
+//! clock reads each and must be enabled separately.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,34 +23,34 @@ pub struct LockMeter {
     holds: Option<Holds>,
 }
 
-/// How long a lock is held.
+/// Times of holds.
 #[derive(Debug)]
 struct Holds {
     epoch: Instant,
-    /// When the holder took the lock, since `epoch`.
+    /// Time at which the holder took the lock, since `epoch`.
     since_ns: AtomicU64,
     ns: AtomicU64,
     ns_max: AtomicU64,
-    /// Name of the thread with the longest hold. Nobody waits for it but who asks.
+    /// Name of the thread with the longest hold. Only the reader of a report waits for this mutex.
     longest: Mutex<String>,
 }
 
 /// Counts of one lock or of a class of locks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LockReport {
-    /// How often it was taken.
+    /// Number of times that it was taken.
     pub takings: u64,
-    /// How often the taker had to wait.
+    /// Number of times that the taker had to wait.
     pub contended: u64,
     /// Time spent waiting.
     pub wait_ns: u64,
     /// Longest wait.
     pub wait_ns_max: u64,
-    /// Time it was held; 0 if that is not timed.
+    /// Time it was held; 0 if holds are not timed.
     pub hold_ns: u64,
     /// Longest hold.
     pub hold_ns_max: u64,
-    /// Name of the thread that held it longest; empty if that is not known.
+    /// Name of the thread that held it longest; empty if it is not known.
     pub worst_holder: String,
 }
 
@@ -80,7 +80,7 @@ impl LockMeter {
         self.class
     }
 
-    /// What was counted so far.
+    /// The counts so far.
     pub fn counts(&self) -> LockReport {
         let mut report = LockReport {
             takings: self.takings.load(Relaxed),
@@ -100,7 +100,7 @@ impl LockMeter {
 
 impl Holds {
     fn longest(&self) -> std::sync::MutexGuard<'_, String> {
-        // A name is whole whatever happened to who wrote it.
+        // The name is always complete, even if a thread panicked while writing it.
         self.longest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -145,7 +145,7 @@ impl core::ops::AddAssign for LockReport {
 pub(super) struct Meter(pub(super) Option<Arc<LockMeter>>);
 
 impl Meter {
-    /// The caller holds the lock since just now.
+    /// Records that the caller has just taken the lock.
     #[inline(always)]
     pub(super) fn taken(&self) {
         if let Some(meter) = &self.0 {
@@ -156,7 +156,7 @@ impl Meter {
         }
     }
 
-    /// The caller, who holds the lock, is about to give it back.
+    /// Records that the caller, who holds the lock, is about to release it.
     #[inline(always)]
     pub(super) fn released(&self) {
         if let Some(meter) = &self.0
@@ -175,7 +175,7 @@ impl Waited {
         Waited(meter.0.is_some().then(Instant::now))
     }
 
-    /// The wait is over and the caller holds the lock.
+    /// Ends the wait: the caller holds the lock now.
     pub(super) fn end(self, meter: &Meter) {
         if let (Some(start), Some(meter)) = (self.0, &meter.0) {
             let ns = start.elapsed().as_nanos() as u64;

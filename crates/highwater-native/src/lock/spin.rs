@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A waiter reads until the lock looks free before it tries again, so that waiting does not take
-//! the cache line from the holder; and it reads seldom ([`Wait`]).
+//! the cache line from the holder. It also reads seldom ([`Wait`]).
 
 #![allow(unsafe_code, reason = "a lock hands out references into its cell")]
 
@@ -26,7 +26,7 @@ use crate::sync::{AtomicBool, MutPtr, Ordering, UnsafeCell, Wait};
 /// Mutual exclusion by spinning.
 #[repr(C)]
 pub struct SpinLock<T> {
-    /// True while somebody holds the lock. Release store in [`Release`], acquire exchange in
+    /// True while the lock is held. Release store in [`Release`], acquire exchange in
     /// [`SpinLock::try_take`].
     held: AtomicBool,
     meter: Meter,
@@ -85,7 +85,7 @@ impl<T> SpinLock<T> {
         let mut wait = Wait::seldom();
         loop {
             wait.relax();
-            // Look before trying: reading shares the cache line, a try takes it.
+            // Reads before trying: a read shares the cache line, an attempt takes it.
             if !self.held.load(Ordering::Relaxed) && self.try_take() {
                 break;
             }
@@ -93,7 +93,7 @@ impl<T> SpinLock<T> {
         waited.end(&self.meter);
     }
 
-    /// The lock was taken just now.
+    /// Makes the guard of a lock that was just taken.
     #[inline(always)]
     fn guard(&self) -> SpinGuard<'_, T> {
         let _release = Release { held: &self.held, meter: &self.meter, on: PhantomData };
@@ -124,7 +124,7 @@ impl<T> fmt::Debug for SpinLock<T> {
     }
 }
 
-/// Access to what a [`SpinLock`] protects.
+/// Access to the value of a [`SpinLock`].
 pub struct SpinGuard<'a, T> {
     // Field order is drop order: the access ends before the lock is released.
     value: MutPtr<T>,
