@@ -1,6 +1,6 @@
-//! Prints the micro-benchmarks, all of them or those that the arguments name:
-//! `cargo run --release --features bench --example bench -- [quick] [own] [pages] [repeat|bulk|rand] [1T|2T] [0..10] [nodes=N]
-//! [policy=NAME]...`
+//! Prints the micro-benchmarks, all of them or those that the arguments select: `cargo run
+//! --release --features bench --example bench -- [quick] [own] [pages] [repeat|bulk|rand] [1T|2T]
+//! [0..10] [nodes=N] [policy=NAME]...`
 
 use highwater_core::config::preset;
 use highwater_core::page::Order;
@@ -59,7 +59,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Page cache and faults, beside the computer's own kernel.
+/// Page cache and faults, compared with this computer's own kernel.
 fn print_pages(quick: bool) -> Result<(), Box<dyn std::error::Error>> {
     let policy = preset("6.1").ok_or("no such preset")?;
     println!("{:<18} {:>8} {:>8} {:>8} {:>8}", "ns/page", "ours", "best", "system", "best");

@@ -1,5 +1,5 @@
-//! All tests of the native host in one program, but those under loom: they link once, and run beside
-//! each other.
+//! All tests of the native host in one program, except those under loom: they link once and run in
+//! parallel.
 //!
 //! ```text
 //! cargo test -p highwater-native --test all             # all of them
@@ -19,8 +19,8 @@ mod unmap;
 
 use std::time::Duration;
 
-/// How long threads hammer in each case: `HIGHWATER_STRESS_SECONDS`, or half a second. The gate
-/// (`.ci/run`) takes longer.
+/// Time for which threads hammer in each case: `HIGHWATER_STRESS_SECONDS`, or half a second. The
+/// gate (`.ci/run`) takes longer.
 fn case_time() -> Duration {
     let seconds = std::env::var("HIGHWATER_STRESS_SECONDS").ok();
     Duration::from_secs_f64(seconds.map_or(0.5, |text| text.parse().expect("a number of seconds")))

@@ -1,4 +1,4 @@
-//! What the core may rely on, asked of every host: the same body runs on `Solo` and on threads.
+//! The core's requirements for every host: the same body runs on `Solo` and on threads.
 
 use highwater_core::audit;
 use highwater_core::config::{Machine, PRESETS, Policy, preset};
@@ -36,7 +36,7 @@ fn locks_exclude<H: Host>(host: &H) {
     check(&host.new_cpu_lock(LockClass::Pcp, CpuId(1), 0));
 }
 
-/// Time does not go back, and a sleep takes at least as long as asked for.
+/// Time does not go back, and a sleep takes at least the requested time.
 fn time_goes_on<H: Host>(host: &H) {
     let (ns, jiffies) = (host.now_ns(), host.jiffies());
     host.yield_now();
@@ -45,7 +45,7 @@ fn time_goes_on<H: Host>(host: &H) {
     assert!(host.jiffies() > jiffies);
 }
 
-/// Frames keep what was written, if the host has data at all.
+/// Frames keep written bytes, if the host has data at all.
 fn frames_hold_bytes<H: Host>(host: &H) {
     let pfn = Pfn(600);
     let src: Vec<u8> = (0..3 * PAGE_SIZE).map(|i| (i % 253) as u8 + 1).collect();
@@ -66,8 +66,8 @@ fn frames_hold_bytes<H: Host>(host: &H) {
     assert_eq!((&word[..8], &word[8..]), (&[0; 8][..], &src[2 * PAGE_SIZE..2 * PAGE_SIZE + 8]));
 }
 
-/// Frames in the order in which they were handed out, and the counters afterwards: equal on every
-/// host, since nothing here depends on time.
+/// Frames in the order of allocation, and the counters afterwards: equal on every host, since
+/// nothing here depends on time.
 fn allocations<H: Host>(host: &H) -> (Vec<Pfn>, Vec<u64>) {
     let alloc: PageAllocator<H> = boot(host, &machine(), &policy()).unwrap();
     let cx = Cx::new(host, CpuId(0));
@@ -97,11 +97,13 @@ fn allocations<H: Host>(host: &H) -> (Vec<Pfn>, Vec<u64>) {
     (seen, events)
 }
 
-/// What a program of allocations and frees sees: the frames that it gets, what was refused, and the counters.
+/// The view of a program that allocates and frees: the frames that it gets, the errors, and the
+/// counters.
 type Seen = (Vec<Result<Option<Pfn>, FreeError>>, Vec<u64>);
 
-/// Blocks of many orders come and go, up, down and shuffled, singly and together; some are freed twice, with a wrong order, while
-/// somebody else has them, or past the lists; now and then all lists are drained. Equal on every host.
+/// Blocks of many orders are allocated and freed, up, down and shuffled, singly and together. A few
+/// are freed twice, with a wrong order, while another task has them, or past the lists. Now and
+/// then all lists are drained. The result is equal on every host.
 fn churns<H: Host>(host: &H, policy: &Policy, seed: u64) -> Seen {
     let alloc: PageAllocator<H> = boot(host, &machine(), policy).unwrap();
     let cx = Cx::new(host, CpuId(0));
@@ -186,7 +188,7 @@ fn churns<H: Host>(host: &H, policy: &Policy, seed: u64) -> Seen {
     (seen, VmEvent::ALL.iter().map(|&e| alloc.events.read(e)).collect())
 }
 
-/// What a thread put down is freed when it leaves its CPU, and others are told of it.
+/// A thread flushes its deferred frees when it leaves its CPU, and the counters report them.
 #[test]
 fn who_leaves_a_cpu_has_freed_its_pages() {
     let machine = NativeMachine::boot(&machine(), &policy(), &NativeOptions::default()).unwrap();
@@ -206,7 +208,8 @@ fn who_leaves_a_cpu_has_freed_its_pages() {
     assert_eq!(freed(), before + 2);
 }
 
-/// A CPU frees so many blocks and does nothing more: how many another one gets, and how many pages were ever free for nobody.
+/// One CPU frees `nr` blocks and then idles. Returns the number of blocks that another CPU gets,
+/// and the number of pages that are neither free nor in use.
 fn leaves_to_others<H: Host>(host: &H, nr: usize) -> (usize, u64) {
     let alloc: PageAllocator<H> = boot(host, &machine(), &policy()).unwrap();
     let [other, idle] = [0, 1].map(|cpu| Cx::new(host, CpuId(cpu)));
@@ -222,7 +225,8 @@ fn leaves_to_others<H: Host>(host: &H, nr: usize) -> (usize, u64) {
     (core::iter::from_fn(|| take(&other)).count(), most)
 }
 
-/// What an idle CPU put down is bounded by its lists' limit, and others get it before they go without.
+/// The deferred frees of an idle CPU are bounded by its lists' limit, and other CPUs get them
+/// before an allocation fails.
 #[test]
 fn what_an_idle_cpu_put_down_is_not_lost() {
     let high = {
@@ -238,7 +242,7 @@ fn what_an_idle_cpu_put_down_is_not_lost() {
     }
 }
 
-/// A native free may be put off ([`Host::DEFERS_FREES`]): nobody can tell.
+/// A native free may be deferred ([`Host::DEFERS_FREES`]) without a visible effect.
 #[test]
 fn native_frees_are_those_of_solo_under_every_policy() {
     const { assert!(NativeHost::DEFERS_FREES && !<Solo as Host>::DEFERS_FREES) };

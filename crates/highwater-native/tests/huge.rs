@@ -1,5 +1,6 @@
-//! Huge pages on threads and real memory. A leaf is an entry of the kernel's own tables here, over 512 frames
-//! of the arena that lie together: nothing is mapped by a processor, so there is nothing else to map.
+//! Huge pages on threads and real memory. A leaf is an entry of the kernel's own page tables here,
+//! over 512 contiguous frames of the arena. No processor walks these tables, so nothing else is
+//! mapped.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -38,7 +39,8 @@ fn frame_at(space: &Space<NativeHost>, vpn: u32) -> Option<Pfn> {
     space.table_of(CpuId(0), vpn)?.peek(vpn).pfn()
 }
 
-/// Fault, and collapse by the daemon: the program finds zeros in the one, and what it wrote in the other.
+/// Fault, and collapse by the daemon: the program finds zeros after the fault, and its own data
+/// after the collapse.
 #[test]
 fn contents_are_what_the_program_left_there() {
     let native = boot();
@@ -82,7 +84,7 @@ fn contents_are_what_the_program_left_there() {
     check_kernel(&native.kernel, &task.cx).unwrap_or_else(|error| panic!("{error}"));
 }
 
-/// Threads touch, cut, drop and swap out the same few huge pages while khugepaged makes new ones.
+/// Threads touch, split, drop and swap out the same few huge pages while khugepaged makes new ones.
 #[test]
 fn huge_pages_survive_threads() {
     let native = boot();
@@ -113,12 +115,12 @@ fn huge_pages_survive_threads() {
                 0 => (range, 512),
                 _ => (range + below(500), 1 + below(12)),
             };
-            // Who comes second may find nothing to do.
+            // The second thread may find nothing to do.
             let _ = match what {
                 0 => kernel.madvise(cx, &space, first, nr, MemoryAdvice::DontNeed),
                 1 => kernel.madvise(cx, &space, range, 512, MemoryAdvice::PageOut),
                 2 => kernel.madvise(cx, &space, first, nr, MemoryAdvice::Sequential),
-                // An area that was cut stays so: begin anew.
+                // A VMA that was split stays split: map a new one.
                 3 => {
                     let mut region = region.lock().unwrap();
                     kernel.munmap(cx, &space, *region, pages).unwrap();

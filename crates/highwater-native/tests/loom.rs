@@ -3,9 +3,8 @@
 //! Run with `RUSTFLAGS="--cfg loom" cargo test -p highwater-native --test loom --release`.
 //!
 //! The biased lock runs with [`Barrier::Fence`]: the system call of the other form fences *other*
-//! threads, which loom cannot model. Both forms are the same code but for the barrier, and a
-//! sequentially consistent fence on each side is what the pair of compiler fence and membarrier
-//! amounts to.
+//! threads, which loom cannot model. Both forms are the same code except for the barrier. The pair
+//! of compiler fence and membarrier is equivalent to a sequentially consistent fence on each side.
 
 #![cfg(loom)]
 

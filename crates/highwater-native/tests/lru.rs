@@ -1,9 +1,9 @@
-//! Threads against the LRU lists: pages come, are used, isolated, put back and let go, while batches
-//! fill and drain on every CPU and by remote.
+//! Threads against the LRU lists: pages are added, used, isolated, put back and freed, while
+//! batches fill and drain on every CPU and by remote.
 //!
-//! A page lives in a slot that owns a reference, as in a page cache. At the end every page is where
-//! its flags say, each was freed once, and all counters agree (the audit).
-//! `HIGHWATER_STRESS_SECONDS` says how long each case runs.
+//! A page lives in a slot that owns a reference, as in a page cache. At the end every page is on
+//! the list that its flags name, each was freed once, and all counters agree (the audit).
+//! `HIGHWATER_STRESS_SECONDS` sets the length of each case.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -27,7 +27,7 @@ const NR_CPUS: u16 = 4;
 /// The lists of the only node.
 const VEC: LruVecId = LruVecId::new(0);
 
-/// Few slots: threads meet on the same pages. Many: lists grow long.
+/// With few slots, threads meet on the same pages. With many, lists grow long.
 #[test]
 fn lists_survive_threads() {
     for nr_slots in [8, 4000] {
@@ -130,7 +130,7 @@ impl Worker<'_> {
         self.with_page(|worker, folio| worker.kernel.lru_batch(&worker.cx, kind, folio));
     }
 
-    /// Does something to a page, with a reference to it.
+    /// Runs an operation on a page, with a reference to it.
     fn with_page(&mut self, run: impl FnOnce(&Self, Folio)) {
         let map = &self.kernel.mem.map;
         let found = self.slot().lock().unwrap().inspect(|&folio| {
@@ -142,7 +142,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Isolates pages, activates or deactivates some, puts them back.
+    /// Isolates pages, activates or deactivates a few, puts them back.
     fn scan(&mut self) {
         let list = LruKind::ALL[self.below(4)];
         let mode = IsolateMode {
@@ -165,7 +165,7 @@ impl Worker<'_> {
         self.kernel.move_pages_to_lru(&self.cx, VEC, [first, second], [0; 2]);
     }
 
-    /// Lets go of several pages at once.
+    /// Releases several pages at once.
     fn empty_many(&mut self) {
         let mut pages = [Folio::default(); 40];
         let mut n = 0;

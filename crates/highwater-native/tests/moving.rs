@@ -1,7 +1,8 @@
-//! Threads against pages that move: what a page holds goes with it, and nobody finds it in two places.
+//! Threads against migration: the contents of a page move with it, and no thread finds a page in
+//! two places.
 //!
-//! One thread compacts all memory over and over; the others write tags into pages of a file and read them back,
-//! and map and touch memory of their own, of which they give back every other page.
+//! One thread compacts all memory over and over. The others write tags into pages of a file and
+//! read them back. They also map and touch anonymous memory, of which they free every other page.
 
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::time::Instant;
@@ -26,7 +27,7 @@ const NR_WORKERS: u16 = 3;
 const NR_CPUS: u16 = 12;
 const FILE_PAGES: u32 = 1500;
 
-/// Number and version of a page, at its start and at its end.
+/// Writes the number and version of a page at its start and at its end.
 fn write_tag(host: &NativeHost, folio: highwater_core::page::Folio, index: u32, version: u32) {
     for offset in [0, PAGE_SIZE - 8] {
         host.frame_write(folio.pfn(), offset, &index.to_le_bytes());
@@ -69,7 +70,7 @@ fn visit(
     kernel.put_page(cx, folio);
 }
 
-/// Maps and touches memory, gives every other page of it back, touches the rest, unmaps it.
+/// Maps and touches memory, frees every other page of it, touches the rest, unmaps it.
 fn churn(kernel: &Kernel<NativeHost>, cx: &Cx<'_, NativeHost>, pages: u32) {
     let space = kernel.create_space(cx).unwrap();
     space.add_task(cx);

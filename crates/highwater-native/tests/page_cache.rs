@@ -1,8 +1,8 @@
-//! Threads against files: they read, write, map, drop, cut and delete the same few files while
+//! Threads against files: they read, write, map, drop, truncate and delete the same few files while
 //! memory is short and kswapd and the flusher work beside them.
 //!
 //! At the end the whole kernel is audited, and when all files are gone nothing of them is left.
-//! `HIGHWATER_STRESS_SECONDS` says how long each case runs.
+//! `HIGHWATER_STRESS_SECONDS` sets the length of each case.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -24,11 +24,11 @@ use highwater_native::{NativeHost, NativeOptions};
 use crate::case_time;
 
 const NR_WORKERS: u16 = 4;
-/// kswapd, kcompactd, the flusher and the reaper have CPUs of their own.
+/// kswapd, kcompactd, the flusher and the reaper take one CPU each.
 const NR_CPUS: u16 = NR_WORKERS + 4;
 const PAGE: u64 = 4096;
 
-/// Small files: threads meet on the same pages. Large ones: memory is short.
+/// With small files, threads meet on the same pages. With large ones, memory is short.
 #[test]
 fn files_survive_threads() {
     for (nr_files, pages) in [(2, 40), (3, 12_000)] {
@@ -184,7 +184,7 @@ impl Worker<'_> {
         for vpn in start..start + nr {
             let access = if self.below(10) == 0 { Access::Write } else { Access::Read };
             match self.kernel.touch(&self.cx, &self.space, vpn, access) {
-                // Cut off or deleted meanwhile.
+                // Truncated or deleted meanwhile.
                 Ok(_) | Err(Error::Fault | Error::Invalid | Error::NoMemory) => {}
                 Err(error) => panic!("{error}"),
             }

@@ -1,8 +1,8 @@
 //! Threads against the allocator: all orders, many kinds of request, drains in between.
 //!
-//! Every block carries its owner's tag in the first and last bytes of each of its frames; a block
+//! Every block carries its owner's tag in the first and last bytes of each of its frames. A block
 //! that two owners hold, or a frame in two blocks, shows as a foreign tag. At the end everything is
-//! free again, to the page. `HIGHWATER_STRESS_SECONDS` says how long each case runs.
+//! free again, to the page. `HIGHWATER_STRESS_SECONDS` sets the length of each case.
 
 use std::time::{Duration, Instant};
 
@@ -47,7 +47,7 @@ impl Rng {
     }
 }
 
-/// A block in a thread's hands.
+/// A block that a thread holds.
 struct Block {
     pfn: Pfn,
     order: Order,
@@ -84,7 +84,7 @@ impl Block {
     }
 }
 
-/// Random work of one thread until `end`; returns how many blocks it got.
+/// Random work of one thread until `end`; returns the number of blocks it got.
 fn hammer(task: &Task<'_>, seed: u64, end: Instant) -> u64 {
     let host = &task.machine.host;
     let mut rng = Rng(seed);
@@ -157,7 +157,7 @@ fn stress(policy: &str, nr_threads: u16, options: &NativeOptions, time: Duration
     assert_eq!((after.free, after.reserved), (before.free, before.reserved), "{policy}");
 }
 
-/// What the audit counts once no CPU keeps any page: nothing may be in use.
+/// The audit's report after all CPUs' lists are drained: nothing may be in use.
 fn settled(native: &NativeMachine) -> AuditReport {
     let task = native.enter(CpuId(0)).unwrap();
     task.drain_all();

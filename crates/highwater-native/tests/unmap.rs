@@ -1,9 +1,9 @@
-//! Threads of one address space: they map, touch, advise and unmap the same regions of memory and of
-//! one file, which one of them keeps cutting, while memory is short and kswapd unmaps pages under
-//! them.
+//! Threads of one address space: they map, touch, advise and unmap the same regions of memory and
+//! of one file, which one of them truncates again and again, while memory is short and kswapd
+//! unmaps pages under them.
 //!
-//! At the end the whole kernel is audited, and when the space is gone nothing of it is left.
-//! `HIGHWATER_STRESS_SECONDS` says how long each case runs.
+//! At the end the whole kernel is audited, and when the address space is gone nothing of it is
+//! left. `HIGHWATER_STRESS_SECONDS` sets the length of each case.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -27,8 +27,8 @@ const NR_THREADS: u16 = 4;
 /// Two disks, kswapd and the reaper.
 const NR_CPUS: u16 = NR_THREADS + NativeKernel::daemon_cpus(2) as u16;
 
-/// Small regions: threads meet on the same entries. Large ones: memory is short, and whatever scheme
-/// reclaims it does so under the threads.
+/// With small regions, threads meet on the same entries. With large ones, memory is short, and the
+/// reclaim algorithm works under the threads.
 #[test]
 fn spaces_survive_threads() {
     let time = case_time();
@@ -40,7 +40,7 @@ fn spaces_survive_threads() {
     }
 }
 
-/// What the threads share.
+/// State that the threads share.
 struct Program {
     space: Arc<Space<NativeHost>>,
     file: Arc<File<NativeHost>>,
@@ -48,8 +48,8 @@ struct Program {
     region: u32,
 }
 
-/// Pages that reclaim looked at, advice apart. If memory is to become short, a slow machine gets the time
-/// that takes.
+/// Pages that reclaim scanned, without advice. If memory has to become short, a slow machine gets
+/// the time for that.
 fn stress(scheme: Scheme, region: u32, time: Duration, is_short: bool) -> u64 {
     let machine = Machine::from_sizes("stress", &[(64 << 20, (0..NR_CPUS).collect())]).unwrap();
     let disk = DeviceSpec::nvme(100_000);
@@ -128,7 +128,7 @@ impl Thread<'_, '_> {
     fn step(&mut self) {
         match self.try_step() {
             Ok(()) => {}
-            // Holes, the end of the file, advice that does not fit, no memory.
+            // Holes, the end of the file, invalid advice, no memory.
             Err(Error::Fault | Error::Invalid | Error::NoMemory) => {}
             Err(error) => panic!("{error}"),
         }

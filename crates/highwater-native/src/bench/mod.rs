@@ -1,10 +1,13 @@
-//! Micro-benchmarks of page allocation: nanoseconds per allocate-and-free pair; and of page cache and faults, beside the
-//! computer's own kernel ([`run_pages`]).
+//! Micro-benchmarks of page allocation: nanoseconds per allocate-and-free pair. Also of page cache
+//! and faults, compared with the computer's own kernel ([`run_pages`]).
 //!
-//! Patterns and sizes are those with which llfree-rs measures itself: 2^20 frames, half of them
-//! allocated; *repeat* takes and frees one block again and again, *bulk* fills half of the memory
-//! and frees it last-in first-out, *random* frees it in random order, each thread blocks that any of them took. The
-//! latter two go on for `2^order` rounds, so that there are as many pairs at every order.
+//! Patterns and sizes are those of llfree-rs's own benchmarks: 2^20 frames, half of them allocated.
+//!
+//! * *repeat* allocates and frees one block repeatedly.
+//! * *bulk* fills half of the memory and frees it last-in first-out.
+//! * *random* frees it in random order; each thread frees blocks that any of them allocated.
+//!
+//! The latter two run for `2^order` rounds, so that the number of pairs is the same at every order.
 //!
 //! | row | is |
 //! |---|---|
@@ -12,11 +15,12 @@
 //! | `floor: lock+LIFO` | a spin lock round trip and an array pop, then the same with a push |
 //! | `buddy_system_allocator` | the crate many Rust kernels use, behind a spin lock |
 //!
-//! What is measured is the *CPU time of the measuring threads*, so that other load on the machine
-//! adds noise only through the caches. Threads that sleep until a lock is free use none: where
-//! several threads meet, look at the elapsed time too. A sample counts only if its result is right: every block
-//! aligned, inside the memory and held once; all memory free again at the end; as many pages
-//! counted as freed as were counted as allocated. A wrong result is an error, not a fast time.
+//! The benchmark measures the *CPU time of the measuring threads*, so that other load on the
+//! machine adds noise only through the caches. Threads that sleep until a lock is free use no CPU
+//! time: where several threads meet, look at the elapsed time too. A sample counts only if its
+//! result is right: every block is aligned, inside the memory and held once; all memory is free
+//! again at the end; and the counters report as many pages freed as allocated. A wrong result is an
+//! error, not a fast time.
 //!
 //! The first sample of a row warms up and is dropped; a row is the median of the others.
 
@@ -46,7 +50,7 @@ const REPEATS: u32 = 200_000;
 /// The same with `quick`.
 const REPEATS_QUICK: u32 = 10_000;
 
-/// What to measure.
+/// Options of a measurement.
 #[derive(Clone, Debug)]
 pub struct BenchOptions {
     /// Small memory and one sample: for tests, not for figures.
@@ -57,11 +61,11 @@ pub struct BenchOptions {
     pub patterns: Vec<Pattern>,
     /// Numbers of threads.
     pub threads: Vec<usize>,
-    /// Nodes that `highwater`'s memory and CPUs are divided into; each has a zone lock of its own.
+    /// Nodes that `highwater`'s memory and CPUs are divided into; each has a separate zone lock.
     pub nodes: usize,
-    /// The policy `highwater` runs with; none is 6.1.
+    /// The policy that `highwater` runs with; `None`: 6.1.
     pub policy: Option<Policy>,
-    /// Measure the others too.
+    /// Measure the other allocators too.
     pub compare: bool,
     /// Bind threads to cores.
     pub pin_threads: bool,
@@ -82,10 +86,10 @@ impl Default for BenchOptions {
     }
 }
 
-/// In which order blocks are taken and given back.
+/// The order in which blocks are allocated and freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Pattern {
-    /// One block, again and again, while half of the memory is in use.
+    /// One block, repeatedly, while half of the memory is in use.
     Repeat,
     /// Half of the memory, freed in reverse order.
     Bulk,
@@ -116,7 +120,7 @@ impl fmt::Display for Pattern {
 /// One measurement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BenchRow {
-    /// Which allocator.
+    /// Name of the allocator.
     pub allocator: &'static str,
     /// Block size.
     pub order: Order,
@@ -128,29 +132,29 @@ pub struct BenchRow {
     pub ns_per_pair: f64,
     /// The best sample, which other load on the machine disturbed least.
     pub ns_per_pair_min: f64,
-    /// Elapsed time per pair and thread, median: larger than the CPU time if threads slept for each
-    /// other's locks, or if the machine had other work.
+    /// Elapsed time per pair and thread, median. It is larger than the CPU time if threads slept
+    /// for each other's locks, or if the machine had other work.
     pub wall_ns_per_pair: f64,
-    /// What a reader should know; usually empty.
+    /// A remark for the reader; usually empty.
     pub note: String,
 }
 
-/// Why there are no figures.
+/// The reason why there are no figures.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
     /// The machine could not be set up.
     #[error(transparent)]
     Native(#[from] NativeError),
-    /// No row can be measured so.
+    /// No row fits these options.
     #[error("{0}")]
     Options(&'static str),
-    /// A kernel could not be set up, or did the wrong thing.
+    /// A kernel could not be set up, or gave a wrong result.
     #[error("pages: {0}")]
     Pages(String),
-    /// An allocator did the wrong thing.
+    /// An allocator gave a wrong result.
     #[error("{allocator}, order {}, {pattern}, {threads} threads: {what}", order.0)]
     Wrong {
-        /// Which allocator.
+        /// Name of the allocator.
         allocator: &'static str,
         /// Block size.
         order: Order,
@@ -158,12 +162,12 @@ pub enum BenchError {
         pattern: Pattern,
         /// Threads at once.
         threads: usize,
-        /// What was wrong.
+        /// The error.
         what: String,
     },
 }
 
-/// Measures everything that `options` ask for, in table order.
+/// Measures everything that `options` selects, in table order.
 ///
 /// # Errors
 /// If the options make no sense, a machine cannot be set up or an allocator's result is wrong.
@@ -264,7 +268,7 @@ mod tests {
 
     #[test]
     fn quick_run_measures_every_row() {
-        // Three threads have no power of two for a share of memory.
+        // With three threads, a thread's share of memory is not a power of two.
         let threads = vec![1, 2, 3];
         let options =
             BenchOptions { quick: true, threads, pin_threads: false, ..Default::default() };
@@ -273,8 +277,8 @@ mod tests {
         assert!(rows.iter().all(|r| r.ns_per_pair > 0.0 && r.ns_per_pair.is_finite()));
     }
 
-    /// Whether results are right does not depend on how long is measured: one short sample of each, and one
-    /// machine for all orders and patterns.
+    /// Correctness does not depend on the length of a measurement: one short sample of each, and
+    /// one machine for all orders and patterns.
     #[test]
     fn every_preset_gives_right_results() {
         let BenchOptions { orders, patterns, threads, .. } = BenchOptions::default();
@@ -305,8 +309,9 @@ mod tests {
         }
     }
 
-    /// One frees into pageblocks that the other owns and is about to give back. (Until an owner went last, after his
-    /// pages, the audit found lists of less than no blocks.)
+    /// One thread frees into pageblocks that another CPU owns and is about to give back. (In the
+    /// past the owner was cleared before its pages had left, and the audit found lists with a
+    /// negative number of blocks.)
     #[test]
     fn a_pageblock_has_its_owner_until_its_pages_have_left() {
         let policy = preset("pcp-blocks").unwrap();
@@ -319,7 +324,8 @@ mod tests {
         }
     }
 
-    /// Nodes share no lock: what one does, others need not wait for. The results are right all the same.
+    /// Nodes share no lock: work on one node does not delay the others. The results must still be
+    /// right.
     #[test]
     fn memory_and_cpus_are_divided_into_nodes() {
         let policy = preset("6.1").unwrap();

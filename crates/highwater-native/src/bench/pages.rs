@@ -1,4 +1,4 @@
-//! Page cache and faults: the same programs on our kernel and on the one that this computer runs.
+//! Page cache and faults: the same programs on our kernel and on the computer's own kernel.
 //!
 //! | operation | is |
 //! |---|---|
@@ -7,13 +7,15 @@
 //! | fault | the first read of each page of a mapped cached file, of which each fault maps sixteen |
 //! | unmap | the end of such a mapping, all pages at once |
 //!
-//! The two are not the same work. Ours is called as a function: no trap, no change of privilege, no page table that a
-//! processor walks and no TLB that has to be flushed; a read is a function call, too. Linux's file is one in memory (a
-//! memfd). What both do is the memory manager's part: find or allocate pages, zero or copy them, account, link, map and
-//! unmap. So a figure above Linux's says that something is slow here, and one below does not say that Linux is.
+//! The two do not do the same work. Our kernel is called as a function. It has no trap, no change
+//! of privilege, no page table that a processor walks and no TLB flush; a read is a function call,
+//! too. Linux's file is in memory (a memfd). Both do the memory manager's part: find or allocate
+//! pages, zero or copy them, account, link, map and unmap. So a figure above Linux's shows that our
+//! code is slow there. A figure below Linux's does not show that Linux is slow.
 //!
-//! CPU time of the calling thread, nanoseconds a page of 4 KiB. Each sample checks what it did: bytes on Linux, counters
-//! and at the end the audit here. The first sample of each is dropped.
+//! The unit is CPU time of the calling thread, nanoseconds per page of 4 KiB. Each sample checks
+//! its work: bytes on Linux; counters, and at the end the audit, in our kernel. The first sample of
+//! each is dropped.
 
 use core::fmt;
 use std::sync::Arc;
@@ -39,10 +41,10 @@ use crate::kernel::{KernelTask, NativeKernel};
 const NR_PAGES: u32 = 1 << 14;
 /// The same with `quick`.
 const NR_PAGES_QUICK: u32 = 1 << 9;
-/// Pages that a fault of a mapped file maps at most, its own included.
+/// Most pages that a fault of a mapped file maps, including the faulting page.
 const FAULT_AROUND: u32 = 16;
 
-/// What a row is about.
+/// The operation of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageOperation {
     /// A cached file, 4 KiB at a time.
@@ -51,11 +53,11 @@ pub enum PageOperation {
     Read1M,
     /// First writes to anonymous memory.
     AnonWrite,
-    /// Unmapping that.
+    /// Unmapping that memory.
     AnonUnmap,
     /// First reads of a mapped cached file.
     FileFault,
-    /// Unmapping that.
+    /// Unmapping that file.
     FileUnmap,
 }
 
@@ -89,10 +91,11 @@ impl fmt::Display for PageOperation {
     }
 }
 
-/// One operation, here and on the computer's own kernel: nanoseconds a page, median and best of the samples.
+/// One operation, on our kernel and on the computer's own: nanoseconds per page, median and best of
+/// the samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PageRow {
-    /// Which.
+    /// The operation.
     pub operation: PageOperation,
     /// Our kernel, median.
     pub ours_ns: f64,
@@ -104,7 +107,7 @@ pub struct PageRow {
     pub system_ns_min: f64,
 }
 
-/// What runs the operations.
+/// A kernel that runs the operations.
 pub(super) trait Side {
     /// Reads the whole file, `piece` bytes at a time.
     fn read_file(&mut self, piece: usize) -> Result<(), String>;
@@ -112,20 +115,20 @@ pub(super) trait Side {
     fn map_anon(&mut self) -> Result<(), String>;
     /// Maps the file for reading.
     fn map_file(&mut self) -> Result<(), String>;
-    /// Writes to each page of what is mapped.
+    /// Writes to each page of the mapping.
     fn write_pages(&mut self) -> Result<(), String>;
-    /// Reads from each page of what is mapped.
+    /// Reads from each page of the mapping.
     fn read_pages(&mut self) -> Result<(), String>;
-    /// Whether all that was written or read is there; not timed.
+    /// Checks all that was written or read; not timed.
     fn check(&mut self) -> Result<(), String>;
-    /// Unmaps what is mapped.
+    /// Unmaps the mapping.
     fn unmap(&mut self) -> Result<(), String>;
 }
 
 /// Measures all operations on both kernels, in turns.
 ///
 /// # Errors
-/// If a kernel cannot be set up or does the wrong thing.
+/// If a kernel cannot be set up or gives a wrong result.
 pub fn run_pages(policy: &Policy, quick: bool) -> Result<Vec<PageRow>, BenchError> {
     let nr_pages = if quick { NR_PAGES_QUICK } else { NR_PAGES };
     let nr_samples = if quick { 1 } else { SAMPLES };
@@ -173,7 +176,7 @@ fn wrong(error: impl fmt::Display) -> BenchError {
     BenchError::Pages(error.to_string())
 }
 
-/// Nanoseconds a page, by operation.
+/// Nanoseconds per page, by operation.
 type Times = [f64; PageOperation::ALL.len()];
 
 fn sample(side: &mut impl Side, nr_pages: u32) -> Result<Times, String> {
@@ -205,9 +208,9 @@ struct Ours<'k> {
     open: Arc<OpenFile<NativeHost>>,
     space: Arc<Space<NativeHost>>,
     nr_pages: u32,
-    /// First page of what is mapped.
+    /// First page of the mapping.
     start: u32,
-    /// Mapped pages that the node is to count: anonymous, of files.
+    /// Mapped pages that the node must count: anonymous, file.
     expected: (u32, u32),
 }
 
@@ -237,7 +240,7 @@ impl<'k> Ours<'k> {
         Ok(())
     }
 
-    /// One access to each page; how many of them faulted.
+    /// One access to each page; returns the number of faults.
     fn touch(&self, access: Access) -> Result<u32, String> {
         let (kernel, cx) = (&self.native.kernel, &self.task.cx);
         let mut faults = 0;

@@ -1,7 +1,7 @@
 //! One sample: the pattern on all threads, timed, and checked.
 //!
-//! Checks run between the timed parts: blocks are entered in a shared bitmap after they were taken
-//! and removed before they are freed, so that a block held twice, by whichever threads, is noticed.
+//! Checks run between the timed parts. A shared bitmap records each block after it was taken and
+//! clears it before it is freed, so that a block held twice, by any threads, is noticed.
 
 use core::hint::black_box;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -13,7 +13,7 @@ use rustix::time::{ClockId, clock_gettime};
 use super::Pattern;
 use super::subject::{Subject, Worker};
 
-/// What one row measures.
+/// The measurement of one row.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
     pub(super) order: Order,
@@ -35,12 +35,13 @@ pub(super) struct Sample {
 }
 
 impl Plan {
-    /// Blocks that each thread holds at most: together half of the memory.
+    /// Most blocks that each thread holds: together half of the memory.
     pub(super) fn blocks_per_thread(&self) -> usize {
         (self.nr_frames as usize >> 1 >> self.order.0) / self.threads
     }
 
-    /// How often memory is filled and freed: with larger blocks so much more often that pairs are as many.
+    /// Number of times that memory is filled and freed. Larger blocks get more rounds, so that the
+    /// number of pairs is the same.
     fn rounds(&self) -> u32 {
         1 << self.order.0
     }
@@ -62,7 +63,7 @@ impl Plan {
             let joined = threads.into_iter().map(|t| t.join());
             joined.map(|t| t.unwrap_or_else(|_| Err("a thread panicked".into()))).collect()
         });
-        // What a thread found comes before that others heard of it.
+        // A thread's own error takes precedence over the news that another thread stopped.
         let found =
             |result: &&Result<Timed, String>| result.as_ref().is_err_and(|why| why != OTHERS);
         if let Some(Err(why)) = results.iter().find(found) {
@@ -101,7 +102,7 @@ impl Plan {
         }
     }
 
-    /// Half of the memory stays allocated; one more block comes and goes.
+    /// Half of the memory stays allocated; one more block is allocated and freed repeatedly.
     fn repeat<W: Worker>(&self, worker: &mut W, meeting: &Meeting<'_>) -> Result<Timed, String> {
         let held = meeting.held;
         let mut prefill = Vec::new();
@@ -130,9 +131,10 @@ impl Plan {
         Ok(timed)
     }
 
-    /// Takes this thread's share, then frees it in reverse; or as many blocks out of what all threads took, shuffled.
-    /// No thread frees before all have taken. So many rounds that a sample has as many pairs at every order: the first one
-    /// finds the caches as the audit left them.
+    /// Takes this thread's share, then frees it in reverse order, or frees as many blocks out of
+    /// all threads' blocks, shuffled. No thread frees before all have taken. The number of rounds
+    /// gives a sample the same number of pairs at every order. The first round finds the caches as
+    /// the audit left them.
     fn fill_and_free<W: Worker>(
         &self,
         worker: &mut W,
@@ -146,14 +148,14 @@ impl Plan {
             self.round(worker, meeting, &mut blocks, &mut timed)
                 .inspect_err(|_| meeting.give_up())?;
         }
-        // Who gave up in the last round waits here.
+        // A thread that gave up in the last round waits here.
         match meeting.all_are_there() {
             true => Ok(timed),
             false => Err(OTHERS.into()),
         }
     }
 
-    /// One round. All threads meet in it as often, whatever goes wrong.
+    /// One round. All threads meet in it the same number of times, whatever goes wrong.
     fn round<W: Worker>(
         &self,
         worker: &mut W,
@@ -186,9 +188,10 @@ impl Plan {
         }
     }
 
-    /// Takes this thread's share and tells how long it took.
+    /// Takes this thread's share and returns the time it took.
     fn fill<W: Worker>(&self, worker: &mut W, blocks: &mut Vec<u32>) -> Clocks {
-        // Touched beforehand: page faults of the benchmark's own array are not the allocator's.
+        // Touched beforehand: the allocator's time must not include page faults of the benchmark's
+        // own array.
         blocks.clear();
         blocks.resize(self.blocks_per_thread(), u32::MAX);
         let mut nr = 0;
@@ -204,37 +207,39 @@ impl Plan {
     }
 }
 
-/// Where the threads of a sample meet.
+/// The meeting point of the threads of a sample.
 struct Meeting<'s> {
-    /// Of the thread.
+    /// Number of the thread.
     number: usize,
     held: &'s Held,
     exchange: &'s Exchange,
     start: &'s Barrier,
-    /// A thread does not come any more. Set between two meetings at which all threads ask, and one at least lies between.
+    /// A thread does not come any more. It is set between two meetings at which all threads check
+    /// it, and at least one meeting lies between.
     given_up: &'s AtomicBool,
 }
 
-/// What a thread says that stops because another one did.
+/// The message of a thread that stops because another one did.
 const OTHERS: &str = "another thread stopped";
 
 /// The blocks of all threads.
 type Exchange = Mutex<Vec<u32>>;
 
 impl Meeting<'_> {
-    /// This thread will not come again; it comes once more for those who wait for it, and they hear of it.
+    /// This thread will not come again. It comes once more for the threads that wait for it, and
+    /// they learn that it gave up.
     fn give_up(&self) {
         self.given_up.store(true, Relaxed);
         self.start.wait();
     }
 
-    /// Waits for all threads; false if one of them does not go on.
+    /// Waits for all threads; false if one of them gave up.
     fn all_are_there(&self) -> bool {
         self.start.wait();
         !self.given_up.load(Relaxed)
     }
 
-    /// Puts this thread's blocks to those of the others, and takes its share of the shuffled whole.
+    /// Adds this thread's blocks to those of the others, and takes its share of the shuffled whole.
     fn shuffle(&self, blocks: &mut Vec<u32>, nr_threads: usize) {
         let all = || self.exchange.lock().unwrap_or_else(PoisonError::into_inner);
         if self.number == 0 {
@@ -244,20 +249,20 @@ impl Meeting<'_> {
         all().append(blocks);
         self.start.wait();
         if self.number == 0 {
-            // Which thread came first must not matter.
+            // The order in which the threads arrive must not matter.
             let mut all = all();
             all.sort_unstable();
             shuffle(&mut all, 1);
         }
         self.start.wait();
         let all = all();
-        // Parts that differ by one, so that each block is somebody's.
+        // Parts that differ by at most one block and cover all blocks.
         let begin = |number: usize| number * all.len() / nr_threads;
         blocks.extend(&all[begin(self.number)..begin(self.number + 1)]);
     }
 }
 
-/// What one thread measured.
+/// The measurement of one thread.
 #[derive(Default)]
 struct Timed {
     took: Clocks,
@@ -266,7 +271,7 @@ struct Timed {
     moved: u64,
 }
 
-/// Which blocks are in somebody's hands.
+/// The blocks that a thread holds.
 struct Held {
     bits: Vec<AtomicU64>,
     order: Order,
@@ -334,7 +339,7 @@ impl Clocks {
         Clocks { cpu_ns: ns(ClockId::ThreadCPUTime), wall_ns: ns(ClockId::Monotonic) }
     }
 
-    /// One time more.
+    /// Adds a time.
     fn add(&mut self, more: Clocks) {
         self.cpu_ns += more.cpu_ns;
         self.wall_ns += more.wall_ns;
@@ -375,7 +380,7 @@ mod tests {
         }
     }
 
-    /// Hands out frame 0 always, or loses what is freed.
+    /// Always returns frame 0, or loses the blocks that are freed.
     struct Broken {
         twice: bool,
     }
@@ -416,7 +421,8 @@ mod tests {
         assert!(outside.contains("no block of order 0"), "{outside}");
     }
 
-    /// Hands out what nobody has, until a thread has had so many blocks, or no worker to that thread at all.
+    /// Returns free blocks until a thread has had a number of blocks, or gives that thread no
+    /// worker at all.
     struct Failing {
         next: AtomicU64,
         thread: usize,

@@ -26,13 +26,13 @@ pub(super) trait Subject: Sync {
     where
         Self: 'a;
 
-    /// What a thread works with. Called on that thread.
+    /// A thread's access to it. Called on that thread.
     fn worker(&self, number: usize) -> Result<Self::Worker<'_>, String>;
 
     /// Free frames.
     fn nr_free(&self) -> u64;
 
-    /// Brings all freed memory home and checks the allocator's own books.
+    /// Drains all freed memory to the buddy lists and checks the allocator's own counters.
     fn settle(&self) -> Result<(), String>;
 }
 
@@ -77,7 +77,7 @@ impl Highwater {
     }
 }
 
-/// Frames and CPUs in as many nodes, each with one zone; as equal as can be.
+/// Frames and CPUs divided into `nr_nodes` nodes, each with one zone; as equal as possible.
 fn machine(nr_frames: u32, nr_cpus: usize, nr_nodes: usize) -> Result<Machine, MachineError> {
     let share = |whole: usize, node: usize| whole * node / nr_nodes;
     // Zones begin and end with blocks of the largest order.
@@ -114,8 +114,8 @@ impl Subject for Highwater {
         }
         let allocated = alloc.events.read(VmEvent::PgallocNormal);
         let freed = alloc.events.read(VmEvent::Pgfree);
-        // Where CPUs free into each other's pageblocks, one may find its own lists busy; such a free is not counted
-        // (rules/per-cpu-lists#free).
+        // CPUs free into each other's pageblocks under this policy, and a CPU may find its own
+        // lists busy. Such a free is not counted (rules/per-cpu-lists#free).
         let has_uncounted = alloc.policy.pcp.own_blocks && freed < allocated;
         match allocated == freed || has_uncounted {
             true => Ok(()),
@@ -138,7 +138,7 @@ impl Worker for Task<'_> {
     }
 }
 
-/// The least that a per-CPU list behind a spin lock can cost.
+/// The minimum cost of a per-CPU list behind a spin lock.
 pub(super) struct Floor {
     cpus: Arc<Cpus>,
     lists: Vec<CachePadded<SpinLock<Vec<u32>>>>,
@@ -196,7 +196,7 @@ impl Worker for FloorWorker<'_> {
 /// The `buddy_system_allocator` crate behind our spin lock.
 pub(super) struct Crate {
     cpus: Arc<Cpus>,
-    /// The allocator and the number of frames free in it, which it does not tell.
+    /// The allocator and its number of free frames, which the crate does not report.
     frames: CrateFrames,
 }
 
@@ -217,7 +217,7 @@ impl Subject for Crate {
         Ok(CrateWorker(&self.frames, lease(&self.cpus, number)?))
     }
 
-    /// Checked by `settle`, which takes it all.
+    /// Checked by `settle`, which allocates all memory.
     fn nr_free(&self) -> u64 {
         self.frames.take().1
     }

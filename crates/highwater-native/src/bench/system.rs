@@ -1,4 +1,4 @@
-//! The computer's own memory manager, asked for what [`super::pages`] measures.
+//! The computer's own memory manager, for the operations of [`super::pages`].
 
 #![allow(unsafe_code, reason = "mapping memory, and touching it where it is mapped")]
 
@@ -12,7 +12,7 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, mun
 use super::pages::Side;
 use highwater_core::page::PAGE_SIZE;
 
-/// What every page of the file begins with, and what is written to memory.
+/// First byte of every page of the file, and the byte that is written to memory.
 const MARK: u8 = 0x5a;
 
 /// A file in the system's page cache.
@@ -96,8 +96,8 @@ impl Side for Program {
         let at = unsafe { mmap_anonymous(core::ptr::null_mut(), len, prot, flags) };
         let at = NonNull::new(at.map_err(text)?.cast()).ok_or("mapped at address 0")?;
         let mapping = Mapping { at, len };
-        // A kernel without huge pages does not know the advice, and need not.
-        // SAFETY: the range is our mapping; the advice does not change its contents.
+        // A kernel without huge pages rejects the advice, which is harmless. SAFETY: the range is
+        // our mapping; the advice does not change its contents.
         let _ = unsafe { madvise(at.as_ptr().cast(), len, Advice::LinuxNoHugepage) };
         self.mapped = Some(mapping);
         Ok(())
@@ -106,7 +106,7 @@ impl Side for Program {
     fn map_file(&mut self) -> Result<(), String> {
         let len = self.file.len;
         let (prot, flags) = (ProtFlags::READ, MapFlags::SHARED);
-        // SAFETY: 1. as above; 2. nobody else has the file, so it cannot shrink under us.
+        // SAFETY: 1. as above; 2. no other process has the file, so it cannot shrink under us.
         let at = unsafe { mmap(core::ptr::null_mut(), len, prot, flags, &self.file.file, 0) };
         let at = NonNull::new(at.map_err(text)?.cast()).ok_or("mapped at address 0")?;
         self.mapped = Some(Mapping { at, len });
@@ -123,7 +123,7 @@ impl Side for Program {
 
     fn read_pages(&mut self) -> Result<(), String> {
         let read = self.mapped()?.pages().fold(0u64, |sum, page| {
-            // SAFETY: a mapped, readable byte that nobody writes.
+            // SAFETY: a mapped, readable byte that no thread writes.
             sum + u64::from(unsafe { page.read_volatile() })
         });
         match read == self.file.len as u64 / PAGE_SIZE as u64 * u64::from(MARK) {
