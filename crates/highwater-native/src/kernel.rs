@@ -54,7 +54,7 @@ pub struct KernelTask<'k> {
     _lease: CpuLease,
 }
 
-/// A task that leaves a CPU flushes its deferred work there.
+/// A task that leaves a CPU flushes its deferred frees there.
 impl Drop for KernelTask<'_> {
     fn drop(&mut self) {
         self.kernel.mem.free_mine_deferred(&self.cx);

@@ -209,7 +209,7 @@ fn who_leaves_a_cpu_has_freed_its_pages() {
 }
 
 /// One CPU frees `nr` blocks and then idles. Returns the number of blocks that another CPU gets,
-/// and the number of pages that are neither free nor in use.
+/// and the largest number of pages whose frees were deferred at one time.
 fn leaves_to_others<H: Host>(host: &H, nr: usize) -> (usize, u64) {
     let alloc: PageAllocator<H> = boot(host, &machine(), &policy()).unwrap();
     let [other, idle] = [0, 1].map(|cpu| Cx::new(host, CpuId(cpu)));

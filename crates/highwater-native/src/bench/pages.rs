@@ -57,7 +57,7 @@ pub enum PageOperation {
     AnonUnmap,
     /// First reads of a mapped cached file.
     FileFault,
-    /// Unmapping that file.
+    /// Unmapping that file mapping.
     FileUnmap,
 }
 

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | [`SpinLock`] | zone locks and other shared ones | one atomic exchange |
 //! | [`CpuLock`] | per-CPU page lists | owner: plain loads and stores; others: a system call |
-//! | [`LockMeter`] | counts acquisitions, contention, waiting and holding time, if enabled | nothing when off |
+//! | [`LockMeter`] | acquisitions, contention, waits and holds, if enabled | nothing when off |
 //!
 //! Both locks wait by spinning, then by yielding to the OS: the holder may not be running.
 //!
