@@ -1,9 +1,9 @@
-//! Two documents side by side: the same runs before and after a change that neither of them knows of, say of the
-//! program itself.
+//! Two documents side by side: the same runs before and after a change that neither document
+//! records, such as a change of the program itself.
 //!
-//! Runs are paired by machine and policy, and every pair is compared by itself: [`against`] makes a document of them,
-//! of which [`report::tables`](crate::report::tables) makes the same tables as of any other. What else differs between
-//! the two is told by [`differences`].
+//! Runs are paired by machine and policy, and each pair is compared separately. [`against`] makes
+//! one document of the pairs; [`report::tables`](crate::report::tables) makes its tables as for any
+//! other document. [`differences`] reports what else differs between the two.
 
 use std::collections::BTreeMap;
 
@@ -14,22 +14,23 @@ use thiserror::Error;
 use crate::report::Shown;
 use crate::table::{Cell, Layout, Table};
 
-/// Longest value that is shown of a difference.
+/// Longest value shown for a difference.
 const VALUE_MAX: usize = 40;
-/// Keys that are shown beside those that were set, so that the verdict is on the first screen.
+/// Number of unchanged keys shown beside the changed ones. The limit keeps the verdict on the first
+/// screen.
 const NR_SHOWN: usize = 8;
 
-/// Why two documents cannot be compared.
+/// Reasons why two documents cannot be compared.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum AgainstError {
-    /// They measured different things.
+    /// The documents measured different things.
     #[error("{before} ran {first}, {after} ran {second}: nothing to compare")]
     Workloads {
-        /// Name of the first.
+        /// Name of the first document.
         before: String,
         /// Its workload.
         first: String,
-        /// Name of the second.
+        /// Name of the second document.
         after: String,
         /// Its workload.
         second: String,
@@ -41,28 +42,28 @@ pub enum AgainstError {
     Seeds {
         /// Machine and policy.
         run: String,
-        /// The first of the first's seeds.
+        /// First seed of the first document.
         seed: u64,
-        /// Name of the first.
+        /// Name of the first document.
         before: String,
-        /// Name of the second.
+        /// Name of the second document.
         after: String,
     },
-    /// No machine and policy ran in both.
+    /// No machine and policy occurs in both documents.
     #[error("no machine and policy ran in both: {before} has {first}, {after} has {second}")]
     Runs {
-        /// Name of the first.
+        /// Name of the first document.
         before: String,
         /// Its runs.
         first: String,
-        /// Name of the second.
+        /// Name of the second document.
         after: String,
         /// Its runs.
         second: String,
     },
 }
 
-/// A document and what to call it.
+/// A document and its display name.
 #[derive(Clone, Copy, Debug)]
 pub struct Named<'a> {
     /// Heading of its columns.
@@ -71,11 +72,14 @@ pub struct Named<'a> {
     pub document: &'a Document,
 }
 
-/// One document of the runs that two have in common, those of the first as baselines: for tables, and for nothing else,
-/// as its groups are of machine and policy. Seeds that only one side has are left out.
+/// Makes one document of the runs that two documents have in common; the first document's runs are
+/// the baselines.
+///
+/// The result serves tables only, because each of its groups stands for a machine and a policy.
+/// Seeds that only one side has are left out.
 ///
 /// # Errors
-/// If they have no runs or seeds in common, or ran different workloads.
+/// If the documents have no runs or seeds in common, or ran different workloads.
 pub fn against(before: Named<'_>, after: Named<'_>) -> Result<Document, AgainstError> {
     let (a, b) = (before.document, after.document);
     if a.workload.name != b.workload.name {
@@ -91,7 +95,7 @@ pub fn against(before: Named<'_>, after: Named<'_>) -> Result<Document, AgainstE
     for (mine, theirs) in document.metrics.iter_mut().zip(&b.metrics) {
         let news = theirs.operations.iter().filter(|name| !mine.operations.contains(name));
         let news: Vec<String> = news.cloned().collect();
-        // An empty list stands for all.
+        // An empty list stands for all operations.
         if !mine.operations.is_empty() {
             mine.operations.extend(news);
         }
@@ -100,7 +104,7 @@ pub fn against(before: Named<'_>, after: Named<'_>) -> Result<Document, AgainstE
         }
     }
     document.settings = Vec::new();
-    // What was published is of policies against each other, which these tables are not.
+    // Published figures compare policies with each other; these tables compare documents.
     document.published = Vec::new();
     document.sections.retain(|section| {
         !matches!(
@@ -146,7 +150,8 @@ pub fn against(before: Named<'_>, after: Named<'_>) -> Result<Document, AgainstE
     Ok(document)
 }
 
-/// What some of the seeds of a run add up to. Histograms are of all seeds together: they stay only if all do.
+/// The results of some of a run's seeds. A histogram covers all seeds together, so it stays only if
+/// all seeds stay.
 pub(crate) fn of_seeds(run: &Run, seeds: &[u64]) -> Run {
     if run.seeds.iter().all(|seed| seeds.contains(seed)) {
         return run.clone();
@@ -166,12 +171,14 @@ pub(crate) fn of_seeds(run: &Run, seeds: &[u64]) -> Run {
     cut
 }
 
-/// Runs of the same machine and policy. If there are none: where each side has one run of a machine, these, whatever
-/// their policies; or the only run of each.
+/// Pairs the runs of the same machine and policy.
+///
+/// Without such a pair, it pairs the runs of machines that have one run on each side, whatever the
+/// policies; failing that, the only run of each document.
 fn pairs<'a>(before: &'a [Run], after: &'a [Run]) -> Vec<(&'a Run, &'a Run)> {
     let same = |a: &'a Run| {
         let twin = |b: &&Run| b.machine == a.machine && b.policy == a.policy;
-        // Of two with one policy the one of the same heading.
+        // If two runs have the policy, the one with the same heading is taken.
         let by_label = after.iter().find(|b| twin(b) && b.label == a.label);
         by_label.or_else(|| after.iter().find(twin)).map(|b| (a, b))
     };
@@ -190,7 +197,7 @@ fn pairs<'a>(before: &'a [Run], after: &'a [Run]) -> Vec<(&'a Run, &'a Run)> {
     before.iter().filter_map(alone).collect()
 }
 
-/// Runs of one side that were not compared with any of the other.
+/// Runs of one side that have no partner on the other.
 fn left_out<'a>(runs: &'a [Run], paired: impl Iterator<Item = &'a Run> + Clone) -> Vec<String> {
     let is_paired = |run: &Run| paired.clone().any(|other| std::ptr::eq(run, other));
     let left = runs.iter().filter(|run| !is_paired(run));
@@ -202,8 +209,10 @@ fn runs_of(document: &Document) -> String {
     document.runs.iter().map(name).collect::<Vec<_>>().join(", ")
 }
 
-/// What two documents differ in besides their results; no rows if in nothing. What was set comes first, as it was
-/// typed; of the rest, unless all is asked for, as much as leaves room for the verdict.
+/// What two documents differ in besides their results; no rows if they do not differ.
+///
+/// Changed settings come first, as the user typed them. Unless all is asked for, the rest is cut to
+/// leave room for the verdict.
 pub fn differences(before: Named<'_>, after: Named<'_>, shown: Shown) -> Table {
     let title = format!("{} and {} differ in", before.name, after.name);
     let columns = vec![before.name.to_owned(), after.name.to_owned()];
@@ -256,14 +265,14 @@ pub fn differences(before: Named<'_>, after: Named<'_>, shown: Shown) -> Table {
     table
 }
 
-/// What was set for a document's run alone: keys and values.
+/// Settings (key and value) that were changed for this document's run alone.
 fn settings(document: &Document) -> Vec<(&str, &str)> {
     let settings = document.settings.iter().filter_map(|text| text.split_once('='));
     settings.map(|(key, value)| (key.trim(), value.trim())).collect()
 }
 
-/// Takes the facts that a key which can be set stands for: of all machines, of all policies, or of the workload. Their
-/// value, if all of them have the same.
+/// Takes the facts that a settable key stands for: those of all machines, all policies, or the
+/// workload. Returns their value if all have the same.
 fn take(facts: &mut BTreeMap<String, String>, document: &Document, key: &str) -> Option<String> {
     let (head, path) = key.split_once('.').unwrap_or(("", key));
     let path = path.replace('.', " ");
@@ -288,7 +297,7 @@ fn take(facts: &mut BTreeMap<String, String>, document: &Document, key: &str) ->
     value.map(|value| value.trim_matches('"').to_owned())
 }
 
-/// A value that fits a line.
+/// Shortens a value to fit a line.
 fn cut(value: &str) -> String {
     match value.char_indices().nth(VALUE_MAX) {
         Some((at, _)) => format!("{}...", &value[..at]),
@@ -296,8 +305,8 @@ fn cut(value: &str) -> String {
     }
 }
 
-/// Everything that was chosen, by name. Where each side has one machine or policy, and another one, these go by what
-/// they are.
+/// All settings by name. If each side has one machine or policy and they differ in name, the
+/// generic word replaces the name.
 fn facts(document: &Document, other: &Document) -> BTreeMap<String, String> {
     let mut facts = BTreeMap::new();
     for (name, value) in [
@@ -323,7 +332,7 @@ fn facts(document: &Document, other: &Document) -> BTreeMap<String, String> {
     facts
 }
 
-/// Every key of a definition with its value.
+/// Every key of a definition, with its value.
 fn keys_of(name: &str, definition: &Definition, facts: &mut BTreeMap<String, String>) {
     fn add(path: String, value: &toml::Value, facts: &mut BTreeMap<String, String>) {
         match value {
@@ -331,7 +340,8 @@ fn keys_of(name: &str, definition: &Definition, facts: &mut BTreeMap<String, Str
                 table.iter().for_each(|(key, v)| add(format!("{path} {key}"), v, facts));
             }
             toml::Value::Array(list) if list.iter().any(toml::Value::is_table) => {
-                // By name where they have one, as those who set a key say it.
+                // List entries go by name if they have one, as a user names them when setting a
+                // key.
                 let name = |v: &toml::Value| v.get("name")?.as_str().map(str::to_owned);
                 for (at, v) in list.iter().enumerate() {
                     let name = name(v).unwrap_or_else(|| at.to_string());
@@ -344,7 +354,7 @@ fn keys_of(name: &str, definition: &Definition, facts: &mut BTreeMap<String, Str
     let text = &definition.definition;
     match toml::from_str::<toml::Table>(text) {
         Ok(table) => add(name.to_owned(), &toml::Value::Table(table), facts),
-        // Not what a definition is made of: all of it is one fact.
+        // This is not a table of keys, so all of it is one fact.
         Err(_) => drop(facts.insert(name.to_owned(), text.clone())),
     }
 }
@@ -430,7 +440,8 @@ mod tests {
         assert_eq!(rows, ["first seed 1 9", "w more - 1", "w rounds 3 4"]);
     }
 
-    /// What was set and what it was before, in the words of who set it; and room for the verdict.
+    /// Changed settings are shown with their old value, as the user typed them, and the verdict
+    /// keeps its room.
     #[test]
     fn what_was_set_comes_first_and_the_rest_is_short() {
         let machine = |name: &str, swappiness: u32, pages: u64| {

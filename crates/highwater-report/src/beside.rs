@@ -1,6 +1,6 @@
-//! What was published of a document's machines, beside our runs on them.
+//! Published figures of a document's machines, beside our runs on them.
 //!
-//! Published columns are the experiment's own policies; runs of other policies have none.
+//! Published columns belong to the experiment's own policies; runs of other policies have none.
 
 use highwater_results::published::{Claim, PublishedError, PublishedHistogram};
 use highwater_results::words::count;
@@ -12,7 +12,7 @@ use crate::headline::{self, EQUAL_PERCENT, Figure, Leading, Verdict, headline as
 use crate::published::{Pairing, claimed, side_by_side};
 use crate::table::{Cell, Layout, Table};
 
-/// What the document names for a machine.
+/// The published figures that the document names for a machine.
 fn figures_of<'a>(document: &'a Document, machine: &str) -> Option<&'a MachineFigures> {
     document.published.iter().find(|figures| figures.name == machine)
 }
@@ -22,13 +22,13 @@ fn column(document: &Document, run: &Run) -> Option<usize> {
     document.published_policies.iter().position(|policy| *policy == run.policy)
 }
 
-/// Runs with the columns that were published of their policies.
+/// Pairs each run with the published column of its policy.
 fn pairs<'a>(document: &Document, runs: &[&'a Run]) -> Vec<Pairing<'a>> {
     let pair = |&run: &&'a Run| Some(Pairing { run, column: column(document, run)? });
     runs.iter().filter_map(pair).collect()
 }
 
-/// Our changes of a metric beside each published table of it.
+/// Our changes of a metric beside each published table of that metric.
 ///
 /// # Errors
 /// If the document names a table that was not published.
@@ -50,11 +50,11 @@ pub fn published(
     Ok(tables)
 }
 
-/// Our figures beside the published ones that the study is about; none if none are named for this machine, or the
-/// policies are not the experiment's.
+/// Our figures beside the published figures that the study is about. None if the document names
+/// none for this machine, or if the policies are not the experiment's.
 ///
 /// # Errors
-/// If the document names what was not published.
+/// If the document names a table or row that was not published.
 pub fn headline(
     document: &Document,
     metric: &Metric,
@@ -67,11 +67,11 @@ pub fn headline(
     Ok(pairs.map(|pairs| headline_table(metric, &pairs, &figures)))
 }
 
-/// The figure that the study is about first of all, of each run but the baseline; none if none are named for this machine,
-/// or the policies are not the experiment's.
+/// The main figure of the study, for each run except the baseline. None if the document names none
+/// for this machine, or if the policies are not the experiment's.
 ///
 /// # Errors
-/// If the document names what was not published.
+/// If the document names a table or row that was not published.
 pub(crate) fn leading(
     document: &Document,
     machine: &str,
@@ -84,7 +84,7 @@ pub(crate) fn leading(
     Ok(all.map_or_else(Vec::new, |(pairs, metric)| headline::leading(metric, &pairs, &figures)))
 }
 
-/// The published figures that a study is about.
+/// The published figures that the study is about.
 fn headline_figures<'a>(
     document: &Document,
     machine: &str,
@@ -104,7 +104,7 @@ fn headline_figures<'a>(
     Ok(figures)
 }
 
-/// The runs that they are of: only columns that were published, the baseline's first.
+/// The runs that these figures belong to: only runs with a published column, the baseline first.
 fn headline_pairs<'a>(
     document: &Document,
     runs: &[&'a Run],
@@ -116,12 +116,15 @@ fn headline_pairs<'a>(
     (pairs.len() > 1 && pairs[0].column == 0).then_some(pairs)
 }
 
-/// What was published of a machine, claim by claim: its name, and how ours compares; none: there is nothing of ours. The
-/// figures that the study is about where it names some, else what its tables show; single figures, and how hot the
-/// hottest block is. A single figure goes no way: it is as published, or not.
+/// All published claims about a machine: the name of each, and how our figure compares; none if we
+/// have no such figure.
+///
+/// Claims are the figures that the study is about, or what its tables show if it names none; single
+/// figures; and how often the hottest block was used. A single figure has no direction: it is as
+/// published, or not.
 ///
 /// # Errors
-/// If the document names what was not published.
+/// If the document names something that was not published.
 pub(crate) fn all_claims(
     document: &Document,
     machine: &str,
@@ -173,8 +176,8 @@ pub(crate) fn all_claims(
     Ok(all)
 }
 
-/// How long throttled tasks slept under each policy, published delays beside ours; none if no task was throttled and
-/// nothing was published.
+/// How long throttled tasks slept under each policy, with published delays beside ours. None if no
+/// task was throttled and nothing was published.
 ///
 /// # Errors
 /// If the document names a histogram that was not published.
@@ -196,7 +199,8 @@ pub fn stalls(
     Ok((!table.rows.is_empty()).then_some(table))
 }
 
-/// Single published figures beside ours of the baseline; none if none are named for this machine.
+/// Single published figures beside our baseline's figures. None if the document names none for this
+/// machine.
 ///
 /// # Errors
 /// If the document names a figure that was not published.
@@ -239,7 +243,7 @@ pub fn claims(
     Ok(Some(table))
 }
 
-/// Single figures that were published of a machine, each with the baseline's mean.
+/// Single figures published for a machine, each with the baseline's mean.
 fn single_claims<'a>(
     document: &Document,
     machine: &str,
@@ -257,7 +261,8 @@ fn single_claims<'a>(
     claims.iter().map(of).collect()
 }
 
-/// Whether a figure is in the range that was published, or about the single figure; none if that is no number.
+/// Whether a figure lies in the published range, or close to the published figure. None if the
+/// published text is not a number.
 fn is_as_claimed(claim: &Claim, ours: f64) -> Option<bool> {
     let number = |text: &Option<String>| text.as_ref()?.trim().parse::<f64>().ok();
     let range = number(&claim.low).zip(number(&claim.high));
@@ -269,8 +274,8 @@ fn is_as_claimed(claim: &Claim, ours: f64) -> Option<bool> {
     Some((low..=high).contains(&ours))
 }
 
-/// The hottest block of each policy, and how many blocks went round: ours always, the published ones where they were
-/// counted. None if the baseline has no such histogram.
+/// The hottest block of each policy, and how many blocks were in circulation. Published counts
+/// stand beside ours where they exist. None if the baseline has no such histogram.
 ///
 /// # Errors
 /// If the document names a histogram that was not published.

@@ -1,8 +1,9 @@
-//! What more seeds would say: the same changes judged seed by seed.
+//! The same changes judged seed by seed: how they would move if other seeds had been run.
 //!
-//! The same seed runs under every policy, and samples of one seed depend on each other. So the unit that is drawn is a
-//! seed, the same ones for both runs. [`samples`] judges the benchmark's samples, by figures that a single huge one cannot
-//! move beside those that it decides; [`totals`] judges what is one number per seed: CPU time and counters.
+//! The same seed runs under every policy, and samples of one seed depend on each other. The
+//! resampled unit is therefore a seed, and both runs draw the same seeds. [`samples`] judges the
+//! benchmark's samples: figures that one huge sample can decide, beside figures that it cannot
+//! move. [`totals`] judges CPU time and counters, which have one number per seed.
 //!
 //! Key type: [`BySeed`] (a run's samples, grouped once).
 
@@ -26,7 +27,7 @@ const FIGURES: [(&str, Robust); 4] = [
     ("median", Robust::Percentile(50)),
     ("Max-90", Robust::Percentile(90)),
 ];
-/// The counters of [`totals`]: what reclaim did, and how well.
+/// Counters of [`totals`]: how much reclaim did, and how efficiently.
 const COUNTED: [&str; 9] = [
     "Direct pages scanned",
     "Kswapd pages scanned",
@@ -38,7 +39,7 @@ const COUNTED: [&str; 9] = [
     "Page reclaim immediate",
     "Slabs scanned",
 ];
-/// With fewer seeds than this an interval excludes 0 by chance more often than its 5 percent.
+/// With fewer seeds, a 95 % interval excludes 0 by chance in more than 5 percent of cases.
 pub(crate) const SEEDS_MIN: usize = 6;
 
 /// A run's samples by operation and seed.
@@ -65,7 +66,7 @@ impl<'a> BySeed<'a> {
         seeds.filter_map(move |(seed, mine)| Some((&mine[..], &theirs?.get(seed)?[..])))
     }
 
-    /// The same, best first.
+    /// The same samples, best first.
     pub(crate) fn seed_pairs(
         &self,
         other: &BySeed<'_>,
@@ -86,7 +87,7 @@ pub fn samples(metric: &Metric, runs: &[&Run], style: Style) -> Table {
     let name = format!("Evidence by seed: {}", title(metric, runs));
     let labels = ["operation", "run"];
     let mut table = Table::new(name, &labels, columns.collect(), Layout::Fitted)
-        // A change and its interval.
+        // The columns of a change and its interval.
         .breaking_at(&[0, 2, 4, 6, 8]);
     let Some((baseline, others)) = runs.split_first() else { return table };
     let of_baseline = BySeed::of(baseline);
@@ -121,7 +122,8 @@ pub fn samples(metric: &Metric, runs: &[&Run], style: Style) -> Table {
     table
 }
 
-/// Judges changes of CPU time and counters against the first run; no rows without two seeds of both.
+/// Judges changes of CPU time and counters against the first run. No rows unless both runs have at
+/// least two seeds.
 pub fn totals(runs: &[&Run]) -> Table {
     let columns = ["before", "after", "change", "95% interval", "seeds lower"];
     let columns = columns.iter().map(|&column| column.to_owned()).collect();
@@ -155,7 +157,7 @@ pub fn totals(runs: &[&Run]) -> Table {
             let mut cells = vec![Cell::number(before, 2), Cell::number(after, 2)];
             cells.extend(match change {
                 Some(_) => change_cells(Better::Higher, change),
-                // From 0, there is no percentage.
+                // A change from 0 has no percentage.
                 None => {
                     [Cell::change(None, Told::of(Better::Higher, before, after)), Cell::Missing]
                 }
@@ -190,7 +192,7 @@ fn figures() -> Vec<Total> {
     all
 }
 
-/// A change and its limits; a figure of one seed has none.
+/// The cells of a change and its limits. A single seed gives no limits.
 fn change_cells(better: Better, change: Option<ChangeInterval>) -> [Cell; 2] {
     let Some(ChangeInterval { point, before, after, limits }) = change else {
         return [Cell::Missing, Cell::Missing];
@@ -200,14 +202,14 @@ fn change_cells(better: Better, change: Option<ChangeInterval>) -> [Cell; 2] {
     [Cell::change(Some(point), told), limits]
 }
 
-/// What the reader should know of intervals over few seeds.
+/// A warning about intervals over few seeds.
 fn few_seeds(nr_seeds: usize) -> Option<String> {
     let advice = format!("--iterations {SEEDS_MIN} or more tells");
     match nr_seeds {
         0 => None,
         1 => Some(format!("one seed: the intervals know nothing of others; {advice}")),
         n if n < SEEDS_MIN => {
-            // All of them go up or all of them go down.
+            // Excluding 0 then means that all seeds go up or all go down.
             let chance = 200.0 / f64::from(1u32 << n);
             Some(format!(
                 "{n} seeds: an interval excludes 0 whenever all seeds go the same way, which {chance:.0} % do where \

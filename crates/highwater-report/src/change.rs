@@ -1,9 +1,10 @@
-//! Changes of means, an operation each, as the verdict and `worse` judge them.
+//! Changes of the mean of each operation, as the verdict and `worse` judge them.
 //!
-//! Key types: [`Change`], [`Way`] (better or worse; a change that prints as nothing goes neither).
+//! Key types: [`Change`], [`Way`] (better or worse; a change that prints as zero is neither).
 //!
-//! A mean is judged by the baseline's. A difference of two means, or a share, may be next to nothing, and then any noise
-//! is many times as large: such a part is judged by what it is a part of, as the metric says.
+//! A mean is compared with the baseline's mean. A difference of two means, or a share, may be close
+//! to zero, and then noise looks many times as large. Such a part is compared with its whole, as
+//! the metric declares.
 
 use std::cmp::Ordering;
 
@@ -18,24 +19,25 @@ use crate::stats::Sorted;
 use crate::stats::paired::{Paired, Robust};
 use crate::style::Style;
 
-/// Changes in percent are told with one decimal: below this they print as nothing, and are nothing.
+/// Percentages have one decimal. A smaller change prints as zero and counts as none.
 const NOTHING_PERCENT: f64 = 0.05;
-/// From or to 0 is no ratio, and ranks before all ratios; but not if it is less than this share of the metric's largest
-/// change: one major fault more than none is no news beside thousands of pages.
+/// A change from or to 0 has no ratio and ranks above all ratios, unless it is less than this share
+/// of the metric's largest change. One additional major fault does not matter beside thousands of
+/// pages.
 const SMALL_SHARE: f64 = 0.01;
 
-/// Which way a change goes.
+/// Direction of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     Worse,
     Better,
-    /// More of what is neither good nor bad.
+    /// More of something that is neither good nor bad.
     More,
     Less,
 }
 
 impl Way {
-    /// All of them, costs first.
+    /// All directions, costs first.
     pub(crate) const ALL: [Way; 4] = [Way::Worse, Way::Better, Way::More, Way::Less];
 
     const fn word(self) -> &'static str {
@@ -54,9 +56,9 @@ pub(crate) struct Change {
     pub(crate) operation: String,
     pub(crate) before: f64,
     pub(crate) after: f64,
-    /// In percent, positive is better.
+    /// In percent; positive is better.
     pub(crate) interval: Option<(f64, f64)>,
-    /// Samples of each.
+    /// Number of samples on each side.
     pub(crate) nr_samples: [usize; 2],
     better: Better,
     whole: Option<Whole>,
@@ -64,22 +66,23 @@ pub(crate) struct Change {
     small: Option<f64>,
 }
 
-/// What an operation is a part of.
+/// The whole that an operation is a part of.
 #[derive(Clone, Debug, PartialEq)]
 struct Whole {
-    /// Above 0.
+    /// Always above 0.
     size: f64,
-    /// The operation; none if values are shares.
+    /// The whole's operation; none if values are shares.
     operation: Option<String>,
 }
 
 impl Change {
-    /// What the change is measured by.
+    /// The value that the change is measured against.
     pub(crate) fn scale(&self) -> f64 {
         self.whole.as_ref().map_or(self.before.abs(), |whole| whole.size)
     }
 
-    /// By how much a bad thing became more, or a good thing less; of what is neither, by how much it became less.
+    /// How much a bad figure grew or a good figure shrank. For a figure without a direction: how
+    /// much it shrank.
     pub(crate) fn worse_by(&self) -> f64 {
         match self.better {
             Better::Lower => self.after - self.before,
@@ -87,23 +90,23 @@ impl Change {
         }
     }
 
-    /// True if somebody said which way is better.
+    /// True if the metric declares which direction is better.
     pub(crate) fn is_judged(&self) -> bool {
         self.better != Better::Neither
     }
 
-    /// True if it is from one small value to another.
+    /// True if both values are small.
     pub(crate) fn is_small(&self) -> bool {
         self.small.is_some_and(|small| self.before.abs().max(self.after.abs()) < small)
     }
 
-    /// True if it is a good thing of which there is none any more.
+    /// True if a good figure fell to 0.
     pub(crate) fn is_gone(&self) -> bool {
         let is_good = self.better == Better::Higher && self.whole.is_none();
         is_good && self.after == 0.0 && self.before > 0.0
     }
 
-    /// Which way it goes; none if it prints as nothing.
+    /// Direction of the change; none if it prints as zero.
     pub(crate) fn way(&self) -> Option<Way> {
         let is_nothing = self.worse_by().abs() * 100.0 < NOTHING_PERCENT * self.scale();
         let way = match (self.is_judged(), percent::is_better(self.better, self.before, self.after))
@@ -116,35 +119,36 @@ impl Change {
         (self.before != self.after && !is_nothing).then_some(way)
     }
 
-    /// True if it is something, and not by chance.
+    /// True if the change is not zero and its interval excludes 0.
     pub(crate) fn matters(&self) -> bool {
         self.way().is_some() && self.interval.is_some_and(percent::excludes_zero)
     }
 
-    /// What is told of it instead of a percentage.
+    /// The text shown instead of a percentage.
     pub(crate) fn told(&self) -> Option<Told> {
         let is_part = self.whole.is_some();
         Told::of(self.better, self.before, self.after).filter(|_| !is_part)
     }
 
-    /// Smaller before larger, of a metric of whose changes this is the largest difference.
+    /// Orders changes of one metric by size, ascending; `largest` is the metric's largest
+    /// difference.
     pub(crate) fn by_size(&self, other: &Change, largest: f64) -> Ordering {
         let [mine, theirs] = [self, other].map(|change| change.size(largest));
         mine.0.total_cmp(&theirs.0).then(mine.1.total_cmp(&theirs.1))
     }
 
-    /// The difference, whichever way it goes.
+    /// The absolute difference.
     pub(crate) fn difference(&self) -> f64 {
         (self.after - self.before).abs()
     }
 
-    /// How large it is, whichever way it goes: its ratio, and where there is none, its difference.
+    /// Size in either direction: the ratio, or the difference if there is no ratio.
     fn size(&self, largest: f64) -> (f64, f64) {
         if self.is_small() {
             return (-1.0, self.difference());
         }
         let (before, after) = match &self.whole {
-            // What would become of the whole.
+            // The size that the whole would reach.
             Some(whole) => (whole.size, whole.size + (self.after - self.before)),
             None => (self.before, self.after),
         };
@@ -156,8 +160,8 @@ impl Change {
         (if is_small { 0.0 } else { f64::INFINITY }, self.difference())
     }
 
-    /// In words: `better 36.2%`, `worse x8.8`, `worse, from 0`, `better 33.4% of again-4`, `worse 12.0% of all`; of what has
-    /// no better way `more x8.8`.
+    /// The change in words: `better 36.2%`, `worse x8.8`, `worse, from 0`, `better 33.4% of
+    /// again-4`, `worse 12.0% of all`; without a direction `more x8.8`.
     pub(crate) fn words(&self) -> String {
         let Some(way) = self.way() else { return "the same".to_owned() };
         let word = way.word();
@@ -165,25 +169,25 @@ impl Change {
         match (&self.whole, self.told()) {
             (Some(Whole { operation: Some(of), .. }), _) => format!("{word} {by:.1}% of {of}"),
             (Some(_), _) => format!("{word} {by:.1}% of all"),
-            // The word says which way.
+            // The word gives the direction, so the number has no sign.
             (None, Some(Told::Factor(factor))) => format!("{word} {}", Told::Factor(factor.abs())),
             (None, Some(told)) => format!("{word}, {told}"),
             (None, None) => format!("{word} {by:.1}%"),
         }
     }
 
-    /// Whether it is a part of an operation that has a change of its own.
+    /// True if this is a part of an operation that has a change itself.
     pub(crate) fn is_part_of_another(&self) -> bool {
         self.whole.as_ref().is_some_and(|whole| whole.operation.is_some())
     }
 
-    /// Whether values are of what a metric says that they are shares or parts of.
+    /// True if the values are shares, or parts of a whole, as the metric declares.
     pub(crate) fn is_part(&self) -> bool {
         self.whole.is_some()
     }
 }
 
-/// The changes of all operations that both runs have.
+/// Changes of all operations that both runs have.
 pub(crate) fn changes(metric: &Metric, baseline: &Run, run: &Run, iterations: u32) -> Vec<Change> {
     let rules = Rules::of(metric, Style::default());
     let runs = [baseline, run];
@@ -195,7 +199,7 @@ pub(crate) fn changes(metric: &Metric, baseline: &Run, run: &Run, iterations: u3
         let (Some(a), Some(b)) = (samples.get(index, 0), samples.get(index, 1)) else { continue };
         let mean = |samples: &Sorted| rules.value(Statistic::Mean, samples);
         let Some(before) = mean(a) else { continue };
-        // A harmonic mean is lost as soon as one sample is nothing.
+        // A harmonic mean does not exist once one sample is 0.
         let after = mean(b).unwrap_or(0.0);
         let mean_of = |name: &str| {
             let at = operations.iter().position(|known| known == name)?;
@@ -234,7 +238,7 @@ pub(crate) fn changes(metric: &Metric, baseline: &Run, run: &Run, iterations: u3
     changes
 }
 
-/// What an operation is a part of, as its metric says; none if there is nothing of that.
+/// The whole that the metric declares for an operation; none if the whole is 0.
 fn whole(metric: &Metric, operation: &str, mean_of: impl Fn(&str) -> Option<f64>) -> Option<Whole> {
     let whole = match metric.part_of.get(operation) {
         Some(of) => Whole { size: mean_of(of)?, operation: Some(of.clone()) },
@@ -251,7 +255,7 @@ pub(crate) fn missing(metric: &Metric, baseline: &Run, run: &Run) -> Vec<String>
     names
 }
 
-/// The interval of the change of the mean if other seeds had been run.
+/// Interval of the change of the mean over seeds.
 fn of_seeds(
     seeds: &[crate::stats::paired::SeedPair],
     change: impl Fn(f64, f64) -> f64,

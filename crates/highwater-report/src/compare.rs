@@ -1,10 +1,11 @@
-//! The comparison table of a benchmark: statistics of every operation, run beside run
+//! The comparison table of a benchmark: statistics of every operation, one column per run
 //! (rules/mmtests-tables#layout, rules/mmtests-tables#row-sets).
 //!
-//! Rows go statistic first, then operation; the first run is the baseline. An operation that a run lacks is shown as
-//! missing in its own cell, and never shifts another row.
+//! Rows are ordered by statistic, then by operation; the first run is the baseline. An operation
+//! that a run lacks is shown as missing in its own cell and never shifts another row.
 //!
-//! Neighbours: [`rules`](crate::rules) says which rows, [`significance`](crate::significance) which marks.
+//! Neighbours: [`rules`](crate::rules) chooses the rows, [`significance`](crate::significance) the
+//! marks.
 
 use highwater_results::words::count;
 use highwater_results::{Metric, Run, TableKind};
@@ -17,28 +18,28 @@ use crate::style::Style;
 use crate::table::{Cell, Layout, Suffix, Table};
 use crate::verdict::NotCounted;
 
-/// Choices of the reader.
+/// Options of the reader.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Options {
-    /// Period of mmtests to look like.
+    /// Period of mmtests whose layout is followed.
     pub style: Style,
     /// Rows to show.
     pub rows: RowSet,
-    /// How changes are told.
+    /// How changes are shown.
     pub changes: Changes,
 }
 
-/// How changes are told.
+/// How changes are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Changes {
     /// In percent, as mmtests does.
     #[default]
     Percent,
-    /// As factors where they are beyond one of 2 ([`Told`]).
+    /// As factors if they are larger than a factor of 2 ([`Told`]).
     Factors,
 }
 
-/// Which rows to show.
+/// Row sets.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum RowSet {
     /// All that mmtests prints.
@@ -69,7 +70,7 @@ impl RowSet {
     }
 }
 
-/// Compares runs of one machine; the first is the baseline.
+/// Compares runs of one machine; the first run is the baseline.
 pub fn comparison(metric: &Metric, runs: &[&Run], options: &Options) -> Table {
     let rules = Rules::of(metric, options.style);
     let all = operations(metric, runs);
@@ -144,12 +145,13 @@ fn is_compared(operation: &String, runs: &[&Run]) -> bool {
     nr_counting == runs.len() || nr_counting > 1
 }
 
-/// There was some of an operation in any run.
+/// True if the operation occurs in any run.
 fn is_any(operation: &str, runs: &[&Run]) -> bool {
     runs.iter().any(|run| run.values(operation).iter().any(|&value| value != 0.0))
 }
 
-/// The operations of a table: those the metric names, else all of the runs in order of first appearance.
+/// The operations of a table: those that the metric names. If it names none, those of all runs in
+/// order of first appearance.
 pub fn operations(metric: &Metric, runs: &[&Run]) -> Vec<String> {
     if !metric.operations.is_empty() {
         return metric.operations.clone();
@@ -202,8 +204,8 @@ impl SampleSets {
     }
 }
 
-/// How many samples each operation has, by operation and run. If most have the same number in all runs, only the
-/// others are named.
+/// The number of samples of each operation, by operation and run. If most operations have the same
+/// number in all runs, only the others are named.
 fn size_note(operations: &[String], sizes: &[Vec<usize>]) -> Option<String> {
     let common = |sizes: &Vec<usize>| {
         let first = *sizes.first()?;
@@ -255,14 +257,14 @@ fn cell(
     let told = baseline.zip(value).filter(|_| factors);
     let told = told.and_then(|(a, b)| Told::of(rules.direction(statistic), a, b));
     let (value, percent) = match (baseline, value) {
-        // Below nothing mmtests' percentages go the wrong way.
+        // mmtests' percentages have the wrong sign if the baseline is negative.
         (Some(baseline), Some(value)) if factors && baseline < 0.0 => {
             (value, percent::judged(rules.direction(statistic), baseline, value))
         }
         (Some(baseline), Some(value)) => {
             (value, percent::change(rules.direction(statistic), baseline, value))
         }
-        // A harmonic mean that the baseline does not have cannot be compared: the whole row is 0.00
+        // A change from an undefined harmonic mean cannot be computed: the whole row is 0.00
         // (rules/statistics#undefined).
         (None, Some(_)) if rules.is_harmonic(statistic) => (0.0, 0.0),
         (None, Some(value)) => (value, f64::NAN),
@@ -277,13 +279,13 @@ fn cell(
     }
 }
 
-/// Names the policy of every column whose heading does not.
+/// Names the policy of each column whose heading does not.
 fn policy_notes(runs: &[&Run]) -> Vec<String> {
     let unnamed = runs.iter().filter(|run| !run.label.contains(&run.policy));
     unnamed.map(|run| format!("{}: policy {}", run.label, run.policy)).collect()
 }
 
-/// Says which means are printed as 0.00 because there are none.
+/// Notes that name the means printed as 0.00 because they are undefined.
 fn undefined_notes(
     rules: &Rules,
     operations: &[String],
@@ -324,7 +326,7 @@ mod tests {
         run
     }
 
-    /// mmtests' percentages are its own, also where they go the wrong way.
+    /// The mmtests style keeps mmtests' percentages, also where their sign is wrong.
     #[test]
     fn below_nothing_only_our_own_changes_have_the_sign_of_their_way() {
         let metric = Metric::new("t", "ms", Better::Lower, TableKind::Multi);

@@ -1,10 +1,14 @@
-//! How far to believe the changes: tests that assume no distribution, beside the rule of mmtests.
+//! How far to trust the changes: distribution-free tests, beside the rule of mmtests.
 //!
-//! For every operation and run: the change of the mean with its bootstrap interval (BCa, 95 %), the probabilities of
-//! the t-test and of the Mann-Whitney test, the share of sample pairs in which the run is better, and in how many
-//! seeds its mean is better. Samples of one seed are not independent of each other, so with few seeds the last column
-//! is the one to trust. Where a run has as many samples as it happened to give, one stall moves many of them: there
-//! the interval is left to [`by_seed`](crate::by_seed).
+//! For every operation and run, the table has:
+//! * the change of the mean with its bootstrap interval (BCa, 95 %),
+//! * the probabilities of the t-test and of the Mann-Whitney test,
+//! * the share of sample pairs in which the run is better,
+//! * in how many seeds the run's mean is better.
+//!
+//! Samples of one seed are not independent of each other, so with few seeds the last column is the
+//! one to trust. If the number of samples depends on the run, one stall moves many of them. In that
+//! case [`by_seed`](crate::by_seed) gives the interval.
 
 use highwater_results::{Better, Metric, Run, TableKind};
 
@@ -20,9 +24,9 @@ use crate::table::{Cell, Layout, Table};
 
 /// Heading of the intervals.
 const INTERVAL: &str = "95% interval";
-/// Heading of the probability that needs no distribution.
+/// Heading of the distribution-free probability.
 const P_RANK: &str = "p (rank)";
-/// A change is believed below this probability.
+/// A change is trusted below this probability.
 const LEVEL: f64 = 0.05;
 
 /// Judges every change against the first run.
@@ -68,11 +72,11 @@ pub fn evidence(metric: &Metric, runs: &[&Run], style: Style) -> Table {
     table
 }
 
-/// Evidence without the rows that show no change, and a note on how many those are. If no row shows one, a line that
-/// says so is what is left of the table.
+/// Keeps the rows that show a change, and adds a note with the number of rows left out. If no row
+/// shows a change, one line says so instead of the table.
 ///
-/// A row shows a change if an interval of it excludes 0; one without intervals if its p (rank) is below 5 percent, or
-/// if all that it has is a change beyond percentages.
+/// A row shows a change if one of its intervals excludes 0. A row without intervals does if its p
+/// (rank) is below 5 percent, or if its only entry is a change beyond percentages.
 pub fn changed_only(mut table: Table) -> Table {
     let nr_rows = table.rows.len();
     let p_rank = table.columns.iter().position(|column| column == P_RANK);
@@ -108,7 +112,7 @@ fn shows_change(cells: &[Cell], p_rank: Option<usize>) -> bool {
     };
     let mut intervals = cells.iter().filter_map(interval).peekable();
     if intervals.peek().is_some() {
-        // What prints as nothing is nothing.
+        // A change that prints as zero counts as none.
         let is_nothing = |(low, high): (f64, f64)| low.abs().max(high.abs()) < 0.005;
         return intervals.any(|limits| percent::excludes_zero(limits) && !is_nothing(limits));
     }
@@ -142,18 +146,18 @@ fn interval_cell(rules: &Rules, baseline: &Sorted, run: &Sorted) -> Cell {
     interval.map_or(Cell::Missing, |limits| Cell::interval(rules.better, limits, told))
 }
 
-/// What is told of the change of the mean.
+/// The text shown for the change of the mean.
 fn told(rules: &Rules, baseline: &Sorted, run: &Sorted) -> Option<Told> {
     let (before, after) = (rules.mean(baseline.best_first())?, rules.mean(run.best_first())?);
     Told::of(rules.better, before, after)
 }
 
-/// Bootstrap interval of the percent change of the mean that the table shows.
+/// Bootstrap interval of the percent change of the table's mean.
 pub fn change_interval(rules: &Rules, baseline: &Sorted, run: &Sorted) -> Option<Interval> {
     interval_of(rules, baseline, run, |a, b| percent::judged(rules.better, a, b))
 }
 
-/// Bootstrap interval of any change of the mean that the table shows.
+/// Bootstrap interval of any change of the table's mean.
 pub(crate) fn interval_of(
     rules: &Rules,
     baseline: &Sorted,
@@ -172,7 +176,7 @@ pub(crate) fn interval_of(
     bootstrap.of_means(&inverse(a), &inverse(b), |a, b| change(1.0 / a, 1.0 / b))
 }
 
-/// In how many of the seeds that both runs have the mean is better: `4/5`.
+/// Number of seeds, of those that both runs have, in which the mean is better: `4/5`.
 fn seeds_better(rules: &Rules, operation: &str, baseline: &BySeed<'_>, run: &BySeed<'_>) -> Cell {
     let changes: Vec<f64> = baseline
         .pairs(run, operation)

@@ -8,7 +8,8 @@
 //!            of each operation, how much of what varies is due to each key
 //! ```
 //!
-//! Key types: [`Grid`], [`Point`]. A mean's interval is of the seeds' means, a change's that of the verdict.
+//! Key types: [`Grid`], [`Point`]. The interval of a mean is taken over the seeds' means; the
+//! interval of a change is the verdict's.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -42,35 +43,35 @@ const COLUMNS: [&str; 15] = [
     "change_low",
     "change_high",
 ];
-/// What a run's policy is called among the keys.
+/// Name of the policy in the list of keys.
 const POLICY: &str = "policy";
-/// Of values that differ by less than this, relative to the largest, none is due to anything.
+/// If values differ by less than this, relative to the largest, no key explains anything.
 const NOTHING: f64 = 1e-9;
 
 /// An experiment at one combination of values.
 #[derive(Clone, Copy, Debug)]
 pub struct Point<'a> {
-    /// In the order of the grid's keys.
+    /// Values, in the order of the grid's keys.
     pub values: &'a [String],
-    /// What came out.
+    /// The results.
     pub document: &'a Document,
 }
 
-/// All of them.
+/// All points of a grid.
 #[derive(Clone, Debug)]
 pub struct Grid<'a> {
-    /// What is varied.
+    /// The keys that vary.
     pub keys: &'a [String],
-    /// Every combination, the last key's values next to each other.
+    /// Every combination; the last key varies fastest.
     pub points: Vec<Point<'a>>,
     /// Counters of `/proc/vmstat` to show at each point.
     pub counters: &'a [String],
 }
 
-/// The keys of a table that [`Grid::csv`] wrote, and the points that it has rows of.
+/// The keys of a table written by [`Grid::csv`], and the points that have rows in it.
 ///
 /// # Errors
-/// If it is no such table.
+/// If the text is not such a table.
 pub fn points_of(csv: &str) -> Result<(Vec<String>, BTreeSet<Vec<String>>), String> {
     let mut reader = csv::Reader::from_reader(csv.as_bytes());
     let header = reader.headers().map_err(|error| error.to_string())?;
@@ -82,7 +83,7 @@ pub fn points_of(csv: &str) -> Result<(Vec<String>, BTreeSet<Vec<String>>), Stri
     Ok((keys, points.collect::<Result<_, _>>().map_err(|error| error.to_string())?))
 }
 
-/// What came out of an operation of a run at a point.
+/// The result of an operation of a run at a point.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Seen<'a> {
     /// Number of the point.
@@ -95,7 +96,7 @@ pub struct Seen<'a> {
     pub operation: String,
     /// Its mean.
     pub mean: f64,
-    /// Against the baseline of the point and machine, in percent, positive is better.
+    /// Change from the baseline of the point and machine, in percent; positive is better.
     pub change: Option<f64>,
 }
 
@@ -105,17 +106,17 @@ struct Observed<'a> {
     metric: &'a Metric,
     run: &'a Run,
     operation: String,
-    /// Of all seeds, ascending.
+    /// The mean over all seeds' samples, ascending.
     values: Vec<f64>,
     mean: f64,
-    /// Of the seeds' means.
+    /// The interval of the seeds' means.
     interval: Option<(f64, f64)>,
-    /// Against the baseline of its point and machine.
+    /// The change from the baseline of its point and machine.
     change: Option<Change>,
 }
 
 impl Observed<'_> {
-    /// The run's kernel does not count it.
+    /// True if the run's kernel does not count the operation.
     fn is_nothing(&self) -> bool {
         self.run.not_counted.contains(&self.operation)
     }
@@ -182,7 +183,8 @@ impl<'a> Grid<'a> {
         seen.collect()
     }
 
-    /// For the eye: of each metric's operations the means and changes at each point, and what matters how much.
+    /// Tables for reading: for each metric, its operations' means and changes at each point, and
+    /// how much each key matters.
     pub fn tables(&self) -> Vec<Table> {
         let observed = self.observed();
         let first = self.points.first();
@@ -195,8 +197,8 @@ impl<'a> Grid<'a> {
         tables
     }
 
-    /// Labels of a table with a row for each point: what is measured, the keys, and machine and run where there are
-    /// several of them.
+    /// Label columns of a table with a row for each point: the keys, and machine and run if there
+    /// are several.
     fn labels<'s>(
         &self,
         (what, of_point): (&'s str, &'s [String]),
@@ -212,7 +214,7 @@ impl<'a> Grid<'a> {
         labels
     }
 
-    /// The counters that were asked for, per seed.
+    /// The requested counters, per seed.
     fn counted(&self) -> Table {
         let labels = self.labels(("counter", self.keys), ("machine", "run"));
         let columns = vec!["mean".to_owned()];
@@ -232,8 +234,8 @@ impl<'a> Grid<'a> {
         table
     }
 
-    /// Means of a metric, with changes. Operations of which there is none anywhere say nothing, and neither do counts that are
-    /// the same everywhere.
+    /// Means of a metric, with changes. An operation that is 0 everywhere is left out, and so is a
+    /// count that is the same everywhere.
     fn means(&self, metric: &Metric, observed: &[Observed<'_>]) -> Table {
         let labels = self.labels(("operation", self.keys), ("machine", "run"));
         let of_metric =
@@ -295,8 +297,8 @@ impl<'a> Grid<'a> {
         table
     }
 
-    /// Which key matters how much: of the variance of an operation's mean over the grid, the part that lies between the
-    /// values of a key. What is left is in combinations of keys.
+    /// How much each key matters: the part of the variance of an operation's mean over the grid
+    /// that lies between the values of the key. The rest belongs to combinations of keys.
     fn factors(&self, observed: &[Observed<'_>]) -> Table {
         let mut keys: Vec<&str> = self.keys.iter().map(String::as_str).collect();
         keys.push(POLICY);
@@ -306,7 +308,7 @@ impl<'a> Grid<'a> {
         let mut table = Table::new(title, &labels, columns.collect(), Layout::Fitted);
         for rows in grouped(observed) {
             let Some(first) = rows.first() else { continue };
-            // Factors are what grids are about: 2 to 4 is as far as 4 to 8.
+            // Grids compare factors, so the scale is logarithmic: 2 to 4 is as far as 4 to 8.
             let is_positive = rows.iter().all(|seen| seen.mean > 0.0);
             let of = |mean: f64| if is_positive { mean.ln() } else { mean };
             let values: Vec<f64> = rows.iter().map(|seen| of(seen.mean)).collect();
@@ -425,7 +427,7 @@ fn operations_of<'a>(
     })
 }
 
-/// What belongs into one row of [`Grid::factors`], in order of first appearance.
+/// Groups of observations that share a row of [`Grid::factors`], in order of first appearance.
 fn grouped<'o, 'a>(observed: &'o [Observed<'a>]) -> Vec<Vec<&'o Observed<'a>>> {
     let mut places: BTreeMap<(&str, &str, &str), usize> = BTreeMap::new();
     let mut groups: Vec<Vec<&Observed<'a>>> = Vec::new();
@@ -440,7 +442,7 @@ fn grouped<'o, 'a>(observed: &'o [Observed<'a>]) -> Vec<Vec<&'o Observed<'a>>> {
     groups
 }
 
-/// A change in percent, positive is better; none from nothing.
+/// A change in percent, positive is better; none if the baseline is 0.
 fn percent(change: &Change) -> Option<f64> {
     let scale = change.scale();
     (scale > 0.0).then(|| -100.0 * change.worse_by() / scale)
@@ -449,7 +451,7 @@ fn percent(change: &Change) -> Option<f64> {
 /// Sums of squares around the mean.
 struct Squares {
     all: f64,
-    /// Of the levels' means, each as often as it has values.
+    /// Sum of squares of the levels' means, each weighted by its number of values.
     between: f64,
 }
 
@@ -502,7 +504,7 @@ mod tests {
     fn a_grid_is_tidy_and_says_what_matters() {
         let keys = texts(&["memory", "swappiness"]);
         let values = [["1G", "0"], ["1G", "60"], ["2G", "0"], ["2G", "60"]].map(|v| texts(&v));
-        // Memory halves it, swappiness does nothing, the change takes a tenth off.
+        // Memory halves the value, swappiness does nothing, the change reduces it by a tenth.
         let documents =
             [(8.0, 7.2), (8.0, 7.2), (4.0, 3.6), (4.0, 3.6)].map(|(a, b)| document(a, b));
         let points: Vec<Point<'_>> = values
@@ -549,7 +551,8 @@ mod tests {
         assert_eq!(Grid { keys: &keys, points, counters: &[] }.tables().len(), 1);
     }
 
-    /// Every metric is there at each point; what is nothing anywhere, or a count that never differs, is not.
+    /// Every metric is shown at each point. A metric that is 0 everywhere, or a count that never
+    /// differs, is not.
     #[test]
     fn latencies_and_steps_are_shown_at_each_point_and_nothing_is_not() {
         let keys = texts(&["memory"]);

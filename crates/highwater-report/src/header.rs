@@ -1,10 +1,11 @@
 //! Column headings: a run's name over several lines (rules/mmtests-tables#headings).
 //!
-//! mmtests splits a name in two at its first dash, keeping a release candidate (`5.17.0-rc3`) whole. Its defects are
-//! left out: a name without a dash keeps its last letter, `-rc10` is not cut, and a name wider than its column goes on
-//! in a further line instead of running into its neighbour.
+//! mmtests splits a name at its first dash and keeps a release candidate (`5.17.0-rc3`) whole. Its
+//! defects are not copied: a name without a dash keeps its last letter, `-rc10` is not cut, and a
+//! name wider than its column continues on another line instead of running into its neighbour.
 
-/// The two parts of a name: `6.1.12-noplug-v1` is `6.1.12` over `noplug-v1`. The second may be empty.
+/// The two parts of a name: `6.1.12-noplug-v1` is `6.1.12` over `noplug-v1`. The second may be
+/// empty.
 pub fn split(name: &str) -> (&str, &str) {
     let Some(first) = name.find('-') else {
         return (name, "");

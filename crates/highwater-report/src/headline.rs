@@ -1,10 +1,13 @@
-//! What a study is about, figure by figure: before and after, ours and theirs, and whether they agree.
+//! The study's main figures one by one: before and after, ours and the published ones, and whether
+//! they agree.
 //!
-//! Key types: [`Figure`] (a published row), [`Verdict`] (whether our change goes the same way, and how far). Values are
-//! those of the tables; a published figure is a reference, never an input.
+//! Key types: [`Figure`] (a published row), [`Verdict`] (whether our change has the same direction
+//! and a similar size). Values come from the tables; a published figure is a reference, never an
+//! input.
 //!
-//! Changes are compared as ratios of after to before, on a logarithmic scale: halving and doubling are equally large. A
-//! published change of less than [`EQUAL_PERCENT`] says "about equal".
+//! Changes are compared as ratios of after to before on a logarithmic scale, so halving and
+//! doubling are equally large. A published change of less than [`EQUAL_PERCENT`] means "about
+//! equal".
 
 use std::cmp::Ordering;
 
@@ -16,7 +19,7 @@ use crate::published::{Pairing, our_value};
 use crate::stats::paired::Paired;
 use crate::table::{Cell, Layout, Table};
 
-/// Published changes below this are no changes; ours must stay within twice this then.
+/// Published changes below this count as none; ours must then stay within twice this.
 pub const EQUAL_PERCENT: f64 = 10.0;
 /// Decimals of values.
 const DECIMALS: u8 = 2;
@@ -31,7 +34,7 @@ pub struct Figure<'a> {
 }
 
 impl<'a> Figure<'a> {
-    /// The row of a table: by its statistic and operation, or by its label where `operation` is empty.
+    /// Finds a row of a table: by statistic and operation, or by label if `operation` is empty.
     pub fn find(table: &'a PublishedTable, row: &str, operation: &str) -> Option<Self> {
         let row =
             if operation.is_empty() { table.labelled(row) } else { table.row(row, operation) };
@@ -42,9 +45,9 @@ impl<'a> Figure<'a> {
 /// How our change compares with the published one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// It goes the same way.
+    /// The changes have the same direction.
     pub is_same_way: bool,
-    /// And is between half and twice as large.
+    /// The direction is the same, and our change is between half and twice as large.
     pub is_same_size: bool,
 }
 
@@ -74,15 +77,15 @@ pub struct Judged {
     pub label: String,
     /// Heading of the run.
     pub run: String,
-    /// Ours, before and after; none: there is no such thing.
+    /// Our values before and after; none if we do not have this figure.
     pub ours: [Option<f64>; 2],
     /// The published ones.
     pub theirs: [Option<f64>; 2],
-    /// How they compare; none: one is missing.
+    /// The comparison; none if a value is missing.
     pub verdict: Option<Verdict>,
 }
 
-/// Judges figures: each of every run but the first, which is the baseline.
+/// Judges each figure for every run except the first, which is the baseline.
 pub fn judge(metric: &Metric, pairs: &[Pairing<'_>], figures: &[Figure<'_>]) -> Vec<Judged> {
     let Some((baseline, others)) = pairs.split_first() else { return Vec::new() };
     let both = |[before, after]: [Option<f64>; 2]| Some((before?, after?));
@@ -99,39 +102,39 @@ pub fn judge(metric: &Metric, pairs: &[Pairing<'_>], figures: &[Figure<'_>]) -> 
     figures.iter().flat_map(|figure| others.iter().map(move |pair| of(figure, pair))).collect()
 }
 
-/// The figure that a study is about, of one run.
+/// The study's main figure for one run.
 #[derive(Clone, Debug)]
 pub struct Leading {
     /// Name of the figure.
     pub label: String,
     /// Heading of the run.
     pub run: String,
-    /// Ours, before and after.
+    /// Our values, before and after.
     pub ours: (f64, f64),
-    /// The published ones, if both were.
+    /// The published values, if both were published.
     pub theirs: Option<(f64, f64)>,
-    /// Of our change over seeds, in percent, positive is more; none of one seed.
+    /// Interval of our change over seeds, in percent, positive is more; none with one seed.
     pub interval: Option<(f64, f64)>,
 }
 
 impl Leading {
-    /// What is told of our change instead of a percentage.
+    /// The text shown instead of a percentage for our change.
     pub fn told(&self) -> Option<Told> {
         Told::of(Better::Neither, self.ours.0, self.ours.1)
     }
 
-    /// Our change: `less x3.0`.
+    /// Our change in words: `less x3.0`.
     pub fn words(&self) -> String {
         words(self.ours)
     }
 
-    /// The published one.
+    /// The published change in words.
     pub fn published(&self) -> Option<String> {
         self.theirs.map(words)
     }
 }
 
-/// A change to more or less, in words.
+/// A change in words: more or less.
 fn words((before, after): (f64, f64)) -> String {
     let word = match after.total_cmp(&before) {
         Ordering::Equal => return "the same".to_owned(),
@@ -145,7 +148,7 @@ fn words((before, after): (f64, f64)) -> String {
     }
 }
 
-/// The first of the figures that a study is about of which there are ours, of every run but the first.
+/// For every run except the first: the first of the study's main figures that we also measured.
 pub fn leading(metric: &Metric, pairs: &[Pairing<'_>], figures: &[Figure<'_>]) -> Vec<Leading> {
     let Some((baseline, others)) = pairs.split_first() else { return Vec::new() };
     let of = |figure: &Figure<'_>, pair: &Pairing<'_>| {
@@ -170,13 +173,13 @@ pub fn leading(metric: &Metric, pairs: &[Pairing<'_>], figures: &[Figure<'_>]) -
     all.find(|leading| !leading.is_empty()).unwrap_or_default()
 }
 
-/// One row per figure and run other than the first, which is the baseline.
+/// One row per figure and run; the first run is the baseline and has no row.
 pub fn headline(metric: &Metric, pairs: &[Pairing<'_>], figures: &[Figure<'_>]) -> Table {
     let columns =
         ["before", "after", "change", "theirs before", "after", "change", "direction", "within 2x"];
     let columns = columns.iter().map(|&column| column.to_owned()).collect();
     let title = "What the study found, and what we find".to_owned();
-    // Ours, theirs, and whether they agree.
+    // The columns of ours, theirs, and whether they agree.
     let mut table =
         Table::new(title, &["figure", "run"], columns, Layout::Fitted).breaking_at(&[0, 3, 6]);
     if pairs.is_empty() {
@@ -218,7 +221,7 @@ fn half([before, after]: [Option<f64>; 2]) -> [Cell; 3] {
     [number(before), number(after), Cell::change(change, told)]
 }
 
-/// Name of a figure; with its table's where several tables have it.
+/// Name of a figure, with the name of its table if several tables have it.
 fn label(figure: &Figure<'_>, figures: &[Figure<'_>]) -> String {
     let name = |row: &PublishedRow| {
         if row.label.is_empty() { format!("{} {}", row.stat, row.op) } else { row.label.clone() }
@@ -240,7 +243,7 @@ mod tests {
 
     #[test]
     fn changes_are_judged_as_ratios() {
-        // To a ninth: to a third is half of that, to an 81st twice.
+        // The published change is to a ninth: to a third is half of that, to an 81st twice.
         let theirs = (900.0, 100.0);
         assert_eq!(verdict((90.0, 10.0), theirs), (true, true));
         assert_eq!(verdict((3.1, 1.0), theirs), (true, true));

@@ -1,7 +1,8 @@
 //! Histograms as text: stall delays and most used page frames
 //! (rules/mmtests-tables#delay-histogram).
 //!
-//! Lines are ordered by count ascending, ties by text; the count is right-justified in 7 columns, a space, the key.
+//! Lines are ordered by count ascending, ties by text; the count is right-justified in 7 columns, a
+//! space, the key.
 
 use highwater_results::words::count;
 use highwater_results::{Histogram, Run};
@@ -47,8 +48,8 @@ pub fn all_side_by_side(runs: &[&Run]) -> Vec<Table> {
     kinds.into_iter().map(|(event, context)| side_by_side(event, context, runs)).collect()
 }
 
-/// The keys of one event side by side for several runs: all keys in order, numbers in them by size, missing where a run
-/// has none.
+/// The keys of one event side by side for several runs. All keys appear in order, and numbers in
+/// them are ordered by size. A key that a run lacks is shown as missing.
 pub fn side_by_side(event: &str, context: &str, runs: &[&Run]) -> Table {
     let columns = runs.iter().map(|run| run.label.clone()).collect();
     let mut table = Table::new(format!("{event} ({context})"), &["key"], columns, Layout::Fitted);

@@ -1,13 +1,14 @@
-//! Where the largest samples are to be found again: seed and virtual time of each operation's.
+//! Where to find the largest samples again: seed and virtual time of each operation's largest.
 //!
-//! A `Max` is one operation of one seed; who knows which can look at it, and have it explained.
+//! A `Max` is one operation of one seed. With its seed and time, a user can look at it or have
+//! `explain` explain it.
 
 use highwater_results::{Metric, Run};
 
 use crate::compare::{operations, title};
 use crate::table::{Cell, Layout, Table};
 
-/// The largest samples of runs of one machine; no rows if no run knows when its were.
+/// The largest samples of runs of one machine; no rows if no run recorded when they occurred.
 pub fn largest(metric: &Metric, runs: &[&Run]) -> Table {
     let columns = ["largest", "seed", "at (s)"].map(str::to_owned).to_vec();
     let name = format!("Largest samples: {}", title(metric, runs));
@@ -21,7 +22,7 @@ pub fn largest(metric: &Metric, runs: &[&Run]) -> Table {
             nr_seeds = nr_seeds.max(position.map_or(0, |position| position + 1));
             let cells = vec![
                 Cell::number(largest.value, metric.decimals),
-                // As text: a number of 64 bits keeps its last digits.
+                // As text, because a number of 64 bits keeps its last digits that way.
                 Cell::text(largest.seed.to_string()),
                 Cell::number(largest.at_ns as f64 / 1e9, 3),
             ];

@@ -1,14 +1,15 @@
-//! How the latencies of operations are distributed, from histograms: how many took how long.
+//! Distribution of operation latencies, from histograms.
 //!
-//! Key type: [`Distribution`]. A run has a [`Histogram`] of each operation, called [`LATENCY`],
-//! whose keys are the longest time of each bucket in nanoseconds. Within a bucket operations are taken to lie evenly.
+//! Key type: [`Distribution`]. A run has one [`Histogram`] per operation, called [`LATENCY`]. Its
+//! keys are the longest time of each bucket, in nanoseconds. Operations are assumed to be spread
+//! evenly within a bucket.
 
 use highwater_results::{Histogram, LATENCY, Largest, Run};
 
 use crate::explain::human;
 use crate::table::{Cell, Layout, Table};
 
-/// Times up to which the terminal's table counts, nanoseconds, and what their columns are called.
+/// Column limits of the terminal's table in nanoseconds, with their headings.
 const EDGES: [(u64, &str); 8] = [
     (1_000, "<1us"),
     (10_000, "<10us"),
@@ -19,9 +20,9 @@ const EDGES: [(u64, &str); 8] = [
     (1_000_000_000, "<1s"),
     (10_000_000_000, "<10s"),
 ];
-/// How the longest time of an operation is called, in microseconds: `reader.get max`.
+/// Suffix of the operation that holds the longest time in microseconds: `reader.get max`.
 const LONGEST: &str = " max";
-/// Heights of a sign of the small histogram, the lowest first.
+/// Characters of the small histogram, lowest first.
 const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// One operation's latencies in a run.
@@ -29,7 +30,8 @@ const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '�
 pub(crate) struct Distribution {
     /// The operation.
     pub(crate) operation: String,
-    /// Shortest and longest time of a bucket, nanoseconds, and how many took that; ascending.
+    /// Shortest and longest time of a bucket in nanoseconds, and its number of operations;
+    /// ascending.
     pub(crate) buckets: Vec<(u64, u64, u64)>,
 }
 
@@ -45,11 +47,12 @@ impl Distribution {
         (!buckets.is_empty()).then_some(Distribution { operation, buckets })
     }
 
-    /// Of all operations of a run, in the order of its histograms.
+    /// The distributions of all operations of a run, in the order of its histograms.
     pub(crate) fn all(run: &Run) -> Vec<Distribution> {
         let known = run.histograms.iter().filter(|histogram| histogram.name == LATENCY);
         let mut all: Vec<Distribution> = known.filter_map(Distribution::of).collect();
-        // No operation of the last bucket took longer than the longest of all.
+        // No operation in the last bucket took longer than the longest operation of all, so the
+        // bucket ends there.
         for found in &mut all {
             let is_its = |max: &&Largest| {
                 max.operation.strip_suffix(LONGEST) == Some(found.operation.as_str())
@@ -62,12 +65,12 @@ impl Distribution {
         all
     }
 
-    /// How many operations.
+    /// Number of operations.
     pub(crate) fn count(&self) -> u64 {
         self.buckets.iter().map(|(_, _, count)| count).sum()
     }
 
-    /// The share that took less than this.
+    /// Share of operations that took less than this time.
     pub(crate) fn below(&self, ns: u64) -> f64 {
         let part = |&(from, to, count): &(u64, u64, u64)| {
             let width = (to - from + 1) as f64;
@@ -76,16 +79,16 @@ impl Distribution {
         self.buckets.iter().map(part).sum::<f64>() / self.count().max(1) as f64
     }
 
-    /// The doublings of the time that it reaches over, as powers of two of nanoseconds.
+    /// First and last doubling that the distribution covers, as powers of two of nanoseconds.
     fn doublings(&self) -> (u32, u32) {
         let first = self.buckets.first().map_or(0, |bucket| bucket.0.max(1).ilog2());
         let last = self.buckets.last().map_or(0, |bucket| bucket.1.max(1).ilog2());
         (first, last)
     }
 
-    /// How many took from one power of two of nanoseconds to the next.
+    /// Number of operations between this power of two of nanoseconds and the next.
     pub(crate) fn in_doubling(&self, power: u32) -> u64 {
-        // No bucket reaches over a power of two.
+        // No bucket crosses a power of two.
         let of = |bucket: &&(u64, u64, u64)| bucket.1.max(1).ilog2() == power;
         self.buckets.iter().filter(of).map(|bucket| bucket.2).sum()
     }
@@ -103,22 +106,22 @@ impl Distribution {
     }
 }
 
-/// The shortest time in the bucket whose longest this is: eight buckets to a doubling.
+/// The shortest time of the bucket with this longest time; there are eight buckets to a doubling.
 fn shortest(to_ns: u64) -> u64 {
     let shift = (to_ns.max(1).ilog2() + 1).saturating_sub(BITS);
     to_ns >> shift << shift
 }
 
-/// Leading bits of a time that its bucket keeps.
+/// Leading bits of a time that select its bucket.
 const BITS: u32 = 4;
 
-/// The longest time in the bucket of a time, nanoseconds.
+/// The longest time of the bucket that a time belongs to, nanoseconds.
 pub fn bucket(ns: u64) -> u64 {
     let shift = (ns.max(1).ilog2() + 1).saturating_sub(BITS);
     (((ns >> shift) + 1) << shift) - 1
 }
 
-/// Operations in the order in which runs have them.
+/// Operations of all runs, in the order in which the runs have them.
 pub(crate) fn operations(all: &[Vec<Distribution>]) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
     for distribution in all.iter().flatten() {
@@ -129,11 +132,12 @@ pub(crate) fn operations(all: &[Vec<Distribution>]) -> Vec<&str> {
     names
 }
 
-/// A row for each operation and run: which share took less than which time, and a small histogram.
+/// A row for each operation and run: the share of operations below each time, and a small
+/// histogram.
 pub fn latencies(runs: &[&Run]) -> Table {
     let all: Vec<Vec<Distribution>> = runs.iter().map(|run| Distribution::all(run)).collect();
     let flat = || all.iter().flatten();
-    // Columns that say 0 or all of every row say nothing.
+    // A column that is 0 or 100 % in every row says nothing, so it is left out.
     let is_telling = |ns: u64| flat().any(|d| (0.00005..0.99995).contains(&d.below(ns)));
     let edges: Vec<(u64, &str)> = EDGES.into_iter().filter(|&(ns, _)| is_telling(ns)).collect();
     let from = flat().map(|d| d.doublings().0).min().unwrap_or(0);
@@ -195,7 +199,7 @@ mod tests {
         assert_eq!(columns, ["n", "<1us", "<10us", "<100us", "<1ms", "histogram"]);
         let texts: Vec<String> = table.rows[0].cells.iter().map(Cell::value_text).collect();
         assert_eq!(texts[..5], ["1000", "90.00", "90.00", "99.00", "99.00"]);
-        // From 256 ns to 8.4 ms.
+        // The histogram covers 256 ns to 8.4 ms.
         assert_eq!(texts[5].chars().count(), 15);
         assert!(texts[5].starts_with('█') && texts[5].ends_with('▃'), "{}", texts[5]);
         let few = Distribution { operation: String::new(), buckets: vec![(960, 1023, 64)] };

@@ -1,7 +1,7 @@
 //! Statistics, comparison tables and renderers.
 //!
-//! A report reads result rows only and never touches the memory manager. Runs go in, [`Table`]s come out, a renderer
-//! turns a table into text:
+//! A report reads result rows only and never touches the memory manager. Runs go in, [`Table`]s
+//! come out, and a renderer turns a table into text:
 //!
 //! ```text
 //! Document --compare----> the benchmark's table (mmtests' rows, percentages and asterisks)
@@ -35,7 +35,7 @@
 //!
 //! The first run is always the baseline;
 //! [`Document::by_machine`](highwater_results::Document::by_machine) gives the groups that can be
-//! compared. Rules and their numbers are those of the book: rules/statistics and
+//! compared. The rules and their numbers are in the book: rules/statistics and
 //! rules/mmtests-tables, in three [`Style`]s.
 
 pub mod against;

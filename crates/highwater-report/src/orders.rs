@@ -1,7 +1,7 @@
-//! Figures of each order at the ends of a run's phases: how free memory is broken up.
+//! Figures of each order at the ends of a run's phases: the fragmentation of free memory.
 //!
-//! A metric's operations are named `METRIC PHASE at order N`. One row for each phase and run, one column for each order:
-//! as values of one operation each they would be a table of a hundred rows.
+//! A metric's operations are named `METRIC PHASE at order N`. The table has one row for each phase
+//! and run, and one column for each order. One row per operation would make about a hundred rows.
 
 use highwater_results::{Metric, Run};
 

@@ -1,6 +1,6 @@
-//! Counters over virtual time: what is shown of them, in charts of a page and, small, in the terminal.
+//! Counters over virtual time: which of them appear in a page's charts and, small, in the terminal.
 //!
-//! What only grows is shown as how fast it does, what goes up and down as it is.
+//! Counters that only grow are shown as rates, gauges as they are.
 
 use std::borrow::Cow;
 
@@ -9,10 +9,10 @@ use highwater_results::{RunSeries, Series};
 use crate::table::{Cell, Layout, Table};
 
 const MIB_PAGES: f64 = 256.0;
-/// Points of a line; of more, every n-th is taken.
+/// Largest number of points in a line; beyond this, only every n-th is kept.
 pub(crate) const POINTS_MAX: usize = 240;
 
-/// A counter of a chart, or several added up.
+/// A charted counter, or the sum of several.
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
     pub(crate) title: Cow<'static, str>,
@@ -26,11 +26,11 @@ pub(crate) struct Line {
 enum Kind {
     /// Pages, shown in MiB.
     Level,
-    /// Events, shown as so many thousand a second.
+    /// Events, shown as thousands per second.
     Rate,
-    /// Microseconds, shown as a share of the time that passes, percent.
+    /// Microseconds, shown as percent of elapsed time.
     Share,
-    /// The share of free memory in blocks too small for a huge page, percent.
+    /// Percent of free memory in blocks too small for a huge page.
     Unusable,
     /// Free memory in blocks of these orders, shown in MiB.
     Blocks(u32, u32),
@@ -92,7 +92,8 @@ const LINES: [Line; 20] = [
     fixed("Free memory in blocks below a huge page", "%", Kind::Unusable, &[]),
 ];
 
-/// What is shown of some series: the same of all machines, and of each task of a job its memory.
+/// The lines shown for some series: the same ones for all machines, and the memory of each task of
+/// a job.
 pub(crate) fn lines<'a>(all: impl Iterator<Item = &'a Series>) -> Vec<Line> {
     let mut lines = LINES.to_vec();
     let mut tasks: Vec<&str> = Vec::new();
@@ -117,7 +118,7 @@ pub(crate) fn lines<'a>(all: impl Iterator<Item = &'a Series>) -> Vec<Line> {
 const HUGE_ORDER: u32 = 9;
 
 impl Line {
-    /// The line beside which watermarks are drawn.
+    /// True for the line that watermarks are drawn beside.
     pub(crate) fn is_free_memory(&self) -> bool {
         *self.of == ["nr_free_pages"]
     }
@@ -125,10 +126,11 @@ impl Line {
 
 /// Steps of a bar in a small chart.
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// Letters of a small chart.
+/// Width of a small chart in characters.
 const BARS_WIDE: usize = 28;
 
-/// A table for each machine: a line of bars for each counter and policy, of the last step of the first seed.
+/// A table for each machine: one small chart per counter and policy, from the last step of the
+/// first seed.
 pub fn sparklines(all: &[RunSeries]) -> Vec<Table> {
     let mut machines: Vec<&str> = Vec::new();
     for run in all {
@@ -182,8 +184,8 @@ fn of_machine(machine: &str, all: &[RunSeries]) -> Option<Table> {
     (!table.rows.is_empty()).then_some(table)
 }
 
-/// A bar for each span of time up to the end of the longest run, none where nothing is. A span without a point of its own
-/// has what was so before.
+/// One bar for each span of time up to the end of the longest run, blank after a run's end. A span
+/// without a point repeats the last value.
 fn bars(times: &[f64], values: &[f64], end_ms: f64, largest: f64) -> String {
     let own_end_ms = times.last().copied().unwrap_or(0.0);
     let (mut next, mut last) = (0, 0.0);
@@ -217,8 +219,8 @@ fn number(value: f64) -> String {
     }
 }
 
-/// Times in milliseconds and values of a line, every n-th if there are more than `most`; none if the series has no such
-/// counter.
+/// Times in milliseconds and values of a line; every n-th if there are more than `most`. None if
+/// the series has no such counter.
 pub(crate) fn points(line: &Line, series: &Series, most: usize) -> Option<(Vec<f64>, Vec<f64>)> {
     let columns: Vec<usize> =
         line.of.iter().filter_map(|name| series.column(name.as_ref())).collect();
@@ -228,11 +230,11 @@ pub(crate) fn points(line: &Line, series: &Series, most: usize) -> Option<(Vec<f
         Kind::Rate | Kind::Share if columns.is_empty() => return None,
         Kind::Level => series.rows().map(|(at, row)| (ms(at), sum(row) / MIB_PAGES)).collect(),
         Kind::Rate | Kind::Share => {
-            // Of microseconds in a millisecond a tenth is percent.
+            // Microseconds per millisecond, divided by 10, are percent.
             let unit = if line.kind == Kind::Share { 10.0 } else { 1.0 };
             let rows: Vec<(f64, f64)> = series.rows().map(|(at, row)| (ms(at), sum(row))).collect();
             let every = rows.len().div_ceil(most).max(1);
-            // Of what is between two points, nothing is lost.
+            // Rates are taken between kept points, so events between them still count.
             let kept: Vec<(f64, f64)> = rows.into_iter().step_by(every).collect();
             let pairs = kept.windows(2);
             let rates = pairs.filter(|pair| pair[1].0 > pair[0].0);
@@ -264,7 +266,8 @@ fn orders(series: &Series) -> Vec<(usize, u32)> {
     (0..).zip(&series.columns).filter_map(order).collect()
 }
 
-/// Free memory in blocks below a huge page, of all that is free (rules/compaction#fragmentation-index).
+/// Percent of free memory in blocks smaller than a huge page
+/// (rules/compaction#fragmentation-index).
 fn unusable(series: &Series) -> Option<Vec<(f64, f64)>> {
     let blocks = orders(series);
     if blocks.is_empty() {
@@ -281,7 +284,7 @@ fn unusable(series: &Series) -> Option<Vec<(f64, f64)>> {
     Some(series.rows().map(|(at, row)| (ms(at), share(row))).collect())
 }
 
-/// Watermarks of all zones together, where the series has them: a name, times and values each.
+/// Watermarks summed over all zones, if the series has them: name, times and values of each.
 pub(crate) fn watermarks(series: &Series) -> Vec<(String, Vec<f64>, Vec<f64>)> {
     let of = |mark: &str| {
         let columns: Vec<usize> = (0..)
@@ -307,7 +310,7 @@ fn ms(at_ns: u64) -> f64 {
     at_ns as f64 / 1e6
 }
 
-/// Four digits say all that a chart shows.
+/// A chart cannot show more than four digits.
 fn rounded(value: f64) -> f64 {
     if value == 0.0 {
         return 0.0;
@@ -331,7 +334,7 @@ mod tests {
         let rising = bars(&times, &times, wide, wide - 1.0);
         assert_eq!((rising.chars().count(), rising.chars().last()), (BARS_WIDE, Some('█')));
         assert!(rising.starts_with(" ▁▁▁"), "{rising}");
-        // A run of half the time has half the bars; one point says what is so until its run ends.
+        // A run of half the duration has half the bars; a single point holds until its run ends.
         let half = bars(&[0.0, wide / 2.0 - 0.5], &[8.0, 1.0], wide, 8.0);
         let expected = format!("{}▁{}", "█".repeat(BARS_WIDE / 2 - 1), " ".repeat(BARS_WIDE / 2));
         assert_eq!(half, expected);

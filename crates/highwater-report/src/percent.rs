@@ -1,21 +1,24 @@
-//! Percent changes: positive is better; of what has no better way, more (rules/statistics#percent-change).
+//! Percent changes: positive is better. Without a direction, positive is more
+//! (rules/statistics#percent-change).
 //!
-//! Key type: [`Told`] (what is said of a change that a percentage does not tell).
+//! Key type: [`Told`] (what is shown if a percentage would mislead).
 
 use std::fmt;
 
 use highwater_results::Better;
 use serde::{Serialize, Serializer};
 
-/// Changes beyond this factor are told as factors.
+/// Changes beyond this factor are shown as factors.
 const FACTOR: f64 = 2.0;
-/// Factors from here on have no decimals.
+/// Factors from this size on have no decimals.
 const LARGE_FACTOR: f64 = 100.0;
 
-/// What is said of a change instead of its percentage: that says little of large changes, and nothing of those from 0.
+/// The text shown instead of a percentage. A percentage says little about a large change, and
+/// nothing about a change from 0.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Told {
-    /// `x8.8`: so many times larger or smaller; negative: the worse way, of figures without a direction to less.
+    /// `x8.8`: 8.8 times larger or smaller. Negative: the worse direction, or less for a figure
+    /// without a direction.
     Factor(f64),
     /// It was 0 before.
     FromZero,
@@ -26,13 +29,13 @@ pub enum Told {
 }
 
 impl Told {
-    /// Of a change from `before` to `after`; none if a percentage tells it.
+    /// The text for a change from `before` to `after`; none if a percentage describes it well.
     pub fn of(better: Better, before: f64, after: f64) -> Option<Told> {
         if before == after || !before.is_finite() || !after.is_finite() {
             return None;
         }
         if before < 0.0 && after < 0.0 {
-            // A factor of what is less than nothing would read the wrong way round.
+            // A factor of negative values would read the wrong way round.
             return None;
         }
         let ratio = after / before;
@@ -48,13 +51,13 @@ impl Told {
         (factor > FACTOR).then_some(Told::Factor(way * factor))
     }
 
-    /// Of a [`change`] in percent, whatever it is of; that from 0 is not to be seen in it.
+    /// The text for a [`change`] in percent. A percentage cannot show that the change was from 0.
     pub fn of_percent(better: Better, percent: f64) -> Option<Told> {
         let ratio = match better {
             Better::Higher | Better::Neither => 1.0 + percent / 100.0,
             Better::Lower => 1.0 - percent / 100.0,
         };
-        // 100 % less than something is nothing, but for what rounding leaves.
+        // A decrease by 100 % ends at 0, except for rounding.
         let is_nothing = ratio.abs() < 4.0 * f64::EPSILON;
         Told::of(better, 1.0, if is_nothing { 0.0 } else { ratio })
     }
@@ -82,7 +85,7 @@ impl Serialize for Told {
     }
 }
 
-/// Whether a change goes the better way; of what has none, to more.
+/// Whether a change goes the better way. Without a direction: whether it goes to more.
 pub fn is_better(better: Better, before: f64, after: f64) -> bool {
     match better {
         Better::Higher | Better::Neither => after > before,
@@ -90,12 +93,13 @@ pub fn is_better(better: Better, before: f64, after: f64) -> bool {
     }
 }
 
-/// Whether an interval of changes says that something changed.
+/// Whether an interval excludes 0, so that something changed.
 pub fn excludes_zero((low, high): (f64, f64)) -> bool {
     low > 0.0 || high < 0.0
 }
 
-/// Change from a baseline in percent. Lower-is-better is not symmetric: doubling is −100 %, halving +50 %.
+/// Change from a baseline in percent. Lower-is-better is not symmetric: doubling is −100 %, halving
+/// +50 %.
 pub fn change(better: Better, baseline: f64, value: f64) -> f64 {
     if value == baseline {
         return 0.0;
@@ -112,8 +116,9 @@ pub fn change(better: Better, baseline: f64, value: f64) -> f64 {
     }
 }
 
-/// The same change for judging it: the sign says which way it goes whatever the baseline, also a negative one (the
-/// difference of two times), and to nothing where more is better is all of it (mmtests says 0 there).
+/// The change for judging. Its sign gives the direction for any baseline, also a negative one (the
+/// difference of two times). A drop to 0 of a higher-is-better figure counts as -100 % (mmtests
+/// prints 0 there).
 pub fn judged(better: Better, baseline: f64, value: f64) -> f64 {
     if value == baseline {
         return 0.0;

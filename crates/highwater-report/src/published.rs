@@ -1,9 +1,9 @@
 //! Our figures beside the published ones of the five studies.
 //!
-//! For every published row: our change, the published change, whether the study marked it as
+//! Each published row gets our change, the published change, whether the study marked it as
 //! significant, and whether the signs agree. A published table is a reference, never an input; rows
-//! that we do not have are shown as missing. Percentages that do not follow from the printed values
-//! are computed anew: stress-highalloc's (rules/mmtests-tables#unsound-percentages).
+//! that we do not have are shown as missing. stress-highalloc's percentages do not follow from its
+//! printed values, so they are computed anew (rules/mmtests-tables#unsound-percentages).
 
 use highwater_results::published::{PublishedKind, PublishedRow};
 use highwater_results::{Better, Metric, PublishedTable, Run};
@@ -25,14 +25,14 @@ pub struct Pairing<'a> {
     pub column: usize,
 }
 
-/// Pairs runs and published columns by position, as far as both go.
+/// Pairs runs and published columns by position, up to the shorter list.
 pub fn by_position<'a>(runs: &[&'a Run], published: &PublishedTable) -> Vec<Pairing<'a>> {
     let pairs = runs.iter().zip(0..published.columns.len());
     pairs.map(|(&run, column)| Pairing { run, column }).collect()
 }
 
-/// Changes against the first pair, one row per published row and further pair. Metric: that of our samples; only
-/// tables of statistics need it to match.
+/// Changes against the first pair, one row per published row and further pair. `metric` describes
+/// our samples; only tables of statistics need it to match.
 pub fn side_by_side(metric: &Metric, pairs: &[Pairing<'_>], published: &PublishedTable) -> Table {
     let columns = ["ours", "published", "published significant", "same sign"];
     let columns = columns.iter().map(|&column| column.to_owned()).collect();
@@ -81,7 +81,7 @@ struct Compared<'a> {
     changes: Changes,
 }
 
-/// Every row, for each pair but the first, which is the baseline.
+/// Every row, for each pair except the first, which is the baseline.
 fn compared<'a>(
     metric: &Metric,
     pairs: &[Pairing<'a>],
@@ -112,10 +112,12 @@ fn compared<'a>(
     all
 }
 
-/// What a published table claims: of each row that it marks as significant, or if it marks none of every row, its
-/// name with the run's, and how ours compares; none: we have no such thing.
+/// The claims of a published table: each row that it marks as significant, or every row if it marks
+/// none. Each claim has its name with the run's, and how ours compares; none if we have no such
+/// figure.
 ///
-/// The size of a change is its percentage here: these changes are small, and none of them counts as none.
+/// Sizes are compared as percentages here: these changes are small, and none of them counts as
+/// "about equal".
 pub fn claimed(
     metric: &Metric,
     pairs: &[Pairing<'_>],
@@ -139,7 +141,7 @@ pub fn claimed(
 
 /// One row's two changes.
 struct Changes {
-    /// What is told of ours and the published one.
+    /// The texts shown for our change and the published one.
     told: [Option<Told>; 2],
     ours: Option<f64>,
     published: Option<f64>,
@@ -157,13 +159,14 @@ impl Changes {
         ]
     }
 
-    /// Whether both changes go the same way; a change that prints as 0.00 % goes neither way.
+    /// Whether both changes have the same direction; a change that prints as 0.00 % has none.
     fn agree(&self) -> Option<bool> {
         let sign = |percent: f64| (percent * 100.0).round().partial_cmp(&0.0);
         Some(sign(self.ours?) == sign(self.published?))
     }
 
-    /// The same, and whether one is between half and twice the other.
+    /// Whether both changes have the same direction, and whether one is between half and twice the
+    /// other.
     fn verdict(&self) -> Option<Verdict> {
         let is_same_way = self.agree()?;
         let (ours, published) = (self.ours?, self.published?);
@@ -172,7 +175,7 @@ impl Changes {
     }
 }
 
-/// How many signs agree.
+/// Number of rows whose signs agree.
 #[derive(Default)]
 struct Tally {
     nr_compared: usize,
@@ -206,8 +209,8 @@ impl Tally {
     }
 }
 
-/// The published change between two columns. The printed percentage where it is meant: against the first column, and
-/// sound.
+/// The published change between two columns. The printed percentage is used if it compares with the
+/// first column and is sound.
 pub fn published_change(
     table: &PublishedTable,
     row: &PublishedRow,
@@ -226,7 +229,7 @@ pub fn published_change(
     Some(percent::change(rules.direction(statistic), base, value))
 }
 
-/// Our figure of a published row; none if we have no such thing.
+/// Our figure for a published row; none if we have no such figure.
 pub fn our_value(
     metric: &Metric,
     table: &PublishedTable,
@@ -269,14 +272,14 @@ fn our_change(
     Some(percent::change(rules.direction(statistic), before, after))
 }
 
-/// Which way is better in a row; of counters and times, more is positive.
+/// Direction of a row. For counters and times, more is positive.
 fn direction(table: &PublishedTable, row: &PublishedRow) -> Better {
     let statistic = Rules::parse_label(&row.stat).filter(|_| table.kind == PublishedKind::Compare);
     let rules = statistic.and_then(|statistic| Some((rules_of(table, None)?, statistic)));
     rules.map_or(Better::Higher, |(rules, statistic)| rules.direction(statistic))
 }
 
-/// The rules by which the published table was made; its direction wins over the metric's.
+/// The rules that made the published table; the table's direction wins over the metric's.
 fn rules_of(table: &PublishedTable, metric: Option<&Metric>) -> Option<Rules> {
     Some(Rules {
         style: table.style.parse::<Style>().ok()?,

@@ -1,8 +1,8 @@
 //! The ratio report: each run's figure as a multiple of the baseline's (rules/statistics#ratio).
 //!
-//! The figure is the mean, or the 95th percentile for variable-time tables of style 2026. A distance says how many
-//! deviations the change amounts to: facing interval half-widths in 2026, the root mean square of the two standard
-//! deviations otherwise.
+//! The figure is the mean, or the 95th percentile for variable-time tables of style 2026. A
+//! distance gives the change in deviations. The deviation is the facing half-widths of the
+//! intervals in 2026, otherwise the root mean square of the two standard deviations.
 
 use highwater_results::{Better, Metric, Run, TableKind};
 
@@ -14,7 +14,7 @@ use crate::stats::{Sorted, summary};
 use crate::style::Style;
 use crate::table::{Cell, Layout, Suffix, Table};
 
-/// What a ratio of zero counts as in the geometric mean.
+/// Stand-in for a ratio of zero in the geometric mean.
 const ZERO_RATIO: f64 = 0.00001;
 
 /// Ratios of runs of one machine to the first.
@@ -103,7 +103,8 @@ fn gmean(changes: &[Change]) -> Option<f64> {
     summary::gmean(&ratios.collect::<Vec<_>>())
 }
 
-/// Ratio and distance of one run; `None` where either figure is undefined or the baseline's is zero.
+/// Ratio and distance of one run; `None` where either figure is undefined or the baseline's is
+/// zero.
 fn change(rules: &Rules, statistic: Statistic, baseline: &Sorted, run: &Sorted) -> Option<Change> {
     let (base, value) = (rules.value(statistic, baseline)?, rules.value(statistic, run)?);
     if base == 0.0 {

@@ -1,6 +1,8 @@
-//! The report of a document: the verdict, then the tables that its sections name, machine by machine.
+//! The report of a document: the verdict, then the tables named by its sections, machine by
+//! machine.
 //!
-//! The document alone says what is shown: [`tables`] makes the same ones of a file as of the run that wrote it.
+//! Only the document decides what is shown: [`tables`] makes the same tables from a file as from
+//! the run that wrote it.
 
 use highwater_results::published::PublishedError;
 use highwater_results::{Document, Metric, Run, Section, TableKind};
@@ -13,20 +15,21 @@ use crate::{
     vmstat,
 };
 
-/// How much of the evidence is shown.
+/// How much of the evidence to show.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Shown {
-    /// Rows that show a change; how many there are besides is told.
+    /// Rows that show a change, and a count of the others.
     #[default]
     Changes,
     /// All rows.
     All,
 }
 
-/// The verdicts of a document alone: of the whole, and against others than the first run.
+/// Only the verdicts of a document: that of the whole, and those against baselines other than the
+/// first run.
 ///
 /// # Errors
-/// As [`tables`].
+/// The same as [`tables`].
 pub fn verdicts(document: &Document) -> Result<Vec<Table>, PublishedError> {
     let mut tables: Vec<Table> = verdict::verdict(document)?.into_iter().collect();
     for (label, part) in also_against(document) {
@@ -35,7 +38,7 @@ pub fn verdicts(document: &Document) -> Result<Vec<Table>, PublishedError> {
     Ok(tables)
 }
 
-/// All tables of a document; those with nothing in them are left out.
+/// All tables of a document except empty ones.
 ///
 /// # Errors
 /// If the document names a published table, histogram or figure that is not known.
@@ -49,8 +52,8 @@ pub fn tables(document: &Document, shown: Shown) -> Result<Vec<Table>, Published
     Ok(tables)
 }
 
-/// What is judged against others than the first run of a machine: with each heading that the document names, its run and
-/// those behind it.
+/// Comparisons against baselines other than a machine's first run: each heading that the document
+/// names, with its run and the runs after it.
 fn also_against(document: &Document) -> Vec<(String, Document)> {
     let part = |label: &String| {
         let mut part = Document { runs: Vec::new(), ..document.clone() };
@@ -58,7 +61,7 @@ fn also_against(document: &Document) -> Vec<(String, Document)> {
             let from = runs.iter().skip_while(|run| run.label != *label);
             part.runs.extend(from.map(|&run| run.clone()));
         }
-        // What was set and published is told of the whole.
+        // Settings and published figures are reported with the whole document.
         (part.settings, part.published) = (Vec::new(), Vec::new());
         part.sections
             .retain(|section| matches!(section, Section::Evidence { .. } | Section::Seeds { .. }));
@@ -72,7 +75,7 @@ fn against(label: &str, mut table: Table) -> Table {
     table
 }
 
-/// What a document's sections show, machine by machine.
+/// The tables of a document's sections, machine by machine.
 fn of_machines(document: &Document, shown: Shown) -> Result<Vec<Table>, PublishedError> {
     Ok(parts(document, shown)?.into_iter().flat_map(|part| part.tables).collect())
 }
@@ -88,10 +91,10 @@ pub struct Part {
     pub tables: Vec<Table>,
 }
 
-/// What each section of a document shows, machine by machine; verdicts are not among it.
+/// The tables of each section, machine by machine, without the verdicts.
 ///
 /// # Errors
-/// As [`tables`].
+/// The same as [`tables`].
 pub fn parts(document: &Document, shown: Shown) -> Result<Vec<Part>, PublishedError> {
     let mut parts = Vec::new();
     for (machine, runs) in document.by_machine() {
@@ -114,11 +117,11 @@ pub fn parts(document: &Document, shown: Shown) -> Result<Vec<Part>, PublishedEr
     Ok(parts)
 }
 
-/// What of a document is about one machine.
+/// The part of a document that belongs to one machine.
 struct OfMachine<'a> {
     document: &'a Document,
     machine: &'a str,
-    /// The baseline first.
+    /// Runs, the baseline first.
     runs: &'a [&'a Run],
     style: Style,
 }
@@ -131,7 +134,8 @@ impl OfMachine<'_> {
         let is_compared = runs.len() > 1;
         Ok(match section {
             Section::Comparison { metric, rows, style: said } => {
-                // Of a style that this program does not know, its own: a document may be from a later one.
+                // An unknown style is replaced by the default: the document may come from a later
+                // program.
                 let said = said.parse::<Style>().ok();
                 let rows = match (rows.is_empty(), said) {
                     (true, None) => RowSet::Means,
@@ -162,7 +166,7 @@ impl OfMachine<'_> {
             Section::Claims => beside::claims(document, machine, runs)?.into_iter().collect(),
             Section::Duration => {
                 let mut table = duration::duration(runs, style);
-                // Of a comparison the verdict says it.
+                // In a comparison, the verdict already says this.
                 table.notes.extend(settings(document).filter(|_| !is_compared));
                 // Of a metric of which nothing is counted there is no table that says so.
                 let is_left_out = |metric: &&Metric| {
@@ -193,13 +197,13 @@ impl OfMachine<'_> {
     }
 }
 
-/// What was set for this run alone.
+/// Settings that were changed for this run alone.
 pub(crate) fn settings(document: &Document) -> Option<String> {
     let said = document.settings.join(" ");
     (!said.is_empty()).then(|| format!("set for this run: {said}"))
 }
 
-/// What runs have to say about themselves, each thing once; digests are for machines.
+/// Remarks of the runs, each once; digests are for programs and are left out.
 fn remarks(runs: &[&Run]) -> Vec<String> {
     let mut remarks: Vec<String> = Vec::new();
     for note in runs.iter().flat_map(|run| &run.notes) {
@@ -211,8 +215,8 @@ fn remarks(runs: &[&Run]) -> Vec<String> {
     remarks
 }
 
-/// What most benchmarks are worth: each metric as mmtests shows it, beside what was published, and judged; then
-/// claims, times, a few counters, and the study's own figures.
+/// The sections of most benchmarks: each metric as mmtests shows it, beside the published figures,
+/// and judged. Then claims, times, a few counters, and the study's main figures.
 pub fn usual_sections(metrics: &[Metric]) -> Vec<Section> {
     let mut sections = Vec::new();
     for metric in metrics {

@@ -1,8 +1,8 @@
-//! Which statistics a table shows, what they are called, and how they are computed, by style
+//! Statistics of a table by style: which rows, their names and their formulas
 //! (rules/mmtests-tables#row-sets, rules/statistics#means).
 //!
-//! Key types: [`Statistic`] (one row), [`Rules`] (style, direction and table type together). Neighbours: [`compare`]
-//! makes the table, [`published`] reads labels back.
+//! Key types: [`Statistic`] (one row), [`Rules`] (style, direction and table type together).
+//! Neighbours: [`compare`] makes the table, [`published`] reads labels back.
 //!
 //! [`compare`]: crate::compare
 //! [`published`]: crate::published
@@ -17,7 +17,8 @@ use crate::stats::{Sorted, quantile, summary};
 pub enum Statistic {
     /// Numerically smallest sample.
     Min,
-    /// The sample below which this share, in percent, of the samples lies, counted from the best.
+    /// Percentile: the sample that this percentage of the samples does not exceed, counted from the
+    /// best.
     Percentile(u8),
     /// Numerically largest sample.
     Max,
@@ -31,7 +32,7 @@ pub enum Statistic {
     BestMean(u8),
 }
 
-/// Everything that decides rows, names and formulas.
+/// The style, direction and table kind that decide rows, names and formulas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
     /// Period of mmtests.
@@ -144,7 +145,8 @@ impl Rules {
         }
     }
 
-    /// True if a value of this statistic is a harmonic mean, undefined for samples that are not positive.
+    /// True if a value of this statistic is a harmonic mean, undefined for samples that are not
+    /// positive.
     pub fn is_harmonic(&self, statistic: Statistic) -> bool {
         self.harmonic()
             && match statistic {
@@ -183,7 +185,8 @@ impl Rules {
         }
     }
 
-    /// The mean of the table: harmonic where higher is better, but arithmetic under the plain name `Mean`.
+    /// The mean of the table: harmonic where higher is better, but arithmetic under the plain name
+    /// `Mean`.
     pub fn mean(&self, values: &[f64]) -> Option<f64> {
         if self.harmonic() { summary::hmean(values) } else { summary::amean(values) }
     }

@@ -1,7 +1,7 @@
 //! When a change gets its asterisks (rules/statistics#mark).
 //!
-//! Style 2015 marks nothing, 2021 uses a t-test at the 10 % level, 2026 asks whether two intervals overlap. For
-//! judgements that assume no distribution see [`evidence`](crate::evidence).
+//! Style 2015 marks nothing, 2021 uses a t-test at the 10 % level, 2026 asks whether two intervals
+//! overlap. For judgements that assume no distribution see [`evidence`](crate::evidence).
 
 use highwater_results::Better;
 use statrs::distribution::{Binomial, DiscreteCDF};
@@ -28,7 +28,8 @@ pub fn is_marked(rules: &Rules, statistic: Statistic, baseline: &Sorted, run: &S
     }
 }
 
-/// The t-test of style 2021 on the mean that the table shows; an undefined mean or deviation counts as 0.
+/// The t-test of style 2021 on the mean that the table shows; an undefined mean or deviation counts
+/// as 0.
 pub fn t_test(rules: &Rules, baseline: &Sorted, run: &Sorted) -> TTest {
     let moments = |samples: &Sorted| Moments {
         mean: rules.value(Statistic::Mean, samples).unwrap_or(0.0),
@@ -64,8 +65,9 @@ fn apart(rules: &Rules, statistic: Statistic, baseline: &Sorted, run: &Sorted) -
     facing(rules, statistic, baseline, run).is_some_and(|widths| (a - b).abs() > widths)
 }
 
-/// Distribution-free bounds of a percentile: the order statistics between which it lies with 95 % probability, since
-/// the number of samples better than it is binomial. Infinite on a side where there are too few samples for a bound.
+/// Distribution-free bounds of a percentile: the order statistics between which it lies with 95 %
+/// probability, since the number of samples better than it is binomial. Infinite on a side where
+/// there are too few samples for a bound.
 fn order_bounds(samples: &Sorted, percent: u8) -> Option<(f64, f64)> {
     let n = samples.len();
     let nr_better = Binomial::new(f64::from(percent) / 100.0, n as u64).ok()?;

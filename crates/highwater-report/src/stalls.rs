@@ -1,40 +1,40 @@
-//! How long throttled tasks slept, by reason and by who they were
+//! How long throttled tasks slept, by reason and by kind of task
 //! (rules/mmtests-tables#stall-table).
 //!
-//! Key type: [`Delays`] (the delays of one kind of stall). Of each: how many, the share that returned at once, the share
-//! that slept for the whole timeout or longer, the mean.
+//! Key type: [`Delays`] (the delays of one kind of stall). For each kind: the number of events, the
+//! share that returned at once, the share that slept for the whole timeout or longer, and the mean.
 //!
-//! A histogram's keys are stalls: [`Stall::from_key`].
+//! The histogram keys are stalls: [`Stall::from_key`].
 
 use highwater_results::published::PublishedHistogram;
 use highwater_results::{Histogram, Run, Stall};
 
 use crate::table::{Cell, Layout, Table};
 
-/// What reasons begin with in the kernel's text.
+/// Prefix of reasons in the kernel's text.
 const REASON_PREFIX: &str = "VMSCAN_THROTTLE_";
-/// The context of published histograms that do not tell tasks apart.
+/// Context of published histograms that do not distinguish tasks.
 const ALL: &str = "all callers";
 
 /// Delays of one kind.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Delays {
-    /// Who slept.
+    /// The kind of task that slept.
     pub context: String,
-    /// Why: the reason, or the event where it has none.
+    /// The reason, or the event if it has none.
     pub reason: String,
-    /// How many times.
+    /// Number of stalls.
     pub nr_events: u64,
-    /// How many returned at once.
+    /// Number of stalls that returned at once.
     pub nr_at_once: u64,
-    /// How many slept for the whole timeout, or longer.
+    /// Number of stalls that lasted for the whole timeout or longer.
     pub nr_full: u64,
-    /// All delays together.
+    /// Sum of all delays.
     pub total_us: u64,
 }
 
 impl Delays {
-    /// The delays of a histogram of ours, by reason. Keys that are no stalls are left out.
+    /// The delays of one of our histograms, by reason. Keys that are not stalls are left out.
     pub fn of(histogram: &Histogram) -> Vec<Delays> {
         let mut all = Vec::new();
         for (key, &count) in &histogram.buckets {
@@ -79,7 +79,7 @@ impl Delays {
     }
 }
 
-/// Adds `count` stalls that `context` met as `event`, if it is known how long they were.
+/// Adds `count` stalls of `context` with `event`, if their length is known.
 fn add(all: &mut Vec<Delays>, (context, event): (&str, &str), stall: Stall<'_>, count: u64) {
     let Some((timeout_us, delay_us)) = stall.usec_timeout.zip(stall.usec_delayed) else { return };
     let reason = stall.reason.unwrap_or(event);
@@ -102,7 +102,8 @@ fn insert(all: &mut Vec<Delays>, new: &Delays) {
     }
 }
 
-/// All delays of a run by reason; where what was published does not tell tasks apart, all of them together too.
+/// All delays of a run by reason. If the published figures do not distinguish tasks, a sum over all
+/// tasks is added.
 fn of_run(run: &Run, published: &[Delays]) -> Vec<Delays> {
     let mut all: Vec<Delays> = run.histograms.iter().flat_map(Delays::of).collect();
     for together in published.iter().filter(|delays| delays.context == ALL) {
@@ -116,13 +117,13 @@ fn of_run(run: &Run, published: &[Delays]) -> Vec<Delays> {
     all
 }
 
-/// Stalls of every run; published ones of the same policy beside them.
+/// Stalls of every run, with published stalls of the same policy beside them.
 pub fn table(runs: &[(&Run, Vec<&PublishedHistogram>)]) -> Table {
     let columns =
         ["events", "at once", "full", "mean ms", "theirs events", "at once", "full", "mean ms"];
     let columns = columns.iter().map(|&column| column.to_owned()).collect();
     let title = "Throttled tasks: how long they slept".to_owned();
-    // Ours and theirs.
+    // The columns of ours and theirs.
     let mut table =
         Table::new(title, &["run", "reason", "who"], columns, Layout::Fitted).breaking_at(&[0, 4]);
     for (run, histograms) in runs {

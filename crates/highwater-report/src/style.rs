@@ -11,14 +11,15 @@ use thiserror::Error;
 pub enum Style {
     /// 2012 to 2018: `Mean`, `Max-90%`, no significance, vmstat block of integers.
     Y2015,
-    /// Oct 2018 to Nov 2024: `Amean`/`Hmean`, `Max-90`, asterisks by t-test, `Ops` and `Duration` rows.
+    /// Oct 2018 to Nov 2024: `Amean`/`Hmean`, `Max-90`, asterisks by t-test, `Ops` and `Duration`
+    /// rows.
     #[default]
     Y2021,
     /// From Nov 2024: `Pctile.90`, `BAmean.95`, `HStddev`, asterisks by confidence intervals.
     Y2026,
 }
 
-/// Not a style.
+/// The text names no style.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("unknown report style \"{0}\"; there are 2015, 2021 and 2026")]
 pub struct UnknownStyle(String);

@@ -1,9 +1,14 @@
-//! What several experiments add up to: of each study's claims, how many came out.
+//! A summary of several experiments: how many of each study's claims were reproduced.
 //!
-//! A claim is what a study says of a machine: a row of the figures that it is about, or where its experiment names none a
-//! row that its table marks as significant; a single figure in its text; how hot the hottest block is. It is
-//! *reproduced* if our change goes the same way and is between half and twice as large (a single figure: if ours is as
-//! published), has the *direction only* if it goes the same way, and is *missed* otherwise.
+//! A claim is something that a study states about a machine:
+//! * a row of its main figures; if its experiment names none, a row that its table marks as
+//!   significant,
+//! * a single figure in its text,
+//! * how hot the hottest block is.
+//!
+//! A claim is *reproduced* if our change has the same direction and is between half and twice as
+//! large (a single figure: if ours is as published). It has the *direction only* if the direction
+//! alone agrees, and is *missed* otherwise.
 
 use highwater_results::Document;
 use highwater_results::published::PublishedError;
@@ -13,7 +18,7 @@ use crate::by_seed::SEEDS_MIN;
 use crate::headline::Verdict;
 use crate::table::{Cell, Layout, Table};
 
-/// How many claims came out how.
+/// Number of claims by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Tally {
     reproduced: u32,
@@ -47,10 +52,11 @@ impl Tally {
     }
 }
 
-/// One row per experiment and machine of which something was published, one for all; which claims were missed.
+/// One row per experiment and machine with published figures, and one for all; the notes name the
+/// missed claims.
 ///
 /// # Errors
-/// If a document names what was not published.
+/// If the document names something that was not published.
 pub fn summary(documents: &[Document]) -> Result<Table, PublishedError> {
     let columns = ["claims", "reproduced", "direction only", "missed", "not measured"];
     let mut table = Table::new(
@@ -105,7 +111,8 @@ mod tests {
 
     use super::*;
 
-    /// Study 000's figures, each after being `factors` times that before; of what is not listed nothing is measured.
+    /// Study 000's figures; each value after is `factors` times the value before. Figures not
+    /// listed are not measured.
     fn stutter(name: &str, values: [&[f64]; 2]) -> Document {
         let mut document = Document::new("0.1.0", name, "sim", 1);
         document.metrics.push(Metric::new("mmap", "ms", Better::Lower, TableKind::Multi));
@@ -130,12 +137,12 @@ mod tests {
 
     #[test]
     fn claims_are_counted_by_study_and_in_all() {
-        // Published: Min the same, Max to 0.53, Mean to 0.82.
+        // The published changes: Min the same, Max to 0.53, Mean to 0.82.
         let good = stutter("000-good", [&[1.0, 10.0], &[1.0, 5.0]]);
-        // Max falls by much more than it should, Mean with it, and Min moves.
+        // Max falls by much more than published, Mean with it, and Min moves.
         let bad = stutter("000-bad", [&[1.0, 1.0, 10.0], &[2.0, 2.0, 2.0]]);
         let table = summary(&[good, bad]).unwrap();
-        // The mean falls from 5.5 to 3: more than twice as much as was published.
+        // The mean falls from 5.5 to 3: more than twice the published change.
         assert_eq!(counts(&table, &["000-good", "m"]), ["3", "2", "1", "0", "0"]);
         assert_eq!(counts(&table, &["000-bad", "m"]), ["3", "0", "2", "1", "0"]);
         assert_eq!(counts(&table, &["all", ""]), ["6", "2", "3", "1", "0"]);
@@ -147,7 +154,7 @@ mod tests {
     fn what_was_not_measured_is_neither_missed_nor_reproduced() {
         let table = summary(&[stutter("000", [&[], &[]])]).unwrap();
         assert_eq!(counts(&table, &["all", ""]), ["3", "0", "0", "0", "3"]);
-        // Other policies than the study's: nothing was published of them.
+        // The policies are not the study's, so nothing was published for them.
         let mut other = stutter("000", [&[1.0], &[1.0]]);
         other.runs[1].policy = "c".to_owned();
         assert_eq!(counts(&summary(&[other]).unwrap(), &["all", ""]), ["0"; 5]);

@@ -1,7 +1,8 @@
-//! A table as data: what every report makes and every renderer takes.
+//! A table as data: the output of every report and the input of every renderer.
 //!
-//! Key types: [`Table`], [`Row`], [`Cell`] (numbers keep their full value beside the digits to print), [`Layout`] (how
-//! a fixed-width renderer arranges them). JSON keeps everything but the layout.
+//! Key types: [`Table`], [`Row`], [`Cell`] (numbers keep their full value beside the digits to
+//! print), [`Layout`] (how a fixed-width renderer arranges them). JSON keeps everything but the
+//! layout.
 
 use highwater_results::Better;
 use highwater_results::words::count;
@@ -25,7 +26,7 @@ pub struct Table {
     /// Widths.
     #[serde(skip)]
     pub layout: Layout,
-    /// Numbers of the columns at which a table that is too wide may go on below itself; none: at any.
+    /// Columns at which a table that is too wide may be broken and continued below; empty: at any.
     #[serde(skip)]
     pub breaks: Vec<usize>,
 }
@@ -39,7 +40,7 @@ pub struct Row {
     pub cells: Vec<Cell>,
 }
 
-/// One value with all that is known about it.
+/// One value with everything known about it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "cell")]
 pub enum Cell {
@@ -58,14 +59,14 @@ pub enum Cell {
         #[serde(skip)]
         decimals: u8,
     },
-    /// A percentage: a change, positive is better or more; or a share.
+    /// A percentage: a change (positive is better, or more), or a share.
     Percent {
-        /// The value; not a number where there is none.
+        /// The value; NaN if there is none.
         value: f64,
         /// Digits after the decimal point.
         #[serde(skip)]
         decimals: u8,
-        /// What is printed instead.
+        /// Text printed instead of the percentage.
         #[serde(skip_serializing_if = "Option::is_none")]
         told: Option<Told>,
     },
@@ -86,11 +87,12 @@ pub enum Cell {
         /// Digits after the decimal point.
         #[serde(skip)]
         decimals: u8,
-        /// Percent change, positive is better; `None` without a baseline, not a number if the baseline is undefined.
+        /// Percent change, positive is better; `None` without a baseline, NaN if the baseline is
+        /// undefined.
         percent: Option<f64>,
         /// True if the change is marked.
         significant: bool,
-        /// What is printed instead of the percentage.
+        /// Text printed instead of the percentage.
         #[serde(skip_serializing_if = "Option::is_none")]
         told: Option<Told>,
     },
@@ -112,10 +114,10 @@ pub enum Cell {
         low: f64,
         /// Upper limit.
         high: f64,
-        /// What is printed instead of each.
+        /// Text printed instead of each limit.
         #[serde(skip)]
         told: [Option<Told>; 2],
-        /// Printed by size, smaller first: a word beside it says which way it goes.
+        /// Limits are printed by size, smaller first; a word beside them gives the direction.
         #[serde(skip)]
         is_sized: bool,
     },
@@ -128,7 +130,7 @@ pub enum Layout {
     Mmtests {
         /// Width of a value.
         field: usize,
-        /// Width of what follows each value.
+        /// Width of the suffix of each value.
         suffix: Suffix,
     },
     /// Columns as wide as their contents.
@@ -136,7 +138,7 @@ pub enum Layout {
     Fitted,
 }
 
-/// What follows each value.
+/// The text after each value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Suffix {
     /// Nothing.
@@ -147,7 +149,7 @@ pub enum Suffix {
     Ratio,
 }
 
-/// Probabilities below this are printed as being below it.
+/// Smaller probabilities are printed as `<` this.
 const SMALLEST_PROBABILITY: f64 = 0.0001;
 /// Width of ` (0.00%) (+0.00s)`, the narrowest suffix of a ratio.
 pub(crate) const RATIO_SUFFIX_WIDTH: usize = 17;
@@ -174,12 +176,12 @@ impl Cell {
         Cell::Number { value, decimals }
     }
 
-    /// A percentage that is no change.
+    /// A percentage that is not a change.
     pub fn percent(value: f64) -> Cell {
         Cell::Percent { value, decimals: 2, told: None }
     }
 
-    /// A change in percent, or what is told of it; missing if there is neither.
+    /// A change in percent, or the text shown instead; missing if there is neither.
     pub fn change(percent: Option<f64>, told: Option<Told>) -> Cell {
         match percent {
             None if told.is_none() => Cell::Missing,
@@ -187,7 +189,7 @@ impl Cell {
         }
     }
 
-    /// Limits of a change in percent, of which `change` is told.
+    /// Limits of a change in percent; `change` is the text shown for the change itself.
     pub fn interval(better: Better, (low, high): (f64, f64), change: Option<Told>) -> Cell {
         let told = match change {
             Some(Told::FromZero) => [change; 2],
@@ -196,7 +198,8 @@ impl Cell {
         Cell::Interval { low, high, told, is_sized: false }
     }
 
-    /// The same beside a word that says which way the change goes: limits by size, smaller first, without signs.
+    /// The cell for use beside a word that gives the direction: limits by size, smaller first,
+    /// without signs.
     pub fn sized(mut self) -> Cell {
         if let Cell::Interval { is_sized, .. } = &mut self {
             *is_sized = true;
@@ -204,7 +207,7 @@ impl Cell {
         self
     }
 
-    /// What part is of a whole, in percent of so many decimals.
+    /// `part` as a percentage of `whole`, with this number of decimals.
     pub fn share(part: f64, whole: f64, decimals: u8) -> Cell {
         Cell::Percent { value: 100.0 * part / whole, decimals, told: None }
     }
@@ -233,7 +236,7 @@ impl Cell {
             }
             Cell::Probability { value } => format!("{value:.4}"),
             Cell::WholePercent { value } => format!("{value}%"),
-            // No percentage is of 0.
+            // There is no percentage of 0.
             Cell::Interval { told: [Some(Told::FromZero), _], .. } => "-".to_owned(),
             Cell::Interval { told: [Some(low), Some(high)], .. }
                 if low == high && !matches!(low, Told::Factor(_)) =>
@@ -241,7 +244,7 @@ impl Cell {
                 low.to_string()
             }
             Cell::Interval { low, high, told, is_sized } => {
-                // Beside a factor a number has to say that it is percent.
+                // Beside a factor, a number needs the percent sign.
                 let has_sign = *is_sized || told.iter().any(Option::is_some);
                 let sign = if has_sign { "%" } else { "" };
                 let limit = |value: f64, told: Option<Told>| match (told, is_sized) {
@@ -259,7 +262,8 @@ impl Cell {
         }
     }
 
-    /// What follows the value, without padding: `34.06%`, `x8.8`, `34.06% -0.17s`; empty if nothing does.
+    /// The text after the value, without padding: `34.06%`, `x8.8`, `34.06% -0.17s`; empty if there
+    /// is none.
     pub fn suffix_text(&self) -> String {
         match self {
             Cell::Change { told: Some(told), .. } => told.to_string(),
@@ -269,7 +273,8 @@ impl Cell {
         }
     }
 
-    /// Value and suffix in one piece, for renderers that set no widths: `22.7500 (34.06%)`, `42.0000 *-31.25%*`.
+    /// Value and suffix in one piece, for renderers that set no widths: `22.7500 (34.06%)`,
+    /// `42.0000 *-31.25%*`.
     pub fn full_text(&self) -> String {
         let (value, suffix) = (self.value_text(), self.suffix_text());
         match self {
@@ -304,7 +309,7 @@ impl Table {
         }
     }
 
-    /// The same; where it is too wide, columns between these numbers stay together.
+    /// The same table; if it is too wide, columns between these numbers stay together.
     pub fn breaking_at(mut self, breaks: &[usize]) -> Table {
         self.breaks = breaks.to_vec();
         self
@@ -318,7 +323,8 @@ impl Table {
             .push(Row { labels: labels.iter().map(|&label| label.to_owned()).collect(), cells });
     }
 
-    /// Leaves out rows in which every cell is zero or missing, and says how many. For long blocks on a screen.
+    /// Leaves out rows in which every cell is zero or missing, and says how many. This shortens
+    /// long blocks on a screen.
     pub fn without_zero_rows(mut self) -> Table {
         let nr_rows = self.rows.len();
         self.rows.retain(|row| !row.cells.iter().all(Cell::is_nothing));

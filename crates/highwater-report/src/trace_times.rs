@@ -1,5 +1,5 @@
-//! Times from trace events: how long daemons were awake and tasks compacted, milliseconds summed over tasks
-//! (rules/mmtests-tables#trace-times).
+//! Times from trace events: how long daemons were awake and how long tasks compacted, in
+//! milliseconds summed over tasks (rules/mmtests-tables#trace-times).
 
 use highwater_results::{Run, TRACE_TIMES};
 
@@ -9,7 +9,7 @@ use crate::table::{Cell, Layout, Suffix, Table};
 /// Width of a value.
 const WIDTH: usize = 16;
 
-/// The times of runs of one machine; no rows if none has any.
+/// The times of runs of one machine; no rows if no run has any.
 pub fn trace_times(runs: &[&Run], _: Style) -> Table {
     let layout = Layout::Mmtests { field: WIDTH, suffix: Suffix::None };
     let columns = runs.iter().map(|run| run.label.clone()).collect();

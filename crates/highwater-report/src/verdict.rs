@@ -1,11 +1,14 @@
-//! What came out, in a few lines: the figure that a study is about, then of each metric the changes that matter most, and
-//! whether they were published.
+//! The verdict in a few lines: the study's main figure, then the most important changes of each
+//! metric and whether they were published.
 //!
-//! A change matters if its 95 % interval does not hold 0; of several each direction's largest does, as a ratio. Intervals are
-//! those of the evidence: of the samples, or where a run has as many as it happened to give, of seeds. With one seed there
-//! are none: the largest change is shown, and that nobody can tell. A metric without a direction (counters, unless the
-//! workload says which way is better) has more and less, never better and worse. A change between two small values, as the
-//! metric says what is small, is shown only if nothing else changed.
+//! A change matters if its 95 % interval excludes 0. If several matter, the largest ratio in each
+//! direction is shown. Intervals are the evidence's: over samples, or over seeds if the number of
+//! samples depends on the run.
+//!
+//! With one seed there are no intervals: the largest change is shown with a note that chance cannot
+//! be excluded. A metric without a direction (counters, unless the workload declares which way is
+//! better) has more and less, never better and worse. The metric says which values are small; a
+//! change between two small values is shown only if nothing else changed.
 
 use highwater_results::published::PublishedError;
 use highwater_results::{Better, Document, Metric, Run, TableKind};
@@ -16,13 +19,14 @@ use crate::headline::Leading;
 use crate::table::{Cell, Layout, Table};
 use crate::{beside, report};
 
-/// With fewer samples than this of an operation whose times vary, a single one decides the mean.
+/// Below this number of samples of an operation with varying times, a single sample decides the
+/// mean.
 const SAMPLES_MIN: usize = 20;
 
-/// The verdict of a document; none if it compares nothing.
+/// The verdict of a document; none if it has nothing to compare.
 ///
 /// # Errors
-/// If the document names what was not published.
+/// If the document names something that was not published.
 pub fn verdict(document: &Document) -> Result<Option<Table>, PublishedError> {
     let title = match document.title.as_str() {
         "" => format!("Verdict: {}", document.experiment),
@@ -152,7 +156,7 @@ impl NotCounted {
     }
 }
 
-/// What came of the figure that a study is about.
+/// The result for the study's main figure.
 fn leading_cells(leading: &Leading) -> Vec<Cell> {
     let interval = leading.interval.map_or(Cell::Missing, |limits| {
         let told = leading.told();
@@ -168,7 +172,7 @@ fn leading_cells(leading: &Leading) -> Vec<Cell> {
     ]
 }
 
-/// What the metrics are of, where their names do not say it.
+/// What each metric measures, if its name does not say it.
 fn abouts(document: &Document) -> Option<String> {
     let said = document.metrics.iter().filter(|metric| !metric.about.is_empty());
     let said: Vec<String> =
@@ -176,7 +180,7 @@ fn abouts(document: &Document) -> Option<String> {
     (!said.is_empty()).then(|| said.join(". "))
 }
 
-/// What was published of a machine, and how much of it came out.
+/// The published claims of a machine, and how many of them were reproduced.
 fn told(
     document: &Document,
     metric: &Metric,
@@ -197,25 +201,27 @@ fn told(
     Ok(notes)
 }
 
-/// Whether anything is known of chance. With one seed nobody can tell: the largest is shown all the same.
+/// Whether any change has an interval. With one seed none has, and the largest change is shown all
+/// the same.
 fn is_known(changes: &[Change]) -> bool {
     changes.iter().any(|change| change.interval.is_some())
 }
 
-/// The changes that are shown: those that matter, or if nobody can tell, all.
+/// The changes shown: those that matter, or all if there are no intervals.
 fn of_note(changes: &[Change]) -> impl Iterator<Item = &Change> {
     let is_known = is_known(changes);
     let is_something = |change: &&Change| change.way().is_some();
     changes.iter().filter(is_something).filter(move |change| change.matters() || !is_known)
 }
 
-/// The largest of the changes that are shown, of each way.
+/// The largest shown change in each direction.
 fn most_changed<'a>(changes: &'a [Change]) -> Vec<&'a Change> {
     let largest = of_note(changes).map(Change::difference).fold(0.0, f64::max);
     let of_way = |way| {
         let of_way = of_note(changes).filter(move |change| change.way() == Some(way));
         let (parts, others): (Vec<_>, Vec<_>) = of_way.partition(|c| c.is_part_of_another());
-        // What a part changed shows in what it is a part of. Of several as large the first.
+        // A part's change is sized by its effect on the whole. Of several equal ones, the first is
+        // taken.
         let larger =
             |a: &'a Change, b: &'a Change| if b.by_size(a, largest).is_gt() { b } else { a };
         others.into_iter().reduce(larger).or_else(|| parts.into_iter().reduce(larger))
@@ -228,15 +234,16 @@ fn most_changed<'a>(changes: &'a [Change]) -> Vec<&'a Change> {
     both
 }
 
-/// Says so if a run happened to give only a few samples of an operation: one of them moves the mean.
+/// A warning if the run produced only a few samples of an operation, so that one of them moves the
+/// mean.
 fn few_samples(metric: &Metric, change: &Change) -> Option<String> {
     let [before, after] = change.nr_samples;
     let is_few = metric.table == TableKind::VariableTime && before.min(after) < SAMPLES_MIN;
     is_few.then(|| format!("{} (n = {before} and {after})", change.operation))
 }
 
-/// The largest change of each way, the larger first; of two that are as large the cost. What changed nothing is one
-/// row, too.
+/// The largest change in each direction, the larger first; of two equal ones, the cost. A metric
+/// without changes gets one row, too.
 fn rows(better: Better, changes: &[Change]) -> Vec<Vec<Cell>> {
     let is_known = is_known(changes);
     let largest = most_changed(changes);
@@ -252,7 +259,7 @@ fn rows(better: Better, changes: &[Change]) -> Vec<Vec<Cell>> {
             false => "unknown".to_owned(),
         };
         let interval = change.interval.map_or(Cell::Missing, |limits| match change.is_part() {
-            // Percent of what it is a part of: no factor of itself.
+            // A part is shown as percent of its whole, not as a factor of itself.
             true => {
                 Cell::Interval { low: limits.0, high: limits.1, told: [None; 2], is_sized: true }
             }
@@ -293,7 +300,7 @@ mod tests {
         let cells = texts(&table.rows[0]);
         assert_eq!((cells[0].as_str(), cells[3].as_str()), ("fast", "1 of 2"));
         assert!(cells[1].starts_with("better x"), "{}", cells[1]);
-        // In one notation.
+        // Value and interval use one notation.
         assert!(cells[2].starts_with('x') && cells[2].contains(" .. x"), "{}", cells[2]);
         assert!(table.notes.iter().any(|note| note.contains("3 seeds")), "{:?}", table.notes);
     }
@@ -302,8 +309,8 @@ mod tests {
         row.cells.iter().map(Cell::value_text).collect()
     }
 
-    /// A kernel that counts no refaults of anonymous pages has not none of them; and what no one declared to be good or bad is
-    /// more or less.
+    /// A kernel that does not count refaults of anonymous pages is not shown as having 0. A metric
+    /// without a declared direction is more or less, not better or worse.
     #[test]
     fn counters_are_more_or_less_and_what_a_kernel_lacks_is_not_counted() {
         let mut document = document(3);
@@ -336,7 +343,8 @@ mod tests {
         assert!(!notes.iter().any(|note| note.starts_with("no samples")), "{notes:?}");
     }
 
-    /// Half of 4 ns is not the news beside a p99 that became a tenth worse; alone it is said.
+    /// Half of 4 ns does not lead the verdict beside a p99 that became a tenth worse; alone, it is
+    /// shown.
     #[test]
     fn quantiles_of_a_few_nanoseconds_do_not_lead() {
         let mut document = document(3);
@@ -359,7 +367,8 @@ mod tests {
         assert_eq!(rows(&document), ["get p50 better 50.0%"]);
     }
 
-    /// One up, one down, one as it was: as `activated` and `refaulted` of study 003, of which a table of one row hid a half.
+    /// One up, one down, one unchanged, like `activated` and `refaulted` of study 003: a table of
+    /// one row hid one of them.
     #[test]
     fn the_largest_of_each_way_is_told_costs_first() {
         let both = |first: [f64; 2], second: [f64; 2], iterations: u32| {
@@ -382,7 +391,8 @@ mod tests {
             let counted = if iterations == 1 { ["unknown"; 2] } else { ["1 of 4", "2 of 4"] };
             assert_eq!([&rows[0][3], &rows[1][3]], counted);
         }
-        // A fault more than none is not the news; and what prints as nothing is nothing.
+        // One fault instead of none does not lead the verdict, and a change that prints as zero
+        // counts as none.
         let rows = both([0.0, 0.01], [5000.0, 5000.1], 3);
         assert_eq!((rows[0][0].as_str(), rows[1][0].as_str()), ("fast", "activated"));
         assert_eq!([&rows[0][3], &rows[1][3]], ["1 of 4", "1 of 4"]);

@@ -1,9 +1,10 @@
 //! The vmstat block: derived figures of `/proc/vmstat` over the run
 //! (rules/mmtests-tables#vmstat-block).
 //!
-//! Key types: [`Figures`] (counters and elapsed time of one run), [`vmstat`] (the table). A row is a name and a formula;
-//! the two lists below are the whole definition. Absent counters count as 0. Older kernels count some events per zone:
-//! the zones are added up, for allocation stalls too (mmtests shows the last zone only).
+//! Key types: [`Figures`] (counters and elapsed time of one run), [`vmstat`] (the table). A row is
+//! a name and a formula; the two lists below are the whole definition. Absent counters count as 0.
+//! Older kernels count some events per zone: the zones are added up, for allocation stalls too
+//! (mmtests shows the last zone only).
 
 use highwater_results::words::count;
 use highwater_results::{Counters, Run};
@@ -14,7 +15,7 @@ use crate::table::{Cell, Layout, Suffix, Table};
 /// Suffixes of counters that exist per zone.
 const ZONES: [&str; 6] = ["dma", "dma32", "normal", "high", "movable", "device"];
 
-/// What a row is computed from.
+/// The inputs of a row.
 #[derive(Clone, Copy, Debug)]
 pub struct Figures<'a> {
     /// Counter differences over the run.
@@ -40,8 +41,8 @@ pub fn vmstat(runs: &[&Run], style: Style) -> Table {
     table
 }
 
-/// The block without the rows in which nothing happened: those that read as if every counter had
-/// stood still (an efficiency of 100 % of nothing included).
+/// The block without rows in which nothing happened: rows with the value that they would have if
+/// every counter had stood still (including an efficiency of 100 % of no scans).
 pub fn brief(runs: &[&Run], style: Style) -> Table {
     let mut table = vmstat(runs, style);
     let nr_rows = table.rows.len();
@@ -66,7 +67,7 @@ pub fn figure(name: &str, figures: &Figures<'_>) -> Option<f64> {
     all.find(|row| row.name == name).map(|row| (row.value)(figures))
 }
 
-/// Name and formula of a row, and how style 2015 prints it.
+/// Name and formula of a row, and its format in style 2015.
 #[derive(Clone, Copy)]
 struct Line {
     name: &'static str,
@@ -252,12 +253,13 @@ impl<'a> Figures<'a> {
         self.counters.get(name) as f64
     }
 
-    /// The counter itself and its per-zone parts, added up: a kernel has one or the other.
+    /// The counter itself plus its per-zone parts: a kernel has one or the other.
     fn zoned(&self, name: &str) -> f64 {
         ZONES.iter().fold(self.get(name), |sum, zone| sum + self.get(&format!("{name}_{zone}")))
     }
 
-    /// `100 × part / whole`, or the given value if the whole is 0; 0 if the part is 0 and the whole is not.
+    /// `100 × part / whole`, or the given value if the whole is 0; 0 if the part is 0 and the whole
+    /// is not.
     fn share_of(&self, part: &str, whole: &str, without: f64) -> f64 {
         share(self.get(part), self.get(whole), without)
     }

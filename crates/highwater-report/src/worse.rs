@@ -1,32 +1,35 @@
-//! What got worse by more than somebody allows: for programs that have to say yes or no.
+//! Operations that became worse by more than a limit, for programs that need yes or no.
 
 use highwater_results::Document;
 use thiserror::Error;
 
 use crate::change::{Change, changes, missing};
 
-/// Why nobody can tell what got worse.
+/// Reasons why the question has no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum WorseError {
-    /// One run of each machine.
+    /// Each machine has only one run.
     #[error("one run of each machine; nothing is compared")]
     Alone,
-    /// Without a second seed there are no intervals.
+    /// With only one seed there are no intervals.
     #[error(
         "one seed: a change may be chance, and nobody can tell; --iterations 2 at least, better 6"
     )]
     OneSeed,
 }
 
-/// What of a document is worse than its baseline by more than `limit_percent`, one line each.
+/// The operations of a document that are worse than the baseline by more than `limit_percent`, one
+/// line each.
 ///
-/// A mean counts that is worse by more than the limit, and not by chance: the interval of its change does not hold 0.
-/// Differences and shares are measured by what they are parts of, as their metric says. From nothing to something bad, to
-/// nothing of something good, and what is not there any more is worse beyond every limit. Counters without a direction are
-/// not worse, and neither is what the run's kernel does not count.
+/// A mean counts if it is worse by more than the limit and the interval of its change excludes 0.
+/// Differences and shares are measured against their wholes, as their metric declares.
+///
+/// Three cases are worse beyond every limit: a bad figure that rises from 0, a good figure that
+/// falls to 0, and an operation that is missing. Counters without a direction never count, and
+/// neither do operations that the run's kernel does not count.
 ///
 /// # Errors
-/// If nothing is compared, or of one seed: whoever asks would be told of chance.
+/// If there is nothing to compare, or only one seed, where chance would decide the answer.
 pub fn worse(document: &Document, limit_percent: f64) -> Result<Vec<String>, WorseError> {
     if document.by_machine().iter().all(|(_, runs)| runs.len() < 2) {
         return Err(WorseError::Alone);
@@ -113,7 +116,7 @@ mod tests {
         assert_eq!(super::worse(&alone, 5.0), Err(WorseError::Alone));
     }
 
-    /// Nine hundredths of a microsecond less than nothing, and nothing: of 34 microseconds that is no change.
+    /// The difference goes from -0.09 microseconds to 0; of 34 microseconds that is no change.
     #[test]
     fn parts_are_measured_by_what_they_are_parts_of() {
         let of = |after: f64, part_of: bool| {
@@ -141,7 +144,7 @@ mod tests {
         assert!(worse(&share, 5.0).is_empty());
     }
 
-    /// Two means that differ in what nobody is shown.
+    /// Two means that differ only below the printed decimals.
     #[test]
     fn what_prints_as_nothing_is_not_worse() {
         assert!(worse(&document(Better::Lower, 3, 100.04, 0.0001), 0.0).is_empty());

@@ -6,11 +6,11 @@ use highwater_report::{Style, histogram, percent, vmstat};
 use highwater_results::published::{PublishedKind, PublishedTable};
 use highwater_results::{Better, Counters, Histogram, Published, TableKind};
 
-/// How a recomputed percentage relates to the printed one.
+/// How a recomputed percentage compares with the printed one.
 #[derive(Debug, Default, PartialEq)]
 struct Tally {
     exact: usize,
-    /// Different, but within what the rounding of the printed values allows.
+    /// Different, but within the rounding of the printed values.
     within_rounding: usize,
     deviating: Vec<String>,
 }

@@ -28,7 +28,7 @@ fn table(metric: &Metric, style: Style, a: &Run, b: &Run) -> String {
     render::terminal(&compare::comparison(metric, &[a, b], &options))
 }
 
-/// Every expected line must be a line of the text, in this order.
+/// Asserts that every expected line is a line of the text, in this order.
 fn assert_lines(text: &str, expected: &str) {
     let mut lines = text.lines();
     for wanted in expected.lines() {
@@ -145,7 +145,7 @@ fn zeros() {
         "Min       64        0.00 (   0.00%)      110.00 ( 100.00%)
 Hmean     64        0.00 (   0.00%)        0.00 (   0.00%)",
     );
-    // The table says why the row is empty, which mmtests does not.
+    // The title says why the row is empty; mmtests does not.
     assert!(text.contains("# 64: no harmonic mean in 5.15.0-rc1-vanilla"), "{text}");
 }
 
@@ -294,7 +294,7 @@ fn stress_highalloc() {
     let a = run(VANILLA, &[("Success 1", &[1.0, 1.0, 1.0, 2.0, 2.0])]);
     let hidden = run(VANILLA, &[("Success 1", &[3.0, 3.0, 4.0, 4.0, 6.0])]);
     let b = run(PATCHED, &[("Success 1", &[5.0, 6.0, 6.0, 7.0, 7.0])]);
-    // What mmtests printed, with its wrong direction.
+    // The output of mmtests, with its wrong direction.
     assert_lines(
         &table(&metric(Better::Lower), Style::Y2015, &a, &b),
         "Success 1 Min          1.00 (  0.00%)        5.00 (-400.00%)",
@@ -305,7 +305,7 @@ fn stress_highalloc() {
 Success 1 Mean         4.00 (  0.00%)        6.20 (-55.00%)
 Success 1 Max          6.00 (  0.00%)        7.00 (-16.67%)",
     );
-    // Ours.
+    // Our output.
     assert_lines(
         &table(&metric(Better::Higher), Style::Y2021, &a, &b),
         "Success 1 Mean         1.40 (   0.00%)        6.20 ( 342.86%)",
@@ -329,7 +329,7 @@ Gmean Lower              1.0000                             0.9303",
     assert!(!text.contains("Dmean"));
 }
 
-// Vector 14 (delay histogram) stands beside the code, in `histogram`.
+// Vector 14 (delay histogram) is tested beside the code, in `histogram`.
 
 #[test]
 fn latencies_are_kept_one_by_one() {

@@ -1,8 +1,9 @@
-//! Where the time of many operations went, policy beside policy: causes as rows, policies as columns.
+//! Time of many operations by cause, policies side by side: causes are rows, policies are columns.
 //!
-//! One table per kind of operation, its bands one after the other (`all`, .., `slowest 1 %`), so that the question
-//! "where did the 99th percentile go" is one look down a column; and the same for everything that tasks did. Causes are
-//! laid flat ([`reasons`]). In each column the parts add up to `all causes` as printed ([`apportion`]).
+//! There is one table per kind of operation, with its bands one below the other (`all`, ..,
+//! `slowest 1 %`). A reader who asks where the 99th percentile went looks down one column. Another
+//! table covers everything that tasks did. Trees of causes are flattened ([`reasons`]). In each
+//! column the printed parts add up to `all causes` ([`apportion`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,12 +14,12 @@ use super::figures::{Unit, apportion, percent, thousandths};
 use super::reasons::{Reason, reasons};
 use crate::table::{Cell, Layout, Table};
 
-/// A cause gets a row if it took at least so many thousandths of some policy's time ...
+/// A cause gets a row if it took at least this many thousandths of some policy's time ...
 const SHOWN_THOUSANDTHS: u64 = 10;
-/// ... and is among so many largest.
+/// ... and is among this many largest.
 const SHOWN_MAX: usize = 10;
 
-/// How daemons wait for something to do.
+/// Causes in which daemons wait for work.
 pub const IDLE: &[&str] = &[
     "sleeping",
     "waiting: a transfer to be done",
@@ -26,22 +27,22 @@ pub const IDLE: &[&str] = &[
     "waiting: kswapd has nothing to do",
     "waiting: the OOM reaper has nothing to do",
 ];
-/// Tasks that wait like that for so many thousandths of their time get no rows.
+/// Tasks that spend this many thousandths of their time waiting for work get no rows.
 const IDLE_THOUSANDTHS: u128 = 990;
 
-/// What one policy did of one kind.
+/// Time and count of one kind under one policy.
 #[derive(Clone, Debug, Default)]
 struct Part {
     count: u64,
     causes: Cause,
 }
 
-/// How the times of a table are to be read.
+/// What the times of a table refer to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Per {
-    /// The mean of an operation.
+    /// Mean of an operation.
     Operation,
-    /// All of it.
+    /// Sum over the run.
     Run,
 }
 
@@ -56,7 +57,7 @@ pub fn operations(policies: &[Column<'_>]) -> Vec<Table> {
     }
     let of_name = |name: &str| {
         let same = |band: &&Band| band.operation == name;
-        // Percentiles in thousandths: whole numbers can be sorted.
+        // Percentiles in thousandths, because whole numbers can be sorted.
         let edge = |percentile: f64| (percentile * 1000.0).round() as u64;
         let edges: BTreeSet<(u64, std::cmp::Reverse<u64>)> =
             bands().filter(same).map(|b| (edge(b.from), std::cmp::Reverse(edge(b.to)))).collect();
@@ -80,7 +81,7 @@ pub fn operations(policies: &[Column<'_>]) -> Vec<Table> {
     names.into_iter().map(of_name).collect()
 }
 
-/// The table of what tasks did over the whole run.
+/// The table of task times over the whole run.
 pub fn tasks(policies: &[Column<'_>]) -> Option<Table> {
     let tasks = || policies.iter().flat_map(|(_, run)| &run.tasks);
     let mut kinds: Vec<&str> = Vec::new();
@@ -115,7 +116,7 @@ pub fn tasks(policies: &[Column<'_>]) -> Option<Table> {
     Some(table)
 }
 
-/// True if tasks only waited for something to do, nearly all the time.
+/// True if the tasks waited for work nearly all the time.
 fn is_idle(parts: &[Part]) -> bool {
     parts.iter().all(|part| {
         let all = reasons(&part.causes);
@@ -150,7 +151,7 @@ fn table(
     };
     let values = || groups.iter().flat_map(|(_, parts)| parts).map(value_ns).filter(|&ns| ns > 0);
     let unit = Unit::for_ns(match per {
-        // Three digits after the point of the shortest.
+        // The unit of the shortest time gives each value three significant decimals.
         Per::Operation => values().min().unwrap_or(0),
         Per::Run => values().max().unwrap_or(0),
     });
@@ -180,13 +181,13 @@ fn table(
                 };
             u64::try_from((ns + by / 2) / by).unwrap_or(u64::MAX)
         });
-        // Said once is enough.
+        // The name appears only in the first row of a group.
         table.rows.iter_mut().skip(first + 1).for_each(|row| row.labels[0].clear());
     }
     table
 }
 
-/// Rows of one band or kind of task.
+/// Rows of one band, or of one kind of task.
 fn group(
     table: &mut Table,
     name: &str,
@@ -196,7 +197,7 @@ fn group(
 ) {
     let all: Vec<Vec<Reason>> = parts.iter().map(|part| reasons(&part.causes)).collect();
     let rows = row_names(parts, &all);
-    // By policy, then by row, in thousandths of the unit and in tenths of a percent.
+    // By policy, then by row: time in thousandths of the unit, share in tenths of a percent.
     let mut figures: Vec<Option<Vec<(u64, u64)>>> = Vec::new();
     for (part, reasons) in parts.iter().zip(&all) {
         if part.count == 0 {
@@ -233,8 +234,8 @@ fn group(
     }
 }
 
-/// Causes that get a row of their own, the largest first: largest by the sum of the policies' means, so that a policy
-/// with many operations counts no more than one with few.
+/// Names of the causes that get a row, the largest first. Size is the sum of the policies' means,
+/// so a policy with many operations counts no more than one with few.
 fn row_names(parts: &[Part], all: &[Vec<Reason>]) -> Vec<String> {
     let mut means: BTreeMap<&str, u64> = BTreeMap::new();
     let mut large: BTreeSet<&str> = BTreeSet::new();
@@ -257,13 +258,13 @@ fn row_names(parts: &[Part], all: &[Vec<Reason>]) -> Vec<String> {
         .map(|(name, _)| (*name).to_owned())
         .collect();
     if nr_all == shown.len() + 1 {
-        // One small cause takes no more room by its own name.
+        // A single small cause needs one row either way, so it keeps its name.
         return rows.into_iter().map(|(name, _)| name.to_owned()).collect();
     }
     shown
 }
 
-/// Value, percent and, after the first policy, the change.
+/// Value, percent and, from the second policy on, the change.
 type Cells = (Cell, Cell, Option<Cell>);
 
 fn cells(figures: Vec<Option<(u64, u64)>>) -> impl Iterator<Item = Cells> {

@@ -1,7 +1,8 @@
-//! Times in figures that people read, and shares that add up.
+//! Times formatted for readers, and shares that add up.
 //!
-//! Rounding each part of a sum by itself gives parts that do not add up to the rounded whole. [`apportion`] does: each
-//! part gets its whole units, and the units that are left go to the largest remainders.
+//! If each part of a sum is rounded separately, the parts do not add up to the rounded whole.
+//! [`apportion`] makes them add up: each part gets its whole units, and the remaining units go to
+//! the largest remainders.
 
 /// Units of a table of times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +22,7 @@ const UNITS: [Unit; 4] = [
 ];
 
 impl Unit {
-    /// The longest unit that the time is at least one of.
+    /// The longest unit that fits into the time at least once.
     pub(super) fn for_ns(ns: u64) -> Unit {
         UNITS.into_iter().find(|unit| ns >= unit.ns).unwrap_or(UNITS[3])
     }
@@ -52,8 +53,8 @@ pub(super) fn grouped(count: u64) -> String {
     text
 }
 
-/// Splits `units` among parts in proportion to their weights; the result adds up to `units` exactly. If every weight is
-/// zero, or there is none, nobody gets anything.
+/// Splits `units` among parts in proportion to their weights; the result adds up to `units`
+/// exactly. If there is no weight above zero, every part gets 0.
 pub(super) fn apportion(units: u64, weights: &[u64]) -> Vec<u64> {
     let whole: u128 = weights.iter().map(|&weight| u128::from(weight)).sum();
     if whole == 0 {
@@ -64,9 +65,9 @@ pub(super) fn apportion(units: u64, weights: &[u64]) -> Vec<u64> {
         weights.iter().map(|&weight| (exact(weight) / whole) as u64).collect();
     let left = units - shares.iter().sum::<u64>();
     let mut by_remainder: Vec<usize> = (0..weights.len()).collect();
-    // Ties go to who comes first.
+    // The earlier part wins a tie.
     by_remainder.sort_by_key(|&index| std::cmp::Reverse(exact(weights[index]) % whole));
-    // Less than one unit is left for each part.
+    // The units left are fewer than the parts.
     for &index in by_remainder.iter().take(left as usize) {
         shares[index] += 1;
     }

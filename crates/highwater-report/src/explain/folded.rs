@@ -1,13 +1,16 @@
-//! Folded stacks, one line per path of causes, for flame graphs: `policy;operation;cause;cause NANOSECONDS`.
+//! Folded stacks, one line per path of causes, for flame graphs: `policy;operation;cause;cause
+//! NANOSECONDS`.
 //!
-//! inferno and flamegraph.pl split a line at semicolons, take the last word as the count, and a number before it as the
-//! count of another profile: names get underscores for blanks and colons for semicolons.
+//! inferno and flamegraph.pl split a line at semicolons and take the last word as the count. A
+//! number before the last word would be the count of another profile. Therefore names have
+//! underscores instead of blanks, and colons instead of semicolons.
 
 use std::collections::BTreeMap;
 
 use highwater_results::explain::{Band, Cause, ExplainedRun, Explanation};
 
-/// The stacks of all operations of all policies, in order of text. Lines of several machines begin with the machine.
+/// The stacks of all operations of all policies, in order of text. With several machines, each line
+/// begins with the machine.
 pub fn folded(explanation: &Explanation) -> String {
     let runs = &explanation.runs;
     let has_machines = runs.iter().any(|run| run.machine != runs[0].machine);
@@ -33,7 +36,8 @@ pub fn folded(explanation: &Explanation) -> String {
     sums.iter().map(|(stack, ns)| format!("{stack} {ns}\n")).collect()
 }
 
-/// The bands in which every operation is once: those of all, else all of them.
+/// The bands that contain every operation exactly once: those named `all`, or all bands if there
+/// are none.
 fn whole(run: &ExplainedRun) -> impl Iterator<Item = &Band> {
     let is_all = |band: &Band| band.from == 0.0 && band.to == 100.0;
     run.bands.iter().filter(move |band| {

@@ -1,12 +1,12 @@
-//! What causes mean, for readers who do not know the kernel by heart.
+//! Meanings of causes, for readers who do not know the kernel by heart.
 //!
-//! Causes go by name; a name that is not here is left to speak for itself.
+//! Causes are looked up by name; a name without an entry gets no explanation.
 
 use std::collections::BTreeSet;
 
 use highwater_results::explain::{Cause, Explanation};
 
-/// Beginning of a cause's name, and what it means.
+/// The beginning of a cause's name, and its meaning.
 const WORDS: &[(&str, &str)] = &[
     ("slow allocation", "no free page above the watermark: the task has to find one itself"),
     ("direct reclaim", "the allocating task frees pages of others before it gets its own"),
@@ -88,12 +88,13 @@ const WORDS: &[(&str, &str)] = &[
     ("lock lru_pvecs->lock", "the lock of a CPU's pages on their way to the lists"),
 ];
 
-/// Beginnings of the names of causes that are explained.
+/// Beginnings of the names of all causes that are explained.
 pub fn words() -> impl Iterator<Item = &'static str> {
     WORDS.iter().map(|&(word, _)| word)
 }
 
-/// What the causes of the slowest operations mean, those that the text of an explanation shows; empty without any.
+/// Meanings of the causes of the slowest operations, as far as the text of an explanation shows
+/// them; empty without any.
 pub(super) fn glossary(explanation: &Explanation, is_shown: impl Fn(&str) -> bool) -> String {
     let mut names = BTreeSet::new();
     for operation in explanation.runs.iter().flat_map(|run| &run.worst) {

@@ -1,4 +1,4 @@
-//! The table that lock_stat prints: who was waited for, how long, and who held it longest.
+//! The lock_stat table: contentions, waiting times, and the task that held each lock longest.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -8,19 +8,19 @@ use highwater_results::explain::{Explanation, LockRow};
 use super::Column;
 use crate::table::{Cell, Layout, Table};
 
-/// Values that people compare with lock_stat's are in its unit.
+/// Values are in lock_stat's unit (microseconds), so that readers can compare them.
 const UNIT_NS: f64 = 1000.0;
 
-/// Which classes a table has.
+/// Lock classes that a table shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Classes {
-    /// Those that somebody waited for under some policy; how many others there were is said below.
+    /// Classes that a task waited for under some policy; a note gives the number of the others.
     Waited,
-    /// All that were taken.
+    /// All classes that were taken.
     Taken,
 }
 
-/// Locks of policies on one machine, those waited for longest first.
+/// Locks of policies on one machine, those with the longest total wait first.
 pub fn locks(policies: &[Column<'_>], classes: Classes) -> Option<Table> {
     let columns = [
         "taken",
@@ -65,7 +65,7 @@ pub fn locks(policies: &[Column<'_>], classes: Classes) -> Option<Table> {
     Some(table)
 }
 
-/// Every class that a run took, as numbers: nothing is rounded, added up or left out.
+/// Every class that a run took, as numbers. Nothing is rounded, summed or left out.
 pub(super) fn rows(explanation: &Explanation) -> Table {
     let columns = [
         "taken",
@@ -144,7 +144,7 @@ policy     class     taken  contended     %  wait total  wait mean  wait max  ho
 6.1-before zone       1000         10   1.0          50       5.00     12.00        2000       2.00     30.00                                  -
 # 1 class of locks was taken and never waited for
 ";
-        // In one piece.
+        // A page of 150 columns keeps the table in one piece.
         let text = Format::Terminal.tables(std::slice::from_ref(&table), 150);
         let squeezed = |text: &str| {
             let lines = text.lines().map(|l| l.split_whitespace().collect::<Vec<_>>().join(" "));

@@ -1,8 +1,9 @@
 //! Where the time of operations went: [`Explanation`]s as text, tables and folded stacks.
 //!
-//! Key functions: [`render`] (everything, in one of the four formats), [`tree`] (one operation and why it was slow),
-//! [`bands`] (many operations, policy beside policy), [`locks`](mod@locks) (lock_stat), [`folded`](mod@folded) (flame
-//! graphs). Times are exact wherever nanoseconds are printed; rounded ones are rounded so that they add up.
+//! Key functions: [`render`] (everything, in one of the four formats), [`tree`] (one operation and
+//! why it was slow), [`bands`] (many operations, policy beside policy), [`locks`](mod@locks)
+//! (lock_stat), [`folded`](mod@folded) (flame graphs). Times are exact wherever nanoseconds are
+//! printed; rounded ones are rounded so that they add up.
 
 pub mod bands;
 pub(crate) mod figures;
@@ -71,7 +72,7 @@ fn groups(explanation: &Explanation) -> Vec<Group<'_>> {
 }
 
 impl<'a> Group<'a> {
-    /// The slowest operations of all seeds with theirs, as many as each seed kept.
+    /// The slowest operations of all seeds, each with its seed; as many as each seed kept.
     fn worst(&self) -> Vec<(u64, &'a Operation)> {
         let nr_kept = self.runs.iter().map(|run| run.worst.len()).max().unwrap_or(0);
         let of_run = |run: &&'a ExplainedRun| {
@@ -84,7 +85,7 @@ impl<'a> Group<'a> {
         all
     }
 
-    /// How many operations there were.
+    /// Number of operations.
     fn nr_operations(&self) -> u64 {
         let bands = self.runs.iter().flat_map(|run| &run.bands);
         bands.filter(|band| band.from == 0.0 && band.to == 100.0).map(|band| band.count).sum()
@@ -105,7 +106,7 @@ impl<'a> Group<'a> {
         format!("{label} on {machine}, {word} {seeds}: the slowest {nr_worst}{of}")
     }
 
-    /// The operations as text; with their seeds if there are several.
+    /// The operations as text, with their seeds if there are several.
     fn trees(&self) -> Vec<String> {
         let is_one = self.runs.len() == 1;
         let text = |(at, (seed, operation)): (usize, (u64, &Operation))| {
@@ -114,7 +115,7 @@ impl<'a> Group<'a> {
         self.worst().into_iter().enumerate().map(text).collect()
     }
 
-    /// All seeds together, but for the slowest operations.
+    /// The sum of all seeds, without the slowest operations.
     fn sum(&self) -> Cow<'a, ExplainedRun> {
         let [first, others @ ..] = self.runs.as_slice() else {
             return Cow::Owned(ExplainedRun::default());
@@ -132,7 +133,7 @@ impl<'a> Group<'a> {
     }
 }
 
-/// A policy's heading and its run, or all its seeds together: a column of a machine's tables.
+/// A column of a machine's tables: a policy's heading, and its run or the sum of all its seeds.
 pub type Column<'a> = (String, Cow<'a, ExplainedRun>);
 
 /// Groups of one machine as columns.
@@ -152,7 +153,8 @@ fn by_machine<'a>(groups: &'a [Group<'a>]) -> Vec<(&'a str, Vec<Column<'a>>)> {
 fn tables(explanation: &Explanation, groups: &[Group<'_>]) -> Vec<Table> {
     let machines = by_machine(groups);
     let nr_seeds = groups.iter().map(|group| group.runs.len()).max().unwrap_or(0);
-    // In virtual time a lock that nobody waits for costs what it always costs; in real time all of them are measured.
+    // In virtual time an uncontended lock always has the same cost, so only contended classes are
+    // shown. In real time all classes are measured.
     let classes = if explanation.host == "sim" { Classes::Waited } else { Classes::Taken };
     let mut tables = Vec::new();
     for (machine, columns) in &machines {
@@ -180,7 +182,7 @@ fn title(explanation: &Explanation) -> String {
     format!("{experiment} ({host}): where the time of the slowest operations went")
 }
 
-/// What was set for this run alone, in the words of other reports.
+/// Settings that were changed for this run alone, worded as in other reports.
 fn settings(explanation: &Explanation) -> Option<String> {
     let said = explanation.settings.join(" ");
     (!said.is_empty()).then(|| format!("set for this run: {said}"))

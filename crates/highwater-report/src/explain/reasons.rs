@@ -1,19 +1,20 @@
-//! A tree of causes laid flat: what the time was spent on, wherever it was.
+//! A flattened tree of causes: what the time was spent on, in all phases together.
 //!
-//! A tree says in which phase a task waited; who asks why something was slow wants to know first how much it waited for
-//! what, in all phases together. A reason is a kind of time at a leaf; running is told apart by what was being done, and
-//! whatever happens while a task waits for a lock is waiting for that lock.
+//! A tree shows in which phase a task waited. A reader who asks why an operation was slow first
+//! wants the total of each kind of wait over all phases. A reason is a kind of time at a leaf.
+//! Running is split by the activity around it. Everything inside a wait for a lock counts as
+//! waiting for that lock.
 
 use std::collections::BTreeMap;
 
 use highwater_results::explain::Cause;
 
-/// The leaf that needs to be told where it was.
+/// The leaf whose reason includes the phase around it.
 const RUNNING: &str = "running";
-/// What waits for locks are called.
+/// Prefix of waits for locks.
 const LOCK: &str = "lock ";
 
-/// A reason and how much of the time it took.
+/// A reason and its time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Reason {
     /// `throttled: no progress`, `running in page fault`.

@@ -1,4 +1,5 @@
-//! The slowest operations: each a sentence that says why, a tree of causes, and who blocked whom.
+//! The slowest operations: for each a sentence with the main reasons, a tree of causes, and the
+//! tasks that blocked it.
 //!
 //! ```text
 //! 1. mmap-48 by latency, 12.3 s after the start: 3.21 s
@@ -8,9 +9,9 @@
 //!    3,113,456,789   3.11 s   96.9  32,768    page fault
 //! ```
 //!
-//! At each level the largest comes first; those that hardly matter are added up in one line, so that every level still
-//! adds up to the line above it: nanoseconds by themselves, percentages because they are shared out
-//! ([`apportion`]).
+//! At each level the largest cause comes first, and small causes are summed in one line. Every
+//! level therefore still adds up to the line above it: nanoseconds exactly, percentages because
+//! [`apportion`] shares them out.
 
 use highwater_results::explain::{Cause, Chain, Operation};
 use highwater_results::words::is;
@@ -20,17 +21,18 @@ use super::reasons::reasons;
 
 /// A cause is shown if it took at least this part of the operation, in thousandths ...
 const SHOWN_THOUSANDTHS: u64 = 5;
-/// ... and is among so many largest of its level.
+/// ... and is among this many largest of its level.
 const SHOWN_MAX: usize = 8;
 /// Reasons in the sentence ...
 const REASONS_MAX: usize = 3;
-/// ... that are at least so many tenths of a percent.
+/// ... that are at least this many tenths of a percent.
 const REASON_TENTHS: u64 = 5;
-/// What a cause does itself: with nothing else in it, its own name says it.
+/// Time that a cause spends outside its inner causes. If it is the only child, the cause's name is
+/// enough.
 const OWN: [&str; 2] = ["running", "waiting"];
-/// Lines are as long as this if they can be broken.
+/// Longest line, if it can be broken.
 const WIDTH: usize = 80;
-/// Waits shown with who is to blame.
+/// Number of waits shown with the tasks that caused them.
 const CHAINS_MAX: usize = 5;
 
 /// One line of a tree.
@@ -38,17 +40,17 @@ const CHAINS_MAX: usize = 5;
 pub(super) struct Line {
     /// Distance from the root.
     pub(super) depth: usize,
-    /// What.
+    /// Name of the cause.
     pub(super) name: String,
     /// Its time.
     pub(super) ns: u64,
     /// Tenths of a percent of the root's time.
     pub(super) tenths: u64,
-    /// How often; none for lines that stand for several causes.
+    /// How often; none for a line that sums several causes.
     pub(super) count: Option<u64>,
 }
 
-/// The lines of a tree, with what is small added up.
+/// The lines of a tree, with small causes summed.
 pub(super) fn lines(root: &Cause) -> Vec<Line> {
     let mut lines = Vec::new();
     let least_ns = u128::from(root.ns) * u128::from(SHOWN_THOUSANDTHS);
@@ -64,7 +66,7 @@ fn push(
     is_shown: &dyn Fn(&Cause) -> bool,
     lines: &mut Vec<Line>,
 ) {
-    // A cause that is nothing but one other is one line with it.
+    // A cause with exactly one inner cause shares a line with it.
     let (mut inner, mut name) = (cause, cause.name.clone());
     while let [only] = inner.children.as_slice() {
         inner = only;
@@ -76,7 +78,7 @@ fn push(
     let mut children: Vec<&Cause> = inner.children.iter().filter(|child| child.ns > 0).collect();
     children.sort_by(|a, b| b.ns.cmp(&a.ns).then_with(|| a.name.cmp(&b.name)));
     let nr_large = children.iter().take(SHOWN_MAX).take_while(|child| is_shown(child)).count();
-    // One small cause takes no more room by its own name.
+    // A single small cause needs one line either way, so it keeps its name.
     let nr_shown = if children.len() == nr_large + 1 { children.len() } else { nr_large };
     let (shown, small) = children.split_at(nr_shown);
     let small_ns: u64 = small.iter().map(|child| child.ns).sum();
@@ -96,7 +98,7 @@ fn push(
     }
 }
 
-/// One operation as text; `rank` from 1. The seed is said where there are several.
+/// One operation as text; `rank` starts at 1. The seed is printed if there are several.
 pub(super) fn operation(rank: usize, operation: &Operation, seed: Option<u64>) -> String {
     let Operation { name, task, start_ns, ns, causes, waits, chains } = operation;
     let seed = seed.map_or_else(String::new, |seed| format!(" with seed {seed}"));
@@ -117,7 +119,7 @@ pub(super) fn operation(rank: usize, operation: &Operation, seed: Option<u64>) -
     text
 }
 
-/// Of how many waits those that follow are the longest.
+/// Heading that says how many waits there are and that the longest follow.
 fn chains_heading(shown: u64, all: u64) -> String {
     match shown {
         0 => String::new(),
@@ -130,7 +132,8 @@ fn chains_heading(shown: u64, all: u64) -> String {
     }
 }
 
-/// Waits for the same thing that the same tasks held up in the same way go together, where the longest is.
+/// Groups waits for the same thing that the same tasks held up in the same way, at the place of the
+/// longest.
 fn alike(chains: &[Chain]) -> Vec<Vec<&Chain>> {
     let mut groups: Vec<Vec<&Chain>> = Vec::new();
     for chain in chains {
@@ -147,7 +150,7 @@ fn alike(chains: &[Chain]) -> Vec<Vec<&Chain>> {
     groups
 }
 
-/// The largest reasons in words.
+/// The largest reasons as a sentence.
 pub(super) fn sentence(causes: &Cause) -> String {
     let all = reasons(causes);
     let weights: Vec<u64> = all.iter().map(|reason| reason.ns).collect();
@@ -180,8 +183,8 @@ fn table(lines: &[Line]) -> String {
     text
 }
 
-/// Words behind what they begin with, in lines of a terminal's usual width: they break behind a separator, and `further`
-/// begins what follows.
+/// Text in lines of a terminal's usual width, after `begin`. Lines break after a separator, and
+/// `further` begins each continuation.
 fn folded(begin: &str, further: &str, words: &str, separator: &str) -> String {
     let mut text = String::new();
     let mut line = begin.to_owned();

@@ -1,4 +1,5 @@
-//! The slowest operations: what each spent its time on, as bars, and the slowest of each policy from the outside in.
+//! The slowest operations: a bar for each, split by reason, and an icicle chart for the slowest of
+//! each policy.
 
 use highwater_results::explain::{Cause, ExplainedRun};
 use highwater_results::words::count;
@@ -11,16 +12,16 @@ use crate::explain::figures::human;
 use crate::explain::reasons::reasons;
 use crate::table::{Cell, Layout, Table};
 
-/// Reasons with a colour of their own; what is less is `other`.
+/// Number of reasons with a separate colour; smaller ones are `other`.
 const REASONS_MAX: usize = 8;
 const OTHER: &str = "other";
-/// Of each policy.
+/// Operations shown per policy.
 const OPERATIONS_MAX: usize = 5;
 const ICICLE_WIDTH: f64 = 720.0;
 const ICICLE_ROW: f64 = 19.0;
-/// Narrower than this nothing is seen.
+/// A narrower rectangle is invisible.
 const ICICLE_PX_MIN: f64 = 1.0;
-/// About as wide is a letter.
+/// Approximate width of a letter.
 const LETTER_PX: f64 = 6.3;
 
 /// The bars of a machine.
@@ -36,7 +37,7 @@ pub(super) struct Bars {
 struct Bar {
     /// `6.1-before: mmap-48, 12.3 ms`.
     label: String,
-    /// Of the longest bar, percent.
+    /// Width in percent of the longest bar.
     width: f64,
     parts: Vec<Segment>,
 }
@@ -45,12 +46,12 @@ struct Bar {
 struct Segment {
     /// Number of the reason in the legend.
     colour: usize,
-    /// Of this bar, percent.
+    /// Share of this bar in percent.
     share: f64,
     title: String,
 }
 
-/// Bars of the slowest operations of runs on one machine; none if there is nothing to tell.
+/// Bars of the slowest operations of runs on one machine; none if there are none.
 pub(super) fn bars(machine: &str, runs: &[&ExplainedRun]) -> Option<Bars> {
     let worst = || {
         runs.iter().flat_map(|run| run.worst.iter().take(OPERATIONS_MAX).map(move |op| (*run, op)))
@@ -100,7 +101,7 @@ pub(super) fn bars(machine: &str, runs: &[&ExplainedRun]) -> Option<Bars> {
     Some(Bars { legend, bars, table: View::of(&table) })
 }
 
-/// The slowest operation of a run from the outside in: what lies below a bar happened inside it.
+/// The slowest operation of a run as an icicle chart: a bar below another happened inside it.
 pub(super) fn icicle(run: &ExplainedRun) -> Option<Figure> {
     let op = run.worst.first().filter(|op| op.ns > 0)?;
     let depth = depth(&op.causes);
@@ -128,7 +129,7 @@ fn depth(cause: &Cause) -> usize {
 struct Place {
     left: f64,
     row: usize,
-    /// Nanoseconds of a pixel.
+    /// Nanoseconds per pixel.
     ns_px: f64,
 }
 

@@ -1,4 +1,4 @@
-//! How samples of the first metric are distributed: curves with their bands, and boxes.
+//! Distribution of the first metric's samples: curves with their bands, and boxes.
 //!
 //! | figure | shows | for |
 //! |---|---|---|
@@ -6,7 +6,7 @@
 //! | bars | how often the most used keys of a histogram were used | studies of single page frames |
 //! | boxes | quartiles, the 95th percentile, the extremes | all operations of a machine |
 //!
-//! A value of zero has no place on a logarithmic axis: it stands at its left end.
+//! A logarithmic axis has no place for zero: such a value is drawn at its left end.
 
 use highwater_results::words;
 use highwater_results::{Metric, Run};
@@ -16,15 +16,15 @@ use super::svg::{Axis, Svg};
 use crate::stats::quantile::interpolated;
 use crate::table::{Cell, Layout, Table};
 
-/// Fewer samples make no curve.
+/// With fewer samples, no curve is drawn.
 const CURVE_SAMPLES_MIN: usize = 8;
-/// Curves that a page shows; of more operations, these are taken evenly.
+/// Number of curves on a page. If there are more operations, evenly spaced ones are taken.
 const CURVES_MAX: usize = 8;
 /// Points of a curve.
 const POINTS_MAX: usize = 160;
-/// Keys of a histogram that are shown.
+/// Number of histogram keys shown.
 const HOTTEST_MAX: usize = 30;
-/// Colours that there are: of more policies, the others are in the tables.
+/// Number of colours. Further policies appear in the tables only.
 pub(super) const POLICIES_MAX: usize = 6;
 
 const WIDTH: u32 = 340;
@@ -43,7 +43,7 @@ fn operations(metric: &Metric, runs: &[&Run]) -> Vec<String> {
             found.push(name.to_owned());
         }
     }
-    // In the metric's order, where it has one.
+    // In the metric's order, if it has one.
     found.sort_by_key(|name| metric.operations.iter().position(|operation| operation == name));
     found
 }
@@ -54,7 +54,7 @@ fn ascending(run: &Run, operation: &str) -> Vec<f64> {
     values
 }
 
-/// A curve for each operation that has samples enough.
+/// A curve for each operation with enough samples.
 pub(super) fn curves(metric: &Metric, machine: &str, runs: &[&Run]) -> Vec<Figure> {
     let runs = &runs[..runs.len().min(POLICIES_MAX)];
     let all = operations(metric, runs);
@@ -79,7 +79,8 @@ fn curve(metric: &Metric, machine: &str, runs: &[&Run], operation: &str) -> Figu
     svg.up(&y, LEFT, RIGHT, true);
     for (at, values) in samples.iter().enumerate() {
         let n = values.len() as f64;
-        // The largest distance between the samples' curve and the true one, with 95 %.
+        // With 95 % probability, the samples' curve and the true one are nowhere further apart than
+        // this.
         let off = ((2.0_f64 / 0.05).ln() / (2.0 * n)).sqrt();
         let every = values.len().div_ceil(POINTS_MAX).max(1);
         let steps = || {
@@ -121,7 +122,7 @@ pub(super) fn boxes(metric: &Metric, machine: &str, runs: &[&Run]) -> Option<Fig
         runs.iter().map(|run| ascending(run, operation)).collect()
     };
     let all: Vec<f64> = operations.iter().flat_map(|name| samples(name).concat()).collect();
-    // One value has no spread.
+    // A single value has no spread.
     if all.is_empty() || !operations.iter().any(|name| samples(name).iter().any(|v| v.len() > 1)) {
         return None;
     }
@@ -141,7 +142,7 @@ pub(super) fn boxes(metric: &Metric, machine: &str, runs: &[&Run]) -> Option<Fig
     for (nr, operation) in operations.iter().enumerate() {
         let left = LEFT + 12.0 + group * nr as f64;
         let middle = left + 7.0 * runs.len() as f64;
-        // Names of operations are long, columns are not: every other one stands lower.
+        // Names are wider than columns, so every other name is drawn lower.
         svg.words((middle, BOTTOM + 14.0 + 14.0 * (nr % 2) as f64), "middle", operation);
         for ((at, run), values) in runs.iter().enumerate().zip(samples(operation)) {
             let (Some(&low), Some(&high)) = (values.first(), values.last()) else { continue };
@@ -169,7 +170,8 @@ pub(super) fn boxes(metric: &Metric, machine: &str, runs: &[&Run]) -> Option<Fig
     Some(figure)
 }
 
-/// Bars of the most used keys of a histogram, policy beside policy: how uneven the use is.
+/// Bars of the most used keys of a histogram, policies side by side: they show how uneven the use
+/// is.
 pub(super) fn hottest(histogram: &str, machine: &str, runs: &[&Run]) -> Option<Figure> {
     let runs = &runs[..runs.len().min(POLICIES_MAX)];
     let of_run = |run: &&Run| -> Vec<(String, u64)> {

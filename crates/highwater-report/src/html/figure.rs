@@ -1,4 +1,4 @@
-//! A figure: a drawing or a chart, and what it shows as a table.
+//! A figure: a drawing or a chart, with a table of its values.
 
 use serde::Serialize;
 
@@ -9,11 +9,11 @@ use crate::table::Table;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Figure {
     pub(super) title: String,
-    /// Markup of a drawing; all words in it are escaped.
+    /// Markup of the drawing; all words in it are escaped.
     svg: String,
-    /// For those who do not see it, and for everybody who wants the numbers.
+    /// The values, for readers who cannot see the drawing or want the numbers.
     table: View,
-    /// Wider than a column: it scrolls where it does not fit.
+    /// Wider than a column: the drawing scrolls if it does not fit.
     pub(super) is_wide: bool,
 }
 

@@ -1,22 +1,24 @@
-//! Grids as maps: two keys across and down, a cell's colour its change, its number beside.
+//! Grids as heat maps: two keys span the map, and each cell has the colour and the number of its
+//! change.
 
 use super::figure::Figure;
 use super::svg::{Svg, short};
 use crate::grid::{Grid, Seen};
 use crate::table::{Cell, Layout, Table};
 
-/// Maps of a page: those of most operations are alike.
+/// Largest number of maps on a page; maps of most operations look alike.
 const MAPS_MAX: usize = 24;
 const CELL: (f64, f64) = (74.0, 30.0);
 const LETTER_PX: f64 = 6.6;
 
-/// A map for each machine, operation and policy behind the baseline, and combination of the keys before the last two.
+/// A map for each machine, operation, policy other than the baseline, and combination of the
+/// remaining keys.
 pub(super) fn maps(grid: &Grid<'_>) -> Vec<Figure> {
     let seen = grid.seen();
     let nr_keys = grid.keys.len();
     let Some((across, before)) = grid.keys.split_last() else { return Vec::new() };
     let down = before.last().map_or("", String::as_str);
-    // Of one policy alone there are means, of several changes.
+    // A single policy has means, several have changes.
     let is_compared = seen.iter().any(|seen| seen.change.is_some());
     let mut groups: Vec<(String, Vec<&Seen<'_>>)> = Vec::new();
     for it in seen.iter().filter(|seen| !is_compared || seen.change.is_some()) {
@@ -87,7 +89,7 @@ fn map(grid: &Grid<'_>, title: &str, group: &[&Seen<'_>], [across, down]: [&str;
     figure
 }
 
-/// Much worse, worse, about the same, better, much better; or nothing to say.
+/// Colour class: much worse, worse, about the same, better, much better; or no change to show.
 fn heat(change: Option<f64>) -> usize {
     match change {
         None => 2,

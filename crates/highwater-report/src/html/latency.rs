@@ -1,4 +1,4 @@
-//! Latencies of each operation as figures: how many took how long, and which share took less.
+//! Figures of each operation's latencies: a histogram, and the share above each latency.
 
 use highwater_results::Run;
 
@@ -8,7 +8,7 @@ use super::svg::{Axis, Svg};
 use crate::latency::{Distribution, operations};
 use crate::table::{Cell, Layout, Table};
 
-/// Operations that a page shows; the others are in the table.
+/// Number of operations shown on a page; the others are in the table.
 const OPERATIONS_MAX: usize = 12;
 const WIDTH: u32 = 340;
 const HEIGHT: u32 = 230;
@@ -17,11 +17,11 @@ const BOTTOM: f64 = 190.0;
 const TOP: f64 = 10.0;
 const RIGHT: f64 = 330.0;
 const NS_PER_US: f64 = 1e3;
-/// Shares that a curve of the slowest is read at.
+/// Percentiles listed for each curve.
 const SHARES: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 0.9999];
 
-/// Two figures for each operation: its histogram, and the share that took longer, both with logarithmic axes, where the
-/// slowest are to be seen.
+/// Two figures for each operation: its histogram, and the share of operations that took longer.
+/// Both have logarithmic axes, so the slowest operations are visible.
 pub(super) fn figures(machine: &str, runs: &[&Run]) -> Vec<Figure> {
     let runs = &runs[..runs.len().min(POLICIES_MAX)];
     let all: Vec<Vec<Distribution>> = runs.iter().map(|run| Distribution::all(run)).collect();
@@ -53,7 +53,7 @@ fn histogram(name: &str, machine: &str, runs: &[&Run], found: &[Option<Distribut
     let x = times(found);
     let counts: Vec<f64> =
         found.iter().flatten().flat_map(|d| d.buckets.iter().map(|b| b.2 as f64)).collect();
-    // From below one, so that a single operation is to be seen.
+    // The axis begins below 1, so that a single operation is visible.
     let y = Axis::of(counts.into_iter().chain([0.7]), [BOTTOM, TOP]);
     svg.across(&x, BOTTOM, TOP, "microseconds");
     svg.up(&y, LEFT, RIGHT, false);
@@ -63,7 +63,7 @@ fn histogram(name: &str, machine: &str, runs: &[&Run], found: &[Option<Distribut
         let mut end = None;
         for &(from, to, count) in &distribution.buckets {
             let [left, right] = [from.max(1), to + 1].map(|ns| x.at(ns as f64 / NS_PER_US));
-            // Between buckets that touch there is no way down.
+            // Between adjacent buckets the line does not go down to the axis.
             if end != Some(from) {
                 stairs.extend(stairs.last().map(|&(x, _)| (x, BOTTOM)));
                 stairs.push((left, BOTTOM));

@@ -1,5 +1,5 @@
-//! What lay where in memory, moment by moment, and how old the pages on LRU lists were: for the script what it draws,
-//! and their figures as tables.
+//! Memory maps over time, and the ages of pages on LRU lists: data for the page's script, and
+//! tables of their figures.
 
 use std::collections::BTreeMap;
 
@@ -12,20 +12,21 @@ use super::table::View;
 use crate::table::{Cell, Layout, Table};
 
 const MIB_PAGES: f64 = 256.0;
-/// Moments of a table: of more, every n-th.
+/// Number of moments in a table; of more, every n-th is taken.
 const TABLE_ROWS: usize = 8;
-/// What maps of a page may weigh together; of more, every other moment is left out, again and again.
+/// Largest total size of the maps on a page. Above it, every other moment is dropped until they
+/// fit.
 const BYTES_MAX: usize = 600 << 10;
 
 /// One part of the runs on one machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Memory {
-    /// What the part is called; empty if there is only one.
+    /// Name of the part; empty if there is only one.
     pub(super) part: String,
     maps: Vec<Map>,
     /// Lists of pages, each with a chart for each policy.
     lists: Vec<List>,
-    /// Not for the script.
+    /// Not passed to the script.
     #[serde(skip)]
     pub(super) tables: Vec<View>,
 }
@@ -43,7 +44,7 @@ struct Map {
 struct Zone {
     name: String,
     first: u32,
-    /// Pageblocks of a cell, and frames.
+    /// Pageblocks per cell, and frames.
     per: u32,
     pages: u32,
 }
@@ -55,18 +56,18 @@ struct List {
     runs: Vec<AgedList>,
 }
 
-/// That list under one policy.
+/// A list of pages under one policy.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 struct AgedList {
     label: String,
-    /// What each of the values is of.
+    /// The age range of each row of values.
     ages: Vec<String>,
     t: Vec<f64>,
-    /// MiB of each age, oldest last.
+    /// MiB of each age range, oldest last.
     v: Vec<Vec<f64>>,
 }
 
-/// A state of a cell, for the legend.
+/// A cell state, for the legend.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct State {
     letter: char,
@@ -78,7 +79,8 @@ pub(super) fn states() -> [State; BLOCK_STATES.len()] {
     BLOCK_STATES.map(|(letter, name)| State { letter, name })
 }
 
-/// All parts of a machine, in the order of its runs; `share` of a page's space for maps is its own.
+/// All parts of a machine, in the order of its runs. `share` is the part of a page's map budget
+/// that this machine may use.
 pub(super) fn parts(
     machine: &str,
     maps: &[RunMaps],
@@ -145,7 +147,7 @@ fn seconds(at_ns: u64) -> f64 {
     (at_ns as f64 / 1e6).round() / 1e3
 }
 
-/// Cells of each state at some moments.
+/// Number of cells in each state at some moments.
 fn map_table(part: &Memory, runs: &[&RunMaps]) -> View {
     let heads = BLOCK_STATES.map(|(_, name)| name.to_owned()).to_vec();
     let title = format!("Pageblocks by what is in them{}", of(&part.part));
@@ -197,11 +199,11 @@ fn of(part: &str) -> String {
     if part.is_empty() { String::new() } else { format!(", {part}") }
 }
 
-/// The lists that some run has pages on; nodes together.
+/// The lists on which some run has pages; nodes are summed.
 fn lists(runs: &[&RunSeries]) -> Vec<List> {
     let mut lists: Vec<List> = Vec::new();
     for run in runs {
-        // Of each list, its columns by the age that they begin with.
+        // For each list: its columns, keyed by the start of their age range.
         let mut columns: BTreeMap<&str, BTreeMap<u64, Vec<usize>>> = BTreeMap::new();
         for (at, name) in run.series.columns.iter().enumerate() {
             let mut words = name.splitn(3, '/').skip(1);
@@ -212,7 +214,7 @@ fn lists(runs: &[&RunSeries]) -> Vec<List> {
         }
         for (list, ages) in columns {
             let bounds: Vec<u64> = ages.keys().copied().collect();
-            // Nothing is so old in a short run.
+            // A short run has no pages of the oldest ranges, so these are left out.
             let is_there = |columns: &Vec<usize>| {
                 run.series.rows().any(|(_, row)| columns.iter().any(|&at| row[at] > 0))
             };
@@ -242,7 +244,7 @@ fn lists(runs: &[&RunSeries]) -> Vec<List> {
     lists
 }
 
-/// `inactive_anon` in words.
+/// A list's name in words, for example of `inactive_anon`.
 fn list_title(name: &str) -> String {
     let (first, rest) = name.split_at(1.min(name.len()));
     let words = rest.replace("_anon", ", anonymous").replace("_file", ", of files");
@@ -306,7 +308,7 @@ mod tests {
         assert_eq!(list.runs[0].ages, ["up to 2.0 s", "2.0 s and older"]);
         assert_eq!(list.runs[0].v, [[2.0], [2.0]]);
         let table = serde_json::to_string(&parts[0].tables).unwrap();
-        // A cell has two pageblocks.
+        // A cell stands for two pageblocks.
         assert!(table.contains("\"4\"") && table.contains("2.0 s and older"), "{table}");
         assert_eq!(super::parts("other", &maps, &[], 1), Vec::new());
     }

@@ -1,4 +1,4 @@
-//! Results as one page of HTML: a file that needs nothing else, to look at, to print, to send.
+//! Results as one self-contained HTML page, to look at, print or send.
 //!
 //! ```text
 //! Document --report::parts--> tables ---\
@@ -20,7 +20,8 @@
 //! | `latency` | latencies of each operation of a job |
 //! | `warnings` | what makes results weaker than they look |
 //!
-//! Key types: [`Story`] (what lies beside a document), [`page`]. The same results give the same bytes.
+//! Key types: [`Story`] (the data beside a document), [`page`]. The same results give the same
+//! bytes.
 
 mod causes;
 mod distribution;
@@ -55,33 +56,33 @@ use memory::Memory;
 use table::View;
 use timeline::Charts;
 
-/// The template and what goes into it as it is.
+/// The template and the files that are inserted unchanged.
 const TEMPLATE: &str = include_str!("assets/report.html");
 const STYLE: &str = include_str!("assets/report.css");
 const SCRIPT: &str = include_str!("assets/report.js");
 const CHART_STYLE: &str = include_str!("assets/uplot/uPlot.min.css");
 const CHART_SCRIPT: &str = include_str!("assets/uplot/uPlot.iife.min.js");
 
-/// What lies beside a document.
+/// The data that lies beside a document.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Story<'a> {
-    /// Counters over time; none: there are none.
+    /// Counters over time; empty if there are none.
     pub series: &'a [RunSeries],
     /// Where the time of the slowest operations went.
     pub explanation: Option<&'a Explanation>,
-    /// What lay where in memory; none: there are no maps.
+    /// Memory maps; empty if there are none.
     pub maps: &'a [RunMaps],
-    /// How old pages on LRU lists were.
+    /// Ages of the pages on LRU lists.
     pub ages: &'a [RunSeries],
 }
 
-/// Why there is no page.
+/// Reasons why no page could be made.
 #[derive(Debug, Error)]
 pub enum PageError {
-    /// The document names what was not published.
+    /// The document names something that was not published.
     #[error(transparent)]
     Published(#[from] PublishedError),
-    /// The template and what it is given do not fit: a mistake of this crate.
+    /// The template and its data do not fit: a defect of this crate.
     #[error("the page cannot be made: {0}")]
     Template(#[from] minijinja::Error),
 }
@@ -95,24 +96,24 @@ pub fn page(document: &Document, story: Story<'_>) -> Result<String, PageError> 
     render(&Page::of(document, &verdicts, Vec::new(), story)?)
 }
 
-/// The page of two documents side by side: `both` compares the runs that they have in common, `differences` are what else
-/// differs.
+/// The page of two documents side by side: `both` compares the runs that they have in common,
+/// `differences` lists what else differs.
 ///
 /// # Errors
-/// As [`page`].
+/// The same as [`page`].
 pub fn side_by_side(both: &Document, differences: &[Table]) -> Result<String, PageError> {
     let verdicts = report::verdicts(both)?;
     let differences = differences.iter().map(View::of).collect();
     render(&Page::of(both, &verdicts, differences, Story::default())?)
 }
 
-/// The page of a grid: what matters how much, each point's means, and maps of them.
+/// The page of a grid: how much each key matters, the means at each point, and heat maps of them.
 ///
 /// # Errors
-/// As [`page`].
+/// The same as [`page`].
 pub fn grid(grid: &Grid<'_>) -> Result<String, PageError> {
     let Some(first) = grid.points.first() else { return Ok(String::new()) };
-    // What matters comes first, every single mean last.
+    // The tables of importance come first, the tables of single means last.
     let verdicts: Vec<Table> = grid.tables().into_iter().rev().collect();
     let mut page = Page::of(
         &Document { runs: Vec::new(), ..first.document.clone() },
@@ -132,10 +133,10 @@ pub fn grid(grid: &Grid<'_>) -> Result<String, PageError> {
     render(&page)
 }
 
-/// The page of several experiments: what they add up to, then each one's verdict.
+/// The page of several experiments: their summary, then each verdict.
 ///
 /// # Errors
-/// As [`page`].
+/// The same as [`page`].
 pub fn several(documents: &[Document]) -> Result<String, PageError> {
     let Some(first) = documents.first() else { return Ok(String::new()) };
     let mut verdicts = vec![crate::summary::summary(documents)?];
@@ -159,32 +160,32 @@ pub fn several(documents: &[Document]) -> Result<String, PageError> {
     render(&page)
 }
 
-/// Everything that the template shows.
+/// All data of the template.
 #[derive(Debug, Serialize)]
 struct Page {
     title: String,
     experiment: String,
     version: String,
-    /// Machines, policies, seeds: in a line.
+    /// Machines, policies and seeds in one line.
     what: String,
     headlines: Vec<Headline>,
     verdicts: Vec<View>,
     differences: Vec<View>,
     warnings: Vec<String>,
-    /// Of a grid, its maps.
+    /// Heat maps of a grid.
     maps: Vec<Figure>,
-    /// Headings of runs, by colour.
+    /// Headings of runs, in the order of their colours.
     policies: Vec<String>,
     machines: Vec<MachinePart>,
-    /// Why there are no charts of time and no causes.
+    /// Reasons why the page has no charts over time and no causes.
     missing: Vec<String>,
     command: String,
     definitions: Vec<Defined>,
-    /// Letters of maps of memory.
+    /// Letters used in memory maps.
     states: Vec<memory::State>,
 }
 
-/// A change in words: what the verdict's table says in a row.
+/// A change in words: one row of the verdict's table.
 #[derive(Debug, Serialize)]
 struct Headline {
     text: String,
@@ -192,7 +193,7 @@ struct Headline {
     class: &'static str,
 }
 
-/// What is shown of a machine.
+/// The data shown for a machine.
 #[derive(Debug, Serialize)]
 struct MachinePart {
     name: String,
@@ -213,7 +214,7 @@ struct MachinePart {
     maps: String,
 }
 
-/// What is told of a part's memory without the script.
+/// The tables of a part's memory, for readers without the script.
 #[derive(Debug, Serialize)]
 struct MemoryPart {
     part: String,
@@ -224,12 +225,12 @@ struct MemoryPart {
 #[derive(Debug, Serialize)]
 struct Group {
     title: &'static str,
-    /// Shown at once; others unfold.
+    /// True if the tables are open at first; the others unfold.
     is_open: bool,
     tables: Vec<View>,
 }
 
-/// The text that defines a machine, a policy or the workload.
+/// The definition of a machine, a policy or the workload, as text.
 #[derive(Debug, Serialize)]
 struct Defined {
     kind: &'static str,
@@ -319,7 +320,7 @@ impl Page {
     }
 }
 
-/// The verdict's rows as sentences, and what was published of it.
+/// The verdict's rows as sentences, with the published figures.
 fn headlines(verdict: &Table) -> Vec<Headline> {
     let rows = verdict.rows.iter().map(|row| {
         let cells: Vec<String> = row.cells.iter().map(Cell::value_text).collect();
@@ -345,7 +346,7 @@ fn headlines(verdict: &Table) -> Vec<Headline> {
     rows.chain(published).collect()
 }
 
-/// Bars of what sections name as the most used.
+/// Bars of the histograms that sections show as most used.
 fn hottest(document: &Document, machine: &str, runs: &[&highwater_results::Run]) -> Vec<Figure> {
     let names = document.sections.iter().filter_map(|section| match section {
         Section::Hottest { histogram } => Some(histogram),
@@ -354,7 +355,7 @@ fn hottest(document: &Document, machine: &str, runs: &[&highwater_results::Run])
     names.filter_map(|name| distribution::hottest(name, machine, runs)).collect()
 }
 
-/// What was run, in a line.
+/// The experiment in one line.
 fn what(document: &Document) -> String {
     let count = |n: usize, one: &str, more: &str| match n {
         1 => format!("1 {one}"),
@@ -370,7 +371,7 @@ fn what(document: &Document) -> String {
     )
 }
 
-/// Tables by what they are for, in order of reading.
+/// Tables grouped by purpose, in reading order.
 fn groups<'a>(parts: impl Iterator<Item = &'a report::Part>) -> Vec<Group> {
     let mut groups = [
         ("What was published, and what came out", true),
@@ -397,7 +398,7 @@ fn groups<'a>(parts: impl Iterator<Item = &'a report::Part>) -> Vec<Group> {
         };
         let views: Vec<View> = part.tables.iter().map(View::of).collect();
         match part.section {
-            // What the study is about comes first.
+            // The study's main figures come first.
             Section::Headline { .. } => drop(groups[at].tables.splice(0..0, views)),
             _ => groups[at].tables.extend(views),
         }
@@ -420,9 +421,9 @@ fn definitions(document: &Document) -> Vec<Defined> {
         .collect()
 }
 
-/// For the script; nothing in it ends the element that it stands in.
+/// JSON for the script. No text in it can end the enclosing element.
 fn json(value: &impl Serialize) -> String {
-    // Plain data: all of it has a form in JSON.
+    // Plain data always has a form in JSON.
     serde_json::to_string(value).unwrap_or_default().replace('<', "\\u003c")
 }
 

@@ -1,22 +1,23 @@
-//! Drawings as SVG text: axes, lines, bars. Colours are the page's (`var(--c0)`), so that a theme changes them.
+//! Drawings as SVG text: axes, lines, bars. Colours are the page's (`var(--c0)`), so a theme can
+//! change them.
 
 use std::fmt::Write;
 
-/// How values become places along an axis.
+/// The mapping of values to places along an axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Axis {
     is_log: bool,
     from: f64,
     to: f64,
-    /// Pixels of both ends.
+    /// Pixel positions of both ends.
     ends: [f64; 2],
 }
 
-/// Values that differ by more than this are shown on a logarithmic axis.
+/// If the largest value is more than this many times the smallest, the axis is logarithmic.
 const LOG_FROM: f64 = 50.0;
 
 impl Axis {
-    /// An axis that holds all values; logarithmic if they differ by much and all of them are above 0.
+    /// An axis that covers all values; logarithmic if they differ by much and all are above 0.
     pub(super) fn of(values: impl Iterator<Item = f64> + Clone, ends: [f64; 2]) -> Axis {
         let low = values.clone().fold(f64::INFINITY, f64::min);
         let high = values.fold(f64::NEG_INFINITY, f64::max);
@@ -26,13 +27,13 @@ impl Axis {
         if low > 0.0 && high / low > LOG_FROM {
             return Axis { is_log: true, from: low.log10(), to: high.log10(), ends };
         }
-        // Room around what does not differ.
+        // Margin around the values.
         let pad = if high > low { 0.03 * (high - low) } else { 0.5 * high.abs().max(1.0) };
         let from = if low >= 0.0 && low < 0.3 * high { 0.0 } else { low - pad };
         Axis { is_log: false, from, to: high + pad, ends }
     }
 
-    /// From 0 to 1.
+    /// An axis from 0 to 1.
     pub(super) const fn unit(ends: [f64; 2]) -> Axis {
         Axis { is_log: false, from: 0.0, to: 1.0, ends }
     }
@@ -47,7 +48,7 @@ impl Axis {
         self.ends[0] + share * (self.ends[1] - self.ends[0])
     }
 
-    /// Values with a mark, in order; about so many.
+    /// Values of the tick marks in order; their number is close to `about`.
     pub(super) fn ticks(&self, about: usize) -> Vec<f64> {
         if self.is_log {
             let decades: Vec<i32> = (self.from.ceil() as i32..=self.to.floor() as i32).collect();
@@ -69,7 +70,7 @@ impl Axis {
     }
 }
 
-/// A number as short as a reader needs it.
+/// A number with as few digits as a reader needs.
 pub(super) fn short(value: f64) -> String {
     let size = value.abs();
     let text = match size {
@@ -82,7 +83,7 @@ pub(super) fn short(value: f64) -> String {
         s if s >= 1e-3 => format!("{value:.4}"),
         _ => format!("{value:.1e}"),
     };
-    // 12.50k: no zeros behind the last digit that says something.
+    // No trailing zeros: 12.50k becomes 12.5k.
     let (number, unit) = match text.chars().last() {
         Some(unit @ ('G' | 'M' | 'k')) => (&text[..text.len() - 1], unit.to_string()),
         _ => (text.as_str(), String::new()),
@@ -109,13 +110,13 @@ pub(super) fn escape(text: &str) -> String {
     escaped
 }
 
-/// A drawing of a width and height; writing to it does not fail.
+/// A drawing with a width and height; writing to it does not fail.
 pub(super) struct Svg {
     text: String,
 }
 
 impl Svg {
-    /// `what` is read to those who do not see it.
+    /// `what` is the text for screen readers.
     pub(super) fn new(width: u32, height: u32, what: &str) -> Svg {
         let what = escape(what);
         Svg {
@@ -134,7 +135,7 @@ impl Svg {
         );
     }
 
-    /// Points one after the other.
+    /// A line through the points in order.
     pub(super) fn path(&mut self, class: &str, points: &[(f64, f64)]) {
         let mut last = None;
         let mut path = String::new();
@@ -148,7 +149,7 @@ impl Svg {
         let _ = write!(self.text, "<path class=\"{class}\" d=\"{path}\"/>");
     }
 
-    /// A rectangle; what a pointer over it is told.
+    /// A rectangle, with the text of its tooltip.
     pub(super) fn rect(&mut self, class: &str, at: (f64, f64), size: (f64, f64), title: &str) {
         let ((x, y), (width, height)) = (at, (size.0.max(0.5), size.1.max(0.5)));
         let title = if title.is_empty() {
@@ -162,7 +163,7 @@ impl Svg {
         );
     }
 
-    /// Words; `anchor` is `start`, `middle` or `end`.
+    /// Text; `anchor` is `start`, `middle` or `end`.
     pub(super) fn words(&mut self, at: (f64, f64), anchor: &str, words: &str) {
         let (x, y) = at;
         let words = escape(words);
@@ -172,7 +173,7 @@ impl Svg {
         );
     }
 
-    /// A horizontal axis with lines up to `top`, and what it is of.
+    /// A horizontal axis with grid lines up to `top`, and its unit.
     pub(super) fn across(&mut self, axis: &Axis, bottom: f64, top: f64, unit: &str) {
         for tick in axis.ticks(5) {
             let x = axis.at(tick);
@@ -182,7 +183,7 @@ impl Svg {
         self.words((axis.ends[1], bottom + 27.0), "end", unit);
     }
 
-    /// A vertical axis with lines to `right`.
+    /// A vertical axis with grid lines to `right`.
     pub(super) fn up(&mut self, axis: &Axis, left: f64, right: f64, percent: bool) {
         for tick in axis.ticks(5) {
             let y = axis.at(tick);

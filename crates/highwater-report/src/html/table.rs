@@ -1,4 +1,5 @@
-//! A table as the template wants it: words, and for the download numbers in full.
+//! A table in the form of the template: words for reading, and full-precision numbers for the
+//! download.
 
 use serde::Serialize;
 
@@ -8,12 +9,12 @@ use crate::table::{Cell, Table};
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct View {
     pub(super) title: String,
-    /// Headings of label columns, and of those with values.
+    /// Headings of the label columns, and of the value columns.
     labels: Vec<String>,
     heads: Vec<String>,
     rows: Vec<Line>,
     pub(super) notes: Vec<String>,
-    /// What a download of it is called.
+    /// File name of the download.
     file: String,
 }
 
@@ -26,7 +27,7 @@ struct Line {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 struct Value {
     text: String,
-    /// The number in full; empty if it has none.
+    /// The full-precision number; empty if the cell has none.
     full: String,
     /// `good`, `bad` or nothing: a marked change.
     class: &'static str,
@@ -39,7 +40,7 @@ impl View {
 
     pub(super) fn of(table: &Table) -> View {
         let nr_labels = table.labels.len();
-        // A label column without any label says nothing.
+        // A label column that is empty in every row is left out.
         let used: Vec<usize> = (0..nr_labels)
             .filter(|&at| table.rows.iter().any(|row| !row.labels[at].is_empty()))
             .collect();

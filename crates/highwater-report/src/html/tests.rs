@@ -1,4 +1,4 @@
-//! A page is whole, says what its document says, and lets nothing of a name become markup.
+//! A page is complete, says what its document says, and escapes every name.
 
 use highwater_results::explain::{Cause, EXPLAIN_SCHEMA, ExplainedRun, Explanation, Operation};
 use highwater_results::pageblocks::{BlockMaps, MappedZone};
@@ -126,7 +126,7 @@ fn a_page_has_everything_and_asks_for_nothing() {
     for text in texts {
         assert!(page.contains(text), "{text}");
     }
-    // Every drawing can be read, and has its numbers.
+    // Every drawing has a text for screen readers and a table.
     assert_eq!(page.matches("<figure").count(), page.matches("role=\"img\"").count());
     assert!(page.matches("The numbers").count() >= page.matches("<figure").count());
 }

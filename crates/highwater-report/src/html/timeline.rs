@@ -1,6 +1,7 @@
-//! Counters over virtual time, policies on one axis: what the chart library draws, and their figures as a table.
+//! Counters over virtual time, policies on one axis: data for the chart library, and tables of
+//! their figures.
 //!
-//! What only grows is shown as how fast it does, what goes up and down as it is.
+//! Counters that only grow are shown as rates, gauges as they are.
 
 use highwater_results::RunSeries;
 use serde::Serialize;
@@ -14,13 +15,13 @@ use crate::table::{Cell, Layout, Table};
 /// The charts of one part of the runs on one machine.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Charts {
-    /// What the part is called; empty if there is only one.
+    /// Name of the part; empty if there is only one.
     pub(super) part: String,
     pub(super) charts: Vec<Chart>,
     pub(super) table: View,
 }
 
-/// A chart: what it is of, and a line for each policy.
+/// A chart: its subject, and a line for each policy.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Chart {
     title: String,
@@ -32,7 +33,7 @@ pub(super) struct Chart {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 struct Drawn {
     label: String,
-    /// Number of the policy; none: a watermark.
+    /// Number of the policy; none for a watermark.
     policy: Option<usize>,
     t: Vec<f64>,
     v: Vec<f64>,

@@ -1,18 +1,18 @@
-//! What makes results weaker than they look, and what to do about it.
+//! Warnings about results that are weaker than they look, with advice.
 
 use highwater_results::{Document, Run};
 
 use super::distribution::POLICIES_MAX;
 use crate::stalls::Delays;
 
-/// Fewer samples say nothing of their own outliers.
+/// With fewer samples, outliers cannot be recognised.
 const SAMPLES_MIN: usize = 20;
-/// Operations that are named; of more, their number.
+/// Number of operations named; if there are more, only their number is given.
 const NAMED_MAX: usize = 4;
-/// Fewer sleeps prove nothing.
+/// With fewer sleeps, their lengths prove nothing.
 const SLEEPS_MIN: u64 = 50;
 
-/// All that can be said of a document.
+/// All warnings about a document.
 pub(super) fn of(document: &Document) -> Vec<String> {
     let mut warnings = Vec::new();
     if document.runs.len() > 1 && document.iterations == 1 {
@@ -41,7 +41,7 @@ pub(super) fn of(document: &Document) -> Vec<String> {
     warnings
 }
 
-/// Operations whose mean is that of one sample.
+/// Operations whose mean is decided by one sample.
 fn outliers(document: &Document) -> Option<String> {
     let mut named: Vec<String> = Vec::new();
     for run in &document.runs {
@@ -72,7 +72,7 @@ fn outliers(document: &Document) -> Option<String> {
     })
 }
 
-/// Runs whose reclaimers slept to the end of their time, mostly.
+/// Runs in which most throttled reclaimers slept for the full timeout.
 fn slept_to_the_end(document: &Document) -> Option<String> {
     let share = |run: &Run| {
         let delays = run.histograms.iter().flat_map(Delays::of);

@@ -1,4 +1,5 @@
-//! Comma-separated values (RFC 4180): one tidy table whatever the tables are, a cell a line, numbers in full.
+//! Comma-separated values (RFC 4180): one tidy table for all tables, one line per cell,
+//! full-precision numbers.
 //!
 //! | column | is |
 //! |---|---|
@@ -8,10 +9,11 @@
 //! | percent, significant | its change, or the percentage that it is; whether the change is marked |
 //! | low, high | its interval |
 //!
-//! What a cell does not have is empty; a cell that is missing has no line. A table of labels alone has its first one as
-//! `row` and a line for each of the others. Of a ratio, the distance is a line of its own.
+//! A value that a cell does not have is an empty field; a missing cell has no line. A table with
+//! labels only has its first label as `row` and a line for each of the others. The distance of a
+//! ratio has a separate line.
 //!
-//! What a document measured is another table: [`observations`](super::observations).
+//! The measured values of a document are another table: [`observations`](super::observations).
 
 use super::Render;
 use crate::percent::Told;
@@ -88,12 +90,12 @@ fn fields(cell: &Cell) -> [String; 6] {
     }
 }
 
-/// A number in full; empty if it is none.
+/// A full-precision number; empty for NaN or infinity.
 fn number(value: f64) -> String {
     if value.is_finite() { value.to_string() } else { String::new() }
 }
 
-/// The first fields of a line; the others are empty.
+/// Sets the first fields of a line; the others stay empty.
 trait Fill {
     fn fill(self) -> [String; 6];
 }
@@ -108,7 +110,7 @@ impl<const N: usize> Fill for [String; N] {
     }
 }
 
-/// Lines of as many fields as there are columns.
+/// Lines with one field per column.
 pub(crate) struct Records(csv::Writer<Vec<u8>>);
 
 impl Records {
@@ -121,14 +123,14 @@ impl Records {
 
     /// Adds a line.
     pub(crate) fn push(&mut self, fields: impl IntoIterator<Item = impl AsRef<[u8]>>) {
-        // Memory takes all that is written, and every line has the header's fields.
+        // Memory accepts every write, and every line has as many fields as the header.
         let is_written = self.0.write_record(fields);
         debug_assert!(is_written.is_ok(), "{is_written:?}");
     }
 
     /// The lines as text.
     pub(crate) fn into_text(self) -> String {
-        // Fields are text, and so are they together.
+        // The fields are UTF-8, so the whole text is.
         self.0
             .into_inner()
             .map(|bytes| String::from_utf8(bytes).unwrap_or_default())

@@ -1,7 +1,7 @@
-//! How wide things are: a table on a page, words on a line.
+//! Widths: a table on a page, words on a line.
 //!
-//! A table that is too wide first has its headings wrapped, then its widest label; if that does not do, it goes on below
-//! itself: blocks of columns, each with the labels.
+//! A table that is too wide first has its headings wrapped, then its widest label. If that is not
+//! enough, it continues below: blocks of columns, each with the labels.
 
 use std::ops::Range;
 
@@ -12,18 +12,18 @@ const GAP: usize = 2;
 /// Labels are not wrapped to less than this.
 const LABEL_MIN: usize = 16;
 
-/// Widths of a table with columns as wide as their contents, and its blocks.
+/// Widths of a table with columns as wide as their contents, and its blocks of columns.
 pub(super) struct Fit {
-    /// Of each label column.
+    /// Width of each label column.
     pub(super) labels: Vec<usize>,
-    /// Of each column of values.
+    /// Width of each value column.
     pub(super) columns: Vec<usize>,
     /// The columns of each block.
     pub(super) blocks: Vec<Range<usize>>,
 }
 
 impl Fit {
-    /// Fits a table, whose cells print as `texts`, on a page of so many columns.
+    /// Fits a table, whose cells print as `texts`, on a page of `page` columns.
     pub(super) fn new(table: &Table, texts: &[Vec<String>], page: usize) -> Fit {
         let of_labels = |column: usize| {
             let labels = table.rows.iter().map(|row| width(&row.labels[column]));
@@ -42,7 +42,7 @@ impl Fit {
             (0..nr_columns).map(|n| cells(n).max(longest_piece(&table.columns[n]))).collect();
         wrap_widest(&mut labels, page.saturating_sub(total(&[], &columns)));
         if total(&labels, &columns) > page {
-            // With values beside them, labels may have two thirds of the page.
+            // The labels may fill two thirds of the page, which leaves room for values.
             wrap_widest(&mut labels, page * 2 / 3);
         }
         let with_gaps: Vec<usize> = columns.iter().map(|width| GAP + width).collect();
@@ -51,13 +51,13 @@ impl Fit {
     }
 }
 
-/// Columns that a line takes.
+/// Total width of a line.
 fn total(labels: &[usize], columns: &[usize]) -> usize {
     let labels = labels.iter().sum::<usize>() + labels.len().saturating_sub(1);
     labels + columns.iter().map(|width| GAP + width).sum::<usize>()
 }
 
-/// Takes from the widest label what all of them have too much, if enough of it is left.
+/// Narrows the widest label by the excess of all labels, if enough of it is left.
 fn wrap_widest(labels: &mut [usize], page: usize) {
     let excess = total(labels, &[]).saturating_sub(page);
     if let Some(widest) = labels.iter_mut().max_by_key(|width| **width)
@@ -67,8 +67,8 @@ fn wrap_widest(labels: &mut [usize], page: usize) {
     }
 }
 
-/// Columns in blocks that fit on the page beside their labels; a block begins at one of `breaks` if it can, and has one
-/// column at least.
+/// Splits the columns into blocks that fit on the page beside their labels. A block begins at one
+/// of `breaks` if possible, and has at least one column.
 pub(super) fn blocks(
     labels: usize,
     columns: &[usize],
@@ -100,7 +100,8 @@ fn width(text: &(impl AsRef<str> + ?Sized)) -> usize {
     text.as_ref().chars().count()
 }
 
-/// What a text may be broken into: words, and the parts of a name up to each of its dashes.
+/// The pieces into which a text may be broken: words, and the parts of a name up to each of its
+/// dashes.
 fn pieces(text: &str) -> impl Iterator<Item = &str> {
     text.split_whitespace().flat_map(parts)
 }
@@ -122,8 +123,8 @@ fn parts(word: &str) -> Vec<&str> {
     parts
 }
 
-/// A text in lines of this width: broken between words, after a dash, and where neither is, anywhere. What fits stays
-/// as it is, and an indentation is that of all lines.
+/// Breaks a text into lines of this width: between words, after a dash, or anywhere if there is
+/// neither. A text that fits stays unchanged. All lines get the indentation of the text.
 pub(super) fn wrapped(text: &str, page: usize) -> Vec<String> {
     if width(text) <= page {
         return vec![text.to_owned()];
@@ -153,7 +154,8 @@ pub(super) fn wrapped(text: &str, page: usize) -> Vec<String> {
     lines.iter().map(|line| format!("{indent}{line}")).collect()
 }
 
-/// A text in lines of words, the first and the others with what they begin with; no word is broken.
+/// Breaks a text into lines of whole words. The first line begins with `first`, the others with
+/// `others`.
 pub(super) fn wrapped_words(first: &str, others: &str, text: &str, page: usize) -> Vec<String> {
     let mut lines = vec![first.to_owned()];
     let mut is_empty = true;

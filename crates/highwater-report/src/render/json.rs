@@ -1,4 +1,5 @@
-//! JSON: tables as data. [`document`] is what `--format json` prints: the document with its derived tables.
+//! JSON: tables as data. [`document`] is what `--format json` prints: the document with its derived
+//! tables.
 
 use highwater_results::Document;
 use serde::Serialize;
@@ -20,7 +21,7 @@ impl Render for Json {
     }
 }
 
-/// The document and, under `tables`, what was derived from it. Readers of documents skip the tables.
+/// The document with its derived tables under `tables`. Readers of documents skip the tables.
 pub fn document(document: &Document, tables: &[Table]) -> String {
     #[derive(Serialize)]
     struct Whole<'a> {
@@ -31,7 +32,7 @@ pub fn document(document: &Document, tables: &[Table]) -> String {
     pretty(&Whole { document, tables })
 }
 
-/// Two documents that were set side by side, and under `tables` how they compare.
+/// Two documents that were compared, and their comparison under `tables`.
 pub fn against(before: &Document, after: &Document, tables: &[Table]) -> String {
     #[derive(Serialize)]
     struct Whole<'a> {
@@ -42,7 +43,7 @@ pub fn against(before: &Document, after: &Document, tables: &[Table]) -> String 
     pretty(&Whole { before, after, tables })
 }
 
-/// Several documents, and what they add up to.
+/// Several documents and their summary.
 pub fn several(documents: &[Document], summary: &Table) -> String {
     #[derive(Serialize)]
     struct Whole<'a> {

@@ -1,20 +1,20 @@
-//! Reading back what was written as CSV: each line with its number, and what is wrong with it.
+//! Reads back the CSV that a renderer wrote: numbered lines, and errors with their place.
 
 use csv::StringRecord;
 
-/// Why a table cannot be read.
+/// Reason why a table cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}{}: {reason}", if field.is_empty() { String::new() } else { format!(", field `{field}`") })]
 pub struct LineError {
-    /// Which, from 1.
+    /// Line number, from 1.
     pub line: u64,
-    /// The column; empty if it is none.
+    /// The column; empty if the problem is not in a single column.
     pub field: String,
-    /// What is wrong.
+    /// The problem.
     pub reason: String,
 }
 
-/// The lines of a table behind its first.
+/// The lines of a table after its header.
 pub(super) struct Lines<'a> {
     header: StringRecord,
     records: csv::StringRecordsIntoIter<&'a [u8]>,
@@ -27,7 +27,7 @@ pub(super) struct Line {
 }
 
 impl<'a> Lines<'a> {
-    /// A table that begins with these columns; `what` it is a table of.
+    /// Opens a table that begins with these columns; `what` names its contents in errors.
     pub(super) fn of(text: &'a str, what: &str, columns: &[&str]) -> Result<Lines<'a>, LineError> {
         let mut reader = csv::Reader::from_reader(text.as_bytes());
         let header = match reader.headers() {
@@ -68,20 +68,20 @@ impl<'a> Lines<'a> {
         line.get(at).parse().map_err(|_| self.wrong(line, at, "not a whole number"))
     }
 
-    /// A time of a line: milliseconds there, nanoseconds here.
+    /// The time in a field, converted from milliseconds to nanoseconds.
     pub(super) fn time_ns(&self, line: &Line, at: usize) -> Result<u64, LineError> {
         let ms: f64 = line.get(at).parse().map_err(|_| self.wrong(line, at, "not a number"))?;
         Ok((ms * 1e6).round() as u64)
     }
 
-    /// What is wrong with a field of a line.
+    /// An error about a field of a line.
     pub(super) fn wrong(&self, line: &Line, at: usize, reason: &str) -> LineError {
         wrong(line.number, self.header.get(at).unwrap_or_default(), reason.to_owned())
     }
 }
 
 impl Line {
-    /// A field: there are as many as columns.
+    /// A field; a line has as many as there are columns.
     pub(super) fn get(&self, at: usize) -> &str {
         self.record.get(at).unwrap_or_default()
     }

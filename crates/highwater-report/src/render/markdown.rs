@@ -11,7 +11,7 @@ impl Render for Markdown {
     fn table(&self, table: &Table) -> String {
         let mut text = format!("### {}\n\n", table.title);
         if table.rows.is_empty() {
-            // The title says why.
+            // The title says why the table is empty.
             return format!("{}\n", escape(&table.title));
         }
         let heads = table.labels.iter().chain(&table.columns).map(|head| escape(head));

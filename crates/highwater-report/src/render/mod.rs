@@ -1,10 +1,12 @@
 //! Tables to text: one file per format behind one trait.
 //!
-//! * [`terminal`](mod@terminal): fixed widths, mmtests' layout byte for byte; as wide as a page, or as the caller says.
-//! * [`csv`](mod@csv): one tidy table, a cell a line, numbers in full.
-//! * [`observations`](mod@observations): what a document measured as CSV, an observation a line.
-//! * [`series`](mod@series): counters over time as CSV, a time a line.
-//! * [`pageblocks`](mod@pageblocks): maps of memory as CSV, a moment and zone a line.
+//! * [`terminal`](mod@terminal): fixed widths, mmtests' layout byte for byte; as wide as a page, or
+//!   as the caller wants.
+//! * [`csv`](mod@csv): one tidy table, one line per cell, full-precision numbers.
+//! * [`observations`](mod@observations): the measured values of a document as CSV, one line per
+//!   observation.
+//! * [`series`](mod@series): counters over time as CSV, one line per time.
+//! * [`pageblocks`](mod@pageblocks): memory maps as CSV, one line per moment and zone.
 //! * [`markdown`](mod@markdown): tables for a changelog or an issue.
 //! * [`json`](mod@json): tables as data, or a whole document with its derived tables.
 
@@ -50,18 +52,18 @@ pub enum Format {
     Json,
 }
 
-/// Not a format.
+/// The text names no format.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("unknown format \"{0}\"; there are terminal, json, csv and markdown")]
 pub struct UnknownFormat(String);
 
 impl Format {
-    /// Text that somebody reads from top to bottom; otherwise it is one piece of data.
+    /// True for text that a person reads from top to bottom; false for a single piece of data.
     pub const fn is_for_reading(self) -> bool {
         matches!(self, Format::Terminal | Format::Markdown)
     }
 
-    /// Several tables as one text; where the format knows widths, no wider than this if it can be.
+    /// Several tables as one text. Formats with widths keep it within `width` if possible.
     pub fn tables(self, tables: &[Table], width: usize) -> String {
         match self {
             Format::Terminal => terminal::Terminal { width }.tables(tables),

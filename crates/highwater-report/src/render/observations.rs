@@ -1,4 +1,5 @@
-//! What a document measured as one tidy CSV table: an observation a line, of a type a column.
+//! The measured values of a document as one tidy CSV table: one line per observation, one type per
+//! column.
 //!
 //! | column | is |
 //! |---|---|
@@ -9,8 +10,8 @@
 //! | unit | the metric's; `count`, `ns` |
 //! | value | a number |
 //!
-//! No field of a number is empty, so that a reader finds the types by itself. A metric owns the operations that it
-//! lists, the first that lists none all others.
+//! Number fields are never empty, so that readers can infer the types. A metric owns the operations
+//! that it lists. The first metric that lists none owns all others.
 
 use highwater_results::{Document, Metric, Run};
 
@@ -37,12 +38,13 @@ pub fn observations(document: &Document) -> String {
     of_all([(document, None)])
 }
 
-/// Those of several experiments in one table.
+/// The observations of several experiments in one table.
 pub fn of_each(documents: &[Document]) -> String {
     of_all(documents.iter().map(|document| (document, None)))
 }
 
-/// Those of several documents in one table, with a column more before the others: `side`, what a document is called.
+/// The observations of several documents in one table. An additional first column, `side`, has the
+/// name of the document.
 pub fn of_several(documents: &[(&str, &Document)]) -> String {
     of_all(documents.iter().map(|&(name, document)| (document, Some(name))))
 }
@@ -91,14 +93,14 @@ fn add(records: &mut Records, document: &Document, name: Option<&str>) {
     }
 }
 
-/// The metric that an operation's samples are of.
+/// The metric that owns an operation's samples.
 fn metric_of<'a>(document: &'a Document, operation: &str) -> Option<&'a Metric> {
     let metrics = &document.metrics;
     let lists = |metric: &&Metric| metric.operations.iter().any(|one| one == operation);
     metrics.iter().find(lists).or_else(|| metrics.iter().find(|m| m.operations.is_empty()))
 }
 
-/// Which of a run's iterations a seed was.
+/// The iteration of a run that used this seed.
 fn iteration_of(run: &Run, seed: u64) -> usize {
     run.seeds.iter().position(|known| *known == seed).unwrap_or(0)
 }

@@ -1,4 +1,4 @@
-//! Maps of memory as CSV: a line for each moment and zone.
+//! Memory maps as CSV: a line for each moment and zone.
 //!
 //! | column | is |
 //! |---|---|
@@ -29,7 +29,8 @@ const COLUMNS: [&str; 10] = [
     "blocks_per_cell",
     "cells",
 ];
-/// Most cells of a file that are believed, all moments together: few letters can stand for many.
+/// Largest number of cells that a file may have over all moments. The letters are run-length
+/// encoded, so a few can stand for many cells.
 const CELLS_MAX: usize = 1 << 26;
 
 /// The maps of all runs in one table.
@@ -59,7 +60,7 @@ pub fn maps(all: &[RunMaps]) -> String {
 /// The maps of a table as [`maps`] writes it.
 ///
 /// # Errors
-/// The first line that is none of such a table.
+/// The first line that does not belong to such a table.
 pub fn read(text: &str) -> Result<Vec<RunMaps>, LineError> {
     let mut lines = Lines::of(text, "pageblocks", &COLUMNS)?;
     let mut all: Vec<RunMaps> = Vec::new();

@@ -1,4 +1,4 @@
-//! Counters over time as CSV: a line each time, a column each counter.
+//! Counters over time as CSV: one line per time, one column per counter.
 //!
 //! | column | is |
 //! |---|---|
@@ -7,7 +7,8 @@
 //! | ms | virtual time since boot |
 //! | the others | counters as `/proc/vmstat` names them; `node0/DMA32/order9`: free blocks of a zone, as `/proc/buddyinfo` |
 //!
-//! Counters are what they are at that time, not differences. What a machine does not have is empty.
+//! Values are levels at that time, not differences. A counter that a machine does not have is an
+//! empty field.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +22,7 @@ const COLUMNS: [&str; 6] = ["machine", "policy", "label", "seed", "part", "ms"];
 
 /// The series of all runs in one table.
 pub fn series(all: &[RunSeries]) -> String {
-    // Machines may have other zones: columns as they are first met.
+    // Machines may have different zones; columns are in order of first appearance.
     let mut places: BTreeMap<&str, usize> = BTreeMap::new();
     let mut columns: Vec<&str> = Vec::new();
     for name in all.iter().flat_map(|run| &run.series.columns) {
@@ -57,11 +58,11 @@ pub fn series(all: &[RunSeries]) -> String {
 /// The series of a table as [`series`] writes it.
 ///
 /// # Errors
-/// The first line that is none of such a table.
+/// The first line that does not belong to such a table.
 pub fn read(text: &str) -> Result<Vec<RunSeries>, LineError> {
     let mut lines = Lines::of(text, "series", &COLUMNS)?;
     let mut all: Vec<RunSeries> = Vec::new();
-    // Columns that the series at hand has.
+    // Columns of the current series.
     let mut columns: Vec<usize> = Vec::new();
     while let Some(line) = lines.next()? {
         let (seed, at_ns) = (lines.number(&line, 3)?, lines.time_ns(&line, 5)?);

@@ -1,5 +1,5 @@
 //! Fixed-width text. Tables of mmtests' kind follow its layout byte for byte
-//! (rules/mmtests-tables#layout); others get columns as wide as their contents.
+//! (rules/mmtests-tables#layout); in others, columns are as wide as their contents.
 
 use super::Render;
 use super::fit::{Fit, blocks, wrapped, wrapped_words};
@@ -12,7 +12,8 @@ pub const PAGE_WIDTH: usize = 100;
 /// The fixed-width renderer.
 #[derive(Clone, Copy, Debug)]
 pub struct Terminal {
-    /// Columns that tables should not exceed: those that do are cut into blocks of columns below each other.
+    /// Largest width of a table in columns. Wider tables are cut into blocks of columns below each
+    /// other.
     pub width: usize,
 }
 
@@ -25,7 +26,7 @@ impl Render for Terminal {
     fn table(&self, table: &Table) -> String {
         let mut lines = wrapped_words("", "  ", &table.title, self.width);
         match table.layout {
-            // The title says why.
+            // The title says why the table is empty.
             _ if table.rows.is_empty() => {}
             Layout::Mmtests { field, suffix } => {
                 mmtests(table, field, suffix, self.width, &mut lines);
@@ -44,7 +45,7 @@ fn mmtests(table: &Table, field: usize, suffix: Suffix, page: usize, lines: &mut
     let indent = labels.iter().sum::<usize>() + labels.len().saturating_sub(1);
     let width = field + suffix.width();
     let text = |cell: &Cell| format!("{:>field$}{}", cell.value_text(), suffix_text(cell, suffix));
-    // A number that is too wide shifts what follows.
+    // A number that is too wide shifts the columns after it.
     let widest = |column: usize| {
         let texts =
             table.rows.iter().map(|row| text(&row.cells[column]).trim_end().chars().count());
@@ -57,7 +58,7 @@ fn mmtests(table: &Table, field: usize, suffix: Suffix, page: usize, lines: &mut
         }
         let headings: Vec<Vec<String>> =
             table.columns[columns.clone()].iter().map(|name| header::lines(name, width)).collect();
-        // Names without a second part leave no line empty.
+        // If no name has a second part, there is no empty line for it.
         let nr_used = |lines: &Vec<String>| lines.iter().rposition(|line| !line.is_empty());
         let nr_lines = headings.iter().filter_map(nr_used).max().map_or(0, |last| last + 1);
         for number in 0..nr_lines {
@@ -68,7 +69,7 @@ fn mmtests(table: &Table, field: usize, suffix: Suffix, page: usize, lines: &mut
         for row in &table.rows {
             let mut line = label_text(&row.labels, &labels);
             for cell in row.cells[columns.clone()].iter().map(&text) {
-                // One that fills its field would run into what is before it.
+                // A text that fills its field would touch the one before it.
                 if !line.ends_with(' ') && !cell.starts_with(' ') {
                     line.push(' ');
                 }
@@ -104,7 +105,7 @@ fn fitted(table: &Table, page: usize, lines: &mut Vec<String>) {
         let heading = &headings[columns.clone()];
         let nr_lines = heading.iter().map(Vec::len).max().unwrap_or(1);
         for number in 0..nr_lines {
-            // Names of labels, and the ends of headings, stand right above what they head.
+            // Headings are aligned to the last line, right above their columns.
             let skipped = |lines: &Vec<String>| nr_lines - lines.len();
             let part = |lines: &Vec<String>| {
                 let at = number.checked_sub(skipped(lines));
@@ -130,7 +131,7 @@ fn fitted(table: &Table, page: usize, lines: &mut Vec<String>) {
     }
 }
 
-/// Labels to the left, cells to the right; both may be fewer than their widths.
+/// Labels to the left, cells to the right. There may be fewer of either than widths.
 fn line(labels: &[String], label_widths: &[usize], cells: &[String], widths: &[usize]) -> String {
     let no_label = String::new();
     let labels = labels.iter().chain(std::iter::repeat(&no_label));

@@ -1,8 +1,9 @@
-//! Bootstrap confidence intervals: how far a figure would move if the samples were drawn again.
+//! Bootstrap confidence intervals: how far a figure would move if other samples had been drawn.
 //!
-//! Key types: [`Bootstrap`] (how), [`Interval`] (percentile and BCa limits). The generator is a SplitMix64 of our own,
-//! so an interval depends on the samples and the seed alone. BCa ("bias-corrected and accelerated", Efron 1987) shifts
-//! the percentiles by the bias of the replicates and the skew of the jackknife.
+//! Key types: [`Bootstrap`] (settings), [`Interval`] (percentile and BCa limits). The generator is
+//! our own SplitMix64, so an interval depends only on the samples and the seed. BCa
+//! ("bias-corrected and accelerated", Efron 1987) shifts the percentiles by the bias of the
+//! replicates and the skew of the jackknife.
 
 use statrs::distribution::{ContinuousCDF, Normal};
 
@@ -11,15 +12,15 @@ use super::summary::amean;
 
 /// Draws (resamples × samples) that one comparison may cost; large sample sets get fewer resamples.
 const DRAWS_MAX: usize = 16_000_000;
-/// Fewest resamples, however large the sample sets.
+/// Fewest resamples, even for the largest sample sets.
 const RESAMPLES_MIN: usize = 200;
 
-/// Resamples of so many samples: as many as wanted, or as many as are affordable.
+/// Number of resamples: the wanted number, or as many as the limit on draws allows.
 pub(super) fn resamples(wanted: usize, nr_samples: usize) -> usize {
     wanted.min((DRAWS_MAX / nr_samples.max(1)).max(RESAMPLES_MIN))
 }
 
-/// How to bootstrap.
+/// Settings of a bootstrap.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bootstrap {
     /// Resamples to draw.
@@ -30,7 +31,7 @@ pub struct Bootstrap {
     pub seed: u64,
 }
 
-/// A figure and the limits between which it is believed to be.
+/// A figure and its confidence limits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
     /// The figure of the samples themselves.
@@ -48,7 +49,8 @@ impl Default for Bootstrap {
 }
 
 impl Bootstrap {
-    /// Interval of any statistic of one sample set; `None` for fewer than two samples or an undefined statistic.
+    /// Interval of any statistic of one sample set; `None` for fewer than two samples or an
+    /// undefined statistic.
     pub fn statistic(
         &self,
         values: &[f64],
@@ -75,8 +77,8 @@ impl Bootstrap {
         self.interval(point, replicates, &influence(&left_out))
     }
 
-    /// Interval of a function of the means of two sample sets, `change(mean_a, mean_b)`: percent change, ratio. Linear
-    /// in the number of samples. `None` for fewer than two samples on a side.
+    /// Interval of a function of the means of two sample sets, `change(mean_a, mean_b)`: percent
+    /// change, ratio. Linear in the number of samples. `None` for fewer than two samples on a side.
     pub fn of_means(
         &self,
         a: &[f64],
@@ -139,7 +141,7 @@ fn bca_tails(point: f64, replicates: &[f64], influences: &[f64], tail: f64) -> (
         influences.iter().map(|value| value.powi(3)).sum::<f64>() / (6.0 * squares.powf(1.5));
     let corrected = |probability: f64| {
         let z = bias + normal.inverse_cdf(probability);
-        // A skew so strong that the correction turns over leaves nothing to correct by.
+        // If the skew is so strong that the correction changes sign, BCa is not defined.
         (skew * z < 1.0).then(|| normal.cdf(bias + z / (1.0 - skew * z)))
     };
     corrected(tail).zip(corrected(1.0 - tail)).unwrap_or((tail, 1.0 - tail))

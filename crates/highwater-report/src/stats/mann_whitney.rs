@@ -1,8 +1,8 @@
-//! The Mann-Whitney rank test: does one run tend to give larger values? It assumes no distribution, so it can be
-//! trusted where the t-test cannot: on latencies with a long tail.
+//! The Mann-Whitney rank test: does one run tend to give larger values? It assumes no distribution,
+//! so it can be trusted where the t-test cannot: on latencies with a long tail.
 //!
-//! Exact for samples without ties of up to [`EXACT_MAX`] values each, else the normal approximation with the
-//! corrections for ties and continuity.
+//! Exact for samples without ties of up to [`EXACT_MAX`] values each, else the normal approximation
+//! with the corrections for ties and continuity.
 
 use statrs::distribution::{ContinuousCDF, Normal};
 
@@ -58,8 +58,9 @@ impl Ranks {
     }
 }
 
-/// Counts the arrangements with a U at least as far from the middle: `ways[u]` after i values of `a` and j of `b`
-/// follows from taking the largest value away from either set. All counts stay below 2^53, so they are exact.
+/// Counts the arrangements with a U at least as far from the middle: `ways[u]` after i values of
+/// `a` and j of `b` follows from taking the largest value away from either set. All counts stay
+/// below 2^53, so they are exact.
 fn exact_p(n: usize, m: usize, u: f64) -> f64 {
     let nr_u = n * m + 1;
     // rows[j] = ways for (i, j); start with i = 0: one arrangement, U = 0.
@@ -69,7 +70,8 @@ fn exact_p(n: usize, m: usize, u: f64) -> f64 {
     }
     for i in 1..=n {
         for j in 1..=m {
-            // Largest is of b: it exceeds all i values of a. Largest is of a: adds nothing (that is the old rows[j]).
+            // Largest is of b: it exceeds all i values of a. Largest is of a: adds nothing (that is
+            // the old rows[j]).
             let (left, right) = rows.split_at_mut(j);
             for value in (i..=i * j).rev() {
                 right[0][value] += left[j - 1][value - i];
@@ -116,7 +118,8 @@ mod tests {
 
     #[test]
     fn ties_use_the_corrected_normal() {
-        // Ranks 1, 2.5, 2.5, 4 | tie term 6: variance = 4/12·(5 − 6/12) = 1.5, U = 4 − 0.5 = 3.5, z = 1/sqrt(1.5).
+        // Ranks 1, 2.5, 2.5, 4 | tie term 6: variance = 4/12·(5 − 6/12) = 1.5, U = 4 − 0.5 = 3.5, z
+        // = 1/sqrt(1.5).
         let outcome = test(&[1.0, 2.0], &[2.0, 3.0]).unwrap();
         assert_eq!(outcome.u, 3.5);
         let expected = 2.0 * Normal::standard().sf(1.0 / 1.5f64.sqrt());

@@ -4,8 +4,8 @@
 //! * [`quantile`]: percentiles and best-means, by the rules of the three styles.
 //! * [`ttest`]: the two-sample t-test of style 2021.
 //! * [`mann_whitney`]: the rank test, exact for small samples.
-//! * [`bootstrap`]: percentile and BCa confidence intervals with a generator of its own.
-//! * [`paired`]: the same for runs of the same seeds, drawn seed by seed.
+//! * [`bootstrap`]: percentile and BCa confidence intervals with a deterministic generator.
+//! * [`paired`]: the same for runs with the same seeds, resampled seed by seed.
 //!
 //! A statistic that the samples do not define is `None`, never a made-up number.
 

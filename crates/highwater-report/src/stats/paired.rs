@@ -1,15 +1,17 @@
-//! A bootstrap that knows of seeds: how far a change would move if other seeds had been run.
+//! A paired bootstrap over seeds: how far a change would move if other seeds had been run.
 //!
-//! Samples of one seed depend on each other (one stall of a machine delays many), and the same seed runs under every
-//! policy. So seeds are drawn first, the same ones for both runs, then samples within each drawn seed. The interval is
-//! that of plain percentiles: a correction for skew would hang on the few samples that make it.
+//! Samples of one seed depend on each other (one stall of a machine delays many), and the same seed
+//! runs under every policy. Resampling therefore draws seeds first, the same ones for both runs,
+//! then samples within each drawn seed. The interval uses plain percentiles, because a correction
+//! for skew would depend on the few samples that cause the skew.
 //!
-//! Key types: [`Paired`] (how), [`SeedPair`] (the samples of one seed), [`Robust`] (the figures that are compared).
+//! Key types: [`Paired`] (settings), [`SeedPair`] (the samples of one seed), [`Robust`] (the
+//! figures that are compared).
 
 use super::bootstrap::{SplitMix64, resamples};
 use super::quantile::interpolated;
 
-/// How to bootstrap.
+/// Settings of a paired bootstrap.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Paired {
     /// Resamples to draw.
@@ -23,9 +25,9 @@ pub struct Paired {
 /// The samples of one seed under both policies, best first.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SeedPair {
-    /// The baseline's.
+    /// Samples of the baseline.
     pub before: Vec<f64>,
-    /// The other run's.
+    /// Samples of the other run.
     pub after: Vec<f64>,
 }
 
@@ -34,13 +36,13 @@ pub struct SeedPair {
 pub enum Robust {
     /// Arithmetic mean: one sample can decide it.
     Mean,
-    /// Mean of the best samples, this share of them in percent.
+    /// Mean of this percentage of the best samples.
     BestMean(u8),
-    /// The sample below which this share of them lies, in percent; not between two samples.
+    /// The sample that this percentage of the samples does not exceed, without interpolation.
     Percentile(u8),
 }
 
-/// A change and the limits between which it is believed to be.
+/// A change and its confidence limits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ChangeInterval {
     /// The change of the samples themselves.
@@ -49,7 +51,7 @@ pub struct ChangeInterval {
     pub before: f64,
     /// The other run's.
     pub after: f64,
-    /// The limits; none where there is nothing to draw from.
+    /// The limits; none if there is nothing to resample.
     pub limits: Option<(f64, f64)>,
 }
 
@@ -60,8 +62,8 @@ impl Default for Paired {
 }
 
 impl Paired {
-    /// The change of each figure, `change(before, after)`, with its interval; none for a figure without value, or if
-    /// no seed has samples of both runs.
+    /// The change of each figure, `change(before, after)`, with its interval. None for a figure
+    /// that is undefined, or if no seed has samples of both runs.
     pub fn changes(
         &self,
         seeds: &[SeedPair],
@@ -94,8 +96,9 @@ impl Paired {
         points.into_iter().zip(replicates).map(interval).collect()
     }
 
-    /// The change of the mean of what is one number per seed, before and after: only seeds are drawn. None without
-    /// seeds or if the change has no value; no limits if there is but one seed.
+    /// The change of the mean of a figure with one number per seed, before and after; only seeds
+    /// are resampled. None without seeds or if the change is undefined; no limits with only one
+    /// seed.
     pub fn change_of_means(
         &self,
         seeds: &[(f64, f64)],
@@ -139,7 +142,7 @@ impl Paired {
     }
 }
 
-/// How often each seed is drawn if as many are drawn as there are.
+/// Draws as many seeds as there are, and counts how often each is drawn.
 fn draw_seeds(nr_seeds: usize, random: &mut SplitMix64) -> Vec<usize> {
     let mut times = vec![0; nr_seeds];
     for _ in 0..nr_seeds {
@@ -148,17 +151,17 @@ fn draw_seeds(nr_seeds: usize, random: &mut SplitMix64) -> Vec<usize> {
     times
 }
 
-/// All samples of a run, best first, and how often each is in the present resample.
+/// All samples of a run, best first, with the count of each in the current resample.
 struct Pool {
     values: Vec<f64>,
-    /// By seed: where its samples are in `values`.
+    /// For each seed, the positions of its samples in `values`.
     of_seed: Vec<Vec<u32>>,
     times: Vec<u32>,
     nr_taken: u64,
 }
 
 impl Pool {
-    /// Of samples that are ordered within each seed, all in the same direction.
+    /// Builds the pool from samples that are ordered within each seed, all in the same direction.
     fn new<'a>(seeds: impl Iterator<Item = &'a [f64]>) -> Self {
         let mut all: Vec<(f64, usize)> = Vec::new();
         let mut of_seed = Vec::new();
@@ -176,13 +179,13 @@ impl Pool {
         Pool { times: vec![0; values.len()], values, of_seed, nr_taken: 0 }
     }
 
-    /// Each sample once.
+    /// Counts each sample once.
     fn take_all(&mut self) {
         self.times.fill(1);
         self.nr_taken = self.values.len() as u64;
     }
 
-    /// As many samples of each seed as it has, so many times, drawn from its own.
+    /// Draws from each seed as many samples as it has, once for each time that the seed was drawn.
     fn draw(&mut self, times: &[usize], random: &mut SplitMix64) {
         self.times.fill(0);
         self.nr_taken = 0;
@@ -202,7 +205,7 @@ impl Pool {
         }
     }
 
-    /// As mmtests counts: at least one, rounded down.
+    /// The number of samples in a percentage, as mmtests counts: at least one, rounded down.
     fn share(&self, percent: u8) -> u64 {
         (self.nr_taken * u64::from(percent) / 100).max(1)
     }
@@ -243,7 +246,7 @@ mod tests {
         100.0 - 100.0 * after / before
     }
 
-    /// Seeds that differ by ten percent; the second run is a fifth faster in each.
+    /// Seeds whose samples start at 100, 110 and so on; the second run is a fifth faster in each.
     fn seeds(n: u32) -> Vec<SeedPair> {
         (0..n)
             .map(|seed| {

@@ -3,13 +3,14 @@
 
 use super::summary::{Sorted, amean, hmean};
 
-/// Percentile of styles 2021 and 2026: the sample at rank `max(1, floor(n·p/100))`, counted from the best. Never the
-/// last sample of several (p < 100).
+/// Percentile of styles 2021 and 2026: the sample at rank `max(1, floor(n·p/100))`, counted from
+/// the best. Never the last sample of several (p < 100).
 pub fn percentile(sorted: &Sorted, percent: u8) -> Option<f64> {
     sorted.best_first().get(nr_best(sorted.len(), percent) - 1).copied()
 }
 
-/// Percentile of style 2015: ascending rank `floor((n−1)·p/100 + 0.5)` from 0, whatever the direction.
+/// Percentile of style 2015: ascending rank `floor((n−1)·p/100 + 0.5)` from 0, whatever the
+/// direction.
 pub fn percentile_2015(sorted: &Sorted, percent: u8) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     sorted.ascending((last * usize::from(percent) * 2 + 100) / 200)
@@ -25,7 +26,8 @@ pub fn best_hmean(sorted: &Sorted, percent: u8) -> Option<f64> {
     hmean(best(sorted, percent))
 }
 
-/// Best-mean of style 2015: with k = floor(n·p/100) the mean of the k+1 smallest, or of all samples if k is 0.
+/// Best-mean of style 2015: with k = floor(n·p/100) the mean of the k+1 smallest, or of all samples
+/// if k is 0.
 pub fn best_mean_2015(sorted: &Sorted, percent: u8) -> Option<f64> {
     let k = sorted.len() * usize::from(percent) / 100;
     let nr_samples = if k == 0 { sorted.len() } else { (k + 1).min(sorted.len()) };
@@ -33,7 +35,8 @@ pub fn best_mean_2015(sorted: &Sorted, percent: u8) -> Option<f64> {
     amean(&smallest)
 }
 
-/// Interpolated quantile of ascending data, `0.0 <= q <= 1.0`: for bootstrap replicates, not for table rows.
+/// Interpolated quantile of ascending data, `0.0 <= q <= 1.0`: for bootstrap replicates, not for
+/// table rows.
 pub fn interpolated(ascending: &[f64], q: f64) -> Option<f64> {
     let last = ascending.len().checked_sub(1)?;
     let rank = q.clamp(0.0, 1.0) * last as f64;

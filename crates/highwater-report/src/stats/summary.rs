@@ -81,7 +81,8 @@ pub fn gmean(values: &[f64]) -> Option<f64> {
     Some((values.iter().map(|value| value.ln()).sum::<f64>() / values.len() as f64).exp())
 }
 
-/// Standard deviation of a sample about its arithmetic mean, divisor n−1 (style 2021); undefined for one sample.
+/// Standard deviation of a sample about its arithmetic mean, divisor n−1 (style 2021); undefined
+/// for one sample.
 pub fn stddev_sample(values: &[f64]) -> Option<f64> {
     (values.len() > 1).then(|| (squares(values) / (values.len() - 1) as f64).sqrt())
 }

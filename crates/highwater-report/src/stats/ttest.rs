@@ -44,7 +44,8 @@ pub struct TTest {
     pub p: f64,
 }
 
-/// The test of mmtests: unequal variances, yet n_a + n_b − 2 degrees of freedom. Without any deviation the means decide.
+/// The test of mmtests: unequal variances, yet n_a + n_b − 2 degrees of freedom. Without any
+/// deviation the means decide.
 pub fn mmtests(a: Moments, b: Moments) -> TTest {
     let degrees = (a.n + b.n) as f64 - 2.0;
     let distance = (a.mean - b.mean).abs();

@@ -4,8 +4,9 @@
 //!           kswapd0-103     [002] ..... 00012.345678: mm_vmscan_kswapd_wake: nid=0 order=0
 //! ```
 //!
-//! The tracepoints that were recorded, under their Linux names and with the kernel's text, and the scheduler's
-//! `sched_switch` and `sched_waking`. Times are virtual, since boot. Addresses (`page=`) are left out: there are none.
+//! The text has the recorded tracepoints under their Linux names with the kernel's text, and the
+//! scheduler's `sched_switch` and `sched_waking`. Times are virtual, since boot. Addresses
+//! (`page=`) are left out: the simulation has none.
 
 use std::fmt::Write;
 
@@ -14,7 +15,7 @@ use highwater_results::recording::{Happening, Recording};
 use super::sched::{Cpus, Switch};
 use super::{comm, pid};
 
-/// Priority of everybody: the simulated scheduler knows one.
+/// Priority of every task: the simulated scheduler has only one.
 pub(super) const PRIO: i32 = 120;
 
 /// The text.

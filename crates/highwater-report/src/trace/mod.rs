@@ -1,11 +1,12 @@
-//! A [`Recording`] as files that other programs read.
+//! A [`Recording`] in the file formats of other programs.
 //!
 //! | module | writes | read by |
 //! |---|---|---|
 //! | [`perfetto`] | Perfetto's protobuf | ui.perfetto.dev, the `perfetto` package of Python |
 //! | [`ftrace`] | ftrace's text | scripts for `trace-cmd` and `perf script`, `highwater replay` |
 //!
-//! `sched` is what both need: which task has which CPU when. Neighbours: rows come from `highwater-results`.
+//! Both formats need `sched`: which task has which CPU, and when. Neighbours: rows come from
+//! `highwater-results`.
 //!
 //! [`Recording`]: highwater_results::recording::Recording
 
@@ -14,9 +15,9 @@ pub mod perfetto;
 mod proto;
 mod sched;
 
-/// What a task's number is as a process id: 0 is the idle task's, low ones are those of others.
+/// Process id of the first task: 0 is the idle task, and low ids are taken by others.
 const FIRST_PID: i32 = 100;
-/// Bytes of a command's name that the kernel keeps.
+/// Bytes of a command name that the kernel keeps.
 const COMM_MAX: usize = 15;
 
 /// The process id that stands for a task.

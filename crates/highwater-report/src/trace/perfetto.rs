@@ -1,4 +1,4 @@
-//! A recording as Perfetto's protobuf: opens in ui.perfetto.dev.
+//! A recording as Perfetto's protobuf, for ui.perfetto.dev.
 //!
 //! | shown | from |
 //! |---|---|
@@ -8,8 +8,8 @@
 //! | tracepoints, under their Linux names | instants on the thread, with ftrace's text |
 //! | free pages and watermarks of each zone, LRU sizes, dirty pages, events | counters, those that change |
 //!
-//! Packets are made in order and encoded one by one: a recording is large, its trace smaller. Times are virtual, since
-//! boot.
+//! Packets are made in order and encoded one by one, because a recording is large and its trace is
+//! smaller. Times are virtual, since boot.
 
 use highwater_results::recording::{Happening, NameId, Recording, Row};
 use prost::Message;
@@ -23,7 +23,7 @@ use super::proto::{
 };
 use super::sched::{Cpus, Switch};
 
-/// All packets are of one writer.
+/// All packets have the same writer.
 const SEQUENCE: u32 = 1;
 const STATE_CLEARED: u32 = 1;
 const NEEDS_STATE: u32 = 2;
@@ -33,7 +33,7 @@ const PROCESS_TRACK: u64 = 1;
 const FIRST_TASK_TRACK: u64 = 1 << 16;
 const FIRST_COUNTER_TRACK: u64 = 1 << 40;
 
-/// Names that are not the recording's, behind its own.
+/// Names that the writer adds after the recording's names.
 #[derive(Clone, Copy)]
 enum Own {
     WaitsForCpu,
@@ -55,7 +55,7 @@ impl Own {
     ];
 }
 
-/// Kinds of slices and instants, to filter by.
+/// Categories of slices and instants, for filters.
 #[derive(Clone, Copy)]
 enum Category {
     Phase = 1,
@@ -102,7 +102,7 @@ pub fn bytes(recording: &Recording) -> Vec<u8> {
     writer.out
 }
 
-/// By row that begins an operation: what it turns out to be, if it ends in the recording.
+/// For each row that begins an operation: the operation's name, if it ends within the recording.
 fn operations(recording: &Recording) -> Vec<(usize, NameId)> {
     let mut begun: Vec<Option<usize>> = vec![None; recording.tasks.len()];
     let mut named = Vec::new();
@@ -127,12 +127,12 @@ struct Writer<'a> {
     nr_flows: u64,
 }
 
-/// What is open on a task's track.
+/// Open slices of a task's track.
 #[derive(Clone, Debug, Default)]
 struct Task {
-    /// Slices that have begun, from the outside in.
+    /// Slices that have begun, outermost first.
     open: Vec<Open>,
-    /// Since when it would like a CPU.
+    /// Start of the task's wait for a CPU.
     wants_cpu_ns: Option<u64>,
 }
 
@@ -152,7 +152,7 @@ impl Writer<'_> {
             sequence_flags: Some(packet.sequence_flags.unwrap_or(NEEDS_STATE)),
             ..packet
         };
-        // A vector takes all bytes.
+        // Encoding into a vector does not fail.
         let _ = Packets { packet: vec![packet] }.encode(&mut self.out);
     }
 
@@ -213,7 +213,7 @@ impl Writer<'_> {
         self.packet(at_ns, TracePacket { track_descriptor: Some(track), ..TracePacket::default() });
     }
 
-    /// The counters that change, at the times at which they do; of watermarks all.
+    /// Counters that change, at the times of their changes; watermarks always.
     fn counters(&mut self) {
         let series = &self.recording.counters;
         for (column, name) in series.columns.iter().enumerate() {
@@ -250,7 +250,7 @@ impl Writer<'_> {
         }
     }
 
-    /// A CPU goes to another task.
+    /// A CPU switches to another task.
     fn switch(&mut self, at_ns: u64, switch: Switch) {
         let Switch { cpu, prev, state, next } = switch;
         let (prev_comm, prev_pid) = who(self.recording, cpu, prev);
@@ -294,7 +294,7 @@ impl Writer<'_> {
         self.packet(at_ns, packet);
     }
 
-    /// What a row is on its task's track.
+    /// Writes a row to its task's track.
     fn row(&mut self, at: usize, row: &Row) {
         let (at_ns, task) = (row.at_ns, row.task);
         match &row.what {
@@ -340,7 +340,7 @@ impl Writer<'_> {
         }
     }
 
-    /// A wait is over: the waker and the woken are told apart by an arrow.
+    /// A wait ends; an arrow connects the waker and the woken task.
     fn woken(&mut self, row: &Row, by: Option<u32>) {
         let (at_ns, task) = (row.at_ns, row.task);
         self.end_if(at_ns, task, Open::Wait);
@@ -393,7 +393,7 @@ impl Writer<'_> {
         self.event(at_ns, end);
     }
 
-    /// What goes on when the recording ends ends with it.
+    /// Slices that are still open end with the recording.
     fn close(&mut self) {
         let end_ns = self.recording.to_ns;
         for task in 0..self.tasks.len() as u32 {
@@ -500,7 +500,7 @@ mod tests {
         let instants: Vec<_> =
             events(&packets, Type::Instant).iter().map(|&(at, track, _)| (at, track)).collect();
         assert_eq!(instants, [(7, a), (30, b), (30, a)]);
-        // What stands still is left out, but for watermarks.
+        // Counters that never change are left out, except watermarks.
         assert_eq!(events(&packets, Type::Counter).len(), 3);
         let switches = packets.packet.iter().filter(|packet| {
             let bundle = packet.ftrace_events.iter().flat_map(|bundle| &bundle.event);

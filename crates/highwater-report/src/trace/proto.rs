@@ -1,9 +1,9 @@
-//! The few messages of Perfetto's trace format that are written here, by hand: field numbers as in its
-//! `perfetto_trace.proto`, which parsers of the official package hold them to (`.ci/trace.py`).
+//! The Perfetto messages that are written here, declared by hand: field numbers as in its
+//! `perfetto_trace.proto`. `.ci/trace.py` checks them with the official package's parsers.
 
 use prost::Message;
 
-/// A trace: packets. Written packet by packet.
+/// A trace: a list of packets, written packet by packet.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Packets {
     #[prost(message, repeated, tag = "1")]
@@ -68,7 +68,7 @@ pub(super) struct CounterDescriptor {
     pub(super) unit_name: Option<String>,
 }
 
-/// What a track event is.
+/// Kind of a track event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Type {
     SliceBegin = 1,

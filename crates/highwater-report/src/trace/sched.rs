@@ -1,27 +1,27 @@
-//! Who has which CPU when: rows about tasks turned into switches of CPUs.
+//! CPU assignment over time: rows about tasks, converted to switches of CPUs.
 
 use highwater_results::recording::{Happening, Recording, Row};
 
-/// A CPU goes from one task to another; none: it idles.
+/// A CPU switches from one task to another; none means that it idles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Switch {
     pub(super) cpu: u16,
     pub(super) prev: Option<u32>,
-    /// What becomes of the one that leaves.
+    /// State of the task that leaves.
     pub(super) state: State,
     pub(super) next: Option<u32>,
 }
 
-/// Why a task leaves its CPU.
+/// Reasons for which a task leaves its CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// It would go on; also what an idle CPU is in.
+    /// The task could continue. An idle CPU has this state too.
     Runnable,
-    /// It waits to be given something to do.
+    /// The task waits for work.
     Sleeping,
-    /// It waits in the middle of something.
+    /// The task waits in the middle of an activity.
     Waiting,
-    /// It has ended.
+    /// The task has ended.
     Dead,
 }
 
@@ -47,14 +47,14 @@ impl State {
     }
 }
 
-/// The CPUs of a recording as its rows go by.
+/// The state of a recording's CPUs as its rows are read.
 pub(super) struct Cpus<'a> {
     recording: &'a Recording,
-    /// By CPU.
+    /// Current task of each CPU.
     current: Vec<Option<u32>>,
-    /// By task: its CPU now, or the one that it had last.
+    /// For each task: its current CPU, or its last one.
     cpu_of: Vec<u16>,
-    /// By task: how much it is inside of.
+    /// For each task: its nesting depth of activities.
     depth: Vec<u32>,
 }
 
@@ -74,7 +74,7 @@ impl<'a> Cpus<'a> {
         self.cpu_of.get(task as usize).copied().unwrap_or(0)
     }
 
-    /// The CPU on which each task will run next, row by row: where a task that is woken is sent.
+    /// For each row, the CPU on which its task will run next. A woken task is sent there.
     pub(super) fn targets(recording: &Recording) -> Vec<u16> {
         let mut next = vec![0; recording.tasks.len()];
         let mut targets = vec![0; recording.rows.len()];
@@ -87,7 +87,7 @@ impl<'a> Cpus<'a> {
         targets
     }
 
-    /// What a row does to a CPU.
+    /// The switch that a row causes, if any.
     pub(super) fn step(&mut self, row: &Row) -> Option<Switch> {
         let task = row.task as usize;
         let role = self.recording.tasks.get(task)?;
@@ -99,7 +99,7 @@ impl<'a> Cpus<'a> {
         if let Happening::Runs { cpu } = row.what {
             self.cpu_of[task] = cpu;
         }
-        // Interrupts take time from whoever has the CPU.
+        // An interrupt takes time from the running task, so it is not a switch.
         if role.is_interrupt {
             return None;
         }
@@ -111,7 +111,7 @@ impl<'a> Cpus<'a> {
             }
             Happening::Preempted => State::Runnable,
             Happening::Waits { is_sleep: true, .. } => State::Sleeping,
-            // A daemon at rest.
+            // A daemon waits for work.
             Happening::Waits { .. } if role.is_kernel && self.depth[task] == 0 => State::Sleeping,
             Happening::Waits { .. } => State::Waiting,
             Happening::Ends => State::Dead,
@@ -119,7 +119,7 @@ impl<'a> Cpus<'a> {
         };
         let cpu = self.cpu_of[task];
         let current = self.current.get_mut(usize::from(cpu))?;
-        // One that had no CPU, as at the beginning, gives none away.
+        // A task without a CPU, as at the beginning of a recording, leaves none.
         current.take_if(|current| *current == row.task)?;
         Some(Switch { cpu, prev: Some(row.task), state, next: None })
     }
