@@ -1,7 +1,7 @@
-//! Kinds of result directories, and the names of the files that Highwater writes there.
+//! Kinds of result directories, and the names of the files that Highwater writes to them.
 //!
-//! Key type: [`Contents`]. Each kind of results has a last file: it is written when all others are there, so a directory
-//! that has it is complete. Nothing here touches a file whose name is not in [`FILES`].
+//! Key type: [`Contents`]. Each kind of results has a last file, written after all others, so a
+//! directory that has it is complete. Nothing here touches a file whose name is not in [`FILES`].
 
 use std::fs;
 use std::io;
@@ -15,7 +15,7 @@ use crate::{
 
 /// The report as a terminal shows it.
 pub const REPORT_FILE: &str = "report.txt";
-/// A file that is made and removed at once, to see whether a directory can be written.
+/// A file that is created and removed at once, to test whether a directory is writable.
 pub const PROBE_FILE: &str = ".highwater";
 /// The tidy table of a grid.
 const GRID_FILE: &str = "grid.csv";
@@ -23,14 +23,14 @@ const GRID_FILE: &str = "grid.csv";
 const SUMMARY_FILE: &str = "summary.csv";
 /// The points of a search.
 const FIT_FILE: &str = "fit.csv";
-/// Which switches explain a change.
+/// The switches that explain a change.
 const BISECT_FILE: &str = "bisect.json";
-/// How the name of the directory of a grid's point begins; its number follows.
+/// Prefix of the directory name of a grid's point; its number follows.
 const POINT: &str = "point-";
-/// How the name of a file ends that is being written.
+/// Suffix of a file that is being written.
 const TEMPORARY: &str = ".tmp";
 
-/// Every file that a command writes to a directory of results.
+/// Every file that a command writes to a result directory.
 pub const FILES: [&str; 13] = [
     DOCUMENT_FILE,
     GRID_FILE,
@@ -52,22 +52,22 @@ pub const FILES: [&str; 13] = [
 pub enum Contents {
     /// An experiment at each point of a grid (`compare --vary`).
     Grid,
-    /// Several experiments, each in a directory of its name.
+    /// Several experiments, each in a directory with its name.
     Several,
     /// One comparison, or one run.
     Comparison,
-    /// The answer of `fit`.
+    /// The result of `fit`.
     Fit,
-    /// The answer of `bisect`.
+    /// The result of `bisect`.
     Bisect,
 }
 
 impl Contents {
-    /// All kinds. Of a directory that has several, the first counts.
+    /// All kinds. If a directory has several, the first counts.
     pub const ALL: [Contents; 5] =
         [Contents::Grid, Contents::Several, Contents::Comparison, Contents::Fit, Contents::Bisect];
 
-    /// The file that is written last: where it is, everything is.
+    /// The file that is written last: if it exists, all others do.
     pub const fn last_file(self) -> &'static str {
         match self {
             Contents::Grid => GRID_FILE,
@@ -83,7 +83,8 @@ impl Contents {
         Contents::ALL.into_iter().find(|contents| dir.join(contents.last_file()).is_file())
     }
 
-    /// The advice for a command that runs what a file defines and was given a directory of this kind.
+    /// The advice for a command that runs what a file defines and was given a directory of this
+    /// kind.
     pub fn instead_of_definition(self, dir: &Path) -> String {
         let shown = dir.display();
         let what = match self {
@@ -96,7 +97,8 @@ impl Contents {
         format!("this directory holds {what}: `highwater report {shown}` shows them")
     }
 
-    /// The advice for a command that needs a comparison and was given a directory of this kind; none if it is a comparison.
+    /// The advice for a command that needs a comparison and was given a directory of this kind;
+    /// none if it is a comparison.
     pub fn instead_of_comparison(self, dir: &Path) -> Option<String> {
         let shown = dir.display();
         let one = dir.join(format!("{POINT}0001"));
@@ -127,7 +129,7 @@ pub fn point_dir(dir: &Path, number: usize) -> PathBuf {
     dir.join(format!("{POINT}{number:04}"))
 }
 
-/// The directories of a grid's points that are there, by number.
+/// The existing directories of a grid's points, by number.
 ///
 /// # Errors
 /// If the directory cannot be read.
@@ -144,8 +146,9 @@ pub fn point_dirs(dir: &Path) -> Result<Vec<(usize, PathBuf)>, StoreError> {
     Ok(points)
 }
 
-/// Removes the results that a directory holds, those of a grid's points and of several experiments among them. Files of
-/// other names stay, and so does a directory that has some. Without complete results nothing is removed.
+/// Removes the results in a directory, including those of a grid's points and of several
+/// experiments. Files with other names stay, and so does a directory that contains some. Nothing is
+/// removed unless the results are complete.
 ///
 /// # Errors
 /// If the system refuses.
@@ -174,8 +177,9 @@ pub fn remove_points(dir: &Path, last: usize) -> Result<(), StoreError> {
     above.try_for_each(|(_, path)| remove_dir(&path))
 }
 
-/// Removes what an earlier process left half written: `NAME.PROCESS.tmp`, where `NAME` is one of [`FILES`]. Only the owner
-/// of the directory may do so: another process may be writing such a file.
+/// Removes files that an earlier process left half written: `NAME.PROCESS.tmp`, where `NAME` is one
+/// of [`FILES`]. Only the owner of the directory may call this, because another process may be
+/// writing such a file.
 ///
 /// # Errors
 /// If the system refuses.
@@ -194,7 +198,7 @@ pub fn remove_half_written(dir: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// A directory of several experiments has one for each, called as the experiment is.
+/// True if the directory has the name of the experiment in it, as in a directory of several.
 fn is_of_its_experiment(dir: &Path) -> bool {
     let Ok(text) =
         crate::input::read_text(dir.join(DOCUMENT_FILE), crate::input::DOCUMENT_BYTES_MAX)
@@ -206,7 +210,7 @@ fn is_of_its_experiment(dir: &Path) -> bool {
     name.is_some() && name == dir.file_name().and_then(|name| name.to_str())
 }
 
-/// Our files in a directory, and the directory if nothing else is in it.
+/// Removes our files from a directory, and the directory if nothing else is in it.
 fn remove_dir(dir: &Path) -> Result<(), StoreError> {
     remove_half_written(dir)?;
     remove_files(dir)?;
@@ -218,12 +222,12 @@ fn remove_dir(dir: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// The last files first: what is only half removed is not complete.
+/// Last files go first, so a half-removed directory does not look complete.
 fn remove_files(dir: &Path) -> Result<(), StoreError> {
     FILES.iter().try_for_each(|file| remove(&dir.join(file)))
 }
 
-/// Removes a file, if it is there.
+/// Removes a file if it exists.
 pub(crate) fn remove(path: &Path) -> Result<(), StoreError> {
     match fs::remove_file(path) {
         Err(source) if source.kind() != io::ErrorKind::NotFound => Err(io_error(path, source)),
@@ -237,7 +241,7 @@ fn entries(dir: &Path) -> Result<Vec<PathBuf>, StoreError> {
     entries.map(|entry| entry.map(|entry| entry.path()).map_err(failed)).collect()
 }
 
-/// The directories in a directory, not those that it links to.
+/// The subdirectories of a directory; symbolic links are not followed.
 fn directories(dir: &Path) -> Result<Vec<PathBuf>, StoreError> {
     let mut below = entries(dir)?;
     below.retain(|path| path.is_dir() && !path.is_symlink());
@@ -289,7 +293,8 @@ mod tests {
         ours.iter().for_each(|path| assert!(!path.exists(), "{}", path.display()));
         others.iter().for_each(|path| assert!(path.exists(), "{}", path.display()));
         assert!(!at("point-0001").exists() && at("point-0002").exists());
-        // Of several experiments the directories that are called as what is in them.
+        // Of several experiments, only the directories named after the experiment inside them are
+        // removed.
         write(&at("summary.csv"));
         for name in ["a", "b"] {
             write(&at(&format!("{name}/report.txt")));

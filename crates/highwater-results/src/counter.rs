@@ -1,10 +1,12 @@
-//! Counters by name: how much each `/proc/vmstat` line, or a line of our own, grew during a run.
+//! Counters by name: how much each line of `/proc/vmstat`, or of our own counters, grew during a
+//! run.
 //!
-//! Key type: [`Counters`]. Names are the kernel's (`pgscan_kswapd`), so that old files stay readable when counters come
-//! and go; an absent counter counts as 0. Values are differences and may be negative (gauges such as `nr_free_pages`).
+//! Key type: [`Counters`]. Names are the kernel's (`pgscan_kswapd`), so that old files stay
+//! readable when counters come and go; an absent counter counts as 0. Values are differences and
+//! may be negative (gauges such as `nr_free_pages`).
 //!
-//! Neighbours: filled by the workloads and importers, read by `highwater-report`'s vmstat block. Ordered by name, so
-//! iteration and JSON are deterministic. No synchronisation.
+//! Neighbours: filled by the workloads and importers, read by `highwater-report`'s vmstat block.
+//! Ordered by name, so iteration and JSON are deterministic. No synchronisation.
 
 use std::collections::{BTreeMap, btree_map};
 
@@ -27,7 +29,7 @@ impl Counters {
         self.0.get(name).copied().unwrap_or(0)
     }
 
-    /// True if the counter was recorded, be it as 0.
+    /// True if the counter was recorded, even as 0.
     pub fn contains(&self, name: &str) -> bool {
         self.0.contains_key(name)
     }
@@ -45,14 +47,14 @@ impl Counters {
         }
     }
 
-    /// Adds every counter of `other`: pools two runs.
+    /// Adds every counter of `other`, to pool two runs.
     pub fn merge(&mut self, other: &Counters) {
         for (name, value) in other.iter() {
             self.add(name, value);
         }
     }
 
-    /// What happened between two readings: `after - before` for every name in either.
+    /// Growth between two readings: `after - before` for every name in either.
     pub fn difference(before: &Counters, after: &Counters) -> Counters {
         let mut delta = after.clone();
         for (name, value) in before.iter() {
@@ -71,7 +73,7 @@ impl Counters {
         self.0.len()
     }
 
-    /// True if there are none.
+    /// True if there are no counters.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -1,10 +1,12 @@
-//! Where the time of operations went: what `highwater explain` leaves behind.
+//! Causes of the time of operations: the file that `highwater explain` writes.
 //!
-//! Key types: [`Explanation`] (one experiment), [`ExplainedRun`] (one policy on one machine with one seed), [`Operation`]
-//! (one operation with its causes), [`Cause`] (a tree: the time of a node is what itself took plus what its children
-//! took, to the nanosecond), [`Link`] (who held it up, and who held those up), [`LockRow`] (the table of lock_stat).
+//! Key types: [`Explanation`] (one experiment), [`ExplainedRun`] (one policy on one machine with
+//! one seed), [`Operation`] (one operation with its causes), [`Link`] (a task that held up
+//! another), [`LockRow`] (the table of lock_stat). [`Cause`] is a tree: the time of a node equals
+//! the sum of its children to the nanosecond, and the node's own time is one of the children.
 //!
-//! Neighbours: filled by `highwater` from a host's ledger, printed by `highwater-report`. Plain rows keyed by names.
+//! Neighbours: filled by `highwater` from a host's ledger, printed by `highwater-report`. Plain
+//! rows keyed by names.
 //!
 //! Times are exact: [`Explanation::validate`] finds the first tree whose times do not add up.
 
@@ -21,10 +23,10 @@ pub const EXPLAIN_FILE: &str = "explain.json";
 /// File name of the explanation of the first seed's slowest operations that is kept beside results.
 pub const STALLS_FILE: &str = "stalls.json";
 
-/// Where the time of an experiment's operations went.
+/// Causes of the time of an experiment's operations.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Explanation {
-    /// What the file is, and of which version.
+    /// Kind and version of the file.
     #[schemars(extend("const" = EXPLAIN_SCHEMA))]
     pub schema: String,
     /// Version of Highwater that ran it.
@@ -33,19 +35,20 @@ pub struct Explanation {
     pub experiment: String,
     /// The command, word by word.
     pub command_line: Vec<String>,
-    /// Where it ran: `sim` (virtual time) or `native` (threads of a computer).
+    /// Host: `sim` (virtual time) or `native` (threads of a computer).
     #[schemars(extend("enum" = ["sim", "native"]))]
     pub host: String,
     /// The first seed.
     pub seed: u64,
-    /// What the user set of workload, machines and policies for this run alone, as `KEY=VALUE`.
+    /// Settings of workload, machines and policies that the user changed for this run alone, as
+    /// `KEY=VALUE`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub settings: Vec<String>,
     /// Machines, in order of use, with all their settings.
     pub machines: Vec<Definition>,
     /// Policies, the baseline first, with all their settings.
     pub policies: Vec<Definition>,
-    /// Machine by machine, policy by policy.
+    /// Runs, machine by machine and policy by policy.
     pub runs: Vec<ExplainedRun>,
 }
 
@@ -64,7 +67,7 @@ pub struct ExplainedRun {
     pub worst: Vec<Operation>,
     /// All operations by name and percentile.
     pub bands: Vec<Band>,
-    /// Everything that tasks did over the whole run, tasks of one kind together.
+    /// Times of all tasks over the whole run, summed over tasks of one kind.
     pub tasks: Vec<TaskTime>,
     /// Locks by class.
     pub locks: Vec<LockRow>,
@@ -73,61 +76,62 @@ pub struct ExplainedRun {
 /// One operation of a task.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Operation {
-    /// What it was: `mmap-48`.
+    /// Name of the operation: `mmap-48`.
     pub name: String,
-    /// Who did it: `latency`.
+    /// The task that did it: `latency`.
     pub task: String,
     /// Time since the start of the run, nanoseconds.
     pub start_ns: u64,
     /// Its latency, nanoseconds.
     pub ns: u64,
-    /// Where that went; `causes.ns` is `ns`.
+    /// Causes of the latency; `causes.ns` equals `ns`.
     pub causes: Cause,
-    /// How many waits it had in all.
+    /// Total number of waits.
     pub waits: u64,
-    /// The longest single waits, the longest first, each with what it waited for.
+    /// The longest single waits, longest first, each with the tasks that held it up.
     pub chains: Vec<Chain>,
 }
 
-/// A cause and those inside it.
+/// A cause and its inner causes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Cause {
-    /// What: a phase (`direct reclaim`), or at the leaves a kind of time (`running`, `user`, `lock lru`,
+    /// A phase (`direct reclaim`), or at the leaves a kind of time (`running`, `user`, `lock lru`,
     /// `throttled: writeback`, `waiting for a CPU`, `interrupts`).
     pub name: String,
-    /// All of its time, nanoseconds: its own and that of everything inside it.
+    /// Total time, nanoseconds: its own and that of everything inside it.
     pub ns: u64,
-    /// How often it was entered.
+    /// Number of times it was entered.
     pub count: u64,
-    /// What is inside, the longest first. Their times add up to `ns`: what the cause itself took is a child too.
+    /// Inner causes, longest first. Their times add up to `ns`, because the cause's own time is one
+    /// of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub children: Vec<Cause>,
 }
 
-/// One wait and who held it up.
+/// One wait and the tasks that held it up.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Chain {
     /// Time since the start of the run, nanoseconds.
     pub start_ns: u64,
-    /// How long it was, nanoseconds.
+    /// Length, nanoseconds.
     pub ns: u64,
-    /// What was waited for: `lock lru`, `throttled: no progress`.
+    /// The thing waited for: `lock lru`, `throttled: no progress`.
     pub what: String,
-    /// Who held it up, then who held up those, and so on.
+    /// The task that held up the wait, then the task that held up that task, and so on.
     pub links: Vec<Link>,
-    /// It went on further than it was followed.
+    /// True if the chain continues beyond the last link.
     #[serde(default, skip_serializing_if = "is_false")]
     pub is_cut: bool,
 }
 
-/// Somebody who held up somebody.
+/// A task that held up another.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Link {
-    /// How: `held by`, `woken by`, `ran there`.
+    /// How it did so: `held by`, `woken by`, `ran there`.
     pub how: String,
     /// The task: `kswapd0`.
     pub task: String,
-    /// What it was doing: `node pass > inactive list`.
+    /// Its activity: `node pass > inactive list`.
     pub doing: String,
 }
 
@@ -138,20 +142,20 @@ pub struct Band {
     pub operation: String,
     /// From this percentile (exclusive; 0 for all).
     pub from: f64,
-    /// To this one.
+    /// To this percentile (inclusive).
     pub to: f64,
-    /// How many operations.
+    /// Number of operations.
     pub count: u64,
     /// Sum of their causes.
     pub causes: Cause,
 }
 
-/// What tasks of one kind did.
+/// Total time of the tasks of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskTime {
     /// The kind: `hog`.
     pub kind: String,
-    /// How many tasks.
+    /// Number of tasks.
     pub count: u64,
     /// Sum of their causes over the whole run.
     pub causes: Cause,
@@ -162,9 +166,9 @@ pub struct TaskTime {
 pub struct LockRow {
     /// Name of the class.
     pub class: String,
-    /// How often one was taken.
+    /// Number of times that a lock of the class was taken.
     pub taken: u64,
-    /// How often the taker had to wait.
+    /// Number of times that the taker had to wait.
     pub contended: u64,
     /// Total waiting, nanoseconds.
     pub wait_ns: u64,
@@ -174,54 +178,54 @@ pub struct LockRow {
     pub hold_ns: u64,
     /// Longest hold, nanoseconds.
     pub hold_ns_max: u64,
-    /// Who held it longest, and doing what; empty if that is not known.
+    /// The task that held a lock longest, and its activity; empty if not known.
     pub worst_holder: String,
 }
 
-/// Why an explanation cannot be believed.
+/// Reasons why an explanation is not valid.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ExplanationError {
-    /// Written by another version, or something else altogether.
+    /// The file is of another version, or is something else altogether.
     #[error("field `schema`: expected \"{EXPLAIN_SCHEMA}\", found \"{found}\"")]
     Schema {
-        /// What it says.
+        /// The value found.
         found: String,
     },
-    /// What is inside a cause takes more or less time than the cause.
+    /// The times inside a cause do not add up to the time of the cause.
     #[error("{place}: {parts} ns inside \"{cause}\" of {whole} ns")]
     Sum {
-        /// Where: `runs[0].worst[2].causes`.
+        /// Place: `runs[0].worst[2].causes`.
         place: String,
         /// Name of the cause.
         cause: String,
         /// Its time.
         whole: u64,
-        /// The sum of what is inside.
+        /// The sum of the inner times.
         parts: u64,
     },
-    /// An operation's latency is not its causes'.
+    /// An operation's latency differs from the time of its causes.
     #[error("{place}: causes of {causes} ns for {ns} ns")]
     Latency {
-        /// Where: `runs[0].worst[2]`.
+        /// Place: `runs[0].worst[2]`.
         place: String,
         /// The operation's time.
         ns: u64,
         /// The causes' time.
         causes: u64,
     },
-    /// The slowest operations do not come first.
+    /// The operations are not in order, slowest first.
     #[error("{place}: slower than the one before")]
     Order {
-        /// Where.
+        /// Place.
         place: String,
     },
 }
 
 impl Explanation {
-    /// Checks what the types cannot: schema, sums, order.
+    /// Checks what the types cannot express: schema, sums, order.
     ///
     /// # Errors
-    /// The first thing that is wrong.
+    /// The first problem found.
     pub fn validate(&self) -> Result<(), ExplanationError> {
         if self.schema != EXPLAIN_SCHEMA {
             return Err(ExplanationError::Schema { found: self.schema.clone() });
@@ -234,8 +238,8 @@ impl Explanation {
 }
 
 impl ExplainedRun {
-    /// Adds what another run, or another part of the same, booked: the slowest operations of both, of which the
-    /// caller keeps as many as it wants; bands, tasks and locks of one name go together.
+    /// Adds another run, or another part of the same run. The slowest operations of both are kept;
+    /// the caller cuts them to the number wanted. Bands, tasks and locks of one name are summed.
     pub fn merge(&mut self, other: ExplainedRun) {
         self.worst.extend(other.worst);
         self.worst.sort_by_key(|operation| std::cmp::Reverse(operation.ns));
@@ -282,7 +286,7 @@ impl ExplainedRun {
 }
 
 impl Band {
-    /// True if they are of the same operations and percentiles.
+    /// True if both bands cover the same operations and percentiles.
     fn is_like(&self, other: &Band) -> bool {
         let key = |band: &Band| (band.from.to_bits(), band.to.to_bits());
         self.operation == other.operation && key(self) == key(other)
@@ -322,7 +326,7 @@ impl Cause {
         Cause { name: name.to_owned(), ..Cause::default() }
     }
 
-    /// Adds another tree: causes of one name go together.
+    /// Adds another tree; causes of one name are summed.
     pub fn merge(&mut self, other: &Cause) {
         self.ns += other.ns;
         self.count += other.count;
@@ -334,20 +338,21 @@ impl Cause {
         }
     }
 
-    /// Longest first, at every level; ties by name.
+    /// Sorts every level, longest first; ties by name.
     pub fn sort(&mut self) {
         self.children.sort_by(|a, b| b.ns.cmp(&a.ns).then_with(|| a.name.cmp(&b.name)));
         self.children.iter_mut().for_each(Cause::sort);
     }
 
-    /// True if at every node with children their times add up to the node's.
+    /// True if, at every node with children, their times add up to the node's.
     pub fn adds_up(&self) -> bool {
         self.check("").is_ok()
     }
 
-    /// The first node, outermost first, whose children's times do not add up to its own.
+    /// Finds the first node, outermost first, whose children's times do not add up to its own.
     fn check(&self, place: &str) -> Result<(), ExplanationError> {
-        // A file may say anything: the sum of what it says must not wrap around to the right one.
+        // A file may contain any numbers: an overflowing sum must not wrap around to the right
+        // value.
         let inside = self.children.iter().try_fold(0u64, |sum, child| sum.checked_add(child.ns));
         let parts = inside.unwrap_or(u64::MAX);
         if !self.children.is_empty() && inside != Some(self.ns) {

@@ -1,26 +1,30 @@
 //! Counts by key: how often each delay, page frame or order occurred.
 //!
-//! Key type: [`Histogram`]. A key is text, exactly as it shall be printed: an event line
-//! (`usec_timeout=100000 usect_delayed=0 reason=VMSCAN_THROTTLE_WRITEBACK`), a page frame (`0x111a30`), an order (`9`).
+//! Key type: [`Histogram`]. A key is text, exactly as it is printed: an event line
+//! (`usec_timeout=100000 usect_delayed=0 reason=VMSCAN_THROTTLE_WRITEBACK`), a page frame
+//! (`0x111a30`), an order (`9`).
 //!
-//! Neighbours: filled by the workloads, printed by `highwater-report`. Ordered by key, no synchronisation.
+//! Neighbours: filled by the workloads, printed by `highwater-report`. Ordered by key, no
+//! synchronisation.
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Name of histograms of latencies: the event is the operation, a key the longest time of its bucket in nanoseconds.
+/// Name of histograms of latencies. The event is the operation; a key is the longest time of its
+/// bucket in nanoseconds.
 pub const LATENCY: &str = "latency";
 
 /// Counts by key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Histogram {
-    /// What it shows: `direct reclaim: throttled on writeback`.
+    /// Its subject: `direct reclaim: throttled on writeback`.
     pub name: String,
-    /// The event that was counted: `mm_vmscan_throttled`. Also what pairs histograms of different runs.
+    /// The event that was counted: `mm_vmscan_throttled`. Histograms of different runs are paired
+    /// by it.
     pub event: String,
-    /// Who caused the events: `kswapd`, `direct reclaim`, `all`.
+    /// The tasks that caused the events: `kswapd`, `direct reclaim`, `all`.
     pub context: String,
     /// All events, including those whose key was not kept.
     pub total: u64,
@@ -89,7 +93,7 @@ mod tests {
         let mut a = Histogram::new("pfn", "mm_page_alloc", "all");
         a.record("0x08", 5);
         let mut b = a.clone();
-        // One whose key was not kept.
+        // An event whose key was not kept.
         b.total += 1;
         a.merge(&b);
         assert_eq!(a.total, 11);

@@ -1,8 +1,8 @@
-//! Opening files that somebody else wrote: nothing that never ends, nothing that does not fit.
+//! Opens files that come from elsewhere, within bounds on size and kind.
 //!
-//! A name on a command line may be that of a device that has no end, or of a file of gigabytes. Everything that is
-//! read because somebody named it is opened by [`open`], and read whole by [`read_text`] only up to a limit. What gzip
-//! packed is unpacked, whatever the file's name, and a byte order mark is passed over.
+//! A name on a command line may refer to a device that never ends, or to a file of gigabytes. Every
+//! file named by a user is opened by [`open`], and [`read_text`] reads it whole only up to a limit.
+//! Gzip data are unpacked, whatever the file's name. A byte order mark is skipped.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, BufReader, Cursor, Read};
@@ -10,9 +10,9 @@ use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
 
-/// Limit for what people write by hand: definitions of experiments, machines and policies.
+/// Limit for files that people write by hand: definitions of experiments, machines and policies.
 pub const DEFINITION_BYTES_MAX: u64 = 1 << 20;
-/// Limit for what programs write: documents of results.
+/// Limit for files that programs write: documents of results.
 pub const DOCUMENT_BYTES_MAX: u64 = 1 << 30;
 
 /// The first bytes of gzip data.
@@ -23,7 +23,8 @@ pub(crate) const BOM: [u8; 3] = [0xef, 0xbb, 0xbf];
 /// Opens a regular file or a pipe.
 ///
 /// # Errors
-/// If it cannot be opened, or is a directory or a device: those may have no end, and to open some does something.
+/// If the file cannot be opened, or is a directory or a device. A device may have no end, and
+/// merely opening some has an effect.
 pub fn open(path: impl AsRef<Path>) -> io::Result<File> {
     let path = path.as_ref();
     let metadata = fs::metadata(path)?;
@@ -38,15 +39,15 @@ pub fn open(path: impl AsRef<Path>) -> io::Result<File> {
     File::open(path)
 }
 
-/// The file can be read once only.
+/// True if the file can be read only once, as a pipe.
 pub fn is_read_once(path: impl AsRef<Path>) -> bool {
     fs::metadata(path).is_ok_and(|metadata| is_pipe(&metadata))
 }
 
-/// The bytes of a text, without what gzip or an editor put around them.
+/// The bytes of a text, unpacked and without a byte order mark.
 ///
 /// # Errors
-/// If its first bytes cannot be read.
+/// If the first bytes cannot be read.
 pub fn unpacked(mut reader: impl Read + 'static) -> io::Result<Box<dyn Read>> {
     let mut head = Vec::with_capacity(BOM.len());
     reader.by_ref().take(BOM.len() as u64).read_to_end(&mut head)?;
@@ -56,10 +57,10 @@ pub fn unpacked(mut reader: impl Read + 'static) -> io::Result<Box<dyn Read>> {
     Ok(if is_gzip { Box::new(MultiGzDecoder::new(BufReader::new(whole))) } else { Box::new(whole) })
 }
 
-/// The text of a file of at most `bytes_max` bytes, when it is unpacked.
+/// The text of a file that has at most `bytes_max` bytes after unpacking.
 ///
 /// # Errors
-/// As [`open`], and if the file is larger or not UTF-8.
+/// The same as [`open`]; also if the file is larger or is not UTF-8.
 pub fn read_text(path: impl AsRef<Path>, bytes_max: u64) -> io::Result<String> {
     let mut bytes = Vec::new();
     unpacked(open(path)?)?.take(bytes_max + 1).read_to_end(&mut bytes)?;
@@ -94,7 +95,7 @@ mod tests {
         let error = read_text(&path, 3).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
         assert_eq!(error.to_string(), "larger than 3 bytes: not a file of this kind");
-        // The limit cuts a character in two: it is still the size that is wrong.
+        // The limit cuts a character in two: the error must still be about the size.
         fs::write(&path, "ab\u{e9}").unwrap();
         assert_eq!(read_text(&path, 2).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
         fs::write(&path, b"\xff").unwrap();

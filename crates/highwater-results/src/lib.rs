@@ -1,7 +1,7 @@
-//! What was measured: samples, counters, histograms, and importers of captured data.
+//! Measured results: samples, counters, histograms, and importers of captured data.
 //!
-//! Plain rows keyed by names, and nothing of the memory manager: old files stay readable, and reports need only this
-//! crate. From an experiment to a table:
+//! Rows are plain and keyed by names, and contain nothing of the memory manager. Old files
+//! therefore stay readable, and reports need only this crate. From an experiment to a table:
 //!
 //! ```text
 //! workloads --push--> Run --pool--> Document --store--> results.json --> highwater-report
@@ -10,17 +10,20 @@
 //! ```
 //!
 //! * [`run`]: the document of an experiment and its runs.
-//! * [`section`]: what a report shows of it, and what was published to set beside it.
-//! * [`sample`]: one measured value, and what a set of them means.
-//! * [`counter`], [`histogram`]: counts by name; [`series`]: counts over time; [`stall`]: keys of histograms of stalls.
-//! * [`pageblocks`]: what lay where in memory at some moments.
-//! * [`texts`]: what the kernel itself would say.
-//! * [`explain`]: where the time of operations went; [`recording`]: what happened when.
+//! * [`section`]: the parts of a report, and the published figures to set beside ours.
+//! * [`sample`]: one measured value, and the meaning of a set of values.
+//! * [`counter`], [`histogram`]: counts by name; [`series`]: counts over time; [`stall`]: keys of
+//!   histograms of stalls.
+//! * [`pageblocks`]: contents of memory at several moments.
+//! * [`texts`]: the kernel's own texts (pressure, log).
+//! * [`explain`]: causes of the time of operations; [`recording`]: events of a run in order of
+//!   time.
 //! * [`import`]: readers of captured data.
-//! * [`input`]: opening files that somebody else wrote, within bounds.
-//! * [`store`]: a directory of results, written atomically; [`contents`]: what such a directory holds.
+//! * [`input`]: opening files from elsewhere, within bounds.
+//! * [`store`]: a directory of results, written atomically; [`contents`]: the kinds of such
+//!   directories.
 //! * [`published`]: the numbers published with the five studies.
-//! * [`words`]: numbers with their nouns, and why the system refused.
+//! * [`words`]: numbers with their nouns, and the system's reasons in plain words.
 //!
 //! JSON is deterministic: ordered maps, floats in their shortest exact form.
 

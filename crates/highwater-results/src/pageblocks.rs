@@ -1,19 +1,20 @@
-//! What the pageblocks of a machine held, at several moments of a run: what a map of its memory is drawn from.
+//! Contents of a machine's pageblocks at several moments of a run: the data of memory maps.
 //!
-//! A [`BlockMaps`] is of one unit of work. It lies beside the document ([`PAGEBLOCKS_FILE`]), as the ages of the pages
-//! on LRU lists do at the same moments ([`AGES_FILE`], a [`crate::Series`]).
+//! A [`BlockMaps`] covers one unit of work. It is stored beside the document ([`PAGEBLOCKS_FILE`]).
+//! The ages of pages on LRU lists at the same moments are stored likewise ([`AGES_FILE`], a
+//! [`crate::Series`]).
 
 use serde::{Deserialize, Serialize};
 
 /// File name of the maps of the first seed in a result directory.
 pub const PAGEBLOCKS_FILE: &str = "pageblocks.csv";
-/// File name of the ages of its pages on LRU lists.
+/// File name of the ages of the first seed's pages on LRU lists.
 pub const AGES_FILE: &str = "ages.csv";
 
-/// Frames of a pageblock.
+/// Frames per pageblock.
 pub const PAGEBLOCK_PAGES: u32 = 512;
 
-/// What a cell of a map may say: its letter, and what it means.
+/// States of a map's cell: letter and meaning.
 pub const BLOCK_STATES: [(char, &str); 8] = [
     ('f', "free"),
     ('m', "movable, up to half full"),
@@ -25,14 +26,14 @@ pub const BLOCK_STATES: [(char, &str); 8] = [
     ('-', "not the allocator's"),
 ];
 
-/// Pages of a cell, by what they are.
+/// Number of pages in a cell by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockUse {
-    /// Free, on buddy lists or those of CPUs.
+    /// Free, on buddy lists or per-CPU lists.
     pub free: u32,
-    /// In use, and compaction could move them.
+    /// In use, and movable by compaction.
     pub movable: u32,
-    /// In use, and they stay where they are.
+    /// In use, and not movable.
     pub unmovable: u32,
 }
 
@@ -53,14 +54,14 @@ impl BlockUse {
     }
 }
 
-/// Maps of a part of a run.
+/// Maps of one part of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockMaps {
-    /// Which part of the run it is of: what one of its steps is called.
+    /// The part of the run: the name of one of its steps.
     pub part: String,
     /// Zones with memory.
     pub zones: Vec<MappedZone>,
-    /// Times in nanoseconds since boot, and for each zone a letter for each of its cells.
+    /// Times in nanoseconds since boot; for each time and zone, one letter per cell.
     pub moments: Vec<(u64, Vec<String>)>,
 }
 
@@ -71,7 +72,7 @@ pub struct MappedZone {
     pub name: String,
     /// Its first frame.
     pub first_pfn: u32,
-    /// How many pageblocks stand in a cell.
+    /// Number of pageblocks in a cell.
     pub blocks_per_cell: u32,
 }
 
@@ -86,12 +87,12 @@ pub struct RunMaps {
     pub label: String,
     /// The seed.
     pub seed: u64,
-    /// What was where.
+    /// The maps.
     pub maps: BlockMaps,
 }
 
 impl BlockMaps {
-    /// Leaves out every other moment, from the second on.
+    /// Drops every other moment, beginning with the second.
     pub fn thin(&mut self) {
         let mut is_kept = false;
         self.moments.retain(|_| {
@@ -101,7 +102,7 @@ impl BlockMaps {
     }
 }
 
-/// Letters with how many of each follow one another: `mmmMff` is `m3Mf2`.
+/// Run-length encodes letters: `mmmMff` becomes `m3Mf2`.
 pub fn shortened(letters: &str) -> String {
     let mut short = String::new();
     let mut rest = letters.chars().peekable();
@@ -118,7 +119,8 @@ pub fn shortened(letters: &str) -> String {
     short
 }
 
-/// The letters that [`shortened`] made short; none if it is no such text or has more than `most`.
+/// Decodes letters written by [`shortened`]. None if the text is not of that form or has more than
+/// `most` letters.
 pub fn lengthened(short: &str, most: usize) -> Option<String> {
     let mut letters = String::new();
     let mut rest = short.chars().peekable();

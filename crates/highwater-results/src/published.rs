@@ -1,11 +1,11 @@
-//! The numbers published with the five studies: tables, histograms and claims, as data.
+//! The figures published with the five studies: tables, histograms and claims, as data.
 //!
 //! Key types: [`Published`] (everything), [`PublishedTable`], [`PublishedHistogram`], [`Claim`].
 //! The JSON (`reference/seed-tables.json`, layout in rules/mmtests-tables#published-figures) is
 //! part of the program; identifiers start with the study's number: `002.netperf-tcp.skylake`.
 //!
-//! Neighbours: `highwater-report::published` sets these figures beside ours. They are a reference to compare with,
-//! never an input of a simulation. Plain data, no synchronisation.
+//! Neighbours: `highwater-report::published` sets these figures beside ours. They are a reference
+//! to compare with, never an input of a simulation. Plain data, no synchronisation.
 
 use std::collections::BTreeMap;
 
@@ -16,10 +16,10 @@ use crate::{Better, Stall};
 
 const JSON: &str = include_str!("../../../reference/seed-tables.json");
 
-/// Version of the JSON's layout that is understood.
+/// Version of the JSON layout that this module understands.
 const SCHEMA_VERSION: u32 = 1;
 
-/// Everything that was published.
+/// All published figures.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Published {
     schema_version: u32,
@@ -33,7 +33,7 @@ pub struct Published {
     pub claims: Vec<Claim>,
 }
 
-/// What a published table shows.
+/// Kind of a published table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PublishedKind {
@@ -52,11 +52,11 @@ pub enum PublishedKind {
 pub struct PublishedTable {
     /// Identifier: study, benchmark, variant.
     pub id: String,
-    /// File name of the text it is from.
+    /// File name of the source text.
     pub seed: String,
-    /// First and last line there, from 1.
+    /// First and last line in the text, from 1.
     pub lines: (u32, u32),
-    /// What it shows.
+    /// Kind of the table.
     pub kind: PublishedKind,
     /// Its subject.
     pub title: String,
@@ -108,15 +108,15 @@ pub struct PublishedRow {
 pub struct PublishedHistogram {
     /// Identifier.
     pub id: String,
-    /// File name of the text it is from.
+    /// File name of the source text.
     pub seed: String,
     /// Its subject.
     pub title: String,
     /// The event counted.
     pub event: String,
-    /// Who caused the events.
+    /// The tasks that caused the events.
     pub context: String,
-    /// The kernel it was taken on.
+    /// The kernel on which it was recorded.
     pub kernel: String,
     /// Sum of all counts.
     pub total: u64,
@@ -142,11 +142,11 @@ pub struct PublishedBucket {
 /// A figure from prose; numbers are kept as the text gives them.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Claim {
-    /// File name of the text it is from.
+    /// File name of the source text.
     pub seed: String,
-    /// Line there, from 1.
+    /// Line in the text, from 1.
     pub line: u32,
-    /// What is claimed.
+    /// The claim.
     pub what: String,
     /// Unit in words.
     pub unit: String,
@@ -162,21 +162,21 @@ pub struct Claim {
     pub high: Option<String>,
 }
 
-/// Why published figures are not to be had.
+/// Reasons why published figures are not available.
 #[derive(Debug, Error)]
 pub enum PublishedError {
-    /// The text is not what it should be.
+    /// The text is not valid JSON of this layout.
     #[error("reference/seed-tables.json: {0}")]
     Json(#[from] serde_json::Error),
-    /// Another layout.
+    /// The layout has another version.
     #[error(
         "reference/seed-tables.json: field `schema_version`: expected {SCHEMA_VERSION}, found {found}"
     )]
     Version {
-        /// What it says.
+        /// The version found.
         found: u32,
     },
-    /// A row that does not fit its table.
+    /// A row does not fit its table.
     #[error(
         "reference/seed-tables.json: table \"{id}\", line {line}: {nr_values} values for {nr_columns} columns"
     )]
@@ -190,20 +190,20 @@ pub enum PublishedError {
         /// Entries expected.
         nr_columns: usize,
     },
-    /// No table or histogram of that name.
+    /// There is no table or histogram of that name.
     #[error("no published {what} \"{id}\"; there are: {known}")]
     Unknown {
         /// `table` or `histogram`.
         what: &'static str,
         /// The identifier asked for.
         id: String,
-        /// Those that exist.
+        /// The existing ones.
         known: String,
     },
 }
 
 impl Published {
-    /// Parses the figures that are part of the program.
+    /// Parses the figures that are compiled into the program.
     pub fn load() -> Result<Published, PublishedError> {
         Self::parse(JSON)
     }
@@ -232,10 +232,10 @@ impl Published {
         found.ok_or_else(|| unknown("histogram", id, ids()))
     }
 
-    /// The figure in prose that a study gives on a line, in a unit.
+    /// The figure in prose on a line of a study, in a unit.
     ///
     /// # Errors
-    /// If there is none, listing those that there are.
+    /// If there is none; the error lists the existing ones.
     pub fn claim(&self, study: &str, line: u32, unit: &str) -> Result<&Claim, PublishedError> {
         let of_study = |claim: &&Claim| claim.seed.split('_').next() == Some(study);
         let mut claims = self.claims.iter().filter(of_study);
@@ -310,7 +310,7 @@ impl PublishedTable {
 }
 
 impl PublishedBucket {
-    /// The bucket as a stall; of events that are none, nothing is known.
+    /// The bucket as a stall; all fields are empty if the event is not one.
     pub fn stall(&self) -> Stall<'_> {
         let &PublishedBucket { usec_timeout, usec_delayed, .. } = self;
         Stall { usec_timeout, usec_delayed, reason: self.reason.as_deref() }

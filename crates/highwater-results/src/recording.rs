@@ -1,10 +1,11 @@
-//! What happened when: a part of one simulated run as rows, from which timelines are drawn.
+//! A recording: part of one simulated run as rows, for timelines.
 //!
-//! Key types: [`Recording`] (one policy on one machine with one seed, of its steps one), [`Row`] (something that happened
-//! to a task), [`Happening`] (what).
+//! Key types: [`Recording`] (one step of one policy on one machine with one seed), [`Row`] (an
+//! event of a task), [`Happening`] (the kind of event).
 //!
-//! Neighbours: filled by `highwater` from the simulation's journal, written as Perfetto's protobuf or ftrace's text by
-//! `highwater-report`. Plain rows; names stand once, in [`Recording::names`].
+//! Neighbours: filled by `highwater` from the simulation's journal, written as Perfetto's protobuf
+//! or ftrace's text by `highwater-report`. Rows are plain; names are stored once, in
+//! [`Recording::names`].
 
 use crate::Series;
 
@@ -21,25 +22,26 @@ pub struct Recording {
     pub label: String,
     /// The seed.
     pub seed: u64,
-    /// Which step of it; empty if there is only one.
+    /// Name of the recorded step; empty if there is only one.
     pub part: String,
-    /// Its beginning, virtual time since boot in nanoseconds.
+    /// Start, virtual time since boot in nanoseconds.
     pub from_ns: u64,
-    /// Its end.
+    /// End.
     pub to_ns: u64,
-    /// How many CPUs the machine has.
+    /// Number of CPUs of the machine.
     pub nr_cpus: u16,
-    /// Who was there.
+    /// The tasks.
     pub tasks: Vec<RecordedTask>,
     /// Names of phases, locks, waits, operations and tracepoints.
     pub names: Vec<String>,
-    /// What happened, in order of time.
+    /// Events, in order of time.
     pub rows: Vec<Row>,
-    /// Counters over time, as `--sample-every` has them.
+    /// Counters over time, as with `--sample-every`.
     pub counters: Series,
-    /// If it begins with the boot, files of `/proc` as they were then: `zoneinfo` and its text.
+    /// Files of `/proc` at the start, as name and text (`zoneinfo`), if the recording begins with
+    /// the boot.
     pub proc_files: Vec<(String, String)>,
-    /// Remarks for the reader: what was left out.
+    /// Remarks for the reader, such as what was left out.
     pub notes: Vec<String>,
 }
 
@@ -48,65 +50,65 @@ pub struct Recording {
 pub struct RecordedTask {
     /// Its name: `kswapd0`.
     pub name: String,
-    /// A thread of the kernel.
+    /// True for a kernel thread.
     pub is_kernel: bool,
-    /// It runs in interrupts and never has a CPU of its own.
+    /// True if it runs in interrupts and never has a CPU to itself.
     pub is_interrupt: bool,
 }
 
-/// Something that happened.
+/// An event of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// When, virtual time since boot in nanoseconds.
+    /// Virtual time since boot, nanoseconds.
     pub at_ns: u64,
-    /// To which task: an index of [`Recording::tasks`].
+    /// The task: an index of [`Recording::tasks`].
     pub task: u32,
-    /// What.
+    /// The kind of event.
     pub what: Happening,
 }
 
 /// An index of [`Recording::names`].
 pub type NameId = u32;
 
-/// What may happen to a task.
+/// Events that can happen to a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Happening {
-    /// It has this CPU from now on.
+    /// The task has this CPU from now on.
     Runs {
         /// The CPU.
         cpu: u16,
     },
-    /// It has none any more, and would like one.
+    /// The task lost its CPU and wants to run.
     Preempted,
-    /// It has none any more, and waits.
+    /// The task gave up its CPU and waits.
     Waits {
-        /// What for.
+        /// The reason.
         why: NameId,
-        /// A sleep or a timer: nobody else is waited for.
+        /// True for a sleep or a timer: no other task is waited for.
         is_sleep: bool,
     },
-    /// Its wait is over.
+    /// The task's wait is over.
     Woken {
-        /// By whom; none: its time was over.
+        /// The task that woke it; none if its time was over.
         by: Option<u32>,
     },
-    /// It begins something inside what it does.
+    /// The task begins an activity inside its current one.
     Enters {
         /// A phase or the wait for a lock.
         what: NameId,
     },
-    /// It ends what it began last and has not ended.
+    /// The task ends the innermost activity.
     Leaves,
-    /// It begins an operation: one that the workload measures.
+    /// The task begins an operation that the workload measures.
     BeginsOperation,
-    /// It ends it.
+    /// The task ends its operation.
     EndsOperation {
-        /// What it was.
+        /// The operation's name.
         name: NameId,
     },
-    /// It passed a tracepoint.
+    /// The task passed a tracepoint.
     Passes {
-        /// On which CPU.
+        /// The CPU.
         cpu: u16,
         /// The tracepoint's system: `vmscan`.
         system: NameId,
@@ -115,17 +117,17 @@ pub enum Happening {
         /// The rest of its line in ftrace's text: `nid=0 order=0`.
         text: Box<str>,
     },
-    /// It has ended.
+    /// The task has ended.
     Ends,
 }
 
 impl Recording {
-    /// A name.
+    /// The name with this index.
     pub fn name(&self, id: NameId) -> &str {
         self.names.get(id as usize).map_or("", String::as_str)
     }
 
-    /// How often each tracepoint was passed, by system and name.
+    /// Number of times each tracepoint was passed, by system and name.
     pub fn event_counts(&self) -> Vec<(&str, &str, u64)> {
         let mut counts: Vec<(NameId, NameId, u64)> = Vec::new();
         for row in &self.rows {

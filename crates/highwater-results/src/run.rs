@@ -1,11 +1,13 @@
-//! The document that an experiment leaves behind: what was run, and what came out.
+//! The document of an experiment: its definitions and its results.
 //!
-//! Key types: [`Document`] (one experiment), [`Run`] (one policy on one machine, all its seeds pooled), [`Definition`]
-//! (the full text of a machine or policy, so that the run can be repeated), [`Times`].
+//! Key types: [`Document`] (one experiment), [`Run`] (one policy on one machine, all its seeds
+//! pooled), [`Definition`] (the full text of a machine or policy, so that the run can be repeated),
+//! [`Times`].
 //!
-//! Neighbours: written by `highwater`, stored by [`store`](crate::store), read by `highwater-report`. Everything is
-//! keyed by names; nothing of the memory manager is needed to read it. Nothing that may differ between two runs of the
-//! same seed is recorded: no wall clock, no host name, no number of jobs.
+//! Neighbours: written by `highwater`, stored by [`store`](crate::store), read by
+//! `highwater-report`. Everything is keyed by names, so reading it needs nothing of the memory
+//! manager. It records nothing that may differ between two runs of the same seed: no wall clock, no
+//! host name, no number of jobs.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +25,7 @@ pub const SCHEMA: &str = "highwater.compare/2";
 /// One experiment: runs of several policies, on one or more machines, with the same seeds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Document {
-    /// What the file is, and of which version.
+    /// Kind and version of the file.
     #[schemars(extend("const" = SCHEMA))]
     pub schema: String,
     /// Version of Highwater that ran it.
@@ -32,39 +34,40 @@ pub struct Document {
     pub experiment: String,
     /// One line about it.
     pub title: String,
-    /// The workload; its definition are its parameters, as they were after all that changed them.
+    /// The workload; its definition has the parameters after all changes.
     pub workload: Definition,
-    /// What the user set of workload, machines and policies for this run alone, as `KEY=VALUE`; their definitions
-    /// have it.
+    /// Settings of workload, machines and policies that the user changed for this run alone, as
+    /// `KEY=VALUE`; the definitions include them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub settings: Vec<String>,
     /// Seeds of each policy on each machine.
     pub iterations: u32,
-    /// The first seed; the others follow from it.
+    /// The first seed; the others are derived from it.
     pub seed: u64,
-    /// The command, word by word, without `--jobs` and `--out`: two runs that differ in these are the same experiment.
-    /// For the reader: what is needed to run it again stands in the other fields.
+    /// The command, word by word, without `--jobs` and `--out`: two runs that differ in these are
+    /// the same experiment. It is for the reader only; the other fields have everything that is
+    /// needed to run it again.
     pub command_line: Vec<String>,
-    /// Where it ran: `sim` (virtual time) or `native` (threads of a computer).
+    /// Host: `sim` (virtual time) or `native` (threads of a computer).
     #[schemars(extend("enum" = ["sim", "native"]))]
     pub host: String,
     /// Machines, in order of use.
     pub machines: Vec<Definition>,
     /// Policies, the baseline first.
     pub policies: Vec<Definition>,
-    /// If counters were taken over time (`--sample-every`).
+    /// Present if counters were sampled over time (`--sample-every`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sampled: Option<Sampled>,
-    /// What the samples mean.
+    /// Meaning of the samples.
     pub metrics: Vec<Metric>,
-    /// What a report shows, in order.
+    /// Sections of a report, in order.
     pub sections: Vec<Section>,
-    /// The experiment's own policies, in order: published columns are theirs.
+    /// The experiment's own policies, in order; published columns belong to them.
     pub published_policies: Vec<String>,
-    /// What was published, by machine.
+    /// Published figures, by machine.
     pub published: Vec<MachineFigures>,
-    /// Headings of runs besides the first that those behind them are compared with: of shipped policies, where others
-    /// go beyond.
+    /// Headings of further baselines: runs besides the first that the runs after them are compared
+    /// with. They are shipped policies that other policies extend.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub also_against: Vec<String>,
     /// Runs grouped by machine; within a machine the baseline comes first.
@@ -78,12 +81,12 @@ pub struct Definition {
     pub name: String,
     /// One line about it.
     pub summary: String,
-    /// The TOML text that defines it; empty if the name says all.
+    /// The TOML text that defines it; empty if the name says everything.
     #[serde(default)]
     pub definition: String,
 }
 
-/// What one policy did on one machine, over all seeds.
+/// Results of one policy on one machine, over all seeds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Run {
     /// Name of the machine.
@@ -108,16 +111,16 @@ pub struct Run {
     /// Times and counters of each seed; older files have none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub per_seed: Vec<SeedTotals>,
-    /// Of each operation the largest value of all seeds; of workloads that know when it was.
+    /// The largest value of each operation over all seeds, if the workload knows when it occurred.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub largest: Vec<Largest>,
     /// Histograms, summed over the seeds.
     #[serde(default)]
     pub histograms: Vec<Histogram>,
-    /// The kernel whose rules the policy has, or most of them: `5.4`; older files do not say.
+    /// The kernel whose rules the policy has, or most of them: `5.4`; older files do not name it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kernel: String,
-    /// Operations that this kernel does not count: of these it has no samples, not none.
+    /// Operations that this kernel does not count: the absence of samples does not mean 0.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_counted: Vec<String>,
     /// Since which kernel Linux counts what this one does not: operations of `not_counted`, and counters of `/proc/vmstat`,
@@ -129,32 +132,32 @@ pub struct Run {
     pub notes: Vec<String>,
 }
 
-/// What one seed of a run adds up to.
+/// Totals of one seed of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SeedTotals {
     /// The seed.
     pub seed: u64,
     /// CPU and elapsed time.
     pub times: Times,
-    /// Counter differences; those that stood still are left out.
+    /// Counter differences, without those that are 0.
     pub counters: Counters,
-    /// Tasks of a job that ended before their time.
+    /// Tasks of a job with copies that ended early.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ended_early: Vec<EndedEarly>,
 }
 
-/// A task of a job of which copies ended before their time.
+/// A task of a job with copies that ended early.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EndedEarly {
     /// The task.
     pub task: String,
     /// Copies that the OOM killer chose.
     pub killed: u32,
-    /// Copies that gave up because a call failed: a refused map, for one.
+    /// Copies that gave up because a call failed, for example a refused map.
     pub failed: u32,
-    /// Copies that there were.
+    /// Copies that were started.
     pub started: u32,
-    /// Which call failed first, and what it said; empty if none did.
+    /// The call that failed first, and its error; empty if none failed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
 }
@@ -183,20 +186,20 @@ impl std::fmt::Display for EndedEarly {
 pub struct Times {
     /// CPU time of the benchmark's tasks outside the kernel, nanoseconds.
     pub user_ns: u64,
-    /// CPU time of the benchmark's tasks inside the kernel, nanoseconds; kernel threads are excluded
-    /// (rules/mmtests-tables#cpu-time).
+    /// CPU time of the benchmark's tasks inside the kernel, nanoseconds; kernel threads are
+    /// excluded (rules/mmtests-tables#cpu-time).
     pub system_ns: u64,
     /// Time from start to end, nanoseconds.
     pub elapsed_ns: u64,
 }
 
-/// Why a document cannot be used.
+/// Reasons why a document cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DocumentError {
-    /// Written by another version, or something else altogether.
+    /// The file is of another version, or is something else altogether.
     #[error("field `schema`: expected \"{SCHEMA}\", found \"{found}\"")]
     Schema {
-        /// What it says.
+        /// The value found.
         found: String,
     },
     /// Two runs on one machine would get the same column heading.
@@ -249,7 +252,8 @@ impl Document {
         }
     }
 
-    /// Runs of each machine, machines in order of first appearance; the first run of a group is its baseline.
+    /// Runs of each machine, machines in order of first appearance; the first run of a group is its
+    /// baseline.
     pub fn by_machine(&self) -> Vec<(&str, Vec<&Run>)> {
         let mut groups: Vec<(&str, Vec<&Run>)> = Vec::new();
         for run in &self.runs {
@@ -261,8 +265,8 @@ impl Document {
         groups
     }
 
-    /// The slowest operation of all runs: the largest sample of the first metric, if less of it is better. Of several as
-    /// slow the first.
+    /// The slowest operation of all runs: the largest sample of the first metric, if lower is
+    /// better. Of several equal ones, the first.
     pub fn slowest(&self) -> Option<(&Run, &Sample)> {
         let metric = self.metrics.first().filter(|metric| metric.better == Better::Lower)?;
         let of_metric = |sample: &Sample| {
@@ -273,7 +277,7 @@ impl Document {
         of_metric.reduce(|a, b| if b.1.value > a.1.value { b } else { a })
     }
 
-    /// Checks what the types cannot: schema, unique labels, finite samples.
+    /// Checks what the types cannot express: schema, unique labels, finite samples.
     pub fn validate(&self) -> Result<(), DocumentError> {
         if self.schema != SCHEMA {
             return Err(DocumentError::Schema { found: self.schema.clone() });
@@ -341,7 +345,7 @@ impl Run {
     pub fn operations(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
         for sample in &self.samples {
-            // Samples come in series: the last name is nearly always the right one.
+            // Samples come in series, so the last name is nearly always the right one.
             if names.last() != Some(&sample.operation.as_str())
                 && !names.contains(&sample.operation.as_str())
             {
@@ -358,7 +362,8 @@ impl Run {
             .find(|histogram| histogram.event == event && histogram.context == context)
     }
 
-    /// Adds another seed's run of the same machine and policy: samples follow, counters, times and histograms add up.
+    /// Adds the run of another seed of the same machine and policy: samples are appended; counters,
+    /// times and histograms are summed.
     pub fn pool(&mut self, other: Run) {
         self.seeds.extend(other.seeds);
         self.samples.extend(other.samples);

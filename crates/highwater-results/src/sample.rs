@@ -1,10 +1,11 @@
-//! One measured value, and what a set of them means.
+//! One measured value, and the meaning of a set of values.
 //!
-//! Key types: [`Sample`] (a value with the operation, iteration and seed it came from), [`Metric`] (unit, direction,
-//! decimals and table type of a benchmark's samples), [`Largest`] (the largest value of an operation, and when it was).
+//! Key types: [`Sample`] (a value with the operation, iteration and seed it came from), [`Metric`]
+//! (unit, direction, decimals and table type of a benchmark's samples), [`Largest`] (the largest
+//! value of an operation, with its time).
 //!
-//! Neighbours: a [`Run`](crate::Run) holds samples, a [`Document`](crate::Document) holds metrics; `highwater-report`
-//! turns both into tables. Plain data, no synchronisation.
+//! Neighbours: a [`Run`](crate::Run) holds samples, a [`Document`](crate::Document) holds metrics;
+//! `highwater-report` turns both into tables. Plain data, no synchronisation.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +15,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// One measured value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
-    /// What was measured, in the benchmark's own words: `mmap-4`, `64`, `Success 1`.
+    /// The operation, in the benchmark's own words: `mmap-4`, `64`, `Success 1`.
     pub operation: String,
     /// Number of the benchmark iteration that produced the value, from 0.
     pub iteration: u32,
@@ -24,7 +25,7 @@ pub struct Sample {
     pub value: f64,
 }
 
-/// The largest value of an operation, and where to find it again.
+/// The largest value of an operation, with the seed and time at which it occurred.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Largest {
     /// The operation.
@@ -33,12 +34,13 @@ pub struct Largest {
     pub seed: u64,
     /// The value, in the unit of its [`Metric`].
     pub value: f64,
-    /// When it was complete, in virtual time since its machine was booted (each unit of work boots one).
+    /// Time of completion, in virtual time since its machine was booted (each unit of work boots
+    /// one).
     pub at_ns: u64,
 }
 
 impl Largest {
-    /// Keeps of each operation the larger one; of two that are equal, the one that is there.
+    /// Keeps the larger value of each operation; of two equal ones, the earlier.
     pub fn keep(all: &mut Vec<Largest>, new: Largest) {
         match all.iter_mut().find(|known| known.operation == new.operation) {
             Some(known) if new.value > known.value => *known = new,
@@ -48,7 +50,7 @@ impl Largest {
     }
 }
 
-/// Which way is better.
+/// Direction of a figure: which way is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Better {
@@ -56,17 +58,18 @@ pub enum Better {
     Higher,
     /// Latency, elapsed time.
     Lower,
-    /// Neither: what is counted is more or less, and nobody said which of both is good.
+    /// No direction: a count can be more or less, and neither is declared to be good.
     Neither,
 }
 
-/// Which rows a benchmark's table has (rules/mmtests-tables#row-sets).
+/// Rows of a benchmark's table (rules/mmtests-tables#row-sets).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TableKind {
     /// Many samples per operation, summarised by mean and deviation: netperf and most others.
     Multi,
-    /// As many samples as the run happened to give, summarised by quantiles too: stutter, stutterp.
+    /// The number of samples depends on the run; they are summarised by quantiles too: stutter,
+    /// stutterp.
     VariableTime,
     /// One value per operation.
     Single,
@@ -74,7 +77,7 @@ pub enum TableKind {
     MinMeanMax,
 }
 
-/// What the samples of one benchmark table mean.
+/// Meaning of the samples of one benchmark table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Metric {
     /// Title of the table, usually the benchmark's name.
@@ -87,29 +90,32 @@ pub struct Metric {
     pub decimals: u8,
     /// Row set.
     pub table: TableKind,
-    /// Operations of this table, in row order. Empty: all operations of the runs, in order of first appearance.
+    /// Operations of this table, in row order. Empty: all operations of the runs, in order of first
+    /// appearance.
     #[serde(default)]
     pub operations: Vec<String>,
-    /// What the values are of, in a line, where the name does not say it; else empty.
+    /// A line that says what the values measure, if the name does not; else empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub about: String,
-    /// Operations that are differences, each with the operation that it is a part of. A change of a part says little of
-    /// itself, which may be next to nothing: it is judged by what it is a part of.
+    /// Operations that are differences, each with the operation that it is a part of. A part may be
+    /// close to 0, so its change is judged against the whole.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub part_of: BTreeMap<String, String>,
-    /// What all values are shares of, 100 for percentages; changes are judged by that.
+    /// The whole that all values are shares of, 100 for percentages; changes are judged against it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub whole: Option<f64>,
-    /// Values below this are small: a change from one small value to another leads no verdict.
+    /// Values below this are small: a change from one small value to another does not lead the
+    /// verdict.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub small: Option<f64>,
-    /// Operations of which there were none anywhere are not shown.
+    /// True if operations that never occurred are left out.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub skips_zeros: bool,
 }
 
 impl Metric {
-    /// A metric over every operation, with the decimals mmtests uses: 4 for variable-time tables, else 2.
+    /// A metric over every operation, with the decimals mmtests uses: 4 for variable-time tables,
+    /// else 2.
     pub fn new(name: &str, unit: &str, better: Better, table: TableKind) -> Self {
         let decimals = if table == TableKind::VariableTime { 4 } else { 2 };
         Metric {
@@ -128,18 +134,19 @@ impl Metric {
     }
 }
 
-/// Samples are stored as series: neighbours that share operation, iteration and seed become one JSON object, so a run
-/// with 100,000 samples does not repeat its names 100,000 times. Order is kept exactly.
+/// Samples are stored as series: neighbours that share operation, iteration and seed become one
+/// JSON object, so a run with 100,000 samples does not repeat its names 100,000 times. Order is
+/// kept exactly.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Series {
-    /// What was measured, in the benchmark's own words: `mmap-4`, `64`, `Success 1`.
+    /// The operation, in the benchmark's own words: `mmap-4`, `64`, `Success 1`.
     operation: String,
     /// Number of the benchmark iteration that produced the values, from 0.
     iteration: u32,
     /// Seed of the simulated run that produced the values.
     seed: u64,
-    /// The values, in the order in which they were measured, in the unit of the metric that the operation is of.
+    /// The values in the order of measurement, in the unit of the operation's metric.
     values: Vec<f64>,
 }
 

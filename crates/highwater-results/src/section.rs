@@ -1,13 +1,13 @@
-//! What a report shows of a document, in order, and what was published to set beside it.
+//! Sections of a report, in order, and the published figures to set beside ours.
 //!
-//! A workload says which tables its runs are worth ([`Section`]), an experiment which published figures its
-//! machines have ([`MachineFigures`]). Both are part of the document, so that a report needs nothing else: it can
-//! be made again from a file, by a program that knows neither workload nor experiment.
+//! A workload declares the tables of its runs ([`Section`]), an experiment the published figures of
+//! its machines ([`MachineFigures`]). Both are part of the document. A report can therefore be made
+//! again from the file alone, by a program that knows neither workload nor experiment.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// One table, or one group of them, of each machine. What would be empty is left out.
+/// One table, or one group of tables, per machine. Empty tables are left out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "section", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Section {
@@ -15,15 +15,15 @@ pub enum Section {
     Comparison {
         /// Name of the metric.
         metric: String,
-        /// Labels of the statistics to show, in this order; none: the means.
+        /// Labels of the statistics to show, in this order; empty for the means.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         rows: Vec<String>,
-        /// Whose reports it looks like: `2015`, with all of their rows unless `rows` says which; none: the usual, those of
-        /// 2021.
+        /// Style to follow: `2015` with all its rows, unless `rows` chooses some. Empty for the
+        /// usual style, 2021.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         style: String,
     },
-    /// Changes that were published of a metric, beside ours.
+    /// Published changes of a metric, beside ours.
     Published {
         /// Name of the metric.
         metric: String,
@@ -33,7 +33,7 @@ pub enum Section {
         /// Name of the histogram that counts their uses.
         histogram: String,
     },
-    /// A metric's changes judged by tests that assume no distribution. Of several runs and iterations only.
+    /// A metric's changes, judged by distribution-free tests. Only for several runs and iterations.
     Evidence {
         /// Name of the metric.
         metric: String,
@@ -43,12 +43,12 @@ pub enum Section {
         /// Name of the metric.
         metric: String,
     },
-    /// Of each operation of a metric the largest value, its seed and when it was.
+    /// The largest value of each operation of a metric, with its seed and time.
     Largest {
         /// Name of the metric.
         metric: String,
     },
-    /// Published single figures, beside ours of the baseline.
+    /// Single published figures, beside our baseline's.
     Claims,
     /// CPU and elapsed time.
     Duration,
@@ -56,30 +56,31 @@ pub enum Section {
     Totals,
     /// The counters of `/proc/vmstat` that moved, in mmtests' words.
     Vmstat,
-    /// The few of them that say most.
+    /// The most informative of these counters.
     VmstatBrief,
-    /// How long throttled tasks slept, published delays beside ours.
+    /// How long throttled tasks slept, with published delays beside ours.
     Stalls,
     /// How the latencies of each operation are distributed.
     Latencies,
-    /// Every delay that was counted.
+    /// All delays that were counted.
     Histograms,
     /// How long daemons were awake and tasks compacted, from trace events ([`TRACE_TIMES`]).
     TraceTimes,
-    /// A metric whose operations are called `METRIC PHASE at order N`: a row for each phase, a column for each order.
+    /// A metric whose operations are called `METRIC PHASE at order N`: a row for each phase, a
+    /// column for each order.
     Orders {
         /// Name of the metric.
         metric: String,
     },
-    /// What the study is about, figure by figure.
+    /// The study's main figures, one by one.
     Headline {
-        /// Name of the metric that figures of operations are of.
+        /// Name of the metric that the figures' operations belong to.
         metric: String,
     },
 }
 
-/// Rows of the times that mmtests takes from trace events (rules/mmtests-tables#trace-times). A run that has them has
-/// counters of these names, in milliseconds.
+/// Rows of the times that mmtests takes from trace events (rules/mmtests-tables#trace-times). A run
+/// that has these times stores them as counters of these names, in milliseconds.
 pub const TRACE_TIMES: [&str; 5] = [
     "Time kswapd awake",
     "Time kcompactd awake",
@@ -88,17 +89,18 @@ pub const TRACE_TIMES: [&str; 5] = [
     "Time kcompactd compacting",
 ];
 
-/// What was published of one machine, and what of ours to set beside it.
+/// The published figures of one machine, and our figures to set beside them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MachineFigures {
-    /// Name of the machine; in the file of an experiment also the path of a machine file, from its directory.
+    /// Name of the machine. In the file of an experiment also the path of a machine file, relative
+    /// to the file's directory.
     pub name: String,
-    /// Name of a variant of the experiment: in reports it follows the machine's, after a dash. None: the machine as it
-    /// is.
+    /// Name of a variant of the experiment. Reports append it to the machine's name after a dash.
+    /// Empty for the machine as it is.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub variant: String,
-    /// Parameters of the workload that the variant has otherwise, each as `KEY=VALUE`.
+    /// Workload parameters that the variant changes, each as `KEY=VALUE`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub set: Vec<String>,
     /// Published tables to set beside ours: one, or a list.
@@ -111,7 +113,7 @@ pub struct MachineFigures {
     /// Published single figures to set beside ours.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub claims: Vec<ClaimBeside>,
-    /// What the study is about, figure by figure.
+    /// The study's main figures, one by one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub beside: Vec<RowBeside>,
     /// Published delays of throttled tasks.
@@ -119,7 +121,7 @@ pub struct MachineFigures {
     pub stalls: Vec<StallsBeside>,
 }
 
-/// A published figure and what of ours it is about.
+/// A published figure, and the operation of ours to compare with it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ClaimBeside {
@@ -129,9 +131,9 @@ pub struct ClaimBeside {
     pub line: u32,
     /// Its unit.
     pub unit: String,
-    /// The operation of ours, under the baseline policy.
+    /// Our operation, under the baseline policy.
     pub operation: String,
-    /// What our mean is multiplied by to get the published unit.
+    /// Factor that converts our mean to the published unit.
     #[serde(default = "one")]
     pub factor: f64,
 }
@@ -153,7 +155,7 @@ pub struct RowBeside {
     pub operation: String,
 }
 
-/// A published histogram of delays, and the policy that it is about.
+/// A published histogram of delays, and its policy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StallsBeside {
@@ -163,7 +165,7 @@ pub struct StallsBeside {
     pub histogram: String,
 }
 
-/// What is read, or written, of such a field.
+/// Schema of a field that holds one text or a list.
 fn one_or_more_schema(generator: &mut SchemaGenerator) -> Schema {
     let list = generator.subschema_for::<Vec<String>>();
     if generator.contract().is_serialize() {
@@ -172,7 +174,7 @@ fn one_or_more_schema(generator: &mut SchemaGenerator) -> Schema {
     json_schema!({ "anyOf": [{ "type": "string" }, list] })
 }
 
-/// A text alone, or a list of them.
+/// Reads a text or a list of texts.
 fn one_or_more<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged, expecting = "expected the name of a published table, or a list of names")]

@@ -1,32 +1,33 @@
-//! Counters over virtual time: what `--sample-every` takes.
+//! Counters over virtual time, as sampled by `--sample-every`.
 //!
-//! A [`Series`] is of one unit of work: a row of numbers for each time, all of the same columns. The files of results
-//! do not hold it, it would be most of them; it is written beside them ([`SERIES_FILE`]).
+//! A [`Series`] covers one unit of work: for each time a row of numbers, always with the same
+//! columns. The document does not contain it, because it would be most of the file; it is written
+//! to a file beside the document ([`SERIES_FILE`]).
 
 use serde::{Deserialize, Serialize};
 
 /// File name of the series in a result directory.
 pub const SERIES_FILE: &str = "samples.csv";
-/// File name of those of the first seed alone, in a few hundred rows: what its charts are drawn from.
+/// File name of the first seed's series, in a few hundred rows: the data of its charts.
 pub const TIMELINE_FILE: &str = "timeline.csv";
 
-/// What was counted at each of several times.
+/// Counter values at several times.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Series {
-    /// Which part of the run it is of: what one of its steps is called.
+    /// The part of the run: the name of one of its steps.
     pub part: String,
-    /// What is counted.
+    /// Names of the counters.
     pub columns: Vec<String>,
     times_ns: Vec<u64>,
     values: Vec<u64>,
 }
 
-/// That a run was sampled, in its document.
+/// The sampling of a run, as its document records it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Sampled {
     /// Milliseconds of virtual time between two samples.
     pub every_ms: u64,
-    /// The file beside the document that has them.
+    /// The file beside the document that holds the samples.
     pub file: String,
 }
 
@@ -36,7 +37,7 @@ impl Series {
         Series { columns, ..Series::default() }
     }
 
-    /// Adds a row: a number for each column. Of too few or too many, nothing is added.
+    /// Adds a row with a number for each column. A row of another length is ignored.
     pub fn push(&mut self, time_ns: u64, row: impl IntoIterator<Item = u64>) {
         let len = self.values.len();
         self.values.extend(row);
@@ -48,7 +49,7 @@ impl Series {
         }
     }
 
-    /// Leaves out every other row, from the second on.
+    /// Drops every other row, beginning with the second.
     pub fn thin(&mut self) {
         let width = self.columns.len();
         let kept = self.times_ns.len().div_ceil(2);
@@ -60,7 +61,7 @@ impl Series {
         self.values.truncate(kept * width);
     }
 
-    /// The place of a column.
+    /// The position of a column.
     pub fn column(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| column == name)
     }
@@ -77,7 +78,7 @@ impl Series {
 
     /// The rows, each with its time in nanoseconds since boot.
     pub fn rows(&self) -> impl Iterator<Item = (u64, &[u64])> {
-        // Of a series without columns there is nothing to tell.
+        // A series without columns yields no rows.
         let rows = self.values.chunks_exact(self.columns.len().max(1));
         self.times_ns.iter().copied().zip(rows)
     }
@@ -94,7 +95,7 @@ pub struct RunSeries {
     pub label: String,
     /// The seed.
     pub seed: u64,
-    /// What was counted.
+    /// The counters.
     pub series: Series,
 }
 

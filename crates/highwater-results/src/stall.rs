@@ -1,21 +1,21 @@
-//! Stalls as keys of a [`Histogram`](crate::Histogram): how long a task was made to wait, and why.
+//! Stalls as keys of a [`Histogram`](crate::Histogram): how long a task was throttled, and why.
 //!
-//! A key is what the studies' texts print of such an event, all but the node:
-//! `usec_timeout=100000 usect_delayed=0 reason=VMSCAN_THROTTLE_WRITEBACK`. Who counts stalls or reads them back from
-//! stored results does so through [`Stall`], and sees no text.
+//! A key is the text of the event as the studies print it, without the node: `usec_timeout=100000
+//! usect_delayed=0 reason=VMSCAN_THROTTLE_WRITEBACK`. Code that counts stalls, or reads them back
+//! from stored results, uses [`Stall`] and never handles the text.
 
-/// The event whose delay is misspelt in the kernel, which Highwater keeps
+/// The event whose delay field is misspelt in the kernel. Highwater keeps the spelling
 /// (rules/reclaim-events#trace-waits).
 const MISSPELT: &str = "mm_vmscan_throttled";
 
-/// A stall. Published histograms do not tell all of it.
+/// A stall. Published histograms do not give all fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stall<'a> {
-    /// How long it may last, microseconds.
+    /// Longest time that it may last, microseconds.
     pub usec_timeout: Option<u64>,
-    /// How long it lasted, microseconds.
+    /// Time that it lasted, microseconds.
     pub usec_delayed: Option<u64>,
-    /// Why, if the event says so.
+    /// The reason, if the event has one.
     pub reason: Option<&'a str>,
 }
 
@@ -30,7 +30,7 @@ impl<'a> Stall<'a> {
         words.join(" ")
     }
 
-    /// The stall that a key stands for. A key of something else is one of which nothing is known.
+    /// Parses a key. The fields of a key that is not a stall are empty.
     pub fn from_key(key: &'a str) -> Stall<'a> {
         let mut stall = Stall { usec_timeout: None, usec_delayed: None, reason: None };
         for (name, value) in key.split_whitespace().filter_map(|word| word.split_once('=')) {

@@ -1,10 +1,11 @@
 //! A directory of results: documents and texts, each written whole or not at all.
 //!
-//! Key types: [`Store`], [`StoreError`]. A file is written under a temporary name in the same directory, flushed to
-//! disk and renamed over the old one, so a reader or a crash never sees half a file.
+//! Key types: [`Store`], [`StoreError`]. A file is written under a temporary name in the same
+//! directory, flushed to disk and renamed over the old one, so a reader or a crash never sees half
+//! a file.
 //!
-//! Neighbours: `highwater compare --out DIR` writes, `highwater report DIR` and `explain DIR` read. Several processes
-//! may write to one directory: the last rename wins.
+//! Neighbours: `highwater compare --out DIR` writes, `highwater report DIR` and `explain DIR` read.
+//! Several processes may write to one directory: the last rename wins.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -24,10 +25,10 @@ pub struct Store {
     dir: PathBuf,
 }
 
-/// Why results could not be written or read; names the file, and the place in it.
+/// Reasons why results could not be written or read; each names the file, and the place in it.
 #[derive(Debug, Error)]
 pub enum StoreError {
-    /// The operating system said no.
+    /// The operating system refused.
     #[error("{}: {}", path.display(), refusal(source))]
     Io {
         /// The file or directory.
@@ -35,7 +36,7 @@ pub enum StoreError {
         /// The system's reason.
         source: io::Error,
     },
-    /// Not the JSON of a document; the reason ends with line and column.
+    /// The file is not the JSON of a document; the reason ends with line and column.
     #[error("{}: {source}", path.display())]
     Json {
         /// The file.
@@ -43,15 +44,15 @@ pub enum StoreError {
         /// The parser's reason.
         source: serde_json::Error,
     },
-    /// Well-formed, but not usable.
+    /// The document is well-formed but not usable.
     #[error("{}: {source}", path.display())]
     Document {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         source: DocumentError,
     },
-    /// A name that would leave the directory.
+    /// The name would leave the directory.
     #[error("\"{name}\" is not a plain file name")]
     Name {
         /// The name.
@@ -101,7 +102,7 @@ impl Store {
         Ok(path)
     }
 
-    /// Removes one file, if it is there.
+    /// Removes one file if it exists.
     pub fn remove(&self, name: &str) -> Result<(), StoreError> {
         contents::remove(&self.dir.join(name))
     }
@@ -123,10 +124,10 @@ pub fn read_document(path: impl AsRef<Path>) -> Result<Document, StoreError> {
     parse_document(&path, &text)
 }
 
-/// The same of a text that was read from `path`.
+/// Parses and checks a document from a text that was read from `path`.
 ///
 /// # Errors
-/// If it is no document, or one that cannot be.
+/// If the text is not a document, or the document is not valid.
 pub fn parse_document(path: impl Into<PathBuf>, text: &str) -> Result<Document, StoreError> {
     let path = path.into();
     let document: Document = match serde_json::from_str(text) {
@@ -139,7 +140,7 @@ pub fn parse_document(path: impl Into<PathBuf>, text: &str) -> Result<Document, 
     }
 }
 
-/// Writes a file whole or not at all: temporary file beside it, flush, rename.
+/// Writes a file completely or not at all: temporary file beside it, flush, rename.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(format!(".{}.tmp", std::process::id()));
@@ -151,7 +152,8 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
         fs::rename(&temporary, path)
     })();
     written.map_err(|source| {
-        // The temporary file is of no use; that it cannot be removed either would not be news.
+        // The temporary file is useless. If removing it fails too, the first error is the one to
+        // report.
         let _ = fs::remove_file(&temporary);
         io_error(path, source)
     })

@@ -1,14 +1,15 @@
-//! What a kernel itself says of a run, as text: pressure at its end, its log.
+//! Texts in the kernel's own form about a run: pressure at its end, and its log.
 //!
-//! Of the first seed. The document does not hold it; it lies beside it, a file of each kind for all runs.
+//! Texts are kept for the first seed. The document does not contain them; they are stored beside
+//! it, one file of each kind for all runs.
 
 use std::fmt::Write;
 
 /// File name of the texts of `/proc/pressure` at the ends of runs.
 pub const PRESSURE_FILE: &str = "pressure.txt";
-/// File name of what kernels' logs have: whom the OOM killer chose, and what memory was like.
+/// File name of the kernel logs: the OOM killer's victims, and the memory state at that time.
 pub const KERNEL_LOG_FILE: &str = "kernel.log";
-/// All such files.
+/// All files of this kind.
 pub const TEXT_FILES: [&str; 2] = [PRESSURE_FILE, KERNEL_LOG_FILE];
 
 /// A text of a run.
@@ -20,19 +21,19 @@ pub struct RunText {
     pub label: String,
     /// The seed.
     pub seed: u64,
-    /// The file that has it, one of [`TEXT_FILES`].
+    /// The file that contains it, one of [`TEXT_FILES`].
     pub file: &'static str,
-    /// The text; its last line ends.
+    /// The text; its last line has a line end.
     pub text: String,
 }
 
-/// The contents of a file: each text under a line that says of which run it is; none if there is none.
+/// The contents of a file: each text under a line that names its run. None if there are no texts.
 pub fn file_of(texts: &[RunText], file: &str) -> Option<String> {
     let mut all = String::new();
     for run in texts.iter().filter(|run| run.file == file) {
         let between = if all.is_empty() { "" } else { "\n" };
         let RunText { machine, label, seed, text, .. } = run;
-        // A string takes all that is written to it.
+        // Writing to a string does not fail.
         let _ = write!(all, "{between}== {label} on {machine}, seed {seed}\n{text}");
     }
     (!all.is_empty()).then_some(all)

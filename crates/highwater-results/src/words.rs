@@ -1,9 +1,10 @@
-//! Words of messages that are written in many places: numbers with their nouns, and why the system refused.
+//! Words for messages: numbers with their nouns, and the system's reasons in plain words.
 
 use std::fmt::Display;
 use std::io;
 
-/// A number with its noun: `1 row`, `2 rows`, `0 policies`. Of a phrase the last word changes: `2 more switches`.
+/// A number with its noun: `1 row`, `2 rows`, `0 policies`. In a phrase, the last word takes the
+/// plural: `2 more switches`.
 pub fn count<N: Display + PartialEq + From<u8>>(number: N, noun: &str) -> String {
     match number == N::from(1) {
         true => format!("1 {noun}"),
@@ -11,17 +12,17 @@ pub fn count<N: Display + PartialEq + From<u8>>(number: N, noun: &str) -> String
     }
 }
 
-/// The verb of as many: `is`, `are`.
+/// The verb that agrees with the number: `is`, `are`.
 pub fn is<N: PartialEq + From<u8>>(number: N) -> &'static str {
     if number == N::from(1) { "is" } else { "are" }
 }
 
-/// The verb of as many: `was`, `were`.
+/// The verb that agrees with the number: `was`, `were`.
 pub fn was<N: PartialEq + From<u8>>(number: N) -> &'static str {
     if number == N::from(1) { "was" } else { "were" }
 }
 
-/// The form of a noun for several, as English regularly makes it.
+/// The regular English plural of a noun.
 fn plural(noun: &str) -> String {
     let consonant_y = |stem: &str| !stem.ends_with(['a', 'e', 'i', 'o', 'u']);
     match noun.strip_suffix('y').filter(|stem| consonant_y(stem)) {
@@ -33,13 +34,13 @@ fn plural(noun: &str) -> String {
     }
 }
 
-/// What the system said, in plain words, without its number: `no such file or directory`.
+/// The system's error in plain words, without its number: `no such file or directory`.
 pub fn refusal(error: &io::Error) -> String {
     let said = error.to_string();
     let Some((text, _)) = said.split_once(" (os error ") else { return said };
     let mut letters = text.chars();
     let first = letters.next().map(|first| first.to_lowercase().to_string());
-    // A name in capitals, as I/O, stays.
+    // A name in capitals, such as I/O, stays.
     match letters.clone().next().is_some_and(char::is_lowercase) {
         true => first.unwrap_or_default() + letters.as_str(),
         false => text.to_owned(),

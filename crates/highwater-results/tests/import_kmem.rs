@@ -1,4 +1,4 @@
-//! Trace import, against the captured traces and against every way a trace can be wrong.
+//! Trace import, tested with the captured traces and with damaged ones.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -26,7 +26,7 @@ fn reference_text(name: &str) -> String {
     text
 }
 
-/// What a text has, whose last line ends as the others.
+/// Parses a text whose last line, like all others, has a line end.
 fn parse(text: &str) -> Result<(Vec<KmemEvent>, SkippedLines), ImportError> {
     let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
     parse_bytes(format!("{text}{end}").into_bytes())
@@ -127,7 +127,7 @@ fn first_events_of_a_reference_in_full() {
 
 // --- the other forms, made from a captured trace ---
 
-/// One line of ftrace text, taken apart by its fixed columns (independent of the code under test).
+/// One line of ftrace text, split at its fixed columns (independent of the code under test).
 struct FtraceLine<'t> {
     comm: &'t str,
     pid: &'t str,
@@ -469,7 +469,7 @@ fn what_is_whole_of_a_truncated_gzip_is_used_if_asked_for() {
     assert_eq!((events.unwrap().len(), cut_at.is_some()), (whole.len(), true));
     let (events, cut_at) = read(&packed);
     assert_eq!((events.unwrap().len(), cut_at), (whole.len(), None));
-    // Nothing whole is no trace; damage is not an end.
+    // Without a complete line there is no trace. Damage is not an early end.
     assert!(matches!(read(&packed[..4]).0, Err(ImportError::NoEvents { .. })));
     let mut damaged = packed.clone();
     damaged[packed.len() - 8] ^= 1;
@@ -486,7 +486,7 @@ fn a_line_without_its_end_is_not_read() {
         let events: Result<Vec<_>, _> = reader.by_ref().collect();
         (events.map(|events| events.len()), reader.unended_at())
     };
-    // As good as whole: but its order may have been 10.
+    // The last line looks complete, but its order may have been 10.
     let (events, at) = read(format!("{}\n{}", line(16), line(32)));
     assert_eq!((events.unwrap(), at), (1, Some(2)));
     let (events, at) = read(format!("{}\n{}\n", line(16), line(32)));
@@ -604,7 +604,8 @@ proptest! {
         let _ = parse_bytes(line);
     }
 
-    /// Writing an event in a program's form and reading it back gives the event, whatever the command is called.
+    /// An event that is written in a program's form and read back is the same event, for any
+    /// command name.
     #[test]
     fn written_events_are_read_back(
         comm in "[ -~]{1,15}",
@@ -615,7 +616,7 @@ proptest! {
         order in 0_u8..=10,
         form in 0..5,
     ) {
-        // Blanks at the end of a name and a name that is itself a CPU column are beyond any reader.
+        // No reader can handle blanks at the end of a name, or a name that is itself a CPU column.
         prop_assume!(!comm.contains('[') && !comm.ends_with([' ', '-', ':']));
         let (s, us) = (micros / 1_000_000, micros % 1_000_000);
         let fields = format!("page=0000000012345678 pfn={pfn:#x} order={order}");

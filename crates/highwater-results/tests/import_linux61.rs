@@ -41,7 +41,7 @@ fn changed(name: &str, pointer: &str, value: Value) -> Result<Reference, ImportE
     Reference::parse("f", serde_json::to_string_pretty(&document).unwrap().as_bytes())
 }
 
-/// The change must be refused, naming the field, with the line that the field stands on.
+/// Asserts that the change is refused, with the field's name and the line of the field.
 fn refused(name: &str, pointer: &str, value: Value, field: &str, words: &str) {
     let error = changed(name, pointer, value).unwrap_err();
     let text = error.to_string();
@@ -128,14 +128,14 @@ fn runs_of_several_nodes_have_their_own_machines() {
     };
     assert_eq!((managed(0), managed(1)), (vec![3840, 124818, 117045], vec![3840, 113500, 128363]));
     let zones = [0, 1].map(|run| numa.zones_of(&numa.runs[run]));
-    // What was recorded for another number of pages does not hold.
+    // Values recorded for another number of pages are left out.
     assert_eq!((zones[0][1].pagesets.len(), zones[1][1].pagesets.len()), (2, 0));
     assert_eq!((zones[0][0].protection[1], zones[1][0].protection.len()), (487, 0));
     assert_eq!((zones[1][2].start_pfn, zones[1][2].free), (131072, 116741));
     assert_eq!(numa.runs[0].start_nodes[1].gauges["nr_free_pages"], 108775);
     let touch = &numa.runs[0].steps[1].nodes;
     assert_eq!((touch[0].counters["numa_foreign"], touch[1].counters["numa_miss"]), (19513, 19513));
-    // A place that is not there is told with its field.
+    // A node that does not exist is reported with its field.
     refused(NUMA_RUNS, "/runs/1/zones/2/node", json!(7), "runs[1].zones[2].zone", "of node 7");
     refused(NUMA_RUNS, "/runs/0/zones/1/free", json!(1 << 30), "runs[0].zones[1].free", "managed");
     refused(NUMA_RUNS, "/runs/0/start_nodes/1/id", json!(0), "runs[0].start_nodes[1].id", "twice");
@@ -169,7 +169,7 @@ fn values_of_trace_comparison_and_stutterp() {
     assert_eq!(rerun.runs[0].counters["pgscan_direct"], 411613);
 }
 
-/// The newer form: several runs, waits by who waited, and kinds of waits that only older kernels have.
+/// The newer form: several runs, waits by task, and kinds of waits that only older kernels have.
 #[test]
 fn values_of_storms() {
     let read_storm = |kernel: &str, name: &str| {
@@ -188,7 +188,7 @@ fn values_of_storms() {
         bars.iter().filter(|bar| bar.kind == kind).map(|bar| bar.count).sum()
     };
     let waits = &before.runs[0].waits;
-    // Of kswapd's nothing is left among those of the others.
+    // kswapd's waits are not counted again among those of the others.
     assert_eq!(
         (total(&waits.direct, "congestion_wait"), total(&waits.kswapd, "congestion_wait")),
         (573, 219)
@@ -201,12 +201,13 @@ fn values_of_storms() {
     assert_eq!(after.runs[0].after_10_s.unwrap().pgscan_direct, 2_098_411);
     assert!(!before.is_same_work(&after), "another kernel");
     assert!(!after.is_same_work(&read_storm("6.1", "workers-4")));
-    // Those of a machine's workers are no reclaimer's.
+    // Waits of a machine's workers are not counted as a reclaimer's.
     assert_eq!(read_storm("5.10", "workers-8-room12").runs[0].waits.msleep100, Some(329));
     assert_eq!(read_storm("6.12", "workers-8").runs.len(), 1);
 }
 
-/// What every captured machine has in common; would fail if a field were read into another's place.
+/// Properties that every captured machine shares. The test fails if a field is read into another's
+/// place.
 #[test]
 fn captured_machines_are_consistent() {
     for path in files("static") {
@@ -290,7 +291,7 @@ fn zones_in_each_others_place() {
     refused(BIG, "/zones/2/start_pfn", json!(1_048_575), "zones[2].start_pfn", "overlaps");
     refused(BIG, "/zones/0/start_pfn", json!(1 << 30), "zones[1].start_pfn", "wrong order");
     refused(BIG, "/zones/1/zone", json!("Normal"), "zones[2].zone", "is also zones[1]");
-    // Side by side is fine.
+    // Adjacent zones are valid.
     assert!(changed(NUMA, "/zones/2/start_pfn", json!(300_000)).is_ok());
 }
 
@@ -504,7 +505,7 @@ proptest! {
         }
     }
 
-    /// What is accepted is a machine: the checks hold whatever the numbers are.
+    /// Any accepted input is a possible machine: the checks hold whatever the numbers are.
     #[test]
     fn accepted_machines_are_possible(zone in 0_usize..3, field in 0_usize..6, value in prop_oneof![0_u64..10_000, any::<u64>()]) {
         let name = ["start_pfn", "spanned", "present", "managed", "free", "min"][field];

@@ -1,4 +1,4 @@
-//! Import of `/proc` texts, against the captured ones and against damage.
+//! Import of `/proc` texts: the captured ones, and damaged ones.
 
 use std::path::PathBuf;
 
@@ -103,7 +103,7 @@ fn zoneinfo_of_a_new_kernel_says_what_lists_tune_themselves_from() {
     assert_eq!(zone.stat("promo"), Some(4));
 }
 
-/// RHEL 8 prints a counter without its name; a text may have the command above it that printed it.
+/// RHEL 8 prints a counter without its name. A text may begin with the command that printed it.
 #[test]
 fn zoneinfo_of_rhel_8_has_a_number_without_a_name() {
     let text = b"# cat /proc/zoneinfo\nNode 0, zone      DMA\n  per-node stats\n      nr_dirtied   305939\n\
@@ -118,7 +118,7 @@ fn zoneinfo_of_rhel_8_has_a_number_without_a_name() {
     assert_eq!(vmstat.counters.len(), 2);
 }
 
-/// 2.6.32: no `managed`, counters in the zone, what priority reclaim had.
+/// 2.6.32: no `managed`, counters in the zone, and the last priority of reclaim.
 #[test]
 fn zoneinfo_of_2_6_does_not_say_what_is_managed() {
     let text = b"Node 0, zone      DMA\n  pages free     3931\n        min      5\n        low      6\n\
@@ -129,7 +129,7 @@ fn zoneinfo_of_2_6_does_not_say_what_is_managed() {
         \x20 prev_priority:     12\n  start_pfn:         16\n  inactive_ratio:    1\n";
     let info = Zoneinfo::parse("f", text).unwrap();
     let zone = &info.zones[0];
-    // More pages are free than it calls present.
+    // More pages are free than the kernel calls present.
     assert_eq!((zone.present, zone.managed, zone.stat("scanned")), (3931, 3840, Some(0)));
     assert_eq!(zone.node_unreclaimable, Some(true));
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io;
 
-/// Why a file could not be imported. Displays as one line: `file:line: field: problem`.
+/// Reasons why a file could not be imported. Each prints as one line: `file:line: field: problem`.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImportError {
@@ -12,7 +12,7 @@ pub enum ImportError {
     Open {
         /// The file as the caller named it.
         file: String,
-        /// What the system said.
+        /// The system's message.
         problem: String,
         /// The system's error class, to tell a missing file from a forbidden one.
         kind: io::ErrorKind,
@@ -24,7 +24,7 @@ pub enum ImportError {
         file: String,
         /// Line being read, from 1.
         line: u64,
-        /// What the system said.
+        /// The system's message.
         problem: String,
     },
     /// The file starts like gzip data but is damaged further on.
@@ -34,7 +34,7 @@ pub enum ImportError {
         file: String,
         /// Line of the unpacked text being read, from 1.
         line: u64,
-        /// What the unpacker said.
+        /// The unpacker's message.
         problem: String,
     },
     /// The file starts like gzip data but ends in the middle of it.
@@ -42,9 +42,9 @@ pub enum ImportError {
     Cut {
         /// The file as the caller named it.
         file: String,
-        /// Line of the unpacked text being read, from 1: those before it are whole.
+        /// Line of the unpacked text being read, from 1; the lines before it are complete.
         line: u64,
-        /// Events in the lines that are whole, if the file is a trace.
+        /// Events in the complete lines, if the file is a trace.
         nr_events: u64,
     },
     /// The file is of another kind altogether (a binary recording, another compression).
@@ -52,7 +52,7 @@ pub enum ImportError {
     Format {
         /// The file as the caller named it.
         file: String,
-        /// What it is, and what to do about it.
+        /// Its kind, and advice.
         problem: String,
     },
     /// A trace without a single page-allocator event.
@@ -65,7 +65,7 @@ pub enum ImportError {
         /// Further advice, or empty.
         hint: &'static str,
     },
-    /// A field is missing, is no number, or has an impossible value.
+    /// A field is missing, is not a number, or has an impossible value.
     #[error("{file}:{line}: {field}: {problem}")]
     Field {
         /// The file as the caller named it.
@@ -74,7 +74,7 @@ pub enum ImportError {
         line: u64,
         /// The field's name in the file; a path such as `zones[0].present` in JSON.
         field: String,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
     /// JSON that does not have the expected shape.
@@ -88,7 +88,7 @@ pub enum ImportError {
         column: usize,
         /// Path of the value, such as `zones[0].present`; `document` at the top.
         field: String,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
 }
@@ -122,7 +122,7 @@ impl ImportError {
         }
     }
 
-    /// The field, if the problem is one value's.
+    /// The field, if the problem concerns a single value.
     #[must_use]
     pub fn field(&self) -> Option<&str> {
         match self {
@@ -137,7 +137,7 @@ impl ImportError {
     }
 }
 
-/// What can be used of a trace that was cut at a line.
+/// The usable part of a trace that was cut at a line.
 fn whole(line: u64, nr_events: u64) -> String {
     match nr_events {
         0 => String::new(),
@@ -145,7 +145,7 @@ fn whole(line: u64, nr_events: u64) -> String {
     }
 }
 
-/// What is wrong with a field that is not there.
+/// Problem text of a missing field.
 const MISSING: &str = "missing";
 
 /// A problem whose file and line the caller adds.
@@ -165,7 +165,7 @@ impl FieldProblem {
     }
 }
 
-/// Foreign bytes for use inside a message: printable, on one line, of bounded length.
+/// Foreign bytes made safe for a message: printable, on one line, of bounded length.
 pub(crate) fn shown(bytes: &[u8]) -> String {
     const SHOWN_MAX: usize = 40;
     let mut out = String::from("`");
@@ -177,8 +177,8 @@ pub(crate) fn shown(bytes: &[u8]) -> String {
     out
 }
 
-/// A foreign name for use inside a message: without control characters and of bounded length, so that the message
-/// stays one line.
+/// A foreign name made safe for a message: without control characters and of bounded length, so
+/// that the message stays one line.
 pub(crate) fn printable(name: &str) -> String {
     const NAME_CHARS_MAX: usize = 4096;
     let mut out = String::with_capacity(name.len().min(NAME_CHARS_MAX));

@@ -1,17 +1,19 @@
-//! Reading what a real Linux left behind: allocator traces, `/proc` texts, captured reference files.
+//! Importers of data from a real Linux: allocator traces, `/proc` texts, captured reference files.
 //!
-//! Four doors:
-//! * [`kmem`]: a stream of page-allocator tracepoints out of ftrace text, `trace-cmd report` or `perf script`;
+//! Four entry points:
+//! * [`kmem`]: a stream of page-allocator tracepoints out of ftrace text, `trace-cmd report` or
+//!   `perf script`;
 //! * [`proc`]: `zoneinfo`, `buddyinfo`, `pagetypeinfo` and `vmstat` as plain structs;
-//! * [`KernelText`]: what a text is, for one that was given to the wrong command;
-//! * [`linux61`]: the JSON files under `reference/linux-6.1/`, checked for machines that cannot exist.
+//! * [`KernelText`]: recognises a text that was given to the wrong command;
+//! * [`linux61`]: the JSON files under `reference/linux-6.1/`, checked for machines that cannot
+//!   exist.
 //!
-//! Everything here turns foreign bytes into plain numbers and names. Nothing here knows the simulator: the crates
-//! above translate zone names, orders and migrate types into their own types.
+//! Everything here turns foreign bytes into plain numbers and names. Nothing here knows the
+//! simulator: the crates above translate zone names, orders and migrate types into their own types.
 //!
-//! Every failure is an [`ImportError`] that prints as one line and names the file and, where there is one, the line
-//! and the field. Input of any kind (gzip or not, UTF-8 or not, endless lines, directories) must end in a value or
-//! in such an error, never in a panic or in unbounded memory.
+//! Every failure is an [`ImportError`] that prints as one line and names the file and, where there
+//! is one, the line and the field. Input of any kind (gzip or not, UTF-8 or not, endless lines,
+//! directories) must end in a value or in such an error, never in a panic or in unbounded memory.
 
 mod error;
 pub mod kmem;

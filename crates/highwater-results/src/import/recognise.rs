@@ -1,4 +1,5 @@
-//! What a text of Linux is, whatever its name: so that one that was given to the wrong command is called by its name.
+//! Recognises texts of Linux by content, so that an error can name a text that was given to the
+//! wrong command.
 
 /// A text of Linux.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,10 +44,10 @@ pub enum KernelText {
     Trace,
 }
 
-/// Lines that are looked at.
+/// Number of lines examined.
 const LINES: usize = 400;
 
-/// Parts of lines that only a kernel's log has.
+/// Substrings that only a kernel log contains.
 const OF_LOGS: [&str; 15] = [
     "invoked oom-killer",
     "page allocation failure",
@@ -66,10 +67,10 @@ const OF_LOGS: [&str; 15] = [
 ];
 
 impl KernelText {
-    /// What a text is; none if it is nothing of Linux's that is known here.
+    /// Recognises a text; none if it is not a known text of Linux.
     #[must_use]
     pub fn of(text: &str) -> Option<KernelText> {
-        // Without what a mail or an editor puts before lines.
+        // Lines without the marks that a mail or an editor puts before them.
         let lines = || {
             let lines = text.trim_start_matches('\u{feff}').lines().take(LINES);
             let bare = lines.map(|line| {
@@ -106,7 +107,7 @@ impl KernelText {
         other(first, any).or_else(|| is_stamped(first).then_some(KernelText::Log))
     }
 
-    /// What it is, and which command reads it.
+    /// A sentence that names the text and the command that reads it.
     #[must_use]
     pub fn advice(self) -> String {
         let name = self.name();
@@ -162,7 +163,7 @@ impl KernelText {
         format!("this is {name}: {reads}")
     }
 
-    /// What it is called.
+    /// Name of the kind of text.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -189,7 +190,7 @@ impl KernelText {
     }
 }
 
-/// How many numbers stand behind `Node 0, zone Normal`; none if the line does not start so.
+/// Number of values after `Node 0, zone Normal`; none if the line does not start like that.
 fn zone(line: &str) -> Option<usize> {
     let rest = line.strip_prefix("Node ")?.split_once(", zone")?.1;
     let mut words = rest.split_whitespace();
@@ -204,13 +205,13 @@ fn counter(line: &str) -> Option<&str> {
     (is_name && value.trim().parse::<u64>().is_ok()).then_some(name)
 }
 
-/// A line of one of the events that a replay reads, in columns.
+/// True for a line in columns with one of the events that a replay reads.
 fn is_event(line: &str) -> bool {
     let event = ["mm_page_alloc", "mm_page_free", "mm_page_pcpu_drain"];
     line.contains("pfn=") && event.iter().any(|name| line.contains(name))
 }
 
-/// Texts that are known by their first line, or by a line of theirs.
+/// Texts recognised by their first line, or by any line.
 fn other(first: &str, any: impl Fn(&dyn Fn(&str) -> bool) -> bool) -> Option<KernelText> {
     let starts = |start: &'static str| any(&move |line: &str| line.starts_with(start));
     if is_mapping(first) {

@@ -1,8 +1,8 @@
-//! Opening a text, packed or not, and handing it out line by line.
+//! Opens a text, plain or gzip, and hands it out line by line.
 //!
-//! [`Source`] looks at the first bytes, never at the file name: gzip (also several members in a row) is unpacked on
-//! the fly, recordings that are not text are turned away with advice. One line is held in memory at a time, up to
-//! [`LINE_BYTES_MAX`].
+//! [`Source`] looks at the first bytes, never at the file name. Gzip data (also several members in
+//! a row) are unpacked on the fly; binary recordings are refused with advice. It holds one line in
+//! memory at a time, up to [`LINE_BYTES_MAX`].
 
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::Path;
@@ -16,18 +16,18 @@ use crate::words::refusal;
 
 /// Longest line accepted. ftrace cannot print more than a few pages for one event.
 const LINE_BYTES_MAX: u64 = 64 * 1024;
-/// Bytes looked at to tell what a file is.
+/// Number of first bytes that identify a file.
 const HEAD_BYTES: usize = 8;
 const READ_BYTES: usize = 256 * 1024;
 
-/// What to do where gzip data end in the middle, as those of a capture that was stopped do, or where a line cannot be
-/// read.
+/// Treatment of gzip data that end in the middle, as those of a stopped capture do, and of lines
+/// that cannot be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnDamage {
-    /// It is an error, which says how much was read.
+    /// It is an error that says how much was read.
     #[default]
     Refuse,
-    /// The lines that are whole and can be read are the text; the others are counted.
+    /// Complete, readable lines are the text; the others are counted.
     UseWhole,
 }
 
@@ -128,7 +128,7 @@ impl Source {
         Ok(Some(&self.buffer))
     }
 
-    /// Everything that is left, refusing more than `bytes_max`.
+    /// The rest of the text; an error if it has more than `bytes_max` bytes.
     pub(crate) fn read_to_end(mut self, bytes_max: u64) -> Result<Vec<u8>, ImportError> {
         let mut text = Vec::new();
         if let Err(e) = (&mut self.reader).take(bytes_max + 1).read_to_end(&mut text) {
@@ -142,12 +142,13 @@ impl Source {
         Ok(text)
     }
 
-    /// The line that [`Source::next_line`] returned last has no end: the text stops there.
+    /// True if the line that [`Source::next_line`] returned last has no line end, so the text stops
+    /// there.
     pub(crate) fn is_cut_off(&self) -> bool {
         self.is_cut_off
     }
 
-    /// That line once more.
+    /// The same line again.
     #[inline]
     pub(crate) fn text(&self) -> &[u8] {
         &self.buffer
@@ -161,7 +162,8 @@ impl Source {
         self.on_damage
     }
 
-    /// The line at which the gzip data ended in the middle, if [`Source::next_line`] passed over that.
+    /// The line at which the gzip data ended in the middle, if [`Source::next_line`] tolerated
+    /// that.
     pub(crate) fn cut_at(&self) -> Option<u64> {
         self.cut_at
     }
@@ -194,9 +196,11 @@ impl Source {
     }
 }
 
-/// What is wrong with the gzip data of a file, from the first byte to the sum at their end; none if they are whole, or
-/// there are none. What was unpacked from data that are damaged may be any text: before a fault of the text is told, this
-/// is asked.
+/// Checks a file's gzip data up to the check sum at their end; none if they are whole or the file
+/// is not gzip.
+///
+/// Damaged data may unpack to any text. A caller checks this before it reports an error of the text
+/// itself.
 pub fn gzip_damage(path: &Path) -> Option<ImportError> {
     let mut source = Source::open(path).ok().filter(|source| source.is_gzip)?;
     let mut bytes = vec![0; READ_BYTES];
@@ -220,7 +224,7 @@ fn read_head(reader: &mut impl Read) -> io::Result<Vec<u8>> {
     Ok(head)
 }
 
-/// Names recordings that are often mistaken for their text form.
+/// Names binary recordings that are often mistaken for their text form.
 fn foreign_format(head: &[u8]) -> Option<&'static str> {
     const KNOWN: [(&[u8], &str); 7] = [
         (b"PERFILE2", "a binary perf recording; turn it into text with `perf script`"),

@@ -1,7 +1,8 @@
 //! The `key=value` pairs behind an event's colon.
 //!
-//! The pairs may come in any order and among others; text without `=` is passed over (trace-cmd prints
-//! `[FAILED TO PARSE]` there when it lacks the kernel's formulas, and then all values as plain numbers).
+//! Pairs may come in any order and among others. Text without `=` is skipped: trace-cmd prints
+//! `[FAILED TO PARSE]` there when it lacks the kernel's formulas, and then prints all values as
+//! plain numbers.
 
 use super::gfp::GfpDecoder;
 use super::header::EventName;
@@ -34,8 +35,8 @@ const ALLOC_MIGRATETYPE: usize = 8;
 const FALLBACK_MIGRATETYPE: usize = 9;
 const CHANGE_OWNERSHIP: usize = 10;
 
-/// Reads the fields that `event` needs. `None`: the event speaks of no block (kernels before 4.7 report a failed
-/// removal from the buddy lists as `mm_page_alloc_zone_locked` without a page).
+/// Reads the fields that `event` needs. `None` if the event has no block: kernels before 4.7 report
+/// a failed removal from the buddy lists as `mm_page_alloc_zone_locked` without a page.
 #[inline]
 pub(super) fn decode(
     event: EventName,
@@ -118,7 +119,7 @@ impl<'l> Pairs<'l> {
         Ok(Self { slots })
     }
 
-    /// The frame; `None` if the event says that there is no page.
+    /// The frame; `None` if the event has no page.
     fn frame(&self) -> Result<Option<u64>, FieldProblem> {
         let text = self.required(PFN)?;
         if text == b"-1" {

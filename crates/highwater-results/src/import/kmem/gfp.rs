@@ -1,8 +1,8 @@
-//! Names of request flags, as tracepoints print them, and their bits.
+//! GFP flag names as tracepoints print them, and their bits.
 //!
 //! Bits are those of rules/requests#gfp-bits (Linux 6.1, without `__GFP_NOLOCKDEP`). A trace of
-//! another kernel is read by name, so that a name means the same whatever bit that kernel gave it;
-//! only the remainder that a kernel prints as a number is taken as it is.
+//! another kernel is read by name, so a name has the same meaning whatever bit that kernel gave it.
+//! Only a remainder that a kernel prints as a number is taken unchanged.
 
 use std::collections::BTreeMap;
 
@@ -74,8 +74,8 @@ pub struct GfpDecoder {
 }
 
 impl GfpDecoder {
-    /// Bits of `GFP_KERNEL|__GFP_ZERO`, `0xcc0`, `3264`, `GFP_NOFS|0x80000`. Unknown names have no bits and are
-    /// counted; a number that is none is an error (the text of the problem).
+    /// Bits of `GFP_KERNEL|__GFP_ZERO`, `0xcc0`, `3264`, `GFP_NOFS|0x80000`. Unknown names have no
+    /// bits and are counted; an invalid number is an error (the text of the problem).
     pub fn decode(&mut self, text: &[u8]) -> Result<u32, String> {
         if let Some(&(_, bits)) = self.remembered.iter().find(|(seen, _)| seen == text) {
             return Ok(bits);
@@ -107,7 +107,7 @@ impl GfpDecoder {
         Ok(bits)
     }
 
-    /// Names that were not understood, and how often each came up.
+    /// Unknown names, with their number of occurrences.
     #[must_use]
     pub fn unknown(&self) -> &BTreeMap<String, u64> {
         &self.unknown
@@ -124,8 +124,8 @@ impl GfpDecoder {
     }
 }
 
-/// Bits of one name, or `None`. Kernels before 4.6 print single flags without the underscores (`GFP_COMP`), which
-/// is understood wherever the short form is not the name of a combination.
+/// Bits of one name, or `None`. Kernels before 4.6 print single flags without the underscores
+/// (`GFP_COMP`). The short form is accepted unless it is the name of a combination.
 #[must_use]
 pub fn bits_of(name: &[u8]) -> Option<u32> {
     let combination = match name {
@@ -152,7 +152,7 @@ pub fn bits_of(name: &[u8]) -> Option<u32> {
     Some(if name == b"GFP_TEMPORARY" { combination | RECLAIMABLE } else { combination })
 }
 
-/// Whether the text could be a flag's name rather than a number.
+/// True if the text looks like a flag's name rather than a number.
 fn is_name(text: &[u8]) -> bool {
     let starts_like_name = text.first().is_some_and(|b| b.is_ascii_alphabetic() || *b == b'_');
     starts_like_name && text.iter().all(|b| b.is_ascii_alphanumeric() || *b == b'_')
@@ -172,7 +172,7 @@ fn single_bit(name: &[u8]) -> Option<u32> {
         b"ATOMIC" => ATOMIC,
         b"DIRECT_RECLAIM" => DIRECT_RECLAIM,
         b"KSWAPD_RECLAIM" => KSWAPD_RECLAIM,
-        // Before 4.4 one flag meant both.
+        // Before 4.4 one flag had both meanings.
         b"RECLAIM" | b"WAIT" => RECLAIM,
         b"WRITE" => WRITE,
         b"NOWARN" => NOWARN,
@@ -185,7 +185,7 @@ fn single_bit(name: &[u8]) -> Option<u32> {
         b"HARDWALL" => HARDWALL,
         b"THISNODE" => THISNODE,
         b"ACCOUNT" => ACCOUNT,
-        // Known, but of no meaning to an allocator model.
+        // Known flags that mean nothing to an allocator model.
         b"COLD"
         | b"NOTRACK"
         | b"OTHER_NODE"

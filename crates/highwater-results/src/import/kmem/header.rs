@@ -1,14 +1,17 @@
 //! The columns in front of an event: task, CPU, flags, time, event name.
 //!
-//! A command name may hold blanks, dashes, colons and brackets, so nothing is assumed about the text before the pid.
-//! The anchor is the CPU column: the first `[digits]` that has a task before it and a time stamp, an event name and a
-//! colon behind it (with at most one column of flags in between).
+//! A command name may hold blanks, dashes, colons and brackets, so nothing is assumed about the
+//! text before the pid. The anchor is the CPU column: the first `[digits]` that has a task before
+//! it and a time stamp, an event name and a colon behind it (with at most one column of flags in
+//! between).
 
 use crate::import::error::FieldProblem;
 
-/// More than any Linux build can have (`NR_CPUS` ends at 8192); keeps per-CPU tables of readers small.
+/// Above the limit of any Linux build (`NR_CPUS` ends at 8192); it keeps readers' per-CPU tables
+/// small.
 const CPU_LIMIT: u32 = 8192;
-/// Bytes searched for the CPU column: task columns are short, whatever follows is an event's own text.
+/// Bytes searched for the CPU column. Task columns are short; anything after that is the event's
+/// text.
 const CPU_COLUMN_MAX: usize = 256;
 
 /// The six events that are read.
@@ -33,15 +36,16 @@ pub(super) struct Header<'l> {
     pub(super) fields: &'l [u8],
 }
 
-/// What a line is.
+/// The kind of a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line<'l> {
     Event(Header<'l>),
     /// A well-formed line of another event.
     OtherEvent,
-    /// The tracer dropped events here; how many, if it says.
+    /// The tracer dropped events here; the number, if the line gives it.
     Lost(Option<u64>),
-    /// A comment that says how many entries the tracer's buffer held, and how many had been written to it.
+    /// A comment with the number of entries that the tracer's buffer held, and the number written
+    /// to it.
     Entries {
         nr_held: u64,
         nr_written: u64,
@@ -51,10 +55,11 @@ pub(super) enum Line<'l> {
     Unrecognised,
 }
 
-/// Tells what a line is. An error means: it names one of our events, but its columns cannot be read.
+/// Classifies a line. An error means that the line names one of our events but its columns cannot
+/// be read.
 #[inline]
 pub(super) fn classify(line: &[u8]) -> Result<Line<'_>, FieldProblem> {
-    // A command name may start with '#', but it never stands in the first column.
+    // A command name may start with '#', but never in the first column.
     if line.first() == Some(&b'#') {
         return Ok(entries(line).unwrap_or(Line::Comment));
     }
@@ -173,14 +178,15 @@ fn task_pid(before_cpu: &[u8]) -> Option<i32> {
     };
     let pid = i32::try_from(pid).ok()?;
     match rest {
-        // perf prints -1 where the thread is unknown: a dash of its own, not one that ends a command name.
+        // perf prints -1 for an unknown thread: a separate dash, not one that ends a command name.
         [.., b'/', b'-'] | [.., b' ', b'-'] if pid == 1 && !is_ftrace_task(rest) => Some(-1),
         [.., b'-' | b' ' | b'\t' | b'/'] | [] => Some(pid),
         _ => None,
     }
 }
 
-/// Whether ` -1` ends a command name that itself ends in a blank; perf's unknown thread is called `:-1`.
+/// True if ` -1` ends a command name that itself ends in a blank; perf calls an unknown thread
+/// `:-1`.
 fn is_ftrace_task(rest_with_dash: &[u8]) -> bool {
     let comm = rest_with_dash[..rest_with_dash.len() - 1].trim_ascii_end();
     !(comm.ends_with(b":-1") || comm.ends_with(b"-1/"))
@@ -203,7 +209,7 @@ fn time_stamp(token: &[u8]) -> Option<u64> {
     seconds.checked_mul(1_000_000_000)?.checked_add(fraction_ns)
 }
 
-/// A decimal number of at most 18 digits (so that it cannot overflow) and what follows it.
+/// A decimal number of at most 18 digits (so that it cannot overflow) and the text after it.
 #[inline]
 fn leading_number(text: &[u8]) -> Option<(u64, &[u8])> {
     let length = text.iter().position(|b| !b.is_ascii_digit()).unwrap_or(text.len());
@@ -214,7 +220,7 @@ fn leading_number(text: &[u8]) -> Option<(u64, &[u8])> {
     Some((digits.iter().fold(0, |value, &digit| value * 10 + u64::from(digit - b'0')), rest))
 }
 
-/// The next run of non-blanks. At least one blank must come before it.
+/// The next run of non-blanks, after at least one blank.
 #[inline]
 fn next_token(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let token = text.trim_ascii_start();
@@ -225,7 +231,8 @@ fn next_token(text: &[u8]) -> Option<(&[u8], &[u8])> {
     (length > 0).then(|| token.split_at(length))
 }
 
-/// `CPU:0 [LOST 123 EVENTS]` (ftrace), `CPU:0 [123 EVENTS DROPPED]` (trace-cmd); the count may be missing.
+/// `CPU:0 [LOST 123 EVENTS]` (ftrace), `CPU:0 [123 EVENTS DROPPED]` (trace-cmd); the count may be
+/// missing.
 fn lost_notice(text: &[u8]) -> Option<Option<u64>> {
     let (_, rest) = leading_number(text.strip_prefix(b"CPU:")?)?;
     let notice = rest.trim_ascii_start().strip_prefix(b"[")?.strip_suffix(b"]")?;
@@ -249,7 +256,8 @@ fn first_number(text: &[u8]) -> Option<u64> {
     leading_number(&text[start..]).map(|(number, _)| number)
 }
 
-/// Where one of our events is named as an event (`name: ... pfn=`) in a line whose columns could not be read.
+/// Position at which a line with unreadable columns names one of our events as an event (`name: ...
+/// pfn=`).
 fn our_event_without_columns(line: &[u8]) -> Option<usize> {
     const STEM: &[u8] = b"mm_page_";
     let mut from = 0;
@@ -268,7 +276,7 @@ fn our_event_without_columns(line: &[u8]) -> Option<usize> {
     None
 }
 
-/// Which column is to blame: the first that cannot be found.
+/// The column at fault: the first that cannot be found.
 fn missing_column(before_event: &[u8]) -> FieldProblem {
     let cpu = before_event.iter().enumerate().filter(|&(_, &b)| b == b'[').find_map(|(at, _)| {
         let (cpu, rest) = leading_number(&before_event[at + 1..])?;

@@ -1,7 +1,8 @@
 //! Page-allocator tracepoints as a stream of numbers.
 //!
-//! [`KmemReader`] iterates over the [`KmemEvent`]s of a text, one line in memory at a time. Three programs print the
-//! same events in slightly different columns, and all are read without being told which it is:
+//! [`KmemReader`] iterates over the [`KmemEvent`]s of a text, with one line in memory at a time.
+//! Three programs print the same events in slightly different columns; the reader detects the form
+//! by itself:
 //!
 //! ```text
 //! ftrace     <comm>-<pid>   (tgid) [cpu] flags  secs.frac: mm_page_free: page=.. pfn=0x1870 order=1
@@ -30,11 +31,11 @@ pub struct KmemEvent {
     pub time_ns: u64,
     /// Thread id of the current task; 0 is the idle task, -1 a task that perf could not name.
     pub pid: i32,
-    /// What happened.
+    /// The event.
     pub kind: KmemKind,
 }
 
-/// The six events, with the fields that a model can use. Frames are below 2^40, orders at most
+/// The six events with the fields that a model can use. Frames are below 2^40, orders at most
 /// [`ORDER_MAX`], migrate types at most [`MIGRATETYPE_MAX`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum KmemKind {
@@ -44,16 +45,16 @@ pub enum KmemKind {
         pfn: u64,
         /// Block size is 2^order frames.
         order: u8,
-        /// Type asked for.
+        /// Requested type.
         migratetype: u8,
         /// Request bits (rules/requests#gfp-bits).
         gfp: u32,
     },
     /// `mm_page_alloc` that returned nothing (pfn -1, or a null page).
     AllocFailed {
-        /// Block size asked for.
+        /// Requested order.
         order: u8,
-        /// Type asked for.
+        /// Requested type.
         migratetype: u8,
         /// Request bits (rules/requests#gfp-bits).
         gfp: u32,
@@ -76,9 +77,9 @@ pub enum KmemKind {
         pfn: u64,
         /// Block size is 2^order frames.
         order: u8,
-        /// Type asked for.
+        /// Requested type.
         migratetype: u8,
-        /// Whether it fills a per-CPU list; `None` where the kernel does not say.
+        /// True if the block refills a per-CPU list; `None` if the kernel does not say.
         percpu_refill: Option<bool>,
     },
     /// `mm_page_pcpu_drain`: a block goes from a per-CPU list back to the buddy lists.
@@ -87,22 +88,22 @@ pub enum KmemKind {
         pfn: u64,
         /// Block size is 2^order frames.
         order: u8,
-        /// List it goes to.
+        /// List that the block goes to.
         migratetype: u8,
     },
     /// `mm_page_alloc_extfrag`: a request is served from another type's block.
     ExtFrag {
         /// First frame of the block that was broken.
         pfn: u64,
-        /// Size asked for.
+        /// Requested order.
         alloc_order: u8,
-        /// Size of the block that was broken.
+        /// Order of the block that was broken.
         fallback_order: u8,
-        /// Type asked for.
+        /// Requested type.
         alloc_migratetype: u8,
         /// Type of the block.
         fallback_migratetype: u8,
-        /// Whether the whole pageblock now belongs to the type asked for.
+        /// True if the whole pageblock now belongs to the requested type.
         change_ownership: bool,
     },
 }
@@ -111,7 +112,7 @@ pub enum KmemKind {
 pub const ORDER_MAX: u8 = 10;
 /// Largest migrate type: ISOLATE of a build with CMA (rules/kmem-traces#fields).
 pub const MIGRATETYPE_MAX: u8 = 5;
-/// Frames are below this: 4 PiB of memory, beyond x86-64's physical addresses of its time.
+/// Frames are below this: 4 PiB of memory, beyond the physical addresses of x86-64 at that time.
 pub const PFN_LIMIT: u64 = 1 << 40;
 
 impl KmemKind {

@@ -14,7 +14,8 @@ use crate::import::source::{OnDamage, Source};
 
 /// Reads the page-allocator events of a trace text, plain or gzip, in the order of the file.
 ///
-/// The first error ends the iteration. A text without any such event is an error at its end.
+/// The first error ends the iteration. A text without any such event is an error at the end of the
+/// text.
 ///
 /// ```
 /// use highwater_results::import::kmem::{KmemKind, KmemReader};
@@ -33,53 +34,53 @@ pub struct KmemReader {
     is_done: bool,
 }
 
-/// What was passed over, by reason.
+/// Lines and events that were skipped, by reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SkippedLines {
     /// Empty lines.
     pub nr_blank: u64,
     /// Lines that start with `#`.
     pub nr_comments: u64,
-    /// Well-formed lines of events that are not read here.
+    /// Well-formed lines of other events.
     pub nr_other_events: u64,
-    /// Lines of no known form (headings, call chains), and a last one without its end.
+    /// Lines of no known form (headings, call chains), and a last line without a line end.
     pub nr_unrecognised: u64,
     /// Removals from the buddy lists that found no block (old kernels).
     pub nr_without_page: u64,
     /// Notices that the tracer lost events.
     pub nr_lost_notices: u64,
-    /// Events lost, as far as the notices say how many.
+    /// Events lost, as far as the notices give numbers.
     pub nr_lost_events: u64,
-    /// Events that the tracer wrote over before the text was made, by its headers.
+    /// Events that the tracer overwrote before the text was made, according to its headers.
     pub nr_overwritten_events: u64,
-    /// Entries that the tracer's headers promise; none: there is no such header.
+    /// Entries that the tracer's headers promise; none without such a header.
     pub nr_promised_entries: Option<u64>,
-    /// Lines of events whose fields cannot be read, if those are passed over ([`OnDamage::UseWhole`]).
+    /// Lines of events with unreadable fields, if those are skipped ([`OnDamage::UseWhole`]).
     pub nr_bad: u64,
-    /// What is wrong with the first of them: line, field, problem.
+    /// The first of these lines: line, field, problem.
     pub first_bad: Option<BadLine>,
-    /// Names of request flags that were not understood, and how often each came up.
+    /// Unknown GFP flag names, with their number of occurrences.
     pub unknown_gfp_names: BTreeMap<String, u64>,
 }
 
-/// A line that was passed over because it cannot be read.
+/// A line that was skipped because it cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadLine {
-    /// Which, from 1.
+    /// Line number, from 1.
     pub line: u64,
     /// The field's name in the file.
     pub field: String,
-    /// What is wrong with it.
+    /// The problem.
     pub problem: String,
 }
 
 impl KmemReader {
-    /// Opens a file. Whether it is packed is seen from its bytes; the name does not matter.
+    /// Opens a file. The bytes decide whether it is packed, not the name.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, ImportError> {
         Source::open(path.as_ref()).map(Self::new)
     }
 
-    /// Reads from anywhere; `name` stands for the file in errors.
+    /// Reads from any reader; `name` stands for the file in errors.
     pub fn from_reader(
         name: &str,
         reader: impl Read + Send + 'static,
@@ -87,7 +88,8 @@ impl KmemReader {
         Source::from_reader(name, reader).map(Self::new)
     }
 
-    /// Says what to do where gzip data end in the middle or a line cannot be read; an error unless said otherwise.
+    /// Sets the treatment of gzip data that end in the middle and of unreadable lines. The default
+    /// is an error.
     #[must_use]
     pub fn on_damage(mut self, on_damage: OnDamage) -> Self {
         self.source.set_on_damage(on_damage);
@@ -100,14 +102,14 @@ impl KmemReader {
         self.source.cut_at()
     }
 
-    /// The line, from 1, at which the text ends without the end of a line: a capture was stopped there, and the line
-    /// is not read, since nobody knows how it went on.
+    /// The line, from 1, at which the text ends without a line end. A capture was stopped there.
+    /// The line is not read, because its rest is unknown.
     #[must_use]
     pub fn unended_at(&self) -> Option<u64> {
         self.unended_at
     }
 
-    /// What was passed over so far; complete when the iteration has ended.
+    /// Skipped lines and events so far; complete when the iteration has ended.
     #[must_use]
     pub fn skipped(&self) -> SkippedLines {
         SkippedLines { unknown_gfp_names: self.gfp.unknown().clone(), ..self.skipped.clone() }
@@ -240,7 +242,7 @@ impl fmt::Debug for KmemReader {
 }
 
 impl SkippedLines {
-    /// Lines passed over, whatever the reason.
+    /// Number of skipped lines, for all reasons.
     #[must_use]
     pub fn nr_lines(&self) -> u64 {
         self.nr_blank
@@ -252,8 +254,9 @@ impl SkippedLines {
             + self.nr_bad
     }
 
-    /// Entries of the tracer that are missing from a text of `nr_events`, by its headers. What is no entry of its own
-    /// (a call chain below one) counts as one: a text may have more than was promised.
+    /// Entries promised by the tracer's headers that are missing from a text of `nr_events`. A line
+    /// that is not an entry (a call chain below one) counts as an entry, so a text may have more
+    /// than was promised.
     #[must_use]
     pub fn nr_missing_entries(&self, nr_events: u64) -> u64 {
         let promised = self.nr_promised_entries.unwrap_or(0);

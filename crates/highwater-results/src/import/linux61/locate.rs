@@ -1,7 +1,7 @@
 //! Finds the line of a value in a JSON text, by its path.
 //!
-//! Only for error messages about texts that serde_json has accepted. It stays within the text on any input and
-//! answers with the line of the deepest part of the path that it finds.
+//! Used only for error messages about texts that serde_json has accepted. It stays within the text
+//! on any input, and returns the line of the deepest part of the path that it finds.
 
 /// Line, from 1, of the value at `path`, such as `zones[0].present`.
 pub(super) fn line_of(text: &[u8], path: &str) -> u64 {
@@ -28,7 +28,7 @@ struct Cursor<'t> {
 }
 
 impl Cursor<'_> {
-    /// From `{` to the value of `key`.
+    /// Moves from `{` to the value of `key`.
     fn enter_object(&mut self, key: &[u8]) -> bool {
         if !self.eat(b'{') {
             return false;
@@ -56,7 +56,7 @@ impl Cursor<'_> {
         }
     }
 
-    /// From `[` to element `index`.
+    /// Moves from `[` to element `index`.
     fn enter_array(&mut self, index: usize) -> bool {
         if !self.eat(b'[') {
             return false;
@@ -71,7 +71,7 @@ impl Cursor<'_> {
         self.peek().is_some_and(|b| b != b']')
     }
 
-    /// Past one value, with everything in it.
+    /// Skips one value with everything in it.
     fn skip_value(&mut self) {
         self.skip_blanks();
         let mut depth = 0_usize;

@@ -1,8 +1,10 @@
-//! The JSON files that say what a real Linux did (`reference/linux-6.1/`, and some of 5.10 and 6.12).
+//! JSON files with the behaviour of a real Linux (`reference/linux-6.1/`, and some of 5.10 and
+//! 6.12).
 //!
-//! [`Reference::read`] looks at a file's `kind`, reads the matching struct of `model` or `throttling` and then checks it
-//! (`validate`): a machine that cannot exist is an error here, with its place in the file, not a wrong result later.
-//! Fields that are not listed are passed over, so that a capture may say more than is read.
+//! [`Reference::read`] looks at a file's `kind`, reads the matching struct of `model` or
+//! `throttling` and then checks it (`validate`). A machine that cannot exist is an error here, with
+//! its place in the file, not a wrong result later. Unlisted fields are ignored, so a capture may
+//! contain more than is read.
 
 mod locate;
 mod model;
@@ -31,7 +33,7 @@ const KINDS: &str = "static, scenario, ab-trace, stutterp, storm";
 /// One reference file.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reference {
-    /// A freshly booted machine and what Linux computed for it.
+    /// A freshly booted machine and the values that Linux computed for it.
     Static(Static),
     /// A small program's effect on the counters.
     Scenario(Scenario),
@@ -39,7 +41,7 @@ pub enum Reference {
     AbTrace(AbTrace),
     /// A scaled stutterp.
     Stutterp(Throttling),
-    /// Reclaim that meets only pages under writeback.
+    /// Reclaim that finds only pages under writeback.
     Storm(Throttling),
 }
 
@@ -92,7 +94,7 @@ impl Reference {
     }
 }
 
-/// What every file starts with.
+/// Fields at the start of every file.
 #[derive(Deserialize)]
 struct Head {
     schema: u64,
@@ -118,7 +120,7 @@ impl Document<'_> {
 
     fn json_error(&self, field: String, error: &serde_json::Error) -> ImportError {
         let whole = error.to_string();
-        // serde_json appends the place, which has its own fields here.
+        // serde_json appends the place, which has separate fields here.
         let problem = whole.rfind(" at line ").map_or(whole.as_str(), |at| &whole[..at]);
         ImportError::Json {
             file: self.file.clone(),

@@ -13,19 +13,20 @@ pub type Counters = BTreeMap<String, i64>;
 pub struct Static {
     /// Name of the capture.
     pub name: String,
-    /// Which Linux; the first number in it is its version.
+    /// The Linux version; its first number is the version number.
     pub kernel: String,
-    /// 4096.
+    /// Always 4096.
     pub page_size: u64,
-    /// Pages that Linux says it has.
+    /// Pages that Linux reports.
     pub phys_pages: u64,
     /// Number of CPUs.
     pub cpus: u32,
     /// Zones with memory.
     pub zones: Vec<Zone>,
-    /// What Linux computed.
+    /// The value that Linux computed.
     pub min_free_kbytes: u64,
-    /// How the kernel was set, by the names of `/proc/sys` and `/sys/kernel/mm`; empty where it was left as it comes.
+    /// Changed kernel settings, by the names of `/proc/sys` and `/sys/kernel/mm`; empty for the
+    /// defaults.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub settings: BTreeMap<String, String>,
     /// Free blocks at the time, for orientation.
@@ -40,20 +41,21 @@ pub struct Static {
 pub struct Scenario {
     /// Name of the capture.
     pub name: String,
-    /// Which Linux.
+    /// The Linux version.
     pub kernel: String,
-    /// 4096.
+    /// Always 4096.
     pub page_size: u64,
-    /// Pages that Linux says it has; fractions in `params` refer to it.
+    /// Pages that Linux reports; fractions in `params` refer to it.
     pub phys_pages: u64,
     /// Number of CPUs.
     pub cpus: u32,
-    /// `cyclic`, `hotcold`, `anon`, `anonrand`, `mixed`, `randwrite`, `thp`, `compact-…`, `numa-…`, `zap`.
+    /// `cyclic`, `hotcold`, `anon`, `anonrand`, `mixed`, `randwrite`, `thp`, `compact-…`, `numa-…`,
+    /// `zap`.
     pub scenario: String,
-    /// How the kernel was set, by the names of `/proc/sys` and `/sys/kernel/mm`.
+    /// Changed kernel settings, by the names of `/proc/sys` and `/sys/kernel/mm`.
     #[serde(default)]
     pub settings: BTreeMap<String, String>,
-    /// The scenario's parameters, in its own order.
+    /// The scenario's parameters, in the scenario's order.
     pub params: Vec<f64>,
     /// Zones with memory, before the program ran.
     pub zones: Vec<Zone>,
@@ -78,24 +80,26 @@ pub struct Scenario {
 pub struct Run {
     /// Levels before the first step.
     pub start_gauges: Counters,
-    /// The zones as this run's boot left them, where boots differ; empty: as the file's.
+    /// The zones after this run's boot, if boots differ; empty if they are the file's.
     #[serde(default)]
     pub zones: Vec<RunZone>,
-    /// Levels of each node before the first step; empty where they were not recorded.
+    /// Levels of each node before the first step; empty if not recorded.
     #[serde(default)]
     pub start_nodes: Vec<NodeLevels>,
     /// The steps, in order.
     pub steps: Vec<Step>,
 }
 
-/// What is a run's own of a zone; the rest is the file's zone of that node and name.
+/// The values of a zone that differ by run; all others are those of the file's zone of that node
+/// and name.
 ///
-/// A kernel moves itself at boot, so which node loses memory to it differs from boot to boot.
+/// A kernel relocates itself at boot, so the node that loses memory to it differs from boot to
+/// boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub struct RunZone {
     /// Node number.
     pub node: u32,
-    /// Which zone.
+    /// The zone's name.
     pub zone: ZoneName,
     /// Without holes.
     pub present: u64,
@@ -142,7 +146,7 @@ pub struct Step {
     pub counters: Counters,
     /// Levels at the end; absent ones are 0.
     pub gauges: Counters,
-    /// The same of each node, where it was recorded.
+    /// The same for each node, if recorded.
     #[serde(default)]
     pub nodes: Vec<NodeStep>,
 }
@@ -150,20 +154,20 @@ pub struct Step {
 /// `kind: ab-trace`: the same work on kernels that differ in one rule.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct AbTrace {
-    /// What ran.
+    /// The workload.
     pub work: String,
-    /// Where it ran.
+    /// The machine.
     pub machine: String,
-    /// One per rule.
+    /// One kernel per rule.
     pub kernels: Vec<AbKernel>,
 }
 
-/// What one kernel's trace held.
+/// Contents of one kernel's trace.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct AbKernel {
     /// Name of the rule.
     pub policy: String,
-    /// Which Linux.
+    /// The Linux version.
     pub kernel: String,
     /// Events by tracepoint.
     pub events: BTreeMap<String, u64>,
@@ -199,12 +203,12 @@ pub struct Node {
     pub distances: Vec<u32>,
 }
 
-/// A zone with memory, and what Linux computed for it.
+/// A zone with memory, and the values that Linux computed for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Zone {
     /// Node number.
     pub node: u32,
-    /// Which zone.
+    /// The zone's name.
     pub zone: ZoneName,
     /// One per CPU.
     pub pagesets: Vec<Pageset>,
@@ -228,7 +232,7 @@ pub struct Zone {
     pub present: u64,
     /// Handed to the page allocator by now.
     pub managed: u64,
-    /// The same when Linux computed the zone's sizes; `None` where it was not recorded.
+    /// Managed pages when Linux computed the zone's sizes; `None` if not recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub managed_at_boot: Option<u64>,
     /// Lowmem reserve against requests of each zone index.
@@ -237,7 +241,7 @@ pub struct Zone {
     pub start_pfn: u64,
 }
 
-/// What Linux computed for a zone's per-CPU lists.
+/// The values that Linux computed for a zone's per-CPU lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pageset {
     /// CPU number.
@@ -246,10 +250,11 @@ pub struct Pageset {
     pub high: u64,
     /// Pages moved at a time.
     pub batch: u64,
-    /// What the zone's sizes make of `high`, which tunes itself since 6.7; `None` where it was not recorded.
+    /// The value of `high` that follows from the zone's sizes (`high` tunes itself since 6.7);
+    /// `None` if not recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub high_min: Option<u64>,
-    /// Counter deltas that a CPU may keep to itself.
+    /// Largest counter delta that a CPU may keep to itself.
     pub stat_threshold: u64,
 }
 
@@ -258,7 +263,7 @@ pub struct Pageset {
 pub struct ZoneBlocks {
     /// Node number.
     pub node: u32,
-    /// Which zone.
+    /// The zone's name.
     pub zone: ZoneName,
     /// Free blocks of orders 0 to 10.
     pub free_blocks: [u64; 11],
@@ -278,10 +283,11 @@ pub enum ZoneName {
 }
 
 impl Scenario {
-    /// The zones as a run found them: the file's, with what is the run's own.
+    /// The zones as a run found them: the file's zones with the run's values.
     ///
-    /// Sizes of per-CPU lists, reserves and what was managed at boot were recorded for the file's zones; a run
-    /// whose zone managed another number of pages had others, and they are left out.
+    /// Sizes of per-CPU lists, reserves and the managed pages at boot were recorded for the file's
+    /// zones. If a run's zone managed another number of pages, these values do not hold for it and
+    /// are left out.
     #[must_use]
     pub fn zones_of(&self, run: &Run) -> Vec<Zone> {
         let mut zones = self.zones.clone();
@@ -291,7 +297,7 @@ impl Scenario {
             if zone.managed != own.managed {
                 zone.managed_at_boot = None;
                 zone.pagesets.clear();
-                // A reserve is a share of what the zones above manage.
+                // A reserve is a share of the managed pages of the zones above.
                 let node = zone.node;
                 zones.iter_mut().filter(|z| z.node == node).for_each(|z| z.protection.clear());
             }
@@ -312,13 +318,14 @@ impl Scenario {
 }
 
 impl Zone {
-    /// What the zone managed when Linux computed its sizes; what it manages now where that was not recorded.
+    /// Managed pages when Linux computed the zone's sizes; the current number if that was not
+    /// recorded.
     #[must_use]
     pub fn managed_for_sizing(&self) -> u64 {
         self.managed_at_boot.unwrap_or(self.managed)
     }
 
-    /// First frame behind the zone; the check of the file keeps it from overflowing.
+    /// First frame after the zone. The check of the file keeps it from overflowing.
     #[must_use]
     pub fn end_pfn(&self) -> u64 {
         self.start_pfn.saturating_add(self.spanned)
@@ -326,7 +333,7 @@ impl Zone {
 }
 
 impl ZoneName {
-    /// As Linux prints it.
+    /// The name as Linux prints it.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

@@ -1,9 +1,10 @@
-//! `kind: stutterp` and `kind: storm`: hogs, writers and a latency worker on slow disks, and how reclaim was slowed
-//! down meanwhile.
+//! `kind: stutterp` and `kind: storm`: hogs, writers and a latency worker on slow disks, and how
+//! reclaim was throttled meanwhile.
 //!
-//! There are two forms of file. The first captures have one run, whose `counters`, `latency_ms` and `throttled` are
-//! fields of the file; later ones have `runs`, each with these and with `events`, which have the waits of older kernels
-//! too. [`Throttling`] is what both say; nothing outside this module knows that there are two.
+//! There are two forms of file. The first captures have one run, whose `counters`, `latency_ms` and
+//! `throttled` are fields of the file. Later ones have `runs`, each with these fields and with
+//! `events`, which include the waits of older kernels. [`Throttling`] covers both; no code outside
+//! this module sees the difference.
 
 use std::collections::BTreeMap;
 
@@ -13,23 +14,23 @@ use super::model::{Counters, Zone};
 use super::validate::{Checked, machine, mapping};
 use super::{Document, ImportError};
 
-/// What the names of 6.1's reasons begin with.
+/// Prefix of 6.1's reasons.
 const REASON: &str = "VMSCAN_THROTTLE_";
-/// What the names of 5.10's wait events begin with.
+/// Prefix of 5.10's wait events.
 const WRITEBACK: &str = "writeback_";
 
 /// A captured run, or several of the same work.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Throttling {
-    /// Which Linux.
+    /// The Linux version.
     pub kernel: String,
-    /// Pages that Linux says it has.
+    /// Pages that Linux reports.
     pub phys_pages: u64,
     /// Number of CPUs.
     pub cpus: u32,
     /// Zones with memory, before the run.
     pub zones: Vec<Zone>,
-    /// Workers altogether.
+    /// Number of workers.
     pub workers: u32,
     /// Of these, file writers.
     pub writers: u32,
@@ -37,13 +38,14 @@ pub struct Throttling {
     pub hogs: u32,
     /// File size of each writer.
     pub file_bytes_each: u64,
-    /// What a writer writes at a time; the page size where the file does not say.
+    /// Bytes per write of a writer; the page size if the file does not say.
     pub write_bytes: u64,
-    /// Mapping size of each hog; `None`: what is free at the start less `room_bytes`, in equal parts.
+    /// Mapping size of each hog; `None` for an equal share of the memory that is free at the start,
+    /// less `room_bytes`.
     pub hog_bytes_each: Option<u64>,
-    /// What the hogs leave of the memory that is free at the start.
+    /// Memory that the hogs leave of what is free at the start.
     pub room_bytes: u64,
-    /// How long a hog holds its memory before it unmaps it; `None` where the file does not say.
+    /// Time that a hog holds its memory before it unmaps it; `None` if the file does not say.
     pub hog_sleep_ms: Option<u64>,
     /// Mapping size of the latency worker.
     pub latency_bytes: u64,
@@ -51,20 +53,21 @@ pub struct Throttling {
     pub seconds: f64,
     /// Speed of each disk.
     pub disk_bytes_per_s: u64,
-    /// Size of the swap area; `None` where the file does not say.
+    /// Size of the swap area; `None` if the file does not say.
     pub swap_bytes: Option<u64>,
-    /// How the kernel was set, by its own names.
+    /// Kernel settings, by the kernel's names.
     pub settings: BTreeMap<String, String>,
-    /// One or more.
+    /// One or more runs.
     pub runs: Vec<ThrottlingRun>,
 }
 
 /// One run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ThrottlingRun {
-    /// Seconds it took on the emulated machine, where known.
+    /// Seconds it took on the emulated machine, if known.
     pub elapsed_s: Option<f64>,
-    /// CPU time of the whole machine by kind (`user`, `system`, `idle`, ...), seconds; empty where not recorded.
+    /// CPU time of the whole machine by kind (`user`, `system`, `idle`, ...), seconds; empty if not
+    /// recorded.
     pub cpu_s: BTreeMap<String, f64>,
     /// Changes of the counters over the run.
     pub counters: Counters,
@@ -72,25 +75,25 @@ pub struct ThrottlingRun {
     pub latency_ms: Vec<f64>,
     /// Waits of reclaim.
     pub waits: Waits,
-    /// What the later part of the run came to, where recorded.
+    /// Totals of the later part of the run, if recorded.
     pub after_10_s: Option<After>,
 }
 
 /// How often reclaim waited, and for how long.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Waits {
-    /// Of tasks that allocate.
+    /// Waits of tasks that allocate.
     pub direct: Vec<Bar>,
-    /// Of kswapd.
+    /// Waits of kswapd.
     pub kswapd: Vec<Bar>,
-    /// Sleeps of 100 ms for isolated pages, which leave no length; `None`: nobody counted.
+    /// Sleeps of 100 ms for isolated pages, which leave no length; `None` if they were not counted.
     pub msleep100: Option<u64>,
 }
 
 /// One bar of a histogram of waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bar {
-    /// What it was: `ISOLATED`, `congestion_wait`, ...
+    /// Kind of wait: `ISOLATED`, `congestion_wait`, ...
     pub kind: String,
     /// Sleeps.
     pub count: u64,
@@ -100,16 +103,16 @@ pub struct Bar {
     pub usec_delayed: u64,
 }
 
-/// The part of a run behind its tenth second.
+/// The part of a run after its tenth second.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 pub struct After {
-    /// How long it was.
+    /// Length of this part.
     pub seconds: f64,
     /// System time of all CPUs.
     pub system_cpu_s: f64,
     /// Pages scanned by direct reclaim.
     pub pgscan_direct: u64,
-    /// Pages reclaimed by it.
+    /// Pages reclaimed by direct reclaim.
     pub pgsteal_direct: u64,
     /// Pages scanned by kswapd.
     pub pgscan_kswapd: u64,
@@ -123,7 +126,7 @@ impl Throttling {
         Ok(raw.into_captured())
     }
 
-    /// True if another capture is of the same work: its runs are runs of this one too.
+    /// True if another capture has the same work, so that its runs count as runs of this one.
     #[must_use]
     pub fn is_same_work(&self, other: &Self) -> bool {
         let work = |c: &Self| {
@@ -165,7 +168,7 @@ struct Raw {
     settings: BTreeMap<String, String>,
     #[serde(default)]
     runs: Option<Vec<RawRun>>,
-    /// Of the first form from here on.
+    /// The fields below belong to the first form.
     #[serde(default)]
     counters: Option<Counters>,
     #[serde(default)]
@@ -192,10 +195,10 @@ struct RawRun {
 
 #[derive(Deserialize)]
 struct RawEvent {
-    /// Of everybody, kswapd too.
+    /// Waits of all tasks, including kswapd.
     #[serde(default)]
     histogram: Vec<RawBar>,
-    /// Of these kswapd's.
+    /// kswapd's part of these waits.
     #[serde(default)]
     kswapd: Vec<RawBar>,
     #[serde(default)]
@@ -207,7 +210,7 @@ struct RawBar {
     count: u64,
     usec_timeout: u64,
     usec_delayed: u64,
-    /// `VMSCAN_THROTTLE_...`; events of older kernels have no reason but their name.
+    /// `VMSCAN_THROTTLE_...`; events of older kernels have only their name.
     #[serde(default)]
     reason: Option<String>,
 }
@@ -310,7 +313,7 @@ impl RawRun {
         }
         latencies(document, &format!("{path}.latency_ms"), &self.latency_ms)?;
         for (name, event) in &self.events {
-            // Waits for congestion are counted from tick to tick, and end one tick late.
+            // Waits for congestion are measured in ticks and end one tick late.
             let length = match name.starts_with(WRITEBACK) {
                 true => Length::Any,
                 false => Length::AtMostTimeout,
@@ -326,7 +329,8 @@ impl RawRun {
         let mut waits = Waits::default();
         for (name, event) in self.events {
             if name == "msleep100" {
-                // Workers of the block layer sleep there too, and for other reasons.
+                // Workers of the block layer sleep in the same place for other reasons, so they are
+                // left out.
                 let reclaimers =
                     event.by_task.iter().filter(|(task, _)| !task.starts_with("kworker"));
                 waits.msleep100 = Some(reclaimers.map(|(_, count)| count).sum());
@@ -359,7 +363,7 @@ impl RawRun {
 }
 
 impl RawBar {
-    /// The bar of an event: by its reason where it has one, else by the event's name.
+    /// The bar of an event, named by its reason, or by the event if it has none.
     fn named(self, event: &str) -> Bar {
         let kind = match &self.reason {
             Some(reason) => reason.strip_prefix(REASON).unwrap_or(reason),
@@ -370,12 +374,13 @@ impl RawBar {
     }
 }
 
-/// How long a wait may be.
+/// Limit on the length of a wait.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Length {
-    /// What is left is taken off the timeout, so never more than that.
+    /// The remaining time is subtracted from the timeout, so a wait is never longer than the
+    /// timeout.
     AtMostTimeout,
-    /// Whatever passed.
+    /// Any elapsed time.
     Any,
 }
 

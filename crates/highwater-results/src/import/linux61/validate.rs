@@ -1,7 +1,8 @@
 //! Machines that cannot exist, and captures that contradict themselves.
 //!
-//! Each check names the value at fault by its path. Spans of zones may not overlap at all, also where two nodes'
-//! memory interleaves and real Linux would accept it: a model that finds a frame's zone by span cannot follow.
+//! Each check names the path of the value at fault. Spans of zones may not overlap at all. Real
+//! Linux accepts overlaps if the memory of two nodes interleaves, but a model that finds a frame's
+//! zone by span cannot.
 
 use super::model::{AbTrace, Node, Run, Scenario, Static, Zone, ZoneBlocks};
 use super::{Document, ImportError};
@@ -16,7 +17,7 @@ const NODE_LIMIT: u32 = 1024;
 const PFN_LIMIT: u64 = crate::import::kmem::PFN_LIMIT;
 const ORDER_MAX: u8 = crate::import::kmem::ORDER_MAX;
 const NR_ZONES: usize = 5;
-/// ACPI's distance of a node to itself; smaller ones are reserved, 255 means unreachable.
+/// ACPI's distance of a node to itself. Smaller ones are reserved; 255 means unreachable.
 const LOCAL_DISTANCE: u32 = 10;
 const DISTANCE_MAX: u32 = 254;
 
@@ -102,7 +103,7 @@ impl Scenario {
         Ok(())
     }
 
-    /// What a run says of its zones and nodes is about those of the file.
+    /// Checks that a run's zones and nodes are those of the file, with possible values.
     fn validate_places(&self, document: &Document<'_>, r: usize, run: &Run) -> Checked {
         for (i, own) in run.zones.iter().enumerate() {
             let error = |field: &str, problem: String| {
@@ -151,7 +152,7 @@ impl Scenario {
         Ok(())
     }
 
-    /// Nodes of the machine, none twice.
+    /// The numbers of the machine's nodes, each once.
     fn node_ids(
         &self,
         document: &Document<'_>,
@@ -201,7 +202,7 @@ impl AbTrace {
     }
 }
 
-/// The size of a file or mapping that a worker has.
+/// Checks the size of a worker's file or mapping.
 pub(super) fn mapping(document: &Document<'_>, field: &str, bytes: u64) -> Checked {
     if (PAGE_SIZE..=MAPPING_BYTES_MAX).contains(&bytes) {
         return Ok(());
@@ -225,7 +226,7 @@ fn order(document: &Document<'_>, path: String, order: u8) -> Checked {
     Err(document.error(path, format!("{order} is above {ORDER_MAX}")))
 }
 
-/// CPUs, memory and zones, without regard to nodes.
+/// Checks CPUs, memory and zones, without regard to nodes.
 pub(super) fn machine(
     document: &Document<'_>,
     cpus: u32,
@@ -261,7 +262,7 @@ pub(super) fn machine(
     zone_pairs(document, zones)
 }
 
-/// One zone by itself.
+/// Checks one zone by itself.
 fn zone(document: &Document<'_>, i: usize, z: &Zone, cpus: u32) -> Checked {
     let error =
         |field: &str, problem: String| Err(document.error(format!("zones[{i}].{field}"), problem));
@@ -302,7 +303,7 @@ fn zone(document: &Document<'_>, i: usize, z: &Zone, cpus: u32) -> Checked {
     Ok(())
 }
 
-/// Zones against each other: none twice, no overlap, and on a node in index order.
+/// Checks zones against each other: none twice, no overlap, and in index order on each node.
 fn zone_pairs(document: &Document<'_>, zones: &[Zone]) -> Checked {
     for (i, z) in zones.iter().enumerate() {
         for (j, other) in zones[..i].iter().enumerate() {
@@ -339,7 +340,7 @@ fn zone_pairs(document: &Document<'_>, zones: &[Zone]) -> Checked {
     Ok(())
 }
 
-/// Nodes, their CPUs and distances; zones and CPUs must be on nodes that exist.
+/// Checks nodes, their CPUs and distances. Zones and CPUs must be on nodes that exist.
 fn nodes(document: &Document<'_>, cpus: u32, nodes: &[Node], zones: &[Zone]) -> Checked {
     if nodes.is_empty() {
         return Err(document.error("nodes", "no node"));
@@ -408,7 +409,7 @@ fn distances(document: &Document<'_>, i: usize, node: &Node, nr_nodes: usize) ->
     Ok(())
 }
 
-/// Free blocks must be those of a zone of the file and fit into it.
+/// Checks that free blocks belong to a zone of the file and fit into it.
 fn buddyinfo(
     document: &Document<'_>,
     path: &str,

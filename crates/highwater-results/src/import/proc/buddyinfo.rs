@@ -25,7 +25,7 @@ pub struct BuddyinfoZone {
 }
 
 impl Buddyinfo {
-    /// Orders of each row.
+    /// Number of orders in each row.
     #[must_use]
     pub fn nr_orders(&self) -> usize {
         self.zones.first().map_or(0, |zone| zone.nr_free.len())

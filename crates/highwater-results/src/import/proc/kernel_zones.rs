@@ -1,10 +1,12 @@
-//! Which zones a kernel was built with, in its order.
+//! The zones that a kernel was built with, in its order.
 //!
-//! Lists of numbers that Linux prints for its zones (protections, `lowmem_reserve_ratio`) have one for each zone that
-//! the kernel could have, populated or not, and no names. Two machines with the same memory thus print lists of other
-//! lengths: x86-64 has `DMA, DMA32, Normal, Movable, Device`, a small ARM board `Normal, Movable`. The names are found
-//! from the length, from the zones that the file names, and from where the first reserve of a zone stands: that is the
-//! place of the next populated zone.
+//! Linux prints some lists with one number per zone and without names (protections,
+//! `lowmem_reserve_ratio`). They include every zone that the kernel could have, populated or not.
+//! Two machines with the same memory can therefore print lists of different lengths: x86-64 has
+//! `DMA, DMA32, Normal, Movable, Device`, a small ARM board `Normal, Movable`.
+//!
+//! Three facts give the names: the length of the lists, the zones that the file names, and the
+//! position of a zone's first reserve, which is that of the next populated zone.
 
 use super::Zoneinfo;
 
@@ -18,11 +20,12 @@ pub struct KernelZones {
 }
 
 impl KernelZones {
-    /// Those of the kernel that printed a text; none if its lists fit no kernel.
+    /// The zones of the kernel that printed a text; none if its lists fit no kernel.
     #[must_use]
     pub fn of(info: &Zoneinfo) -> Option<KernelZones> {
         let len = info.zones.iter().map(|zone| zone.protection.len()).max()?;
-        // Every choice of so many zones with Normal and Movable among them: there are few.
+        // Tries every set of zones of this size that includes Normal and Movable; there are only a
+        // few.
         let choices = (0u32..1 << ALL.len()).filter(|set| set.count_ones() as usize == len);
         let names = |set: u32| -> Vec<&'static str> {
             (0..ALL.len()).filter(|at| set & (1 << at) != 0).map(|at| ALL[at]).collect()
@@ -50,7 +53,8 @@ impl KernelZones {
                 next.is_none_or(|next| next == first) && first > own
             })
         };
-        // Of several the one with the commonest zones: Device and HighMem are there to be seen if they are.
+        // If several fit, the set with the commonest zones is taken: Device and HighMem would show
+        // in the text if they existed.
         let is_rare = |names: &Vec<&str>| {
             ["Device", "HighMem", "DMA32"].iter().map(|rare| u32::from(names.contains(rare))).sum()
         };
@@ -64,14 +68,14 @@ impl KernelZones {
             .map(|names| Self { names })
     }
 
-    /// Their names, in order.
+    /// Names of the zones, in order.
     #[must_use]
     pub fn names(&self) -> &[&'static str] {
         &self.names
     }
 
-    /// A list of reserves of the zone `own`, for the zones `wanted` in Linux's order. A zone that the kernel does not
-    /// have holds nothing, so its reserve is that of the zone before it.
+    /// The reserves of zone `own` for the zones `wanted`, in Linux's order. A zone that the kernel
+    /// does not have holds no memory, so its reserve equals that of the zone before it.
     #[must_use]
     pub fn reserves(&self, own: &str, list: &[u64], wanted: &[&str]) -> Vec<u64> {
         let place = |name: &str| ALL.iter().position(|known| *known == name).unwrap_or(ALL.len());
@@ -85,7 +89,7 @@ impl KernelZones {
         wanted.iter().map(of).collect()
     }
 
-    /// The number of a list of one for each zone, by the zone's name.
+    /// A zone's number in a list that has one for each zone.
     #[must_use]
     pub fn value(&self, list: &[u64], name: &str) -> Option<u64> {
         let at = self.names.iter().position(|known| *known == name)?;

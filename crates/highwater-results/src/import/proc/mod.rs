@@ -1,9 +1,10 @@
-//! The texts that Linux prints under `/proc` about its memory (rules/kmem-traces#proc-texts).
+//! Texts of Linux's memory under `/proc` (rules/kmem-traces#proc-texts).
 //!
-//! [`Zoneinfo`], [`Buddyinfo`], [`PageTypeInfo`] and [`Vmstat`] each have `parse(name, text)` and `read(path)`. They
-//! keep what the file says in plain structs, in the order of the file, with zones by node number and name. Lines that
-//! a newer or older kernel adds are kept as named numbers where the format has named numbers, and rejected elsewhere.
-//! The line that begins a zone's block or row is read in one place, `text::zone_line`.
+//! [`Zoneinfo`], [`Buddyinfo`], [`PageTypeInfo`] and [`Vmstat`] each have `parse(name, text)` and
+//! `read(path)`. They keep the contents of the file in plain structs, in the order of the file,
+//! with zones by node number and name. If a newer or older kernel adds lines, they are kept as
+//! named numbers where the format has named numbers, and rejected elsewhere. One function reads the
+//! line that begins a zone's block or row, `text::zone_line`.
 //!
 //! | dialect | read as |
 //! |---|---|
@@ -29,14 +30,15 @@ pub use text::passed_over;
 pub use vmstat::Vmstat;
 pub use zoneinfo::{Zoneinfo, ZoneinfoPageset, ZoneinfoZone};
 
-/// Block orders that a kernel's texts list as it comes: 0 to 10 (rules/kmem-traces#buddyinfo).
+/// Number of block orders in the texts of a default kernel: 0 to 10 (rules/kmem-traces#buddyinfo).
 pub const NR_ORDERS: usize = 11;
-/// Fewest and most orders of a row: kernels with pages of 64 KiB have 9 or 14, and some boards up to 21.
+/// Fewest and most orders of a row: kernels with pages of 64 KiB have 9 or 14, and some boards up
+/// to 21.
 const NR_ORDERS_MIN: usize = 7;
 const NR_ORDERS_MAX: usize = 32;
 
-/// Free blocks by order, in so many orders: blocks of larger ones are as many of the largest as they make. With how many
-/// pages had to be taken apart so.
+/// Converts free blocks by order to `N` orders; larger blocks are split into blocks of the largest
+/// order. Also returns the number of pages in the split blocks.
 pub fn in_orders<const N: usize>(nr_free: &[u64]) -> ([u64; N], u64) {
     let mut blocks = [0; N];
     let mut taken_apart = 0u64;
@@ -54,7 +56,8 @@ pub fn in_orders<const N: usize>(nr_free: &[u64]) -> ([u64; N], u64) {
     (blocks, taken_apart)
 }
 
-/// Zones that a machine can have: five on each of 1024 nodes. Bounds the search for a zone that is given twice.
+/// Most zones of a machine: five on each of 1024 nodes. Bounds the search for a zone that is given
+/// twice.
 const ZONES_MAX: usize = 5 * 1024;
-/// CPUs that a machine can have.
+/// Most CPUs of a machine.
 const CPU_LIMIT: u32 = 8192;

@@ -1,4 +1,4 @@
-//! `/proc/pagetypeinfo`: free blocks per type and order, and how many pageblocks each type has.
+//! `/proc/pagetypeinfo`: free blocks per type and order, and the number of pageblocks of each type.
 
 use std::path::Path;
 
@@ -37,7 +37,7 @@ pub struct TypeFreeBlocks {
 pub struct BlockCount {
     /// Blocks counted.
     pub nr_blocks: u64,
-    /// Whether there are more than counted.
+    /// True if there are more than were counted.
     pub is_capped: bool,
 }
 
@@ -52,19 +52,19 @@ pub struct PageblockCounts {
     pub nr_blocks: Vec<(String, u64)>,
 }
 
-/// Which table the lines belong to.
+/// The table that the lines belong to.
 enum Table {
     Head,
     Free,
     Pageblocks {
         types: Vec<String>,
     },
-    /// `Number of mixed blocks` of kernels with page owners: passed over.
+    /// `Number of mixed blocks` of kernels with page owners: skipped.
     Ignored,
 }
 
 impl PageTypeInfo {
-    /// Orders of each row.
+    /// Number of orders in each row.
     #[must_use]
     pub fn nr_orders(&self) -> usize {
         self.free.first().map_or(0, |row| row.nr_free.len())
@@ -91,7 +91,7 @@ impl PageTypeInfo {
                 pages_per_block.get_or_insert(pages);
             } else if line.starts_with("Free pages count") {
                 table = Table::Free;
-                // The heading names the orders: rows have one number for each.
+                // The heading names the orders; each row has one number per order.
                 let orders = line.split_whitespace().filter(|word| word.parse::<u32>().is_ok());
                 nr_orders = Some(orders.count()).filter(|nr| *nr > 0);
             } else if let Some(types) = line.strip_prefix("Number of blocks type") {

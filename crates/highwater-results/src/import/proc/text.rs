@@ -1,4 +1,5 @@
-//! What the `/proc` parsers share: reading a whole small file, walking its lines, numbers with a field name.
+//! Shared parts of the `/proc` parsers: reading a whole small file, walking its lines, numbers with
+//! a field name.
 
 use std::path::Path;
 
@@ -20,8 +21,8 @@ pub(super) fn read<T>(
     parse(&name, &text)
 }
 
-/// Runs `each` on every line that is not blank and adds file and line to its errors. Bytes that are not UTF-8 are
-/// replaced, so that they fail as values and not as text. Returns the number of lines.
+/// Runs `each` on every line that is not blank, and adds file and line to its errors. Bytes that
+/// are not UTF-8 are replaced, so they fail as values and not as text. Returns the number of lines.
 pub(super) fn for_each_line(
     file: &str,
     text: &[u8],
@@ -39,19 +40,20 @@ pub(super) fn for_each_line(
     Ok(nr_lines)
 }
 
-/// A line that somebody pasted with the text: the command that printed it, a remark, or the prompt behind it.
+/// True for a line that was pasted with the text: the command that printed it, a remark, or the
+/// prompt after it.
 fn is_pasted(line: &str) -> bool {
     line.starts_with(['#', '$', '%']) || line.contains("cat /proc/") || is_prompt(line)
 }
 
-/// The prompt of a shell, with a command behind it or not: `root@host:~# exit`, `[me@host ~]$`, `/ #`.
+/// A shell prompt, with or without a command after it: `root@host:~# exit`, `[me@host ~]$`, `/ #`.
 fn is_prompt(line: &str) -> bool {
     let line = line.trim();
     let behind = || ["$ ", "# ", "% "].iter().any(|end| line.contains(end));
     line.ends_with(['#', '$', '%']) || (line.contains('@') && behind())
 }
 
-/// A line as it was before it was quoted in a mail.
+/// Removes the quote marks of a mail from a line.
 pub(super) fn unquoted(line: &str) -> &str {
     match line.starts_with('>') {
         true => line.trim_start_matches(['>', ' ']),
@@ -68,7 +70,7 @@ pub(super) fn foreign(line: &str, of: &str) -> FieldProblem {
     )
 }
 
-/// A remark for each kind of thing that the reader skipped: quotes of a mail, prompts of a shell.
+/// A remark for each kind of line that the reader skipped: quotes of a mail, prompts of a shell.
 #[must_use]
 pub fn passed_over(text: &str) -> Vec<String> {
     let mut said = Vec::new();
@@ -112,8 +114,8 @@ pub(super) fn set<T>(slot: &mut Option<T>, field: &str, value: T) -> Result<(), 
     }
 }
 
-/// `Node 0, zone   Normal <rest>`: node, zone name, rest. A text of a kernel without nodes may begin with `zone`: that is
-/// node 0. `None` if the line starts with neither.
+/// `Node 0, zone   Normal <rest>`: node, zone name, rest. A text of a kernel without nodes may
+/// begin with `zone`: that is node 0. `None` if the line starts with neither.
 pub(super) fn zone_line(line: &str) -> Result<Option<(u32, &str, &str)>, FieldProblem> {
     let line = line.trim_start();
     let (node, rest) = match line.strip_prefix("Node ") {
@@ -139,7 +141,7 @@ pub(super) fn zone_line(line: &str) -> Result<Option<(u32, &str, &str)>, FieldPr
     Ok(Some((node, zone, rest)))
 }
 
-/// Refuses a zone that is one too many, or that `is_known` already.
+/// Refuses a zone beyond the limit, or one that `is_known` already.
 pub(super) fn new_zone(
     node: u32,
     zone: &str,
@@ -155,8 +157,8 @@ pub(super) fn new_zone(
     Ok(())
 }
 
-/// One number per order, as many as the row has. `like` is how many the rows before had, if there were any: a row
-/// that was cut off is noticed by that.
+/// One number per order, as many as the row has. `like` is the number in the rows before, if there
+/// were any; a row that was cut off is recognised by it.
 pub(super) fn per_order<T>(
     rest: &str,
     like: Option<usize>,

@@ -15,8 +15,8 @@ pub struct Zoneinfo {
     pub zones: Vec<ZoneinfoZone>,
 }
 
-/// One zone. Sizes are pages; `managed <= present <= spanned`, `free <= present` where the kernel is too old to say
-/// what is managed.
+/// One zone. Sizes are pages; `managed <= present <= spanned`, and `free <= present` if the kernel
+/// is too old to print `managed`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ZoneinfoZone {
     /// Node number.
@@ -37,12 +37,14 @@ pub struct ZoneinfoZone {
     pub high: u64,
     /// End minus start.
     pub spanned: u64,
-    /// Without holes.
+    /// Pages without holes.
     pub present: u64,
-    /// Handed to the page allocator; what the kernel calls present where it is too old to say.
+    /// Pages handed to the page allocator; the kernel's `present` if it is too old to print
+    /// `managed`.
     pub managed: u64,
-    /// The file says what is managed. Kernels before 3.9 do not; what they call present is without the pages of their
-    /// page structs, also where these lie in another zone, so there can be more free pages. Those are present here.
+    /// True if the file prints `managed`. Kernels before 3.9 do not. Their `present` excludes the
+    /// pages of page structs, even if these lie in another zone, so more pages can be free than
+    /// present. The larger number is then used as `present` here.
     pub has_managed: bool,
     /// Lowmem reserve against requests of each zone index.
     pub protection: Vec<u64>,
@@ -50,7 +52,7 @@ pub struct ZoneinfoZone {
     pub stats: Vec<(String, u64)>,
     /// One per online CPU; empty for an unpopulated zone.
     pub pagesets: Vec<ZoneinfoPageset>,
-    /// Whether kswapd has given up; `None` where the file does not say.
+    /// True if kswapd has given up; `None` if the file does not say.
     pub node_unreclaimable: Option<bool>,
     /// First frame; `None` for an unpopulated zone.
     pub start_pfn: Option<u64>,
@@ -67,9 +69,10 @@ pub struct ZoneinfoPageset {
     pub high: u64,
     /// Pages moved at a time.
     pub batch: u64,
-    /// What the sizes of the machine make of `high`, which tunes itself since 6.7; `None` where the file does not say.
+    /// The value of `high` that follows from the machine's sizes (`high` tunes itself since 6.7);
+    /// `None` if the file does not say.
     pub high_min: Option<u64>,
-    /// Counter deltas that a CPU may keep to itself; `None` on a kernel without SMP.
+    /// Largest counter delta that a CPU may keep to itself; `None` on a kernel without SMP.
     pub stat_threshold: Option<u64>,
 }
 
@@ -94,7 +97,7 @@ impl Zoneinfo {
             }
             match &mut open {
                 Some(reader) => reader.take(line.trim()),
-                // The head of the text is missing, or there is something else before it.
+                // The head of the text is missing, or other text comes before it.
                 None if line.split_whitespace().next().is_some_and(is_known) => {
                     let problem = "no `Node 0, zone` before this line: the beginning is missing";
                     Err(FieldProblem::new("Node", problem))
@@ -117,7 +120,7 @@ impl Zoneinfo {
 }
 
 impl ZoneinfoZone {
-    /// Whether the zone has memory at all.
+    /// True if the zone has memory.
     #[must_use]
     pub fn is_populated(&self) -> bool {
         self.present > 0
@@ -130,7 +133,7 @@ impl ZoneinfoZone {
     }
 }
 
-/// A zone while its lines come in.
+/// A zone while its lines are read.
 struct ZoneReader {
     node: u32,
     zone: String,
@@ -144,7 +147,7 @@ struct ZoneReader {
     start_pfn: Option<u64>,
 }
 
-/// Which list the next named number belongs to.
+/// The list that the next named number belongs to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Section {
     PerNode,
@@ -155,7 +158,7 @@ enum Section {
 /// Named sizes of a zone; the position is the slot in [`ZoneReader::sizes`].
 const SIZES: [&str; 8] = ["free", "boost", "min", "low", "high", "spanned", "present", "managed"];
 
-/// Names of lines that zones have: those of sizes, and those that look like a counter's.
+/// Names of a zone's lines: names of sizes, and names that look like a counter's.
 fn is_known(name: &str) -> bool {
     let name = name.trim_end_matches(':');
     let others = ["cpu", "count", "batch", "vm stats threshold"];
@@ -215,14 +218,14 @@ impl ZoneReader {
             }
             None => line,
         };
-        // 2.6 says of what is scanned which lists it is from: `scanned  0 (aa: 0 ia: 0)`.
+        // 2.6 prints the lists that were scanned after the number: `scanned  0 (aa: 0 ia: 0)`.
         let line = match line.strip_prefix("scanned") {
             Some(rest) if rest.contains('(') => line.split('(').next().unwrap_or(line).trim(),
             _ => line,
         };
         let is_number = |value: &str| value.bytes().next().is_some_and(|b| b.is_ascii_digit());
         let (name, value) = match named_value(line) {
-            // A value that is broken is told as that of its field, if the field is one.
+            // An error in a value names its field, if the field is known.
             Ok((name, value)) if !is_number(value) && !is_known(name) => {
                 return Err(foreign(line, "/proc/zoneinfo"));
             }
@@ -268,7 +271,8 @@ impl ZoneReader {
                 "high" => set(&mut self.pageset(name)?.high, name, value),
                 "batch" => set(&mut self.pageset(name)?.batch, name, value),
                 "high_min" => set(&mut self.pageset(name)?.high_min, name, value),
-                // Kernels that print more about a list or a zone here (`high_max`, `inactive_ratio`).
+                // Some kernels print more about a list or a zone here (`high_max`,
+                // `inactive_ratio`).
                 _ => Ok(()),
             },
             Section::Zone => match SIZES.iter().position(|&size| size == name) {
@@ -285,7 +289,7 @@ impl ZoneReader {
         self.pagesets.last_mut().ok_or_else(|| FieldProblem::new(field, "no `cpu:` before it"))
     }
 
-    /// The zone is complete. The error has no better place than where the zone ends.
+    /// Ends the zone. The end of the zone is the best place for its errors.
     fn finish(self) -> Result<ZoneinfoZone, FieldProblem> {
         let whose = format!("in node {}, zone {}", self.node, self.zone);
         let wrong =
@@ -294,7 +298,7 @@ impl ZoneReader {
         let size = |slot: usize| self.sizes[slot].ok_or_else(|| missing(SIZES[slot]));
         let [free, min, low, high] = [size(0)?, size(2)?, size(3)?, size(4)?];
         let [spanned, present] = [size(5)?, size(6)?];
-        // Kernels before 3.9 do not say what is managed: what they call present is that.
+        // Kernels before 3.9 do not print `managed`; their `present` has that meaning.
         let managed = self.sizes[7].unwrap_or(present);
         let has_managed = self.sizes[7].is_some();
         let present = if has_managed { present } else { present.max(free) };
