@@ -1,4 +1,4 @@
-// Cuts pictures out of pages of results: see scripts/pictures. A picture is some elements of a page, side by side.
+// Makes pictures from pages of results (see scripts/pictures). A picture shows some elements of a page side by side.
 import { pathToFileURL } from "node:url";
 import { chromium } from "playwright-core";
 

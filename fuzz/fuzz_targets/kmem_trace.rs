@@ -1,4 +1,4 @@
-//! Any bytes as a trace: events within their bounds, or a one-line error.
+//! Reads any bytes as a trace. The result must be events within their bounds or a one-line error.
 #![no_main]
 
 use std::io::Cursor;

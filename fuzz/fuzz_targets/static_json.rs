@@ -1,4 +1,4 @@
-//! Any bytes as a reference file: a machine that can exist, or a one-line error.
+//! Reads any bytes as a reference file. The result must be a possible machine or a one-line error.
 #![no_main]
 
 use highwater_results::import::linux61::Reference;

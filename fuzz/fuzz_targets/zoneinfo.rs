@@ -1,4 +1,4 @@
-//! Any bytes as each of the `/proc` texts: a value, or an error that names a line and a field.
+//! Reads any bytes as each of the `/proc` texts. The result must be a value, or an error with line and field.
 #![no_main]
 
 use highwater_results::import::ImportError;

@@ -12,8 +12,8 @@ use crate::{Memory, SpinLock};
 /// Reads the board's timer: nanoseconds since it was started.
 pub type Timer = fn() -> u64;
 
-/// Memory and a timer. CPUs run what they are given; each is who its [`Cx`](highwater_core::host::Cx)
-/// says, and two never say the same.
+/// Memory and a timer. A CPU runs whatever it is given. Its number comes from its
+/// [`Cx`](highwater_core::host::Cx), and no two CPUs use the same number.
 #[derive(Debug)]
 pub struct Board {
     memory: Memory,
@@ -50,7 +50,7 @@ impl Host for Board {
         (self.timer)()
     }
 
-    /// The work itself is the cost.
+    /// The work itself takes the time, so nothing is charged.
     fn charge(&self, _: Cost, _: u32) {}
 
     fn frame_zero(&self, pfn: Pfn, order: Order) {
@@ -75,7 +75,7 @@ impl Host for Board {
         spin_loop();
     }
 
-    /// Nothing else could run meanwhile.
+    /// Nothing else can run on this CPU meanwhile, so it spins.
     fn sleep_jiffies(&self, jiffies: u64) {
         let end = self.now_ns().saturating_add(jiffies.saturating_mul(NS_PER_JIFFY));
         while self.now_ns() < end {

@@ -1,15 +1,16 @@
-//! The memory manager without an operating system: what a kernel for a board brings along.
+//! The memory manager without an operating system: the part that a kernel for a board has to
+//! supply.
 //!
 //! ```text
 //! cargo test -p bare-metal                                  # as a program, on this computer
 //! cargo build -p bare-metal --target x86_64-unknown-none    # as part of a kernel
 //! ```
 //!
-//! A [`Board`] is a [`Host`](highwater_core::host::Host): spin locks, a timer, and one range of memory that
-//! the bootloader left free.
-//! What is missing of a kernel is what each has anyway: a `#[global_allocator]` for the core's own tables
-//! (32 bytes for each page, 0.8 % of the memory), a panic handler, and the start of the other
-//! CPUs. The book's page "Bare metal" goes through it.
+//! A [`Board`] is a [`Host`](highwater_core::host::Host): spin locks, a timer, and one range of
+//! memory that the bootloader left free. A kernel also needs three parts that every kernel has: a
+//! `#[global_allocator]` for the core's own tables (32 bytes for each page, 0.8 % of the memory), a
+//! panic handler, and the start of the other CPUs. The book's page "Bare metal" explains the
+//! example.
 
 #![no_std]
 
@@ -39,7 +40,7 @@ pub fn allocator(
 ) -> Result<PageAllocator<Board>, MachineError> {
     let bytes = (board.memory().nr_frames() * PAGE_SIZE) as u64;
     let mut machine = Machine::bare("board", &[(bytes, (0..nr_cpus).collect())])?;
-    // Nothing reclaims here, so nothing is kept back for those who would.
+    // Nothing reclaims here, so no pages are reserved for reclaimers.
     machine.tunables.min_free_kbytes = Some(0);
     boot(board, &machine, policy)
 }
@@ -60,7 +61,7 @@ mod tests {
 
     const FRAMES: usize = 4096;
 
-    /// A page of what the bootloader left; aligned as pages are.
+    /// A page of the memory that the bootloader left, with the alignment of a page.
     #[repr(align(4096))]
     #[derive(Clone)]
     struct Frame([u8; PAGE_SIZE]);
@@ -71,11 +72,12 @@ mod tests {
         TICKS.fetch_add(1000, Relaxed)
     }
 
-    /// A board; what its memory held at the end.
+    /// A board, and the contents of its memory at the end.
     fn with_board(run: impl FnOnce(&Board)) -> Vec<Frame> {
         let mut left = vec![Frame([0; PAGE_SIZE]); FRAMES];
         let start = left.as_mut_ptr().cast();
-        // SAFETY: 1. the vector is as many frames, and outlives the board; 2. nobody looks at it meanwhile;
+        // SAFETY: 1. the vector has that many frames and outlives the board; 2. nothing else
+        // accesses it meanwhile; 3. the tests access only what they allocated.
         // 3. the tests access what they allocated.
         let memory = unsafe { Memory::new(start, FRAMES) }.expect("aligned");
         run(&Board::new(memory, timer));

@@ -6,16 +6,18 @@ use core::ptr::NonNull;
 
 use highwater_core::page::{PAGE_SIZE, Pfn};
 
-/// A range of memory that is nobody's; frame `n` is its `n`-th page.
+/// A range of memory that has no other owner; frame `n` is its `n`-th page.
 ///
-/// Synchronisation: none. A frame belongs to whoever allocated it, and only he may access its bytes.
+/// Synchronisation: none. A frame belongs to its allocator, and only the owner may access its
+/// bytes.
 #[derive(Debug)]
 pub struct Memory {
     base: NonNull<u8>,
     nr_frames: usize,
 }
 
-// SAFETY: 1. the range belongs to no thread; 2. who accesses a frame owns it (the rule above).
+// SAFETY: 1. the range belongs to no thread; 2. only the owner of a frame accesses it (the rule
+// above).
 unsafe impl Send for Memory {}
 // SAFETY: as above.
 unsafe impl Sync for Memory {}
@@ -24,14 +26,14 @@ impl Memory {
     /// `nr_frames` pages from `start` on; none if `start` is not the start of a page.
     ///
     /// # Safety
-    /// The range is mapped, writable, and stays so; nobody else accesses it; and a frame's bytes are
-    /// accessed by one at a time, by whoever allocated it.
+    /// The range is mapped and writable, and stays so. Nothing else accesses it. Only the owner of
+    /// a frame accesses its bytes, and only one at a time.
     pub unsafe fn new(start: *mut u8, nr_frames: usize) -> Option<Memory> {
         let base = NonNull::new(start).filter(|base| base.addr().get() % PAGE_SIZE == 0)?;
         Some(Memory { base, nr_frames })
     }
 
-    /// Pages in it.
+    /// Number of pages in the range.
     pub fn nr_frames(&self) -> usize {
         self.nr_frames
     }
@@ -57,14 +59,14 @@ impl Memory {
         unsafe { at.copy_to_nonoverlapping(NonNull::from(&mut *dst).cast(), dst.len()) };
     }
 
-    /// Where `len` bytes begin, all of which are in the range.
+    /// Address of the first of `len` bytes, all of which are in the range.
     ///
     /// # Panics
-    /// If they are not: the frame number is nothing that the allocator handed out.
+    /// If they are not in the range: the frame number did not come from the allocator.
     fn range(&self, pfn: Pfn, offset: usize, len: usize) -> NonNull<u8> {
         let start = pfn.idx() * PAGE_SIZE + offset;
         assert!(start + len <= self.nr_frames * PAGE_SIZE, "{pfn:?} is not of this memory");
-        // SAFETY: the assertion: it is in the range, or its end.
+        // SAFETY: by the assertion, the address is in the range or at its end.
         unsafe { self.base.add(start) }
     }
 }

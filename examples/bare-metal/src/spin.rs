@@ -1,7 +1,7 @@
-//! A lock that waits by trying again: all there is where no scheduler is.
+//! A spin lock: without a scheduler, a waiter can only try again.
 //!
-//! On a real board an interrupt handler that allocates must not find the lock of the CPU that it
-//! interrupts: mask interrupts in `lock` and put them back when the guard drops.
+//! On a real board, an interrupt handler that allocates must not wait for a lock held by the CPU
+//! that it interrupts. Mask interrupts in `lock` and restore them when the guard drops.
 
 #![allow(unsafe_code, reason = "a value behind a lock")]
 
@@ -24,7 +24,7 @@ pub struct SpinLock<T> {
 unsafe impl<T: Send> Sync for SpinLock<T> {}
 
 impl<T> SpinLock<T> {
-    /// Nobody has it.
+    /// An unlocked lock.
     pub const fn new(value: T) -> Self {
         SpinLock { is_taken: AtomicBool::new(false), value: UnsafeCell::new(value) }
     }
@@ -41,7 +41,7 @@ impl<T> Lock<T> for SpinLock<T> {
             if let Some(guard) = self.try_lock(cpu) {
                 return guard;
             }
-            // Looking does not take the cache line away from the holder.
+            // A plain read does not take the cache line away from the holder.
             while self.is_taken.load(Ordering::Relaxed) {
                 spin_loop();
             }
@@ -51,7 +51,8 @@ impl<T> Lock<T> for SpinLock<T> {
     fn try_lock(&self, _: CpuId) -> Option<SpinGuard<'_, T>> {
         // Acquire pairs with the release of the guard that was dropped before.
         let was_taken = self.is_taken.swap(true, Ordering::Acquire);
-        // Not `then_some`: a guard that is made and dropped here would give back another's lock.
+        // `then_some` would make a guard even on failure, and dropping it would release another
+        // CPU's lock.
         (!was_taken).then(|| SpinGuard { lock: self, is_mut: PhantomData })
     }
 }
@@ -60,7 +61,7 @@ impl<T> Lock<T> for SpinLock<T> {
 #[derive(Debug)]
 pub struct SpinGuard<'a, T> {
     lock: &'a SpinLock<T>,
-    /// Shared with other CPUs only if the value may be.
+    /// A guard may be shared with other CPUs only if the value may be.
     is_mut: PhantomData<&'a mut T>,
 }
 

@@ -1,4 +1,5 @@
-//! Highwater's command with a workload and a policy of one's own in it, each in one file: `naps` and `second_chance`.
+//! Highwater's command with a custom workload and a custom policy, each in one file: `naps` and
+//! `second_chance`.
 
 mod naps;
 mod second_chance;

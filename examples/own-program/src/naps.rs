@@ -1,4 +1,4 @@
-//! A workload of one's own.
+//! A custom workload.
 //!
 //! ```text
 //! cargo run --release -- compare naps.toml
@@ -7,7 +7,8 @@
 //! cargo run --release -- show workload naps
 //! ```
 //!
-//! Tasks take memory, use all of it, give it back, and sleep. How long does that take while others do the same?
+//! Each task allocates memory, touches all of it, frees it, and sleeps. How long does a round take
+//! while other tasks do the same?
 
 use highwater::core::Kernel;
 use highwater::core::host::{Cx, Host};
@@ -25,11 +26,11 @@ use highwater::workload::{Outcome, RunError, Unit, Workload};
 params! {
     /// Parameters of the naps.
     pub struct Params {
-        /// Tasks.
+        /// Number of tasks.
         tasks: u32 = 4, |p| (1..=64).contains(&p.tasks) => "must be between 1 and 64";
-        /// Rounds of each.
+        /// Number of rounds of each task.
         rounds: u32 = 20, |p| p.rounds > 0 => "must be at least 1";
-        /// What a task takes, a fraction of memory divided by the tasks.
+        /// Memory per task, as a fraction of all memory divided by the number of tasks.
         share: f64 = 0.5, |p| p.share > 0.0 && p.share <= 0.9 => "must be above 0 and at most 0.9";
         /// Sleep between two rounds, microseconds.
         nap_us: u64 = 500;
@@ -80,7 +81,7 @@ impl Workload for Naps {
 
 type Task = JoinHandle<Timed<Result<Vec<u64>, Error>>>;
 
-/// What one task does; the time of each round, nanoseconds.
+/// The work of one task; returns the time of each round in nanoseconds.
 fn rounds(
     kernel: &Kernel<SimHost>,
     cx: &Cx<'_, SimHost>,
@@ -88,7 +89,7 @@ fn rounds(
     pages: u32,
 ) -> Result<Vec<u64>, Error> {
     let space = kernel.create_space(cx)?;
-    // The OOM killer sees it.
+    // From here on, the OOM killer can choose this task.
     space.add_task(cx);
     let mut rounds = Vec::new();
     for _ in 0..params.rounds {

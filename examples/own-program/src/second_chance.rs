@@ -1,4 +1,4 @@
-//! A policy of one's own, with rules that no switch has.
+//! A custom policy, with rules that no switch provides.
 //!
 //! ```text
 //! cargo run --release -- compare 001 --quick --policy 6.1 --policy second-chance
@@ -6,19 +6,19 @@
 //! cargo run --release -- show policy second-chance --against 6.1
 //! ```
 //!
-//! Linux 6.1 reclaims a page that was active once, or was reclaimed and came back, like any other that nobody used lately.
-//! Here such a page is spared whenever reclaim meets it, three times of four; and a reclaimer that got anything at all
-//! never waits for the others.
+//! Linux 6.1 treats a page that was active once, or that came back after reclaim, like any other
+//! page that was not used lately. This policy spares such a page three times out of four when
+//! reclaim meets it. A reclaimer that got any page at all never waits for the others.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use highwater::core::config::{AfterPass, Answers, PageUses, Progress, References};
 use highwater::policy_file::OwnPolicy;
 
-/// What one machine keeps.
+/// State of one machine.
 #[derive(Default)]
 struct SecondChance {
-    /// Pages met that had been active, or had come back.
+    /// Number of pages met that had been active or had come back.
     met: AtomicU64,
 }
 
@@ -28,7 +28,7 @@ impl Answers for SecondChance {
         if !would_go || !page.is_workingset {
             return usual;
         }
-        // The fourth goes: where nothing else is left, memory must come from these.
+        // Every fourth page goes: if nothing else is left, memory must come from these pages.
         match self.met.fetch_add(1, Relaxed) % 4 {
             3 => usual,
             _ => References::Keep,
@@ -43,12 +43,12 @@ impl Answers for SecondChance {
     }
 }
 
-/// The policy: 6.1, and these answers.
+/// The policy: 6.1 with these implementations.
 pub const SECOND_CHANCE: OwnPolicy = OwnPolicy {
     name: "second-chance",
     about: "6.1 that spares pages which were active once or came back",
     base: "6.1",
-    // No switch besides: what differs is the code.
+    // No switches change: only the code differs.
     set: |_| {},
     answers: Some(|| Box::new(SecondChance::default())),
 };
