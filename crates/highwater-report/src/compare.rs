@@ -131,14 +131,14 @@ pub fn comparison(metric: &Metric, runs: &[&Run], options: &Options) -> Table {
     table
 }
 
-/// What kernels of runs do not count of a metric, a line each.
+/// The operations of a metric that the runs' kernels do not count, one line for each reason.
 pub(crate) fn not_counted(metric: &Metric, runs: &[&Run]) -> impl Iterator<Item = String> {
     let mut all = NotCounted::default();
     runs.iter().for_each(|run| all.add(metric, run));
     all.notes()
 }
 
-/// All runs count it, or so many do that these can be compared.
+/// True if all runs count the operation, or if enough do for these to be compared.
 fn is_compared(operation: &String, runs: &[&Run]) -> bool {
     let counts = |run: &&&Run| !run.not_counted.contains(operation);
     let nr_counting = runs.iter().filter(counts).count();

@@ -25,7 +25,7 @@ use crate::table::{Cell, Layout, Table};
 
 /// The metric and the unit of counters.
 const COUNTERS: [&str; 2] = ["counters", "events"];
-/// Names of the columns behind those of the keys.
+/// Names of the columns after those of the keys.
 const COLUMNS: [&str; 15] = [
     "machine",
     "policy",
@@ -123,9 +123,12 @@ impl Observed<'_> {
 }
 
 impl<'a> Grid<'a> {
-    /// Everything as one tidy table, numbers in full: a row for each point, machine, run, metric and operation. Limits are
-    /// of 95 %; `change` is in percent against the baseline of the same point and machine, positive is better. What
-    /// does not exist (a baseline's change, an interval of one seed, all of what a kernel does not count) is empty.
+    /// The whole grid as one tidy table with full-precision numbers: a row for each point, machine,
+    /// run, metric and operation.
+    ///
+    /// Limits are for 95 %. `change` is in percent against the baseline of the same point and
+    /// machine; positive is better. A value that does not exist is an empty field: the baseline's
+    /// change, the interval of one seed, everything that a kernel does not count.
     pub fn csv(&self) -> String {
         let header: Vec<&str> = self.keys.iter().map(String::as_str).chain(COLUMNS).collect();
         let mut records = Records::new(&header);
@@ -362,7 +365,8 @@ impl<'a> Grid<'a> {
     }
 }
 
-/// The figures of a row of [`Grid::csv`]; all empty: the run's kernel does not count it.
+/// The figures of a row of [`Grid::csv`]; all empty if the run's kernel does not count the
+/// operation.
 #[derive(Debug, Default)]
 struct Figures {
     /// Of all seeds, ascending.

@@ -120,19 +120,21 @@ pub fn verdict(document: &Document) -> Result<Option<Table>, PublishedError> {
     Ok(Some(table))
 }
 
-/// The run's kernel counts nothing of a metric.
+/// True if the run's kernel counts no operation of the metric.
 pub(crate) fn lacks_all(metric: &Metric, run: &Run) -> bool {
     let all = &metric.operations;
     !all.is_empty() && all.iter().all(|name| run.not_counted.contains(name))
 }
 
-/// What kernels do not count: of each kernel and of the first one that does the names.
+/// Names that kernels do not count, grouped by reason (the kernel, and the first kernel that counts
+/// them).
 #[derive(Default)]
 pub(crate) struct NotCounted(Vec<(String, Vec<String>)>);
 
 impl NotCounted {
-    /// Operations of a metric that this run's kernel does not count. What differs in the name of a step alone is named
-    /// once; of a metric of which it counts nothing the metric is.
+    /// Adds the operations of a metric that this run's kernel does not count. Names that differ
+    /// only in the step are named once. If the kernel counts nothing of the metric, the metric is
+    /// named instead.
     pub(crate) fn add(&mut self, metric: &Metric, run: &Run) {
         for name in run.not_counted.iter().filter(|name| metric.operations.contains(name)) {
             let Some(reason) = run.why_not_counted(name) else { continue };
@@ -150,7 +152,7 @@ impl NotCounted {
         }
     }
 
-    /// A line for each kernel, and each that brought some of it.
+    /// One line for each reason.
     pub(crate) fn notes(self) -> impl Iterator<Item = String> {
         self.0.into_iter().map(|(reason, counters)| format!("{reason}: {}", counters.join(", ")))
     }
@@ -337,7 +339,7 @@ mod tests {
             "{:?}",
             table.notes
         );
-        // The other way round it is not lost either.
+        // The note survives the reverse order of runs.
         document.runs.reverse();
         let notes = verdict(&document).unwrap().unwrap().notes;
         assert!(!notes.iter().any(|note| note.starts_with("no samples")), "{notes:?}");

@@ -123,8 +123,9 @@ pub struct Run {
     /// Operations that this kernel does not count: the absence of samples does not mean 0.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_counted: Vec<String>,
-    /// Since which kernel Linux counts what this one does not: operations of `not_counted`, and counters of `/proc/vmstat`,
-    /// which `counters` lacks then. Older files do not say.
+    /// First kernels that count what this one does not: for operations of `not_counted`, and for
+    /// counters of `/proc/vmstat` that `counters` lacks for this reason. Older files do not have
+    /// it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub counted_since: BTreeMap<String, String>,
     /// Remarks for the reader: what was cut short, what is not modelled.
@@ -314,8 +315,8 @@ impl Run {
         }
     }
 
-    /// What to say instead of a figure that this run's kernel does not count: an operation or a counter of `/proc/vmstat`.
-    /// None: it counts it.
+    /// The text to show instead of a figure that this run's kernel does not count: an operation or
+    /// a counter of `/proc/vmstat`. None if the kernel counts it.
     pub fn why_not_counted(&self, name: &str) -> Option<String> {
         let since = self.counted_since.get(name);
         if since.is_none() && !self.not_counted.iter().any(|known| known == name) {
@@ -325,7 +326,7 @@ impl Run {
         Some(format!("not counted in {}{since}", self.kernel_name()))
     }
 
-    /// The kernel whose rules the policy has; in older files its heading.
+    /// The kernel whose rules the policy has; in older files, the run's heading.
     pub fn kernel_name(&self) -> &str {
         if self.kernel.is_empty() { &self.label } else { &self.kernel }
     }
