@@ -1,4 +1,4 @@
-//! What a phase does, once.
+//! One operation of a phase.
 
 use std::sync::Arc;
 
@@ -12,22 +12,22 @@ use super::pick::Pattern;
 use super::run::{NO_TASK, Running, numbered};
 use super::{Action, MapHow, Mapped, Touch};
 
-/// An area that a task mapped.
+/// A VMA that a task mapped.
 #[derive(Clone, Copy, Debug)]
 pub struct Area {
     pub(super) start: u32,
     pub(super) pages: u32,
 }
 
-/// What an operation leaves beside its latency.
+/// Counts of an operation, beside its latency.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Counted {
     pub(super) minor: u64,
     pub(super) major: u64,
-    /// Pages that it asked for, and those of them that were in memory.
+    /// Pages that it requested, and the part of them that was in memory.
     pub(super) asked: u64,
     pub(super) found: u64,
-    /// Blocks of memory that were not to be had.
+    /// Blocks of memory that could not be allocated.
     pub(super) failed: u64,
 }
 
@@ -41,11 +41,12 @@ impl Counted {
     }
 }
 
-/// Blocks of a file that grows without a bound: more than anybody writes.
+/// Blocks of a file that grows without a bound: more than any job writes.
 const NO_BOUND: u64 = 1 << 40;
 
 impl<H: Devices> Running<'_, '_, H> {
-    /// Pages or blocks of what a phase is about; none if it is about neither, or about an area that is not there.
+    /// Number of pages or blocks that a phase works on. `None` if the action has neither, or if its
+    /// VMA is not mapped.
     pub(super) fn units(&self, action: &Action) -> Option<u64> {
         let files = self.ground.files;
         match *action {
@@ -68,7 +69,7 @@ impl<H: Devices> Running<'_, '_, H> {
         }
     }
 
-    /// An area that is mapped: who uses another one gets what a program gets that does.
+    /// A mapped VMA. Use of an unmapped one fails as it does for a program.
     fn area(&self, area: usize) -> Result<Area, Error> {
         self.areas[area].ok_or(Error::Fault)
     }
@@ -160,7 +161,7 @@ impl<H: Devices> Running<'_, '_, H> {
                 let child = kernel.fork(cx, &self.space)?;
                 (self.ground.fork)(task, (child, self.areas.clone()));
             }
-            // The task's rounds look at it.
+            // The loop over the task's rounds handles it.
             Action::Exit => {}
             Action::Compute { ns } => (self.ground.compute)(cx, ns),
             Action::Sleep { ns } => self.rest(ns),
@@ -263,7 +264,7 @@ impl<H: Devices> Running<'_, '_, H> {
             }
         };
         if pages == 0 {
-            // An area without a page: nobody can touch it.
+            // A VMA without a page: it cannot be touched.
             self.areas[area] = Some(Area { start: 0, pages });
             return Ok(());
         }
@@ -279,12 +280,12 @@ impl<H: Devices> Running<'_, '_, H> {
     }
 }
 
-/// Whole blocks of so many bytes; one at least of what is not empty.
+/// Number of whole blocks in `size` bytes; at least one unless `size` is 0.
 fn blocks(size: u64, bytes: u64) -> u64 {
     if size == 0 { 0 } else { (size / bytes.max(1)).max(1) }
 }
 
-/// Which pages or blocks an action goes to.
+/// The access pattern of an action.
 pub(super) fn pattern(action: &Action) -> Pattern {
     match *action {
         Action::Touch { pattern, .. }

@@ -1,7 +1,8 @@
-//! Files of a job: how far each may grow, the descriptors that tasks have of it, and what becomes of one that is deleted.
+//! Files of a job: bounds of their growth, the descriptors that tasks hold, and deletion.
 //!
-//! A deleted file has lost its name: the next open finds a new, empty one. Its pages go, dirty or not, once no task maps it and no
-//! operation on it is under way, as an inode goes with its last reference.
+//! A deleted file has lost its name: the next open finds a new, empty one. Its pages are freed,
+//! dirty or not, once no task maps it and no operation on it is in progress, as an inode goes with
+//! its last reference.
 
 use std::cell::{Cell, RefCell};
 use std::mem::replace;
@@ -13,18 +14,19 @@ use highwater_core::kernel::{Error, Kernel};
 use highwater_core::page::PAGE_SIZE;
 use highwater_core::page_cache::{File, FileSpec, OpenFile};
 
-/// What a file is made as.
+/// Parameters of a file.
 #[derive(Clone, Copy, Debug)]
 pub struct FileHow {
-    /// Where it is, its size at first, and its room.
+    /// Its place, its initial size, and its maximum size.
     pub spec: FileSpec,
-    /// Appends go behind its end. If not, it is as large as it gets, and each task writes it over from its start.
+    /// Appends extend it. Otherwise it has its full size from the beginning, and each task
+    /// overwrites it from its start.
     pub grows: bool,
-    /// A full one is written over from its start. If not, its disk is full.
+    /// A full file is overwritten from its start. Otherwise the disk is full.
     pub wraps: bool,
 }
 
-/// Descriptors of a task, by number of the file; none: closed, since the file was deleted.
+/// Descriptors of a task, by number of the file; `None`: closed, since the file was deleted.
 pub(super) type Descriptors<H> = RefCell<Vec<Option<Arc<OpenFile<H>>>>>;
 
 /// Files of a job, by number.
@@ -40,12 +42,14 @@ struct Named<H: Devices> {
     how: FileHow,
     file: Arc<File<H>>,
     grows: Cell<bool>,
-    /// Where the next append goes, if it grows: operations under way have their places before the file has its size.
+    /// Position of the next append, for a file that grows: operations in progress have their
+    /// positions before the file's size includes them.
     end: Cell<u64>,
     cut: Cell<Cut>,
 }
 
-/// How often a file was cut or deleted, and to how many bytes the last time: who follows it has to know.
+/// Number of times that a file was truncated or deleted, and its size after the last time. A task
+/// that follows the file needs this.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Cut {
     times: u64,
@@ -78,7 +82,7 @@ impl<H: Devices> Files<H> {
         Files { named, deleted: RefCell::default(), tables: RefCell::default() }
     }
 
-    /// Files that are there, and do not grow.
+    /// Existing files that do not grow.
     pub fn of(files: impl IntoIterator<Item = Arc<File<H>>>) -> Files<H> {
         let named = files.into_iter().map(|file| Named {
             how: FileHow { spec: file.spec, grows: false, wraps: true },
@@ -91,7 +95,7 @@ impl<H: Devices> Files<H> {
         Files { named, deleted: RefCell::default(), tables: RefCell::default() }
     }
 
-    /// Descriptors of a task that begins.
+    /// Descriptors of a task that starts.
     pub(super) fn opened(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>) -> Rc<Descriptors<H>> {
         let open = |named: &Named<H>| Some(kernel.open(cx, &named.file));
         let table = Rc::new(RefCell::new(self.named.borrow().iter().map(open).collect()));
@@ -112,27 +116,27 @@ impl<H: Devices> Files<H> {
         Arc::clone(table.borrow_mut()[number].get_or_insert_with(open))
     }
 
-    /// Bytes that a file may have.
+    /// Maximum size of a file, bytes.
     pub(super) fn room(&self, number: usize) -> u64 {
         u64::from(self.named.borrow()[number].how.spec.max_pages) * PAGE_SIZE as u64
     }
 
-    /// Appends go behind its end.
+    /// True if appends extend it.
     pub(super) fn grows(&self, number: usize) -> bool {
         self.named.borrow()[number].grows.get()
     }
 
-    /// It has a bound, and is written over when it is full.
+    /// True if it has a bound and is overwritten when it is full.
     pub(super) fn wraps(&self, number: usize) -> bool {
         self.named.borrow()[number].how.wraps
     }
 
-    /// When a file was last cut.
+    /// The truncations of a file so far.
     pub(super) fn cut(&self, number: usize) -> Cut {
         self.named.borrow()[number].cut.get()
     }
 
-    /// Where an append goes that makes a file grow.
+    /// Position of an append that extends a file.
     ///
     /// # Errors
     /// If there is no room.
@@ -148,7 +152,7 @@ impl<H: Devices> Files<H> {
         Ok(at)
     }
 
-    /// Cuts a file to at most so many bytes, whole pages.
+    /// Truncates a file to at most `bytes`, rounded to whole pages.
     pub(super) fn truncate(
         &self,
         kernel: &Kernel<H>,
@@ -165,7 +169,7 @@ impl<H: Devices> Files<H> {
         kernel.truncate(cx, &file, pages);
     }
 
-    /// Takes a file its name: a new, empty one has it.
+    /// Removes a file's name: a new, empty file gets it.
     pub(super) fn delete(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, number: usize) {
         cx.charge(Cost::Syscall, 1);
         let old = {
@@ -180,7 +184,7 @@ impl<H: Devices> Files<H> {
         self.sweep(kernel, cx);
     }
 
-    /// Drops deleted files that are not in use any more.
+    /// Frees deleted files that are not in use any more.
     pub(super) fn sweep(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>) {
         loop {
             let unused = {
@@ -188,14 +192,14 @@ impl<H: Devices> Files<H> {
                 let at = deleted.iter().position(|file| !file.is_open());
                 at.map(|at| deleted.remove(at))
             };
-            // Dropping takes time, in which others may delete files.
+            // Freeing takes time, in which other tasks may delete files.
             let Some(file) = unused else { return };
             kernel.delete_file(cx, &file);
         }
     }
 }
 
-/// Where a task is in its files.
+/// Positions of a task in its files.
 pub(super) struct Places {
     files: Vec<Place>,
 }
@@ -204,24 +208,26 @@ pub(super) struct Places {
 struct Place {
     /// Blocks that it has appended to a file that does not grow.
     appended: u64,
-    /// Where its next sequential read begins.
+    /// Position of its next sequential read.
     read: u64,
-    /// How the file was cut before that.
+    /// The truncations of the file before that.
     cut: Cut,
-    /// The same of writes.
+    /// Position of its next sequential write.
     written: u64,
-    /// What it has read and written since it last said so; none: it never says so.
+    /// Ranges that it has read and written since its last advice; `None`: it never gives such
+    /// advice.
     behind: Option<Vec<(u64, u64)>>,
 }
 
 impl Places {
-    /// At the start of each; what lies behind is kept of some.
+    /// Positions at the start of each file. The ranges are recorded for files where `keeps` returns
+    /// true.
     pub(super) fn new(nr_files: usize, keeps: impl Fn(usize) -> bool) -> Places {
         let place = |file| Place { behind: keeps(file).then(Vec::new), ..Place::default() };
         Places { files: (0..nr_files).map(place).collect() }
     }
 
-    /// The number of the block that an append writes over.
+    /// The number of the block that an append overwrites.
     pub(super) fn append(&mut self, file: usize, blocks: u64) -> u64 {
         let next = &mut self.files[file].appended;
         let at = *next % blocks.max(1);
@@ -229,7 +235,8 @@ impl Places {
         at
     }
 
-    /// Where a sequential read or write of a block goes, in a file of so many bytes: from the start again at its end.
+    /// Position of a sequential read or write of a block in a file of `size` bytes; wraps around at
+    /// its end.
     pub(super) fn next(&mut self, file: usize, is_write: bool, (bytes, size): (u64, u64)) -> u64 {
         let place = &mut self.files[file];
         let next = if is_write { &mut place.written } else { &mut place.read };
@@ -238,7 +245,7 @@ impl Places {
         at
     }
 
-    /// What is new in a file of so many bytes: where it begins, and how many bytes it has.
+    /// The new part of a file of `size` bytes: its start and its length.
     pub(super) fn new_in(&mut self, file: usize, (size, cut): (u64, Cut)) -> (u64, u64) {
         let place = &mut self.files[file];
         if place.cut != cut {
@@ -248,12 +255,12 @@ impl Places {
         (place.read, size.saturating_sub(place.read))
     }
 
-    /// So many bytes of what is new have been taken.
+    /// Marks `bytes` bytes of the new part as read.
     pub(super) fn take_new(&mut self, file: usize, bytes: u64) {
         self.files[file].read += bytes;
     }
 
-    /// Bytes have been read or written.
+    /// Records a read or a write.
     pub(super) fn pass(&mut self, file: usize, at: u64, bytes: u64) {
         let Some(behind) = &mut self.files[file].behind else { return };
         match behind.last_mut() {
@@ -262,7 +269,7 @@ impl Places {
         }
     }
 
-    /// What has been read and written since this was last asked: ranges of bytes.
+    /// Takes the ranges of bytes that were read and written since the last call.
     pub(super) fn take_behind(&mut self, file: usize) -> Vec<(u64, u64)> {
         self.files[file].behind.as_mut().map(std::mem::take).unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! What comes next in a phase, for all tasks that work on it.
+//! The sequence of operations of a phase, for all tasks that work on it.
 
 use std::mem::replace;
 
@@ -8,34 +8,34 @@ use crate::random::Random;
 
 const NS_PER_SECOND: f64 = 1e9;
 
-/// The operations of a phase, one after the other. Helpers of a task take theirs here, too, so that a phase does as much
-/// with them as without.
+/// The operations of a phase, one after the other. Helpers of a task take theirs here too, so that
+/// a phase does the same amount of work with and without them.
 pub(super) struct Flow {
     picker: Picker,
     clock: Option<Clock>,
-    /// When the next one arrives, if that is known already.
+    /// Arrival time of the next operation, if it is drawn already.
     next_due_ns: Option<u64>,
-    /// Somebody failed: nobody goes on.
+    /// A task failed: all others stop.
     is_stopped: bool,
     random: Random,
     begin_ns: u64,
-    /// Pages or blocks of a pass.
+    /// Pages or blocks of one pass.
     pass: u64,
-    /// Operations that were taken, and those of them that have ended.
+    /// Operations that were taken, and the number of them that have ended.
     count: u64,
     nr_ended: u64,
 }
 
-/// An operation that somebody took.
+/// An operation that a task took.
 pub(super) struct Next {
     /// Its page or block.
     pub(super) at: u64,
-    /// When it arrives, in an open loop.
+    /// Its arrival time, in an open loop.
     pub(super) due_ns: Option<u64>,
 }
 
 impl Flow {
-    /// A phase begins; of so many pages or blocks is a pass.
+    /// Starts a phase. `pass`: its pages or blocks in one pass.
     pub(super) fn new(
         phase: &Phase,
         (picker, pass): (Picker, u64),
@@ -57,12 +57,12 @@ impl Flow {
         }
     }
 
-    /// Nobody is to take another one.
+    /// Stops the phase: no task takes another operation.
     pub(super) fn stop(&mut self) {
         self.is_stopped = true;
     }
 
-    /// There are no more.
+    /// True if there are no more operations.
     pub(super) fn is_done(&self, often: Often, now_ns: impl FnOnce() -> u64) -> bool {
         if self.is_stopped {
             return true;
@@ -80,9 +80,9 @@ impl Flow {
         self.begin_ns.saturating_add(ns)
     }
 
-    /// When the next one arrives; none if that would be too late, or if they do not arrive but are done one after the other.
-    /// Who shares a flow waits for that time first and then asks again: had everybody taken one, as many that are not there
-    /// yet would be promised.
+    /// Arrival time of the next operation. `None` if it would be too late, or in a closed loop. A
+    /// task that shares a flow waits for that time first and then asks again. If each task took an
+    /// operation first, operations would be taken long before they arrive.
     pub(super) fn due_ns(&mut self, often: Often) -> Option<u64> {
         let (clock, random) = (self.clock.as_mut()?, &mut self.random);
         let due_ns = *self.next_due_ns.get_or_insert_with(|| clock.next(random));
@@ -90,7 +90,7 @@ impl Flow {
         (!is_late).then_some(due_ns)
     }
 
-    /// Takes one; none if the next would arrive too late.
+    /// Takes an operation; `None` if the next would arrive too late.
     pub(super) fn next(&mut self, often: Often) -> Option<Next> {
         let due_ns = self.due_ns(often);
         if self.clock.is_some() && due_ns.is_none() {
@@ -106,9 +106,10 @@ impl Flow {
         self.nr_ended += 1;
     }
 
-    /// The task has died: arrivals up to a time that nobody answers any more, among them the ones that it had taken,
-    /// and when the phase was planned to end. A closed loop has no arrivals, and one of a number of operations no
-    /// planned end.
+    /// Ends the phase of a task that died. Returns the number of arrivals up to `until_ns` that
+    /// stay unanswered, including operations that it had taken, and the planned end of the phase. A
+    /// closed loop has no arrivals, and a closed loop with a number of operations has no planned
+    /// end.
     pub(super) fn left(&mut self, often: Often, until_ns: u64) -> (u64, Option<u64>) {
         self.is_stopped = false;
         let mut end_ns = match often {
@@ -133,27 +134,27 @@ impl Flow {
         (nr, end_ns)
     }
 
-    /// Goes on with these random numbers.
+    /// Continues with these random numbers.
     pub(super) fn take_random(&mut self, random: Random) {
         self.random = random;
     }
 
-    /// When the phase began.
+    /// Time at which the phase began.
     pub(super) fn begin_ns(&self) -> u64 {
         self.begin_ns
     }
 
-    /// The task's random numbers, at the end.
+    /// Returns the task's random numbers, at the end.
     pub(super) fn give_back(&mut self) -> Random {
         replace(&mut self.random, Random::new(0))
     }
 }
 
-/// When operations are due.
+/// Arrival times of operations.
 struct Clock {
     arrivals: Arrivals,
     begin_ns: u64,
-    /// Since the beginning.
+    /// Time since the beginning.
     passed_ns: f64,
     count: u64,
 }
@@ -173,7 +174,7 @@ impl Clock {
             }
             Spacing::Bursts(_) => 0.0,
         };
-        // Of evenly spaced ones the first is due at once.
+        // With even spacing the first operation is due at once.
         if self.count > 0 || self.arrivals.spacing == Spacing::Poisson {
             self.passed_ns += gap_ns;
         }
@@ -215,7 +216,7 @@ mod tests {
         assert_eq!(left(Often::Times(5), 10), (3, Some(4 * ms)));
         assert_eq!(left(Often::Pass, 10), (6, Some(7 * ms)));
         assert_eq!(left(Often::Times(50), 10), (8, Some(9 * ms)));
-        // A closed loop has no arrivals that could come.
+        // A closed loop has no arrivals.
         assert_eq!(flow(None).left(Often::Forever, 10 * ms), (0, Some(10 * ms)));
         assert_eq!(flow(None).left(Often::Times(5), 10 * ms), (0, None));
     }

@@ -1,4 +1,5 @@
-//! Memory that a task took from the page allocator itself, as drivers and network stacks do, and how long it keeps it.
+//! Memory that a task took from the page allocator itself, as drivers and network stacks do, and
+//! the time for which it keeps it.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -8,20 +9,21 @@ use highwater_core::kernel::Kernel;
 use highwater_core::page_alloc::Wish;
 use highwater_core::units::{Gfp, Order, Pfn};
 
-/// What one operation asks for.
+/// The request of one operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ask {
-    /// How.
+    /// Flags.
     pub gfp: Gfp,
     /// Each block has `2^order` pages.
     pub order: Order,
-    /// So many blocks.
+    /// Number of blocks.
     pub count: u32,
-    /// How long they are kept; 0: they are freed at once.
+    /// Time for which they are kept; 0: they are freed at once.
     pub hold_ns: u64,
 }
 
-/// Blocks that a task and its helpers keep, by the time when each is freed, then in the order in which they came.
+/// Blocks that a task and its helpers keep, by the time at which each is freed, then in order of
+/// allocation.
 #[derive(Debug, Default)]
 pub(super) struct Held(RefCell<Blocks>);
 
@@ -32,7 +34,7 @@ struct Blocks {
 }
 
 impl Held {
-    /// Allocates; how many blocks were not to be had.
+    /// Allocates; returns the number of blocks that could not be allocated.
     pub(super) fn alloc<H: Devices>(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, ask: Ask) -> u64 {
         let mut nr_failed = 0;
         for _ in 0..ask.count {
@@ -50,7 +52,7 @@ impl Held {
         nr_failed
     }
 
-    /// When the next block is freed; none: no block is kept.
+    /// Time at which the next block is freed; `None`: no block is kept.
     pub(super) fn next_ns(&self) -> Option<u64> {
         self.0.borrow().blocks.first_key_value().map(|((ns, _), _)| *ns)
     }
@@ -62,7 +64,7 @@ impl Held {
         }
     }
 
-    /// Frees all: the task ends.
+    /// Frees all blocks: the task ends.
     pub(super) fn free_all<H: Devices>(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>) {
         while self.free_first(kernel, cx) {}
     }

@@ -1,5 +1,5 @@
-//! Jobs: tasks of one's own, each a list of phases that do one thing to memory or files, so often, at such a rate, in
-//! such a pattern.
+//! Jobs: custom tasks. A task is a list of phases; a phase repeats one operation on memory or
+//! files, with a count, a rate and an access pattern.
 //!
 //! ```text
 //! task: phase, phase, phase ... again, as many rounds as it has
@@ -7,14 +7,15 @@
 //!         +-- wait for the arrival (open loop) --> action --> recorded: latency from the arrival, faults
 //! ```
 //!
-//! A phase with a queue depth has helpers: tasks of the same address space, which take operations of the same flow. An operation may
-//! be a request, whose steps are phases.
+//! A phase with a queue depth has helpers: tasks of the same address space, which take operations
+//! of the same flow. An operation may be a request, whose steps are phases.
 //!
-//! Everything here is plain: sizes are pages and bytes, names are numbers. Who reads a file and gives names numbers is
-//! the caller, as is who starts tasks.
+//! Everything here is plain: sizes are pages and bytes, names are numbers. The caller reads the job
+//! file, maps names to numbers, and starts tasks.
 //!
-//! Key types: [`Task`], [`Phase`], [`Action`], [`Pattern`]; [`Ground`] (what tasks share), [`Recorded`] (what they leave), [`CutShort`] (what a task
-//! that died had still to do), [`Helper`].
+//! Key types: [`Task`], [`Phase`], [`Action`], [`Pattern`]; [`Ground`] (the state that tasks
+//! share), [`Recorded`] (their results), [`CutShort`] (the remaining work of a task that died),
+//! [`Helper`].
 
 mod act;
 mod files;
@@ -45,104 +46,105 @@ pub const fn seed(run_seed: u64, task: u32, copy: u32) -> u64 {
 /// A kind of task; copies of it differ in their random numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Task {
-    /// What it does, in order.
+    /// Its phases, in order.
     pub phases: Vec<Phase>,
-    /// How many times over; none: until the job ends.
+    /// Number of rounds; `None`: until the job ends.
     pub rounds: Option<u64>,
-    /// How many areas it has.
+    /// Number of its VMAs.
     pub nr_areas: usize,
-    /// It serves a soft interrupt: it has no memory but what it allocates, and never sleeps for it.
+    /// It serves a soft interrupt: it has no user memory, only what it allocates, and its
+    /// allocations never sleep.
     pub is_softirq: bool,
 }
 
-/// One thing, done again and again.
+/// One action, repeated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Phase {
-    /// What.
+    /// The action.
     pub action: Action,
-    /// How often.
+    /// Number of repetitions.
     pub often: Often,
-    /// When each begins; none: when the one before has ended.
+    /// Start times of the operations; `None`: each begins when the one before has ended.
     pub arrivals: Option<Arrivals>,
-    /// The number of its records, and what its operations are called; none: nobody wants to know.
+    /// The number of its records, and the name of its operations; `None`: not recorded.
     pub operation: Option<(usize, String)>,
-    /// In which rounds.
+    /// The rounds in which it runs.
     pub when: When,
-    /// How many may be under way at once.
+    /// Most operations in progress at once.
     pub depth: u32,
 }
 
-/// In which rounds of its task a phase is gone through.
+/// The rounds of its task in which a phase runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum When {
-    /// Each.
+    /// Every round.
     #[default]
     Always,
-    /// The first.
+    /// The first round.
     First,
-    /// The last, of so many.
+    /// The last of this many rounds.
     Last,
 }
 
-/// How often a phase does its thing.
+/// Number of repetitions of a phase.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Often {
-    /// So many times.
+    /// This many times.
     Times(u64),
-    /// For so long, and at least once.
+    /// For this time, and at least once.
     Nanoseconds(u64),
-    /// As many times as its file or area has blocks or pages; once, if it is about neither.
+    /// Once for each block of its file or page of its VMA; once, if it has neither.
     Pass,
-    /// So many times as often as that; whole times of it only.
+    /// This number of passes, rounded down to whole operations.
     Passes(f64),
     /// Until the job ends.
     Forever,
 }
 
-/// When operations of an open loop begin, whether or not the one before has ended.
+/// Start times of the operations of an open loop, independent of the end of earlier operations.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Arrivals {
     /// Operations a second, on average.
     pub rate: f64,
-    /// How they come.
+    /// Their spacing.
     pub spacing: Spacing,
 }
 
-/// How operations of an open loop follow one another.
+/// Spacing of the operations of an open loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spacing {
-    /// Evenly.
+    /// Even.
     Steady,
-    /// Independently of each other: a Poisson process.
+    /// Independent of each other: a Poisson process.
     Poisson,
-    /// So many at once, the bursts evenly.
+    /// This many at once; the bursts are evenly spaced.
     Bursts(u32),
 }
 
-/// What a phase does.
+/// The action of a phase.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// Maps an area: so many pages of its own, or the whole of a file.
+    /// Maps a VMA: anonymous pages, or a file.
     Map {
-        /// The area's number; one that is there is unmapped first.
+        /// The VMA's number; an existing one is unmapped first.
         area: usize,
-        /// What it is of.
+        /// The backing.
         of: Mapped,
-        /// How.
+        /// Flags of the mapping.
         how: MapHow,
     },
-    /// Unmaps an area.
+    /// Unmaps a VMA.
     Unmap {
-        /// The area.
+        /// The VMA.
         area: usize,
     },
-    /// Touches pages of an area, one each time.
+    /// Touches pages of a VMA, one each time.
     Touch {
-        /// The area.
+        /// The VMA.
         area: usize,
-        /// How.
+        /// Kind of access.
         access: Touch,
-        /// Which.
+        /// Order of the pages.
         pattern: Pattern,
     },
     /// Reads blocks of a file.
@@ -151,7 +153,7 @@ pub enum Action {
         file: usize,
         /// Bytes of a block.
         bytes: u64,
-        /// Which.
+        /// Order of the blocks.
         pattern: Pattern,
     },
     /// Writes blocks of a file.
@@ -160,79 +162,80 @@ pub enum Action {
         file: usize,
         /// Bytes of a block.
         bytes: u64,
-        /// Which.
+        /// Order of the blocks.
         pattern: Pattern,
     },
-    /// Writes a block behind the file's end, or, of a file that does not grow, one behind the other, from its start again when it is
-    /// full: a log.
+    /// Writes a block at the file's end. In a file that does not grow, blocks follow one another
+    /// and wrap around when it is full: a log.
     Append {
         /// The file.
         file: usize,
         /// Bytes of a block.
         bytes: u64,
     },
-    /// Has a file written to its disk.
+    /// Writes a file's dirty pages to its disk.
     Fsync {
         /// The file.
         file: usize,
     },
-    /// Cuts a file.
+    /// Truncates a file.
     Truncate {
         /// The file.
         file: usize,
-        /// To so many bytes, if it has more.
+        /// New size, if the file is larger.
         bytes: u64,
     },
-    /// Deletes a file: its name is that of an empty one from now on.
+    /// Deletes a file: its name refers to an empty one from now on.
     Delete {
         /// The file.
         file: usize,
     },
-    /// Says what a file will be used for.
+    /// Advises the kernel on the use of a file.
     AdviseFile {
         /// The file.
         file: usize,
-        /// What for.
+        /// The advice.
         advice: FileAdvice,
-        /// Only what the task has read and written since it last said so, not the whole of it.
+        /// Only for the ranges that the task has read and written since its last advice, not for
+        /// the whole file.
         is_behind: bool,
     },
-    /// Says what an area will be used for.
+    /// Advises the kernel on the use of a VMA.
     Advise {
-        /// The area.
+        /// The VMA.
         area: usize,
-        /// What for.
+        /// The advice.
         advice: MemoryAdvice,
-        /// Page by page, of those; none: the whole of it at once.
+        /// Page by page, in this order; `None`: the whole VMA at once.
         pattern: Option<Pattern>,
     },
-    /// Locks an area into memory.
+    /// Locks a VMA into memory.
     Lock {
-        /// The area.
+        /// The VMA.
         area: usize,
     },
-    /// Takes that back.
+    /// Unlocks a VMA.
     Unlock {
-        /// The area.
+        /// The VMA.
         area: usize,
     },
-    /// Starts another program: all areas are gone.
+    /// Starts another program: all VMAs are gone.
     Exec,
-    /// Ends the task, whatever would come.
+    /// Ends the task, whatever would follow.
     Exit,
-    /// Starts a task with a copy of this one's memory, and goes on.
+    /// Starts a task with a copy of this one's memory, and continues.
     Fork {
         /// The task's number.
         task: usize,
     },
-    /// Has the CPU for so long, and uses no memory.
+    /// Uses the CPU for a time, without memory.
     Compute {
-        /// How long.
+        /// Duration.
         ns: u64,
     },
     /// Sleeps.
     Sleep {
-        /// How long.
+        /// Duration.
         ns: u64,
     },
     /// Waits until all copies of another task have ended.
@@ -242,36 +245,36 @@ pub enum Action {
     },
     /// Allocates pages as the kernel does for itself.
     Alloc(Ask),
-    /// Does several things, one after the other, each as often as it says: a request.
+    /// Runs several actions, one after the other, each with its number of repetitions: a request.
     Request(Vec<Phase>),
-    /// Has all memory compacted, as by hand (`/proc/sys/vm/compact_memory`).
+    /// Compacts all memory, as a write to `/proc/sys/vm/compact_memory` does.
     Compact,
-    /// Drops clean caches, as writing this to `/proc/sys/vm/drop_caches` does: 1 the page cache, 2 inodes, dentries and other
-    /// slab, 3 both.
+    /// Drops clean caches, as writing this to `/proc/sys/vm/drop_caches` does: 1 the page cache, 2
+    /// inodes, dentries and other slab, 3 both.
     DropCaches(u8),
     /// Sets `vm.compaction_proactiveness`, percent.
     Proactiveness(u32),
     /// Sets the task's memory policy.
     Policy(MemoryPolicy),
-    /// Says that a step is over, so that counters are read: what it is called, `{n}` being the number of the round, `{2n}` twice
-    /// that; none: that the first one begins.
+    /// Marks the end of a step, so that counters are read. The name may contain `{n}`, the number
+    /// of the round, or `{2n}`, twice that. `None`: the first step begins.
     Mark(Option<String>),
 }
 
-/// How memory is mapped.
+/// Flags of a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct MapHow {
-    /// Writes go to the file; or what a fork shares.
+    /// Writes go to the file; for anonymous memory, forks share it.
     pub is_shared: bool,
-    /// It is not written to.
+    /// Read-only.
     pub is_read_only: bool,
-    /// Huge pages are asked for, or refused.
+    /// Huge pages are requested or refused.
     pub huge: Option<bool>,
-    /// It begins at a multiple of so many pages; 0: anywhere.
+    /// Start alignment in pages; 0: anywhere.
     pub align: u32,
 }
 
-/// How a page is touched.
+/// Kind of access to a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Touch {
     /// A load.
@@ -282,11 +285,11 @@ pub enum Touch {
     Update,
 }
 
-/// What an area is of.
+/// Backing of a VMA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mapped {
-    /// Memory of its own, so many pages.
+    /// Anonymous memory, in pages.
     Memory(u32),
-    /// A file, or so many pages of it from its start.
+    /// A file, or this many pages of it from its start.
     File(usize, Option<u32>),
 }

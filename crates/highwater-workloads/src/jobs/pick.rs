@@ -1,18 +1,18 @@
-//! Which of many comes next: access patterns.
+//! Access patterns: the choice of the next page or block.
 
 use crate::random::Random;
 
-/// An order of accesses to the pages of an area or the blocks of a file.
+/// An order of accesses to the pages of a VMA or the blocks of a file.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pattern {
-    /// One after the other, and from the start again.
+    /// One after the other, wrapping around.
     Sequential,
-    /// Every n-th, then those beside them.
+    /// Every n-th, then their neighbours.
     Strided(u64),
-    /// Any, all alike.
+    /// Any, all equally likely.
     Uniform,
-    /// The k-th most used one k^exponent times less often than the most used; which are used most is scattered, and the same for
-    /// all tasks.
+    /// Zipf: the k-th most used one is used k^exponent times less often than the most used. The
+    /// most used ones are scattered, and are the same for all tasks.
     Zipf(f64),
     /// A share of them gets a share of the accesses; the others get the rest.
     Hot {
@@ -21,25 +21,25 @@ pub enum Pattern {
         /// Its share of the accesses.
         accesses: f64,
     },
-    /// Any of a window that moves on by one each time so many were accessed.
+    /// Any in a window that moves by one after a number of accesses.
     Drift {
         /// Size of the window, a share.
         share: f64,
-        /// Accesses for a step.
+        /// Accesses per step.
         every: u64,
     },
-    /// Any of a window that is somewhere else each time so many were accessed.
+    /// Any in a window that jumps to a random place after a number of accesses.
     Jump {
         /// Size of the window, a share.
         share: f64,
-        /// Accesses for a jump.
+        /// Accesses per jump.
         every: u64,
     },
-    /// One after the other, but for every n-th, beginning with the first.
+    /// One after the other, except every n-th, beginning with the first.
     Except(u64),
-    /// Each once in an order without order, then the same again: pointers that are followed.
+    /// Each once in a random order, then the same order again: pointer chasing.
     Chase,
-    /// What has come to a file since the last time, one after the other: `tail -f`.
+    /// The part of a file that is new since the last time, one after the other: `tail -f`.
     Follow,
 }
 
@@ -63,7 +63,7 @@ impl Picker {
         Picker { pattern, n, count: 0, window: 0, random: Random::new(seed), zipf }
     }
 
-    /// Accesses until a pattern has been everywhere that it goes, or as many as there are numbers.
+    /// Accesses until a pattern has been everywhere that it goes, or `n` for random ones.
     pub(super) const fn round(pattern: Pattern, n: u64) -> u64 {
         match pattern {
             Pattern::Except(stride) => n - n.div_ceil(if stride == 0 { 1 } else { stride }),
@@ -104,7 +104,7 @@ impl Picker {
             }
             Pattern::Except(stride) => {
                 let at = at % Picker::round(self.pattern, n).max(1);
-                // Between two that are left out lie so many.
+                // Number of blocks between two that are left out.
                 let between = stride.max(2) - 1;
                 (at / between * stride.max(2) + at % between + 1).min(n - 1)
             }
@@ -124,9 +124,9 @@ fn strided(at: u64, stride: u64, n: u64) -> u64 {
     }
 }
 
-/// A permutation of the numbers below `n`, always the same: neighbours come apart.
+/// A permutation of the numbers below `n`, always the same, that separates neighbours.
 fn scattered(at: u64, n: u64) -> u64 {
-    // Of the power of two above, and on until it is below n again.
+    // Permutes below the next power of two, repeatedly until the result is below `n`.
     let bits = u64::BITS - (n - 1).leading_zeros();
     let mask = if bits == 0 { 0 } else { u64::MAX >> (u64::BITS - bits) };
     let shift = bits.div_ceil(2).max(1);
@@ -142,8 +142,9 @@ fn scattered(at: u64, n: u64) -> u64 {
     }
 }
 
-/// Ranks of a Zipf distribution, by rejection from the integral of its density (Hörmann and Derflinger 1996): as fast
-/// for a billion as for ten. Logarithms are libm's, so that the same seed draws the same numbers everywhere.
+/// Ranks of a Zipf distribution, by rejection from the integral of its density (Hörmann and
+/// Derflinger 1996): as fast for a billion as for ten. Logarithms are libm's, so that the same seed
+/// draws the same numbers everywhere.
 struct Zipf {
     n: u64,
     exponent: f64,

@@ -1,42 +1,43 @@
-//! What operations left: latencies, faults, refaults.
+//! Results of operations: latencies, faults, refaults.
 
 use hdrhistogram::Histogram;
 
 use super::act::Counted;
 
-/// An hour: what is longer counts as that.
+/// An hour: longer latencies count as this.
 const LONGEST_NS: u64 = 3600 * 1_000_000_000;
-/// Digits of a latency that are kept.
+/// Digits of precision of a latency.
 const DIGITS: u8 = 3;
 
 /// All operations of one name.
 #[derive(Clone, Debug)]
 pub struct Recorded {
-    /// How long each took, nanoseconds, to three digits.
+    /// Latency of each operation, nanoseconds, to three digits.
     pub latencies: Histogram<u64>,
-    /// Of the longest, how long it took and when it ended.
+    /// The longest operation: its latency and the time of its end.
     pub longest: Option<(u64, u64)>,
-    /// From the first one's beginning to the last one's end; of a task that died to the end that was planned.
+    /// From the beginning of the first operation to the end of the last; for a task that died, to
+    /// the planned end.
     pub span_ns: Option<(u64, u64)>,
-    /// Arrivals of an open loop that nobody answered, because the task had died.
+    /// Arrivals of an open loop that stayed unanswered, because the task had died.
     pub unanswered: u64,
-    /// Faults that did without a device.
+    /// Faults without I/O.
     pub minor: u64,
-    /// Faults that waited for one.
+    /// Faults that waited for a device.
     pub major: u64,
-    /// Pages that came back on their account: anonymous ones, those of files.
+    /// Pages that these operations refaulted: anonymous, file.
     pub refaults: [u64; 2],
-    /// Pages that they asked for: read from a file, or touched.
+    /// Pages that they requested: read from a file, or touched.
     pub asked: u64,
-    /// Those of them that were in memory.
+    /// The part of them that was in memory.
     pub found: u64,
-    /// Blocks of memory that were asked for and not to be had.
+    /// Blocks of memory that could not be allocated.
     pub failed: u64,
 }
 
 impl Default for Recorded {
     fn default() -> Recorded {
-        // These bounds are ones that the crate takes.
+        // The crate accepts these bounds.
         let latencies = Histogram::new_with_max(LONGEST_NS, DIGITS)
             .unwrap_or_else(|_| unreachable!("bounds that hold"));
         let (longest, span_ns, unanswered, refaults) = (None, None, 0, [0; 2]);
@@ -57,7 +58,7 @@ impl Default for Recorded {
 }
 
 impl Recorded {
-    /// One that was to begin at a time has ended.
+    /// Adds an operation that ended at `to_ns`; its latency counts from its arrival at `from_ns`.
     pub(super) fn add(&mut self, from_ns: u64, to_ns: u64) {
         let ns = to_ns.saturating_sub(from_ns);
         self.latencies.saturating_record(ns.max(1));
@@ -74,8 +75,7 @@ impl Recorded {
         };
     }
 
-    /// The task died in a phase that began at a time and was planned to end at another one: so many arrivals nobody
-    /// answers.
+    /// The task died in a phase with this beginning and planned end: adds the unanswered arrivals.
     pub(super) fn cut_short(&mut self, unanswered: u64, begin_ns: u64, end_ns: Option<u64>) {
         self.unanswered += unanswered;
         if let Some(end_ns) = end_ns {
@@ -83,7 +83,7 @@ impl Recorded {
         }
     }
 
-    /// What an operation counted, with its refaults.
+    /// Adds an operation's counts and refaults.
     pub(super) fn tally(&mut self, counted: &Counted, [before, after]: [[u64; 2]; 2]) {
         self.minor += counted.minor;
         self.major += counted.major;
@@ -95,9 +95,9 @@ impl Recorded {
         }
     }
 
-    /// Adds what another task left.
+    /// Adds the results of another task.
     pub fn merge(&mut self, other: &Recorded) {
-        // Of the same bounds: there is nothing that would not fit.
+        // The bounds are the same, so this cannot fail.
         let _ = self.latencies.add(&other.latencies);
         self.longest = self.longest.into_iter().chain(other.longest).max_by_key(|(ns, _)| *ns);
         self.span_ns = match (self.span_ns, other.span_ns) {
@@ -113,17 +113,18 @@ impl Recorded {
         self.found += other.found;
     }
 
-    /// The share of the pages asked for that were in memory; none if none were asked for.
+    /// The share of the requested pages that were in memory; `None` if there were no requests.
     pub fn hit_ratio(&self) -> Option<f64> {
         (self.asked > 0).then(|| self.found as f64 / self.asked as f64)
     }
 
-    /// Operations.
+    /// Number of operations.
     pub fn count(&self) -> u64 {
         self.latencies.len()
     }
 
-    /// The latency below which a share of the arrivals was answered, nanoseconds; none if so many never were.
+    /// The latency within which a share of the arrivals was answered, nanoseconds; `None` if too
+    /// many stayed unanswered.
     pub fn quantile_ns(&self, quantile: f64) -> Option<u64> {
         let (longest_ns, _) = self.longest?;
         let answered = self.count() as f64;
@@ -131,7 +132,7 @@ impl Recorded {
             0 => quantile,
             unanswered => quantile * (answered + unanswered as f64) / answered,
         };
-        // Known to three digits; the longest is known exactly.
+        // The histogram has three digits; the longest is known exactly.
         let value = || self.latencies.value_at_quantile(quantile).min(longest_ns);
         (quantile <= 1.0).then(value)
     }

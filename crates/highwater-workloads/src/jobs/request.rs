@@ -13,12 +13,13 @@ use super::run::Running;
 use super::{Often, Pattern, Phase};
 use crate::random::Random;
 
-/// Which page or block comes next in each step of a request: goes on from request to request, and is shared by helpers.
+/// The next page or block of each step of a request. Continues from request to request; helpers
+/// share it.
 pub(super) type Steps = Rc<RefCell<Pickers>>;
 
 pub(super) struct Pickers {
     random: Random,
-    /// Of each step, of how many pages or blocks, and which comes next; none: no request came so far.
+    /// For each step: the number of pages or blocks, and its picker; `None`: no request so far.
     steps: Vec<Option<(u64, Picker)>>,
 }
 
@@ -28,7 +29,7 @@ impl Pickers {
         Rc::new(RefCell::new(Pickers { random: Random::new(seed), steps }))
     }
 
-    /// One of `n` in a pattern; a file that has grown since has more to choose from.
+    /// One of `n` in a pattern; a file that has grown since then offers a larger choice.
     fn next(&mut self, step: usize, pattern: Pattern, n: u64) -> u64 {
         let Pickers { random, steps } = self;
         let (_, picker) = match &mut steps[step] {
@@ -40,7 +41,7 @@ impl Pickers {
 }
 
 impl<H: Devices> Running<'_, '_, H> {
-    /// Does the steps of a request.
+    /// Runs the steps of a request.
     pub(super) fn request(&mut self, steps: &[Phase]) -> Result<Counted, Error> {
         let cx = self.cx;
         let refaulted = || cx.local::<Refaults>().0.each_ref().map(Cell::get);
@@ -55,7 +56,7 @@ impl<H: Devices> Running<'_, '_, H> {
             let (mut counted, mut nr_done) = (Counted::default(), 0);
             for _ in 0..times {
                 let at = match self.units(&step.action) {
-                    // Of what has no pages there is nothing to touch.
+                    // A file or VMA without pages has nothing to touch.
                     Some(0) => break,
                     Some(n) => self.pickers.borrow_mut().next(number, pattern(&step.action), n),
                     None => 0,
@@ -68,7 +69,7 @@ impl<H: Devices> Running<'_, '_, H> {
                 cx.host.user_point();
             }
             (self.ground.did)(self.at, nr_done > 0);
-            // A step that found nothing to do is no operation.
+            // A step that found nothing to do is not an operation.
             if let Some((record, _)) = step.operation.as_ref().filter(|_| nr_done > 0) {
                 let record = &mut self.records[*record];
                 record.add(from_ns, cx.host.now_ns());

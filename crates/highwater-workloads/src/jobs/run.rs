@@ -1,4 +1,4 @@
-//! A task at work.
+//! Execution of a task.
 
 use std::cell::{Cell, RefCell};
 use std::mem::{replace, take};
@@ -21,19 +21,19 @@ use super::{Action, Often, Pattern, Phase, Task, When};
 use crate::process;
 use crate::random::Random;
 
-/// Where a task ended before its time, and why.
+/// Position and reason of a task's early end.
 pub struct Failed {
     /// The number of the phase.
     pub phase: usize,
     /// The number of its step, if it is a request.
     pub step: Option<usize>,
-    /// Why.
+    /// The reason.
     pub why: Why,
-    /// What it had still to do.
+    /// Its remaining work.
     pub left: Vec<CutShort>,
 }
 
-/// Operations of a phase that a task has not got to, because it died.
+/// Operations of a phase that a task did not reach, because it died.
 pub struct CutShort {
     record: usize,
     often: Often,
@@ -41,23 +41,25 @@ pub struct CutShort {
 }
 
 impl CutShort {
-    /// The job has ended, or was planned to: adds the arrivals up to then that nobody answered.
+    /// The job has ended, or was planned to end: adds the arrivals up to then that stayed
+    /// unanswered.
     pub fn tell(mut self, until_ns: u64, records: &mut [Recorded]) {
         let (nr, end_ns) = self.flow.left(self.often, until_ns);
         records[self.record].cut_short(nr, self.flow.begin_ns(), end_ns);
     }
 }
 
-/// Why a task ended before its time.
+/// The reason why a task ended early.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Why {
     /// A call failed.
     Call(Error),
-    /// The area that it was to use is not mapped.
+    /// The VMA that the phase uses is not mapped.
     NotMapped,
-    /// A round of phases took no time, and rounds do not end: the job would not, either.
+    /// A round of phases took no time, and the number of rounds is not bounded: the job would never
+    /// end.
     NoTime,
-    /// The machine has as many tasks as it may have: `fork` says EAGAIN.
+    /// The machine has its maximum number of tasks: `fork` returns EAGAIN.
     NoTask,
 }
 
@@ -65,7 +67,7 @@ pub enum Why {
 pub(super) const NO_TASK: Error = Error::Limit("as many tasks at once");
 
 impl Why {
-    /// As a call would say it.
+    /// The same as the error of a call.
     pub const fn error(&self) -> Error {
         match self {
             Why::Call(error) => *error,
@@ -82,10 +84,10 @@ impl From<Error> for Why {
     }
 }
 
-/// What a task that was forked begins with.
+/// The memory of a forked task.
 pub type Inherited<H> = (Arc<Space<H>>, Vec<Option<Area>>);
 
-/// A task beside another one, for one phase of which several operations may be under way.
+/// A task beside another one, for one phase that allows several operations at once.
 pub struct Helper<H: Devices> {
     phase: usize,
     round: u64,
@@ -98,39 +100,41 @@ pub struct Helper<H: Devices> {
     flow: Rc<RefCell<Flow>>,
 }
 
-/// Waits for a helper: what it leaves, and how it ended.
+/// Waits for a helper; returns its records and its result.
 pub type Joined = Box<dyn FnOnce() -> (Vec<Recorded>, Result<(), Error>)>;
 
-/// What the tasks of a job share, and what only a host can do.
+/// State that the tasks of a job share, and the functions that only a host can provide.
 pub struct Ground<'a, H: Devices> {
     /// The kernel.
     pub kernel: &'a Kernel<H>,
     /// Files, by number.
     pub files: &'a Files<H>,
-    /// Has the job ended?
+    /// True if the job has ended.
     pub is_over: &'a dyn Fn() -> bool,
-    /// Uses the CPU for so many nanoseconds.
+    /// Uses the CPU for a number of nanoseconds.
     pub compute: &'a dyn Fn(&Cx<'_, H>, u64),
     /// Waits until all copies of a task have ended.
     pub wait: &'a dyn Fn(&Cx<'_, H>, usize),
-    /// May there be one more task?
+    /// True if one more task is allowed.
     pub may_fork: &'a dyn Fn() -> bool,
-    /// Starts a task with such memory.
+    /// Starts a task with this memory.
     pub fork: &'a dyn Fn(usize, Inherited<H>),
     /// Starts a helper of the task.
     pub help: &'a dyn Fn(Helper<H>) -> Joined,
     /// A step is over, or the first one begins.
     pub mark: &'a dyn Fn(&Cx<'_, H>, Option<String>),
-    /// A phase of the task, by number, did something; or there was nothing to do it to: no page, no block.
+    /// Reports that a phase of the task, by number, did something (true) or had no page or block to
+    /// work on (false).
     pub did: &'a dyn Fn(usize, bool),
-    /// The task has this address space from now on.
+    /// Reports that the task has this address space from now on.
     pub entered: &'a dyn Fn(&Arc<Space<H>>),
 }
 
-/// Runs a copy of a task to its end, in the calling one. What its operations leave is added to `records`.
+/// Runs a copy of a task to its end, in the calling one. The results of its operations are added to
+/// `records`.
 ///
 /// # Errors
-/// The phase whose call failed; with [`Error::Killed`] if it was chosen to give its memory up.
+/// The phase whose call failed; with [`Error::Killed`] if the OOM killer chose the task.
 pub fn run<H: Devices>(
     task: &Task,
     ground: &Ground<'_, H>,
@@ -197,7 +201,7 @@ pub fn run<H: Devices>(
     })
 }
 
-/// A phase says what it thinks of the part of a file that its task has read or written.
+/// True if a phase gives advice on the part of a file that its task has read or written.
 fn looks_behind(phase: &Phase, number: usize) -> bool {
     match &phase.action {
         Action::AdviseFile { file, is_behind, .. } => *is_behind && *file == number,
@@ -206,10 +210,11 @@ fn looks_behind(phase: &Phase, number: usize) -> bool {
     }
 }
 
-/// Runs a helper of a task to its end, in the calling one. What its operations leave is added to `records`.
+/// Runs a helper of a task to its end, in the calling one. The results of its operations are added
+/// to `records`.
 ///
 /// # Errors
-/// What a call said.
+/// The error of a call.
 pub fn help<H: Devices>(
     task: &Task,
     ground: &Ground<'_, H>,
@@ -249,18 +254,18 @@ pub(super) struct Running<'a, 'h, H: Devices> {
     pub(super) open: Rc<Descriptors<H>>,
     pub(super) places: Rc<RefCell<Places>>,
     pub(super) held: Rc<Held>,
-    /// Of the request that it serves.
+    /// Pickers of the request that it serves.
     pub(super) pickers: Steps,
     pub(super) records: &'a mut [Recorded],
-    /// From 1.
+    /// Current round, from 1.
     pub(super) round: u64,
-    /// The phase.
+    /// Current phase.
     pub(super) at: usize,
-    /// What is left to do by a task that dies.
+    /// The remaining work of a task that dies.
     left: Vec<CutShort>,
-    /// Its step, if it is a request.
+    /// The current step, if the phase is a request.
     pub(super) step: Option<usize>,
-    /// The host is told of operations; interrupts have no time of their own to explain.
+    /// The host is notified of operations. Interrupts have no time of their own to explain.
     is_explained: bool,
 }
 
@@ -282,7 +287,7 @@ impl<H: Devices> Running<'_, '_, H> {
                     self.phase(phase, random)?;
                 }
             }
-            // Rounds without end in which no time passes would never end the job either.
+            // Without a bound on the rounds, rounds that take no time would never end the job.
             if task.rounds.is_none() && self.cx.host.now_ns() == begin_ns {
                 return Err(Why::NoTime);
             }
@@ -290,7 +295,7 @@ impl<H: Devices> Running<'_, '_, H> {
         Ok(())
     }
 
-    /// A phase is gone through in this round.
+    /// True if a phase runs in this round.
     fn is_due(&self, task: &Task, phase: &Phase) -> bool {
         match phase.when {
             When::Always => true,
@@ -299,8 +304,8 @@ impl<H: Devices> Running<'_, '_, H> {
         }
     }
 
-    /// The task died: open loops of this round's later phases had their arrivals, too. Each begins when the one before
-    /// was planned to end; what has no planned end takes no time.
+    /// The task died: open loops of this round's later phases had arrivals too. Each phase begins
+    /// at the planned end of the one before; a phase without a planned end takes no time.
     fn leave_later_phases(&mut self, task: &Task, random: &mut Random) {
         let mut begin_ns = self.cx.host.now_ns();
         let of_this = &task.phases[self.at];
@@ -341,12 +346,12 @@ impl<H: Devices> Running<'_, '_, H> {
     fn phase(&mut self, phase: &Phase, random: &mut Random) -> Result<(), Error> {
         let pattern = pattern(&phase.action);
         let (nr_units, pass) = match self.units(&phase.action) {
-            // Of what has no pages there is nothing to touch, however often.
+            // A VMA or file without pages has nothing to touch, at any number of repetitions.
             Some(0) if pattern != Pattern::Follow => {
                 (self.ground.did)(self.at, false);
                 return Ok(());
             }
-            // It takes a read to know that nothing is new.
+            // Only a read shows that nothing is new.
             Some(n) => (n.max(1), Picker::round(pattern, n.max(1))),
             None => (1, 1),
         };
@@ -355,7 +360,7 @@ impl<H: Devices> Running<'_, '_, H> {
             self.pickers = Pickers::new(steps.len(), random.below(u64::MAX));
         }
         let begin_ns = self.cx.host.now_ns();
-        // The task's own numbers, for as long as this goes on.
+        // The flow uses the task's own random numbers while the phase lasts.
         let own = replace(random, Random::new(0));
         let flow = Rc::new(RefCell::new(Flow::new(phase, (picker, pass), begin_ns, own)));
         let helpers: Vec<Joined> =
@@ -367,7 +372,7 @@ impl<H: Devices> Running<'_, '_, H> {
             ended = ended.and(helped);
         }
         *random = flow.borrow_mut().give_back();
-        // Helpers have ended: nobody else holds it.
+        // Helpers have ended: no other task holds the flow.
         if let (Err(_), Some((record, _)), Some(flow)) =
             (&ended, &phase.operation, Rc::into_inner(flow))
         {
@@ -392,7 +397,7 @@ impl<H: Devices> Running<'_, '_, H> {
         }
     }
 
-    /// Why the phase that it is in faulted.
+    /// The reason for the fault of the current phase.
     fn fault(&self, task: &Task) -> Why {
         let action = match (&task.phases[self.at].action, self.step) {
             (Action::Request(steps), Some(step)) => &steps[step].action,
@@ -416,13 +421,14 @@ impl<H: Devices> Running<'_, '_, H> {
         self.open.borrow_mut().fill_with(|| None);
     }
 
-    /// Sleeps, and frees memory meanwhile whose time has come.
+    /// Sleeps, and frees memory whose time comes meanwhile.
     pub(super) fn rest(&self, ns: u64) {
         let host = self.cx.host;
         host.sleep_ns(self.rest_until_last(host.now_ns().saturating_add(ns)).unwrap_or(ns));
     }
 
-    /// Sleeps and frees as long as there is memory to be freed before a time; the rest until then, if it did so.
+    /// Sleeps and frees as long as there is memory to be freed before `end_ns`. If it did so,
+    /// returns the time until then.
     fn rest_until_last(&self, end_ns: u64) -> Option<u64> {
         let host = self.cx.host;
         let mut rested = None;
@@ -434,7 +440,7 @@ impl<H: Devices> Running<'_, '_, H> {
         rested
     }
 
-    /// As [`Self::operations`]; if that fails, those who share the flow end, too.
+    /// As [`Self::operations`]; on a failure, the tasks that share the flow end too.
     fn share(&mut self, phase: &Phase, flow: &RefCell<Flow>) -> Result<(), Error> {
         let ended = self.operations(phase, flow);
         if ended.is_err() {
@@ -491,7 +497,7 @@ impl<H: Devices> Running<'_, '_, H> {
             let before = refaulted();
             self.held.free_due(self.ground.kernel, cx);
             let counted = self.act(&phase.action, at)?;
-            // Of requests the steps say so.
+            // For requests, the steps report it.
             if take(&mut is_first) && !matches!(phase.action, Action::Request(_)) {
                 (self.ground.did)(self.at, true);
             }
@@ -514,7 +520,7 @@ impl<H: Devices> Running<'_, '_, H> {
     }
 }
 
-/// The name of a step with the number of its round: `{n}`, or so many times that, `{2n}`.
+/// The name of a step with the number of its round: `{n}`, or a multiple, `{2n}`.
 pub fn numbered(label: &str, round: u64) -> String {
     let number = label.find('{').and_then(|open| {
         let close = open + label[open..].find("n}")?;
