@@ -1,36 +1,38 @@
-//! pagealloc: what an allocation and a free cost, alone on the machine (mmtests; rules/benchmarks#pagealloc).
+//! pagealloc: the cost of an allocation and a free, alone on the machine (mmtests;
+//! rules/benchmarks#pagealloc).
 
 use highwater_core::host::{Cx, Host};
 use highwater_core::page::{Order, Pfn};
 use highwater_core::page_alloc::{Gfp, NoRelief, PageAllocator};
 
-/// Blocks of one order, so many at a time.
+/// Blocks of one order, a batch at a time.
 pub struct Batches<'a, H: Host> {
     /// The memory.
     pub memory: &'a PageAllocator<H>,
-    /// What is asked for.
+    /// Order of the blocks.
     pub order: Order,
     /// Blocks that are allocated before the first is freed.
     pub batch: u32,
-    /// How often.
+    /// Number of rounds.
     pub rounds: u32,
 }
 
-/// What they took, nanoseconds for all blocks of all rounds.
+/// Times, nanoseconds for all blocks of all rounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Taken {
     /// Allocating.
     pub alloc_ns: u64,
     /// Freeing.
     pub free_ns: u64,
-    /// Blocks that were had.
+    /// Blocks allocated.
     pub blocks: u64,
     /// Requests that failed.
     pub failed: u64,
 }
 
 impl<H: Host> Batches<'_, H> {
-    /// Allocates and frees, from the CPU's own node; nothing is reclaimed. One round before the first is not timed.
+    /// Allocates and frees on the CPU's own node; nothing is reclaimed. An additional first round
+    /// is not timed.
     pub fn run(&self, cx: &Cx<'_, H>) -> Taken {
         let mut held = Vec::with_capacity(self.batch as usize);
         self.round(cx, &mut held);

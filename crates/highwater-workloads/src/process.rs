@@ -6,7 +6,7 @@ use highwater_core::host::{Cx, Devices};
 use highwater_core::kernel::{Error, Kernel};
 use highwater_core::vm::Space;
 
-/// An address space of which the running task is part: the OOM killer sees it.
+/// Creates an address space and adds the running task to it: the OOM killer sees it.
 ///
 /// # Errors
 /// If there is no memory for its first table.
@@ -19,7 +19,7 @@ pub(crate) fn start<H: Devices>(
     Ok(space)
 }
 
-/// The process ends: its memory is unmapped, the task leaves.
+/// Ends the process: unmaps its memory and removes the task.
 pub(crate) fn end<H: Devices>(kernel: &Kernel<H>, cx: &Cx<'_, H>, space: &Arc<Space<H>>) {
     kernel.exit_space(cx, space);
     space.remove_task(cx);

@@ -17,9 +17,10 @@ pub enum Chooser {
     Job = 5,
 }
 
-/// The seed of a run's worker number `number` of a kind. Neighbouring seeds of runs, kinds and numbers
-/// give unrelated ones: were they added up, worker 1 of one run would draw what worker 0 of the next
-/// draws, and runs that statistics takes for independent would be the same but for one worker.
+/// The seed of worker `number` of a kind in a run. Neighbouring run seeds, kinds and numbers give
+/// unrelated worker seeds. With a sum, worker 1 of one run would draw the numbers of worker 0 of
+/// the next run. Runs that the statistics treat as independent would then be the same except for
+/// one worker.
 pub const fn worker_seed(run_seed: u64, kind: Chooser, number: u32) -> u64 {
     mix(mix(mix(run_seed) ^ kind as u64) ^ number as u64)
 }
@@ -29,7 +30,7 @@ pub(crate) const fn job_seed(run_seed: u64, task: u32, copy: u32) -> u64 {
     mix(worker_seed(run_seed, Chooser::Job, task) ^ copy as u64)
 }
 
-/// One step of SplitMix64: each number has another one, and all bits of it matter.
+/// One step of SplitMix64: a one-to-one mapping of numbers in which every input bit matters.
 const fn mix(value: u64) -> u64 {
     let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -42,7 +43,7 @@ const fn mix(value: u64) -> u64 {
 pub(crate) struct Random(Xorshift);
 
 impl Random {
-    /// Any seed will do: the generator's only useless state, 0, does not come up.
+    /// Any seed is valid: the generator's only useless state, 0, does not occur.
     pub(crate) const fn new(seed: u64) -> Self {
         Random(Xorshift::new(mix(seed) | 1))
     }
@@ -52,7 +53,7 @@ impl Random {
         self.0.below(n)
     }
 
-    /// From 0 up to 1, which it never is.
+    /// In [0, 1).
     pub(crate) fn fraction(&mut self) -> f64 {
         const STEPS: u64 = 1 << 53;
         self.below(STEPS) as f64 / STEPS as f64
@@ -111,7 +112,7 @@ mod tests {
 
     #[test]
     fn any_seed_gives_numbers_that_change() {
-        // The last one is what the mixing step turns into 0.
+        // The mixing step turns the last one into 0.
         for seed in [0, 1, u64::MAX, 0x9e37_79b9_7f4a_7c15_u64.wrapping_neg()] {
             let mut random = Random::new(seed);
             let drawn: BTreeSet<u64> = (0..100).map(|_| random.below(u64::MAX)).collect();

@@ -6,8 +6,9 @@ use core::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use highwater_core::host::{Cx, Host, Signals, TaskFlags};
 
-/// Set once. Workers look at it between operations; who has enlisted gets a fatal signal besides, as
-/// from `kill`: it ends after the page fault or the write that it is in, not after a whole sweep.
+/// A flag that is set once. Workers check it between operations. A task that has enlisted also gets
+/// a fatal signal, as from `kill`: it ends after its current page fault or write, not after a whole
+/// sweep.
 #[derive(Debug, Default)]
 pub struct Stop {
     is_set: AtomicBool,
@@ -15,20 +16,20 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// Asks the workers to end.
+    /// Stops the workers.
     pub fn set(&self) {
         self.is_set.store(true, SeqCst);
         let enlisted = self.enlisted.lock().unwrap_or_else(PoisonError::into_inner);
         enlisted.iter().for_each(|signals| signals.raise(TaskFlags::FATAL_SIGNAL));
     }
 
-    /// True once they were asked.
+    /// True once the workers were told to stop.
     #[inline]
     pub fn is_set(&self) -> bool {
         self.is_set.load(SeqCst)
     }
 
-    /// The running task is to be killed.
+    /// Registers the running task to be killed.
     pub(crate) fn enlist<H: Host>(&self, cx: &Cx<'_, H>) {
         let mut enlisted = self.enlisted.lock().unwrap_or_else(PoisonError::into_inner);
         enlisted.push(Arc::clone(cx.signals()));

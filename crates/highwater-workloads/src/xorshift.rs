@@ -1,10 +1,10 @@
 //! Uniform numbers: 64-bit xorshift, as the captured programs drew them.
 
-/// The state; 0 would give nothing but 0.
+/// The state; 0 would only give 0.
 pub(crate) struct Xorshift(u64);
 
 impl Xorshift {
-    /// Begins at a state, which is not 0.
+    /// Starts at a state, which must not be 0.
     pub(crate) const fn new(state: u64) -> Self {
         Xorshift(state)
     }

@@ -75,7 +75,7 @@ fn a_copy_is_as_large_and_what_the_filesystem_keeps_is_cached_too() {
         (tree_len(TREE_BYTES), cached, metadata, slab)
     });
     assert_eq!(cached, 2 * Tree::<SimHost>::pages(TREE_BYTES) + metadata);
-    // Two pages of the filesystem's own for 16 files.
+    // Two pages of metadata for 16 files.
     assert_eq!(metadata, 2 * (2 * files).div_ceil(16));
     // An inode and a dentry each, 1.2 KiB; a buffer head of each page.
     let buffers = cached / 39;
@@ -83,7 +83,7 @@ fn a_copy_is_as_large_and_what_the_filesystem_keeps_is_cached_too() {
     assert!((2 * files * 1216 / 4096..2 * files * 2048 / 4096).contains(&slab), "{slab}");
 }
 
-/// Files of a tree of so many bytes: 16 of them are 49 pages.
+/// Files of a tree of `bytes` bytes: 16 of them are 49 pages.
 fn tree_len(bytes: u64) -> u64 {
     bytes / 4096 * 16 / 49
 }
@@ -115,13 +115,13 @@ fn compiles_leave_files_and_no_memory() {
         sim.sync();
         let times = sim.task_times(sim.current().unwrap()).unwrap();
         let sizes: Vec<u64> = built.made.iter().map(|entry| entry.bytes()).collect();
-        // One that is told to stop before it begins compiles nothing.
+        // A build that is stopped before it begins compiles nothing.
         let stop = Stop::default();
         stop.set();
         assert_eq!(build.run(cx, &stop).unwrap().compiles, 0);
         (sizes, anon, times.user_ns)
     });
-    // An object and its dependencies each, and 16 objects in one.
+    // An object and its dependencies each, and 16 objects linked into one.
     assert_eq!(made.len(), 2 * 17 + 1);
     let objects: u64 = made[..32].iter().step_by(2).sum();
     assert_eq!(made[32], objects);
@@ -176,7 +176,7 @@ fn a_system_gets_its_memory_bit_by_bit_and_keeps_it_to_its_end() {
         [half, all, levels()]
     });
     let [half, all, end] = levels;
-    // 27,795, 4,169 and 14,099 pages for 4 GiB; a heap's last step is a whole one.
+    // 27,795, 4,169 and 14,099 pages for 4 GiB; the last step of a heap is a whole one.
     let is_near = |pages: u64, of: u64| (of / 16 - 8..of / 16 + 4 * 32).contains(&pages);
     assert!(is_near(all[0], 27_795) && is_near(all[1], 4169) && is_near(all[2], 14_099), "{all:?}");
     assert!((all[0] / 5..all[0] * 4 / 5).contains(&half[0]), "{half:?} of {all:?}");
@@ -227,6 +227,6 @@ fn a_file_as_large_as_memory_takes_the_place_of_all_others_and_goes() {
         (cached, stolen.map(|event| kernel.mem.events.read(event)).iter().sum::<u64>())
     });
     assert!(left < Tree::<SimHost>::pages(TREE_BYTES) / 2, "{left}");
-    // Written once, read once, each time more than there is room for.
+    // Written once, read once, each time more than fits.
     assert!(stolen > (64 << 8), "{stolen}");
 }

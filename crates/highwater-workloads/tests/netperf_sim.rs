@@ -1,4 +1,4 @@
-//! netperf-tcp on the simulated machine: what it must do whatever the costs are.
+//! netperf-tcp on the simulated machine: results that must hold for all costs.
 
 use std::rc::Rc;
 

@@ -1,4 +1,4 @@
-//! stutterp on the simulated machine: what its workers must do whatever the policy is.
+//! stutterp on the simulated machine: results of its workers that must hold for all policies.
 
 use std::rc::Rc;
 use std::sync::Arc;

@@ -13,50 +13,52 @@ use crate::process;
 use crate::random::Random;
 use crate::stop::Stop;
 
-/// Pages that `make` has of its own: what it read of the makefiles, 4 MiB.
+/// Anonymous pages of `make`, 4 MiB: the makefiles it has read.
 const MAKE_PAGES: u32 = 1024;
 
 /// A `make`.
 pub struct Build<'a, H: Devices> {
     /// The kernel.
     pub kernel: &'a Kernel<H>,
-    /// What is built.
+    /// The source tree.
     pub tree: &'a Tree<H>,
     /// The program text of the compiler.
     pub tools: &'a Arc<File<H>>,
-    /// Where objects go.
+    /// The disk for objects.
     pub disk: &'a Disk<H>,
     /// Passes CPU time.
     pub compute: &'a Compute<H>,
-    /// CPU time is divided by it.
+    /// Divisor of CPU times.
     pub compression: f64,
-    /// Of its random choices.
+    /// Seed of its random choices.
     pub seed: u64,
 }
 
-/// How many are linked into one: objects of a directory, and what directories of a directory were linked to.
+/// Number of files that are linked into one: objects of a directory, and linked files of
+/// subdirectories.
 const LINKED: [usize; 2] = [16, 8];
 
-/// What waits to be linked, by how often it was: numbers of files made.
+/// Files that wait to be linked, by the number of links they have been through; each as an index of
+/// the made files.
 #[derive(Debug, Default)]
 struct Unlinked([Vec<usize>; LINKED.len()]);
 
 impl Unlinked {
-    /// A file of a level. What is above all levels is linked with nothing more.
+    /// Adds a file of a level. A file above all levels is linked no further.
     fn add(&mut self, level: usize, file: usize) {
         if let Some(level) = self.0.get_mut(level) {
             level.push(file);
         }
     }
 
-    /// A level that is full: what to link into one of the next.
+    /// Takes a full level: the files to link into one of the next level.
     fn due(&mut self) -> Option<(usize, Vec<usize>)> {
         let level = self.0.iter().zip(LINKED).position(|(files, nr)| files.len() == nr)?;
         Some((level, core::mem::take(&mut self.0[level])))
     }
 }
 
-/// What a build did.
+/// The result of a build.
 pub struct Built<H: Devices> {
     /// Sources that were compiled.
     pub compiles: u64,
@@ -80,7 +82,7 @@ impl<H: Devices> Build<'_, H> {
         self.compile(cx, u64::MAX, stop)
     }
 
-    /// Compiles so many sources: a module, or the programs that configure a tree.
+    /// Compiles `nr` sources: a module, or the programs that configure a tree.
     ///
     /// # Errors
     /// As [`Build::run`].
@@ -98,7 +100,7 @@ impl<H: Devices> Build<'_, H> {
         process::end(self.kernel, cx, &make);
         match ended {
             Ok(()) | Err(Error::Killed) => Ok(built),
-            // A call that a signal ended fails as if there were no memory.
+            // A call that a signal ended fails like one without memory.
             Err(_) if cx.is_dying() => Ok(built),
             Err(error) => Err(error),
         }
@@ -113,7 +115,7 @@ impl<H: Devices> Build<'_, H> {
         built: &mut Built<H>,
     ) -> Result<(), Error> {
         let flags = AreaFlags::READ | AreaFlags::WRITE;
-        // Behind a page, so that no huge page fits.
+        // Mapped one page into the 2 MiB range, so that no huge page fits.
         self.kernel.mmap(cx, make, 1, 1, AreaFlags::READ, Backing::Anon)?;
         let start = self.kernel.mmap(cx, make, MAKE_PAGES / 4, 1, flags, Backing::Anon)?;
         self.kernel.touch_range(cx, make, start, MAKE_PAGES / 4, Access::Write)?;

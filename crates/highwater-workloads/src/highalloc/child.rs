@@ -1,4 +1,5 @@
-//! Processes of builds and of the system: forked, running another program, and the memory that they map.
+//! Processes of builds and of the system: forked, running another program, with their mapped
+//! memory.
 
 use std::sync::Arc;
 
@@ -21,7 +22,8 @@ pub(super) struct Child<'a, H: Devices> {
 }
 
 impl<'a, H: Devices> Child<'a, H> {
-    /// A fork of a process that starts another program. The running task does its work meanwhile: the parent only waits.
+    /// Forks a process and starts another program in the child. The running task does the child's
+    /// work meanwhile, because the parent only waits.
     pub(super) fn start(
         kernel: &'a Kernel<H>,
         cx: &'a Cx<'a, H>,
@@ -38,18 +40,18 @@ impl<'a, H: Devices> Child<'a, H> {
         }
     }
 
-    /// Maps memory that nobody touches, so that what comes next begins behind it.
+    /// Maps memory that the process never touches, so that the next mapping begins behind it.
     pub(super) fn reserve(&self, cx: &Cx<'_, H>, pages: u32) -> Result<(), Error> {
         self.kernel.mmap(cx, &self.space, pages, 1, AreaFlags::READ, Backing::Anon)?;
         Ok(())
     }
 
-    /// Memory of its own, to be written.
+    /// Maps anonymous, writable memory.
     pub(super) fn memory(&self, cx: &Cx<'_, H>, pages: u32) -> Result<Memory<'_, H>, Error> {
         self.map(cx, pages, RW, Backing::Anon)
     }
 
-    /// Maps something.
+    /// Creates a mapping.
     pub(super) fn map(
         &self,
         cx: &Cx<'_, H>,
@@ -72,10 +74,10 @@ impl<H: Devices> Drop for Child<'_, H> {
     }
 }
 
-/// A piece of an area of a process.
+/// A part of a VMA of a process.
 pub(super) struct Memory<'a, H: Devices> {
     child: &'a Child<'a, H>,
-    /// Where its area begins.
+    /// Start of its VMA.
     area: u32,
     start: u32,
     pages: u32,
@@ -91,7 +93,7 @@ impl<H: Devices> Clone for Memory<'_, H> {
 impl<H: Devices> Copy for Memory<'_, H> {}
 
 impl<'a, H: Devices> Memory<'a, H> {
-    /// More of it, behind the last.
+    /// Extends the mapping; returns the part behind the last.
     pub(super) fn grow(&self, cx: &Cx<'_, H>, pages: u32) -> Result<Memory<'a, H>, Error> {
         let Memory { child, area, .. } = *self;
         let start = child.kernel.grow_area(cx, &child.space, area, pages)?;
@@ -103,19 +105,19 @@ impl<'a, H: Devices> Memory<'a, H> {
         Memory { pages, ..*self }
     }
 
-    /// This piece, and what follows up to the end of another.
+    /// This part and everything up to the end of another.
     pub(super) fn with(&self, last: &Memory<'a, H>) -> Memory<'a, H> {
         Memory { pages: last.start + last.pages - self.start, ..*self }
     }
 
-    /// Uses each page: reads or writes it, as it may.
+    /// Accesses each page: writes if that is allowed, else reads.
     pub(super) fn touch(&self, cx: &Cx<'_, H>) -> Result<(), Error> {
         let Memory { child, start, pages, access, .. } = *self;
         child.kernel.touch_range(cx, &child.space, start, pages, access)?;
         Ok(())
     }
 
-    /// Uses one in so many pages, in one place.
+    /// Accesses one page in `one_in`, as one contiguous part at a random place.
     pub(super) fn touch_some(
         &self,
         cx: &Cx<'_, H>,

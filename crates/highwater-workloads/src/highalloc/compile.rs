@@ -1,4 +1,4 @@
-//! One compile: the processes that `make` has for a source (rules/benchmarks#highalloc-builds).
+//! One compile: the processes that `make` starts for a source (rules/benchmarks#highalloc-builds).
 //!
 //! ```text
 //! make ──fork, exec─▶ gcc ──fork, exec─▶ cc1: sources, heap, tables; dependencies ──exit
@@ -7,7 +7,7 @@
 //!   └──fork, exec─▶ ld, once for a directory: its objects in one; and those of several directories in one
 //! ```
 //!
-//! One task does all of it: who starts a process waits for its end.
+//! One task does all of it, because a process that starts another one waits for its end.
 
 use std::sync::Arc;
 
@@ -21,7 +21,8 @@ use super::child::{Child, TEXT};
 use super::{Compute, Disk, Entry, Tree};
 use crate::random::Random;
 
-/// Pages by which a heap grows: gcc's collector asks for 2 MiB at a time (`GGC_QUIRE_SIZE`, since 4.7).
+/// Pages by which a heap grows: gcc's collector allocates 2 MiB at a time (`GGC_QUIRE_SIZE`, since
+/// 4.7).
 const HEAP_STEP: u32 = 512;
 /// Pages that `cc1` uses, from its smallest heap to its largest: 20 to 60 MiB.
 const HEAP_PAGES: [u32; 2] = [20 << 8, 60 << 8];
@@ -31,7 +32,7 @@ const TABLE_PAGES: [u32; 2] = [512, 1024];
 /// Pages of the assembler's memory, and of the small processes': 2 MiB, 256 KiB.
 const AS_PAGES: u32 = 512;
 const SMALL_PAGES: u32 = 64;
-/// Headers that a source includes, directly or not.
+/// Headers that a source includes, directly or indirectly.
 const HEADERS: usize = 300;
 /// Headers that sources of a tree choose from: `include/linux`, `include/asm` and what they include.
 const ALL_HEADERS: u64 = 900;
@@ -39,13 +40,13 @@ const ALL_HEADERS: u64 = 900;
 const CPU_NS: [u64; 2] = [1_000_000_000, 2_000_000_000];
 /// Bytes of an object file: 30 to 100 KiB.
 const OBJECT_BYTES: [u64; 2] = [30 << 10, 100 << 10];
-/// Bytes of what the compiler says of the headers that it read, and of what the makefiles keep of that: 300 names of
-/// 80 bytes, give or take a half (`.o.d`, `.o.cmd`).
+/// Bytes of the dependencies: the list of headers that the compiler writes and the makefiles keep.
+/// 300 names of 80 bytes, give or take a half (`.o.d`, `.o.cmd`).
 const DEPENDENCY_BYTES: [u64; 2] = [12 << 10, 36 << 10];
 /// Most pages that a mapping begins behind a multiple of 2 MiB (addresses are random).
 const OFFSET_PAGES: u64 = 512;
 
-/// Where compiles run.
+/// Common parameters of compiles.
 pub(super) struct Shop<'a, H: Devices> {
     pub(super) kernel: &'a Kernel<H>,
     pub(super) tree: &'a Tree<H>,
@@ -53,12 +54,13 @@ pub(super) struct Shop<'a, H: Devices> {
     pub(super) tools: &'a Arc<File<H>>,
     pub(super) disk: &'a Disk<H>,
     pub(super) compute: &'a Compute<H>,
-    /// CPU time is divided by it.
+    /// Divisor of CPU times.
     pub(super) compression: f64,
 }
 
 impl<H: Devices> Shop<'_, H> {
-    /// Compiles a source of the tree, as a child of `make`. The object comes first of what it makes.
+    /// Compiles a source of the tree, as a child of `make`. The object is the first of the files it
+    /// makes.
     pub(super) fn compile(
         &self,
         cx: &Cx<'_, H>,
@@ -81,7 +83,7 @@ impl<H: Devices> Shop<'_, H> {
             assembler.memory(cx, AS_PAGES)?.touch(cx)?;
             made.push(disk.write_new(kernel, cx, between(random, OBJECT_BYTES))?);
         }
-        // What the makefiles keep, with the options in front.
+        // The dependencies with the options in front, which the makefiles keep.
         let fixdep = Child::start(kernel, cx, make)?;
         fixdep.memory(cx, SMALL_PAGES)?.touch(cx)?;
         disk.read(kernel, cx, &named)?;
@@ -89,7 +91,8 @@ impl<H: Devices> Shop<'_, H> {
         disk.delete(kernel, cx, &named)
     }
 
-    /// Links the objects of a directory: they are read, and as large a file is written. Its place among what was made.
+    /// Links the objects of a directory: reads them and writes a file of their total size. Returns
+    /// the file's index among the made files.
     pub(super) fn link(
         &self,
         cx: &Cx<'_, H>,
@@ -109,7 +112,7 @@ impl<H: Devices> Shop<'_, H> {
         Ok(made.len() - 1)
     }
 
-    /// What `cc1` does: reads, and uses more memory while it computes.
+    /// The work of `cc1`: reads, and uses more memory while it computes.
     fn translate(
         &self,
         cx: &Cx<'_, H>,
@@ -117,7 +120,7 @@ impl<H: Devices> Shop<'_, H> {
         random: &mut Random,
     ) -> Result<(), Error> {
         self.map_tools(cx, cc1)?;
-        // A configuration takes one file in six, here and there; the order is the makefiles'.
+        // A configuration builds one file in six, here and there; the order is the makefiles'.
         let first_source = ALL_HEADERS as usize;
         let sources = (self.tree.len().saturating_sub(first_source) as u64).max(1);
         let source = first_source + random.below(sources) as usize;
@@ -158,7 +161,7 @@ impl<H: Devices> Shop<'_, H> {
         Ok(())
     }
 
-    /// The compiler's text, which all that compile share.
+    /// The compiler's text, which all compiles share.
     fn map_tools(&self, cx: &Cx<'_, H>, cc1: &Child<'_, H>) -> Result<(), Error> {
         let open: Arc<OpenFile<H>> = self.kernel.open(cx, self.tools);
         let pages = self.tools.spec.max_pages;

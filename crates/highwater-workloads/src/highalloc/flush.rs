@@ -1,4 +1,4 @@
-//! A file as large as memory, written, read and deleted: nothing else stays cached
+//! A file as large as memory, written, read and deleted: it evicts everything else from the cache
 //! (rules/benchmarks#highalloc-script).
 
 use highwater_core::host::{Cx, Devices};
@@ -7,15 +7,15 @@ use highwater_core::page_cache::InodeMemory;
 
 use super::Disk;
 
-/// Bytes of one write: what `dd` writes at a time unless it is told otherwise.
+/// Bytes of one write: the default of `dd`.
 const WRITE_BYTES: u64 = 512;
 /// Bytes of one read.
 const READ_BYTES: u64 = 1 << 20;
 
-/// Writes a file of so many bytes, reads it back, deletes it.
+/// Writes a file of `bytes`, reads it back, deletes it.
 ///
 /// # Errors
-/// If it has no room, or cannot be written or read.
+/// If the disk has no room, or the file cannot be written or read.
 pub fn flush<H: Devices>(
     kernel: &Kernel<H>,
     cx: &Cx<'_, H>,

@@ -1,23 +1,29 @@
-//! stress-highalloc: how many huge blocks can be had while kernels are built, and after
-//! (mmtests; rules/benchmarks#highalloc-script).
+//! stress-highalloc: the number of huge blocks that can be allocated while kernels are built, and
+//! after (mmtests; rules/benchmarks#highalloc-script).
 //!
-//! Key types: [`Sizes`] (what the script computes from memory), [`Disk`] and [`Tree`] (kernel sources as files),
-//! [`Build`] (a `make` of one job: the body of a task), [`Daemon`] (a program
-//! of the system beside), [`Pass`] (the attempts), [`flush()`] (a file as large as memory).
-//! The order of all that is the driver's: `highwater::workload::highalloc`.
+//! Key types:
+//!
+//! * [`Sizes`]: the script's sizes, computed from memory.
+//! * [`Disk`] and [`Tree`]: kernel sources as files.
+//! * [`Build`]: a `make` of one job (the body of a task).
+//! * [`Daemon`]: another program of the system.
+//! * [`Pass`]: the attempts.
+//! * [`flush()`]: a file as large as memory.
+//!
+//! The driver, `highwater::workload::highalloc`, decides the order.
 //!
 //! | file | holds |
 //! |---|---|
 //! | [`sizes`] | formulas |
-//! | [`tree`] | trees: how large their files are, unpacking, copying |
-//! | [`build`] | what `make` does, compile by compile |
+//! | [`tree`] | trees: sizes of their files, unpacking, copying |
+//! | [`build`] | the work of `make`, compile by compile |
 //! | [`compile`] | the processes of one compile |
-//! | [`child`] | a process, and the memory that it maps |
+//! | [`child`] | a process and its mapped memory |
 //! | [`system`] | the programs of a booted distribution |
 //! | [`pass`] | the attempts, and the wait between two |
 //! | [`mod@flush`] | writing, reading and deleting a file |
 //!
-//! CPU time of programs is the host's to pass: whoever starts a build says how ([`Compute`]).
+//! The host passes CPU time of programs: the caller that starts a build supplies [`Compute`].
 
 mod build;
 mod child;
@@ -37,5 +43,5 @@ pub use tree::{Disk, Entry, Tree};
 
 use highwater_core::host::Cx;
 
-/// Has a program compute for so many nanoseconds of CPU time, in its own code.
+/// Makes a program compute for this many nanoseconds of CPU time, in user mode.
 pub type Compute<H> = dyn Fn(&Cx<'_, H>, u64);

@@ -11,26 +11,27 @@ use super::HUGE_ORDER;
 pub struct Pass<'a, H: Devices> {
     /// The kernel.
     pub kernel: &'a Kernel<H>,
-    /// What is asked for, besides that failures are told nobody.
+    /// Flags of the requests, besides NOWARN.
     pub gfp: Gfp,
-    /// How often.
+    /// Number of attempts.
     pub attempts: u64,
-    /// From the beginning of one attempt to that of the next, ticks.
+    /// Ticks from the beginning of one attempt to that of the next.
     pub pace_jiffies: u64,
     /// Keeps a CPU busy for a moment, in the kernel, and gives way to others.
     pub spin: &'a dyn Fn(&Cx<'_, H>),
 }
 
-/// What a pass came to; the blocks are held until [`PassEnd::release`].
+/// The result of a pass; the blocks are held until [`PassEnd::release`].
 #[derive(Debug, Default)]
 pub struct PassEnd {
     held: Vec<Pfn>,
-    /// How long each attempt took, nanoseconds.
+    /// Time of each attempt, nanoseconds.
     pub attempts_ns: Vec<u64>,
 }
 
 impl<H: Devices> Pass<'_, H> {
-    /// Asks for one block after the other, each in its time: a slow attempt is followed by the next at once.
+    /// Requests one block after the other, each at its time. A slow attempt is followed by the next
+    /// at once.
     pub fn run(&self, cx: &Cx<'_, H>) -> PassEnd {
         let mut end = PassEnd::default();
         let gfp = self.gfp | Gfp::NOWARN;
@@ -52,7 +53,7 @@ impl<H: Devices> Pass<'_, H> {
 }
 
 impl PassEnd {
-    /// Blocks that were had.
+    /// Number of blocks allocated.
     pub fn successes(&self) -> u64 {
         self.held.len() as u64
     }

@@ -1,4 +1,4 @@
-//! What the script computes from the size of memory (rules/benchmarks#highalloc-sizes).
+//! The script's sizes, computed from the size of memory (rules/benchmarks#highalloc-sizes).
 
 use highwater_core::page::Order;
 
@@ -6,21 +6,21 @@ const MIB: u64 = 1 << 20;
 const PAGE: u64 = 4096;
 /// Order of the blocks: a huge page.
 pub const HUGE_ORDER: Order = Order(9);
-/// Bytes of one.
+/// Bytes of a block.
 const HUGE_BYTES: u64 = PAGE << HUGE_ORDER.0;
-/// Percent of memory that a pass asks for.
+/// Percent of memory that a pass requests.
 const TARGET_PERCENT: u64 = 95;
-/// A build for each so many MiB of memory.
+/// MiB of memory per build.
 pub const BUILD_MIB: u64 = 400;
-/// How fast a pass asks, MiB a second.
+/// Rate of a pass's requests, MiB a second.
 pub const RATE_MIB: u64 = 16;
-/// A tree of Linux 3.0 with what a build adds, MiB.
+/// A tree of Linux 3.0 with the files that a build adds, MiB.
 const TREE_MIB: u64 = 420;
 
 /// Sizes of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
-    /// Memory, whole MiB.
+    /// Memory, in whole MiB.
     pub memory_mib: u64,
     /// Attempts of a pass.
     pub attempts: u64,
@@ -28,12 +28,13 @@ pub struct Sizes {
     pub copies: u32,
     /// Bytes of a tree.
     pub tree_bytes: u64,
-    /// From the beginning of one attempt to that of the next, milliseconds.
+    /// Milliseconds from the beginning of one attempt to that of the next.
     pub pace_ms: u64,
 }
 
 impl Sizes {
-    /// For so many pages that programs and kernel share (MemTotal), asked for at `rate_mib` MiB a second.
+    /// Sizes for `memory_pages` pages that programs and kernel share (MemTotal), requested at
+    /// `rate_mib` MiB a second.
     pub fn new(memory_pages: u64, rate_mib: u64) -> Sizes {
         let memory_bytes = memory_pages * PAGE;
         let memory_mib = memory_bytes / MIB;
@@ -48,7 +49,7 @@ impl Sizes {
         }
     }
 
-    /// What so many successes print as: whole percent of the attempts.
+    /// The printed form of `successes`: whole percent of the attempts.
     pub fn percent(&self, successes: u64) -> u64 {
         (100 * successes).checked_div(self.attempts).unwrap_or(0)
     }
@@ -71,7 +72,7 @@ mod tests {
             assert_eq!(sizes.pace_ms, 125);
             let pass_s = (sizes.attempts * sizes.pace_ms) as f64 / 1000.0;
             assert!((pass_s - seconds).abs() < 0.05, "{pass_s}");
-            // All trees together are memory and a little more, unless memory is small.
+            // All trees together are slightly more than memory, unless memory is small.
             let trees = (u64::from(copies) + 1) * sizes.tree_bytes;
             assert!(trees <= pages * PAGE && trees + (1 << 20) > pages * PAGE, "{trees}");
         }

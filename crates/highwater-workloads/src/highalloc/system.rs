@@ -1,9 +1,10 @@
-//! The system beside the benchmark: the programs of a booted distribution (rules/benchmarks#highalloc-system).
+//! The system beside the benchmark: the programs of a booted distribution
+//! (rules/benchmarks#highalloc-system).
 //!
-//! They are there before the script and after it. None of them does much: it holds memory, of its own and the kernel's,
-//! and looks at a part of it now and then, so that it is not swapped out for good. What matters is where that memory
-//! lies: a program gets it bit by bit while others use the rest, so it is a page here and a page there, and none of it
-//! goes when builds are killed and caches dropped.
+//! They run before, during and after the script. Each does little: it holds user and kernel memory,
+//! and touches a part of it now and then, so that it is not swapped out for good. The placement of
+//! that memory matters. A program allocates it bit by bit while others use the rest, so its pages
+//! are scattered, and none is freed when builds are killed and caches are dropped.
 
 use std::sync::Arc;
 
@@ -19,27 +20,29 @@ use crate::process;
 use crate::random::Random;
 use crate::stop::Stop;
 
-/// What the programs of an idle server hold together, KiB, on a machine of [`OF_PAGES`]: AnonPages, Mapped, Shmem and
-/// SUnreclaim of a published `/proc/meminfo`, the last less what a captured kernel has in it without programs.
+/// Memory that the programs of an idle server hold together, KiB, on a machine of [`OF_PAGES`]. The
+/// figures are AnonPages, Mapped, Shmem and SUnreclaim of a published `/proc/meminfo`. From
+/// SUnreclaim, the amount of a captured kernel without programs is subtracted.
 const ANON_KIB: u64 = 111_180;
 const MAPPED_KIB: u64 = 56_396;
 const SHMEM_KIB: u64 = 16_676;
 const KERNEL_KIB: u64 = 29_052 - 1_987 * 4;
-/// Programs: as many as fill its page tables (1,264 pages) with what a small process has, some 25.
+/// Number of programs. A small process has about 25 page tables; this many fill the system's 1,264
+/// pages of page tables.
 const DAEMONS: u64 = 50;
 /// Pages of the study's machine.
 const OF_PAGES: u64 = 1_010_000;
-/// How a program's memory compares with others', in sixteenths of the mean: most are small.
+/// A program's memory compared with that of others, in sixteenths of the mean: most are small.
 const SHARES: [u64; 10] = [2, 3, 4, 5, 7, 10, 14, 20, 33, 62];
-/// Pages by which a heap grows: 128 KiB, what glibc asks for at a time (`M_TOP_PAD`).
+/// Pages by which a heap grows: 128 KiB, the step of glibc (`M_TOP_PAD`).
 const STEP_PAGES: u32 = 32;
-/// Between two looks at its memory, and the part of it that it looks at.
+/// Time between two looks at its memory, and the part of it that it touches.
 const IDLE_NS: u64 = 10_000_000_000;
 const LOOKS_AT: u32 = 8;
-/// Pages of the text that everybody has mapped: the C library.
+/// Pages of the text that every program has mapped: the C library.
 const LIBC_PAGES: u32 = 2 << 8;
 
-/// What the system of a machine holds.
+/// Memory that the system of a machine holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SystemSize {
     /// Programs.
@@ -52,14 +55,14 @@ pub struct SystemSize {
 }
 
 impl SystemSize {
-    /// `scale` times that of a server for each 4 GiB that a machine has.
+    /// `scale` times the memory of a server's system for each 4 GiB of the machine.
     pub fn new(memory_pages: u64, scale: f64) -> SystemSize {
         let part = scale * memory_pages as f64 / OF_PAGES as f64;
         let pages = |kib: u64| (part * (kib * 1024 / PAGE_SIZE as u64) as f64) as u64;
         let daemons = (part * DAEMONS as f64).ceil() as u32;
         SystemSize {
             daemons,
-            // Who runs has a page of text at least.
+            // A running program has at least one page of text.
             text_pages: (pages(MAPPED_KIB) as u32).max(daemons.min(1)),
             anon_pages: pages(ANON_KIB),
             shmem_pages: pages(SHMEM_KIB),
@@ -67,7 +70,7 @@ impl SystemSize {
         }
     }
 
-    /// A share of something that all have together.
+    /// A program's share of the total.
     fn share(&self, all: u64, daemon: u32) -> u64 {
         let daemons = 0..self.daemons;
         let weight = |number: u32| SHARES[number as usize % SHARES.len()];
@@ -79,22 +82,22 @@ impl SystemSize {
 pub struct Daemon<'a, H: Devices> {
     /// The kernel.
     pub kernel: &'a Kernel<H>,
-    /// What they hold together.
+    /// Memory of all programs together.
     pub size: SystemSize,
-    /// Which of them it is.
+    /// Number of this program.
     pub number: u32,
     /// The programs' text and libraries, [`SystemSize::text_pages`] of it.
     pub text: &'a Arc<File<H>>,
-    /// In what time it gets its memory, nanoseconds.
+    /// Time in which it allocates its memory, nanoseconds.
     pub start_ns: u64,
-    /// Idle times are divided by it.
+    /// Divisor of idle times.
     pub compression: f64,
-    /// Of its random choices.
+    /// Seed of its random choices.
     pub seed: u64,
 }
 
 impl<H: Devices> Daemon<'_, H> {
-    /// Runs until it is told to stop, or the OOM killer chooses it.
+    /// Runs until it is stopped, or the OOM killer chooses it.
     ///
     /// # Errors
     /// If a call fails for another reason.
@@ -129,7 +132,7 @@ impl<H: Devices> Daemon<'_, H> {
         ended
     }
 
-    /// Its part of the text, behind the library that all have.
+    /// Its part of the text, behind the library that all programs have.
     fn map_text<'d>(
         &self,
         cx: &Cx<'_, H>,
@@ -147,7 +150,8 @@ impl<H: Devices> Daemon<'_, H> {
         Ok(own)
     }
 
-    /// Its memory, bit by bit: of its own, the kernel's for it, its part of what lies in tmpfs (`/run`).
+    /// Allocates its memory bit by bit: anonymous memory, kernel memory, and its part of tmpfs
+    /// (`/run`).
     fn start_up<'d>(
         &self,
         cx: &Cx<'_, H>,
@@ -164,7 +168,7 @@ impl<H: Devices> Daemon<'_, H> {
         let mut random = Random::new(self.seed ^ 1);
         let mut heap = daemon.memory(cx, STEP_PAGES)?;
         for step in 0..steps {
-            // Its next bit comes at any time, as far from the last as others on the average.
+            // The next bit comes after a random time; the mean is the same for all programs.
             cx.host.sleep_ns(random.below(2 * self.start_ns / steps + 1));
             if stop.is_set() || cx.is_dying() {
                 break;

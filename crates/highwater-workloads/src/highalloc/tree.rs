@@ -1,7 +1,7 @@
 //! Kernel sources as files, and the filesystem that they are on (rules/benchmarks#highalloc-tree).
 //!
-//! What a filesystem keeps about its files, inode tables and directories, is in memory too: pages among those of the
-//! files, written and read more often than they, and so there when those are gone again.
+//! A filesystem's metadata, inode tables and directories, is in memory too. Its pages lie among
+//! those of the files, are written and read more often, and so stay when the files' pages are gone.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -22,10 +22,10 @@ const FILE_BYTES: [u64; 16] = [
 /// Inodes in a block of the filesystem's inode table, of 256 bytes each (ext4), and files in a directory (Linux 3.0:
 /// 36,800 in 2,250): each block of either is a page.
 const PER_BLOCK: u64 = 16;
-/// Bytes that a change writes to a block: an inode.
+/// Bytes that a change writes to a block: one inode.
 const INODE_BYTES: u64 = 256;
 
-/// A filesystem: its files one after the other, and what it keeps about them, which is cached like a file.
+/// A filesystem: its files one after the other, and its metadata, which is cached like a file.
 pub struct Disk<H: Devices> {
     device: DeviceId,
     next_page: Cell<u64>,
@@ -51,8 +51,7 @@ impl<H: Devices> Entry<H> {
 }
 
 impl<H: Devices> Disk<H> {
-    /// Pages `first..end` of a device. What it keeps about
-    /// its files lies in front of them.
+    /// Pages `first..end` of a device. The metadata lies in front of the files.
     pub fn new(
         kernel: &Kernel<H>,
         cx: &Cx<'_, H>,
@@ -69,13 +68,13 @@ impl<H: Devices> Disk<H> {
         Disk { device, next_page, end_page: end, metadata, next_inode: Cell::new(0) }
     }
 
-    /// Pages of inode tables and directories for files of so many pages.
+    /// Pages of inode tables and directories for `file_pages` pages of files.
     pub const fn metadata_pages(file_pages: u64) -> u64 {
-        // A file is a page at least; one in three pages is a file of a tree.
+        // A file has at least one page; a tree has one file for every three pages.
         2 * (file_pages / 3 / PER_BLOCK + 1)
     }
 
-    /// Makes a file with so many bytes in it.
+    /// Makes a file with `bytes` bytes in it.
     ///
     /// # Errors
     /// If the disk is full, or it cannot be made or written.
@@ -99,7 +98,8 @@ impl<H: Devices> Disk<H> {
         Ok(entry)
     }
 
-    /// Reads all of a file. If nothing is known of it any more, its directory and its inode are read first.
+    /// Reads all of a file. If its directory and inode are not cached any more, they are read
+    /// first.
     ///
     /// # Errors
     /// If there is no memory, or a read fails.
@@ -134,12 +134,12 @@ impl<H: Devices> Disk<H> {
         Ok(())
     }
 
-    /// The filesystem's own file; kept to the end.
+    /// The file that holds the filesystem's metadata; kept to the end.
     pub fn metadata(&self) -> &Arc<File<H>> {
         &self.metadata.file
     }
 
-    /// An empty file with room for so many bytes.
+    /// An empty file with room for `bytes` bytes.
     pub(super) fn create(
         &self,
         kernel: &Kernel<H>,
@@ -158,7 +158,7 @@ impl<H: Devices> Disk<H> {
         Ok(kernel.create_file(cx, spec.with_size(0).with_inode(inode)))
     }
 
-    /// A file's inode and its entry in a directory change.
+    /// Writes a file's inode and its entry in a directory.
     fn change(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, entry: &Entry<H>) -> Result<(), Error> {
         for at in self.places(entry.inode) {
             kernel.file_write(cx, &self.metadata, at, INODE_BYTES)?;
@@ -166,8 +166,8 @@ impl<H: Devices> Disk<H> {
         Ok(())
     }
 
-    /// Where the filesystem keeps what it knows of a file: in the inode table, in a directory. A full one begins anew:
-    /// those files are deleted by then.
+    /// Positions of a file's metadata: in the inode table, in a directory. A full table begins
+    /// again at its start: the files there are deleted by then.
     fn places(&self, inode: u64) -> [u64; 2] {
         let blocks = u64::from(self.metadata.file.spec.max_pages) / 2;
         let block = inode / PER_BLOCK % blocks.max(1);
@@ -182,12 +182,12 @@ pub struct Tree<H: Devices> {
 }
 
 impl<H: Devices> Tree<H> {
-    /// Pages that a tree of so many bytes takes on disk.
+    /// Pages that a tree of `bytes` bytes takes on disk.
     pub fn pages(bytes: u64) -> u64 {
         sizes(bytes).map(|size| size.div_ceil(PAGE_SIZE as u64)).sum()
     }
 
-    /// Unpacks a tree: its files are made and written.
+    /// Unpacks a tree: makes and writes its files.
     ///
     /// # Errors
     /// If the disk is full, or a file cannot be made or written.
@@ -201,7 +201,7 @@ impl<H: Devices> Tree<H> {
         Ok(Tree { entries: entries.collect::<Result<_, Error>>()? })
     }
 
-    /// Copies a tree: each of its files is read, and written to a new one.
+    /// Copies a tree: reads each of its files and writes it to a new one.
     ///
     /// # Errors
     /// As [`Tree::unpack`], and if a file cannot be read.
@@ -218,7 +218,7 @@ impl<H: Devices> Tree<H> {
         Ok(Tree { entries: entries.collect::<Result<_, Error>>()? })
     }
 
-    /// Deletes it.
+    /// Deletes the tree.
     ///
     /// # Errors
     /// As [`Disk::delete`].
@@ -226,7 +226,7 @@ impl<H: Devices> Tree<H> {
         self.entries.iter().try_for_each(|entry| disk.delete(kernel, cx, entry))
     }
 
-    /// Files.
+    /// Number of files.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
@@ -236,7 +236,7 @@ impl<H: Devices> Tree<H> {
         self.entries.is_empty()
     }
 
-    /// Reads a file of the tree; numbers go round.
+    /// Reads a file of the tree; numbers wrap around.
     pub(super) fn read(
         &self,
         kernel: &Kernel<H>,
@@ -251,7 +251,7 @@ impl<H: Devices> Tree<H> {
     }
 }
 
-/// Bytes of the files of a tree of so many bytes on disk.
+/// Sizes of the files of a tree with `bytes` bytes on disk.
 fn sizes(bytes: u64) -> impl Iterator<Item = u64> {
     let mut left = bytes / PAGE_SIZE as u64;
     FILE_BYTES.iter().copied().cycle().map_while(move |size| {

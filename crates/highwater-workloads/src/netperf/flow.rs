@@ -15,7 +15,7 @@ pub(super) struct Fragment {
     pub len: usize,
 }
 
-/// What travels.
+/// An item in the queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Item {
     Data(Fragment),
@@ -81,8 +81,9 @@ impl<H: Tasks> Flow<H> {
         }
     }
 
-    /// Takes up to `bytes` bytes, waiting for the first. A fragment that does not fit whole is split
-    /// and its rest stays queued; only the part with the fragment's end carries its reference.
+    /// Takes up to `bytes` bytes, waiting for the first. A fragment that does not fit whole is
+    /// split and its rest stays queued. Only the part with the fragment's end carries its
+    /// reference.
     pub(super) fn receive(&self, cx: &Cx<'_, H>, bytes: usize, into: &mut Vec<(Item, bool)>) {
         loop {
             let mut state = self.state.lock(cx.cpu());
@@ -104,7 +105,7 @@ impl<H: Tasks> Flow<H> {
         }
     }
 
-    /// The receiver stops; a waiting sender learns of it.
+    /// The receiver stops; a waiting sender wakes up and sees it.
     pub(super) fn close(&self, cx: &Cx<'_, H>) {
         let mut state = self.state.lock(cx.cpu());
         state.closed = true;
@@ -115,7 +116,7 @@ impl<H: Tasks> Flow<H> {
         }
     }
 
-    /// Everything still queued (after both sides stopped).
+    /// All items that are still queued (after both sides stopped).
     pub(super) fn leftovers(&self, cx: &Cx<'_, H>) -> Vec<Item> {
         self.state.lock(cx.cpu()).items.drain(..).collect()
     }
@@ -127,7 +128,7 @@ fn take<T>(state: &mut State<T>, bytes: usize, into: &mut Vec<(Item, bool)>) {
         let Some(front) = state.items.front_mut() else { return };
         match front {
             Item::EndOfPhase => {
-                // A phase's end stands alone.
+                // The end of a phase is returned alone.
                 if into.is_empty() {
                     into.push((Item::EndOfPhase, false));
                     state.items.pop_front();

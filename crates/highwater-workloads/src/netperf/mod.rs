@@ -6,12 +6,12 @@
 //!  fragments as it sends                                    frees a block with its last one
 //! ```
 //!
-//! So one CPU only allocates and the other only frees: what the frees leave on B's per-CPU lists,
-//! A can never take. Payload lies in page fragments cut from order-3 blocks (order 0 when there is
-//! none), as the kernel's per-task page fragment does; each call costs a system call and one
-//! packet, each wait a wakeup, so small sends are bound by the packet cost.
+//! So one CPU only allocates and the other only frees: A can never take the pages that the frees
+//! leave on B's per-CPU lists. Payload lies in page fragments cut from order-3 blocks (order 0 if
+//! there is none), as the kernel's per-task page fragment does. Each call costs a system call and
+//! one packet, each wait a wakeup, so small sends are bound by the packet cost.
 //!
-//! Key types: [`Plan`] (what to send), [`Flow`] (the connection), [`Sender`], [`Receiver`].
+//! Key types: [`Plan`] (the messages to send), [`Flow`] (the connection), [`Sender`], [`Receiver`].
 //! Synchronisation: the flow's queue is behind one lock; a block's last reference frees it.
 
 mod flow;
@@ -24,31 +24,31 @@ pub use plan::{Phase, Plan, Stop};
 pub use receiver::{Received, Receiver};
 pub use sender::{BlockUses, Sender, Sent};
 
-/// Why a run cannot be trusted.
+/// The reason why a run cannot be trusted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NetperfError {
-    /// No page could be had, not even a single one.
+    /// No page could be allocated, not even a single one.
     #[error("out of memory while sending {size}-byte messages")]
     OutOfMemory {
         /// Message size of the phase.
         size: usize,
     },
-    /// A fragment did not hold what was sent.
+    /// A fragment did not hold the bytes that were sent.
     #[error("byte {offset} of the stream is {found:#04x}, sent was {expected:#04x}")]
     Corrupt {
         /// Position in the stream.
         offset: u64,
-        /// What the frame holds.
+        /// The byte in the frame.
         found: u8,
-        /// What was sent.
+        /// The byte that was sent.
         expected: u8,
     },
-    /// The allocator did not take a block back.
+    /// The allocator refused to free a block.
     #[error("block at frame {pfn:#x}: {reason}")]
     Free {
         /// First frame.
         pfn: u32,
-        /// The allocator's words.
+        /// The allocator's error.
         reason: highwater_core::page_alloc::FreeError,
     },
 }

@@ -1,11 +1,11 @@
-//! What a run sends.
+//! The messages of a run.
 
-/// When a phase ends.
+/// End condition of a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
     /// After this many bytes.
     Bytes(u64),
-    /// After this long.
+    /// After this time.
     Time {
         /// Duration.
         ns: u64,
@@ -17,7 +17,7 @@ pub enum Stop {
 pub struct Phase {
     /// Bytes per send and receive call.
     pub size: usize,
-    /// End.
+    /// End condition.
     pub stop: Stop,
     /// False for the warm-up.
     pub measured: bool,

@@ -6,12 +6,12 @@ use highwater_core::page_alloc::PageAllocator;
 use super::flow::{Flow, Fragment, Item};
 use super::{NetperfError, Plan, stream_byte};
 
-/// What the receiver saw.
+/// The receiver's results.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Received {
     /// Bytes of each phase.
     pub phase_bytes: Vec<u64>,
-    /// When each phase's last byte had been copied out, ns.
+    /// Time at which each phase's last byte was copied out, ns.
     pub phase_end_ns: Vec<u64>,
 }
 
@@ -21,7 +21,7 @@ pub struct Receiver<'a, H: Tasks> {
     pub memory: &'a PageAllocator<H>,
     /// The connection.
     pub flow: &'a Flow<H>,
-    /// What to expect.
+    /// The expected messages.
     pub plan: &'a Plan,
 }
 
@@ -29,8 +29,8 @@ impl<H: Tasks> Receiver<'_, H> {
     /// Receives the whole plan.
     ///
     /// # Errors
-    /// If a byte is not what was sent, or a block cannot be freed; the connection is closed then and
-    /// what it holds is freed.
+    /// If a byte differs from the byte sent, or a block cannot be freed. The connection is then
+    /// closed and its fragments are freed.
     pub fn run(&self, cx: &Cx<'_, H>) -> Result<Received, NetperfError> {
         let result = self.receive_all(cx);
         if result.is_err() {

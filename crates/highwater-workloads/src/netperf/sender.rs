@@ -11,7 +11,8 @@ use super::{NetperfError, PATTERN_PERIOD, Phase, Plan, Stop, stream_byte};
 
 /// Blocks that payload is cut from: 32 KiB.
 const BLOCK_ORDER: Order = Order(3);
-/// How real kernels ask for such a block (captured netperf trace): may not reclaim, may fail.
+/// Request flags of real kernels for such a block (captured netperf trace): may not reclaim, may
+/// fail.
 const BLOCK_GFP: Gfp = Gfp::GFP_NOWAIT
     .union(Gfp::IO)
     .union(Gfp::FS)
@@ -22,7 +23,7 @@ const BLOCK_GFP: Gfp = Gfp::GFP_NOWAIT
 /// Allocations per first frame of a block, `(pfn, order)` as key.
 pub type BlockUses = BTreeMap<(u32, u8), u64>;
 
-/// What the sender did.
+/// The sender's results.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
     /// Bytes of all phases.
@@ -39,11 +40,11 @@ pub struct Sent {
 pub struct Sender<'a, H: Tasks, R> {
     /// The memory.
     pub memory: &'a PageAllocator<H>,
-    /// What to do when memory is short.
+    /// Relief when memory is short.
     pub relief: &'a R,
     /// The connection.
     pub flow: &'a Flow<H>,
-    /// What to send.
+    /// The messages to send.
     pub plan: &'a Plan,
 }
 
@@ -130,7 +131,7 @@ impl<H: Tasks, R: Relief<H>> Sender<'_, H, R> {
                 bytes += len as u64;
                 left -= len;
                 if current.left() == 0 {
-                    // The last fragment takes over the block's own reference.
+                    // The last fragment takes over the block's reference.
                     *block = None;
                 } else {
                     self.memory.map.page(pfn).get_ref();

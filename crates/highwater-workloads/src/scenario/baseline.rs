@@ -1,9 +1,9 @@
-//! The rest of a captured system: what was in memory before the program began.
+//! The rest of a captured system: the content of memory before the program began.
 //!
-//! A fresh kernel of ours has nearly all memory free. The captured one had a kernel's data, slab and
-//! the files of its initial RAM disk there. [`Baseline::apply`] makes the same amounts unavailable:
-//! swappable pages of an idle process for the LRU pages, and pages that nobody gives back, zone by
-//! zone, for the rest.
+//! A fresh kernel of ours has nearly all memory free. The captured one also held a kernel's data,
+//! slab and the files of its initial RAM disk. [`Baseline::apply`] makes the same amounts
+//! unavailable. Swappable pages of an idle process stand for the LRU pages. Pages that are never
+//! freed, zone by zone, stand for the rest.
 
 use std::sync::Arc;
 
@@ -18,21 +18,21 @@ use highwater_core::zone::{MemoryPolicy, NodeId, ZoneType};
 use super::ScenarioError;
 use super::files::called;
 
-/// The smallest order that is on no per-CPU list, 9 apart.
+/// The smallest order that is on no per-CPU list (they hold orders 0 to 3, and 9).
 const BLOCK: Order = Order(4);
 
-/// What a zone has left.
+/// Free memory of a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ZoneFree {
     /// The node.
     pub node: NodeId,
     /// The zone.
     pub zone: ZoneType,
-    /// Free pages, those on per-CPU lists apart.
+    /// Free pages, without those on per-CPU lists.
     pub free: u64,
 }
 
-/// What was in memory.
+/// Initial content of memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Baseline {
     /// Free pages by zone.
@@ -41,10 +41,10 @@ pub struct Baseline {
     pub idle: Vec<IdleLists>,
 }
 
-/// Swappable pages that nobody uses.
+/// Swappable pages that no program uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IdleLists {
-    /// The node that they lie on; none: wherever a program's memory comes to lie.
+    /// Their node; `None`: the node where a program's memory happens to lie.
     pub node: Option<NodeId>,
     /// Pages on the inactive list.
     pub inactive_anon: u64,
@@ -53,8 +53,8 @@ pub struct IdleLists {
 }
 
 impl Baseline {
-    /// Fills the memory of a fresh kernel. What holds it is returned; it lives as long as the
-    /// machine.
+    /// Fills the memory of a fresh kernel. Returns the holder of that memory, which lives as long
+    /// as the machine.
     ///
     /// # Errors
     /// If memory runs out on the way: the captured amounts do not fit the machine.
@@ -77,7 +77,7 @@ impl Baseline {
 
     fn pin_the_rest<H: Devices>(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>) -> Vec<Pfn> {
         let mut pinned = Vec::new();
-        // Highest zones first: a request for one falls back to those below it.
+        // Highest zones first: a request for a zone falls back to those below it.
         for wanted in self.zones.iter().rev() {
             let Some(zone) = kernel.mem.zone(wanted.node, wanted.zone) else { continue };
             let gfp = Gfp::THISNODE
@@ -88,7 +88,7 @@ impl Baseline {
                     ZoneType::Movable => Gfp::GFP_ATOMIC | Gfp::HIGHMEM | Gfp::MOVABLE,
                 };
             kernel.mem.drain_all(cx, Some(zone));
-            // Pages on per-CPU lists are not free: give them back to see where we are.
+            // Pages on per-CPU lists do not count as free: drain them to get the exact number.
             while zone.nr_free_pages_exact() > wanted.free {
                 let excess = zone.nr_free_pages_exact() - wanted.free;
                 let mut got = 0;
@@ -114,20 +114,20 @@ impl Baseline {
     }
 }
 
-/// Memory that is not the program's.
+/// Memory outside the program.
 pub struct Held<H: Devices> {
     /// Processes that never run.
     #[allow(dead_code, reason = "kept alive")]
     idle: Vec<Arc<Space<H>>>,
-    /// Pages that nobody gives back, in the order in which they were taken.
+    /// Pages that are never freed, in order of allocation.
     pinned: Vec<Pfn>,
 }
 
 impl<H: Devices> Held<H> {
-    /// Makes a node's free pages as many as were captured, where its program has got so far.
+    /// Sets a node's number of free pages to the captured one, at the current point of its program.
     ///
-    /// Files that a program makes and drops leave pages on per-CPU lists, where they are not free. What was
-    /// captured there is only known by what was free beside it, so the lists are left alone.
+    /// Files that a program makes and drops leave pages on per-CPU lists, where they do not count
+    /// as free. The capture shows only the free pages beside them, so the lists are left alone.
     pub fn settle(&mut self, kernel: &Kernel<H>, cx: &Cx<'_, H>, node: NodeId, free: u64) {
         let now = || kernel.mem.zones_of(node).map(|zone| zone.nr_free_pages_exact()).sum::<u64>();
         let wanted = free.saturating_sub(now());
@@ -144,7 +144,7 @@ impl<H: Devices> Held<H> {
                 given += 1;
             }
         }
-        // Too many: blocks of an order that no per-CPU list holds.
+        // Too many free pages: take blocks of an order that no per-CPU list holds.
         let gfp = Gfp::THISNODE | Gfp::GFP_ATOMIC | Gfp::HIGHMEM;
         while now() >= free + BLOCK.pages() {
             let block = kernel.mem.alloc(cx, kernel, gfp, BLOCK, node, None);
@@ -155,14 +155,14 @@ impl<H: Devices> Held<H> {
 }
 
 impl IdleLists {
-    /// The files of an initial RAM disk are swappable and belong to nobody; so are the pages of a
-    /// process that never runs.
+    /// Creates an idle process. The files of an initial RAM disk are swappable and belong to no
+    /// program; so are the pages of a process that never runs.
     fn process<H: Devices>(
         &self,
         kernel: &Kernel<H>,
         cx: &Cx<'_, H>,
     ) -> Result<Option<Arc<Space<H>>>, ScenarioError> {
-        // More than there can be is refused by mmap.
+        // mmap refuses more pages than can exist.
         let pages = self.inactive_anon.saturating_add(self.active_anon);
         let pages = u32::try_from(pages).unwrap_or(u32::MAX);
         if pages == 0 {
@@ -176,7 +176,7 @@ impl IdleLists {
             called(doing, kernel.touch(cx, &space, vpn, Access::Write))?;
         }
         kernel.lru_add_drain_all(cx);
-        // Not used since: young bits and referenced flags go.
+        // Not used since: clears young bits and referenced flags.
         called(doing, kernel.madvise(cx, &space, start, pages, MemoryAdvice::Cold))?;
         let active = start..start + self.active_anon as u32;
         for pfn in (0..kernel.mem.map.len() as u32).map(Pfn) {

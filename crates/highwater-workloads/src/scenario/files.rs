@@ -1,4 +1,4 @@
-//! How captured programs made their files.
+//! Creation of files, as the captured programs did it.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -26,11 +26,12 @@ pub struct FileMaker<'a, H: Devices> {
 }
 
 impl<H: Devices> FileMaker<'_, H> {
-    /// Makes a file of so many pages, as `dd` would: whole, synced, and out of the cache. One of none is only there.
+    /// Makes a file of `pages` pages, as `dd` would: whole, synced, and out of the cache. A file of
+    /// 0 pages is only created.
     ///
-    /// One that is not written to afterwards has no buffer heads: what making it leaves of them, slabs that are kept and pages
-    /// on per-CPU lists, is in what the captured system had in use when the work began ([`super::Baseline`]), and would be
-    /// taken away twice.
+    /// A file that is not written to afterwards has no buffer heads. Making the file leaves slabs
+    /// and pages on per-CPU lists for them. The captured system already had these in use when the
+    /// work began ([`super::Baseline`]), so they would be counted twice.
     ///
     /// # Errors
     /// If a call fails, or the disk is too small.
@@ -82,7 +83,7 @@ impl<H: Devices> FileMaker<'_, H> {
     }
 }
 
-/// Says what a call was for if it failed.
+/// Adds the purpose of a call to its error.
 pub(super) fn called<T>(doing: &'static str, result: Result<T, Error>) -> Result<T, ScenarioError> {
     result.map_err(|error| ScenarioError::Call { doing, error })
 }

@@ -1,10 +1,10 @@
-//! The ground on which small programs were run on a real Linux, and counted: what was in memory before they began, and how
-//! they made their files.
+//! The setting in which small programs ran on a real Linux while its counters were recorded: the
+//! content of memory before they began, and the way they made their files.
 //!
-//! The programs themselves are [jobs](crate::jobs); what the real kernel counted is in `reference/linux-6.1`
-//! (rules/benchmarks#scenarios).
+//! The programs themselves are [jobs](crate::jobs); the counters of the real kernel are in
+//! `reference/linux-6.1` (rules/benchmarks#scenarios).
 //!
-//! Key types: [`Baseline`] (what else was in memory), [`FileMaker`].
+//! Key types: [`Baseline`] (the other content of memory), [`FileMaker`].
 
 mod baseline;
 mod files;
@@ -14,15 +14,15 @@ pub use files::FileMaker;
 
 use highwater_core::kernel::Error;
 
-/// Why a program cannot be run.
+/// The reason why a program cannot run.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ScenarioError {
     /// A call failed.
     #[error("{doing}: {error}")]
     Call {
-        /// What was to be done.
+        /// The purpose of the call.
         doing: &'static str,
-        /// Why it failed.
+        /// The reason.
         error: Error,
     },
     /// The files do not fit the disk.

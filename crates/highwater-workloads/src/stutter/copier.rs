@@ -10,20 +10,21 @@ use highwater_core::vm::{Access, AreaFlags, Backing, Space};
 
 use crate::process;
 
-/// Copies a file block by block through a buffer of its own, then syncs.
+/// Copies a file block by block through a buffer in its address space, then syncs.
 pub struct Copier<'a, H: Devices> {
     /// The kernel.
     pub kernel: &'a Kernel<H>,
-    /// What is copied.
+    /// The source file.
     pub source: &'a Arc<File<H>>,
-    /// Where to: an empty file.
+    /// The target: an empty file.
     pub target: &'a Arc<File<H>>,
     /// Bytes of one read, and of one write.
     pub block: u64,
 }
 
 impl<H: Devices> Copier<'_, H> {
-    /// Copies; how long it took until all of it was on disk, nanoseconds. None: the OOM killer chose the program.
+    /// Copies; returns the time until all of it was on disk, nanoseconds. `None`: the OOM killer
+    /// chose the program.
     ///
     /// # Errors
     /// If a call fails for another reason.

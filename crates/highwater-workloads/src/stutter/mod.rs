@@ -1,9 +1,9 @@
-//! stutter: how long it takes to map and touch memory while a large file is copied and another program holds most of
-//! memory (mmtests; rules/benchmarks#stutter-script).
+//! stutter: the time to map and touch memory while a large file is copied and another program holds
+//! most of memory (mmtests; rules/benchmarks#stutter-script).
 //!
-//! Key types: [`Sizes`] (what the script computes from memory), [`Copier`] (copies the file and syncs), [`Zeros`] (writes a
-//! file of zeros). The memory hog and the latency worker are those of [`stutterp`](crate::stutterp), which was made from
-//! this benchmark.
+//! Key types: [`Sizes`] (the script's sizes, computed from memory), [`Copier`] (copies the file and
+//! syncs), [`Zeros`] (writes a file of zeros). The memory hog and the latency worker are those of
+//! [`stutterp`](crate::stutterp), which was derived from this benchmark.
 
 mod copier;
 mod sizes;

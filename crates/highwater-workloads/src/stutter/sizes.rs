@@ -1,33 +1,33 @@
-//! What the script computes from the size of memory (rules/benchmarks#stutter-sizes).
+//! The script's sizes, computed from the size of memory (rules/benchmarks#stutter-sizes).
 
 /// Sizes as shares of memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shares {
-    /// What the hog uses.
+    /// Memory of the hog.
     pub hog: f64,
     /// The file that is copied.
     pub file: f64,
-    /// What is written to see how fast the disk is.
+    /// Bytes written to measure the speed of the disk.
     pub calibrate: f64,
-    /// What the latency worker maps.
+    /// Mapping of the latency worker.
     pub mapping: f64,
 }
 
 /// Sizes of a run, bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
-    /// What the hog uses.
+    /// Memory of the hog.
     pub hog: u64,
     /// The file that is copied.
     pub file: u64,
-    /// What is written to see how fast the disk is.
+    /// Bytes written to measure the speed of the disk.
     pub calibrate: u64,
-    /// What the latency worker maps.
+    /// Mapping of the latency worker.
     pub mapping: u64,
 }
 
 impl Sizes {
-    /// For so many bytes of memory, each rounded down to `grain`, but not to nothing.
+    /// Sizes for `memory` bytes of memory, each rounded down to `grain`, but at least one grain.
     pub fn new(memory: u64, shares: &Shares, grain: u64) -> Sizes {
         let grain = grain.max(1);
         let of = |share: f64| (((memory as f64 * share) as u64) / grain * grain).max(grain);
@@ -53,7 +53,7 @@ mod tests {
         let sizes = Sizes::new(16_384 * MIB, &SHARES, MIB);
         let all = [sizes.hog, sizes.file, sizes.calibrate, sizes.mapping].map(|size| size / MIB);
         assert_eq!(all, [12_288, 32_768, 1024, 128]);
-        // 1000.5 MiB: three quarters are 750 and something.
+        // 1000.5 MiB: three quarters are 750 and a fraction.
         let sizes = Sizes::new(1000 * MIB + MIB / 2, &SHARES, MIB);
         assert_eq!([sizes.hog / MIB, sizes.file / MIB, sizes.mapping / MIB], [750, 2001, 7]);
     }

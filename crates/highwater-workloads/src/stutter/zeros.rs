@@ -1,4 +1,4 @@
-//! A file of zeros: how fast the disk is, and what is copied.
+//! A file of zeros: measures the speed of the disk, and is the source of the copy.
 
 use std::sync::Arc;
 
@@ -14,14 +14,14 @@ pub struct Zeros<'a, H: Devices> {
     pub kernel: &'a Kernel<H>,
     /// The file, empty.
     pub file: &'a Arc<File<H>>,
-    /// How much.
+    /// Its size.
     pub bytes: u64,
     /// Bytes of one write.
     pub block: u64,
 }
 
 impl<H: Devices> Zeros<'_, H> {
-    /// Writes it; how long that took, nanoseconds.
+    /// Writes it; returns the time it took, nanoseconds.
     ///
     /// # Errors
     /// If a write fails.

@@ -1,4 +1,4 @@
-//! Hogs: anonymous memory written over and over.
+//! Hogs: anonymous memory, written repeatedly.
 
 use highwater_core::host::{Cx, Devices, NS_PER_JIFFY};
 use highwater_core::kernel::{Error, Kernel};
@@ -8,14 +8,14 @@ use super::Stop;
 use super::memory::{Memory, Swept};
 use crate::process;
 
-/// What a hog does after a sweep.
+/// Behaviour of a hog after a sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HogHabit {
     /// Sweeps its one mapping again at once (mmtests).
     SweepOn,
-    /// Keeps what it has written and sleeps until it is stopped (stutter).
+    /// Keeps its memory and sleeps until it is stopped (stutter).
     Rest,
-    /// Sleeps for so many ticks, unmaps, maps anew (the program that the captured kernel ran).
+    /// Sleeps for a number of ticks, unmaps, maps anew (the program that the captured kernel ran).
     RemapAfter {
         /// Ticks.
         jiffies: u64,
@@ -28,14 +28,15 @@ pub struct Hog<'a, H: Devices> {
     pub kernel: &'a Kernel<H>,
     /// Size of its mapping.
     pub pages: u32,
-    /// What it does after a sweep.
+    /// Behaviour after a sweep.
     pub habit: HogHabit,
-    /// Ends it.
+    /// Ends the hog.
     pub stop: &'a Stop,
 }
 
 impl<H: Devices> Hog<'_, H> {
-    /// Runs until stopped; how many sweeps were whole. A process that the OOM killer chose ends early.
+    /// Runs until stopped; returns the number of complete sweeps. A process that the OOM killer
+    /// chose ends early.
     ///
     /// # Errors
     /// If a call fails for another reason.

@@ -11,20 +11,20 @@ use crate::process;
 /// The latency worker.
 ///
 /// One operation: sleep, map, store a word in every page, unmap, read the clock. Its sample is the
-/// time since the *previous* reading less the sleep, so that waking up late counts; for explanations too it
-/// begins when the sleep is over, whoever runs then. The operation
-/// under way when the worker is stopped is finished and counts: else the worst stalls, those that
-/// last to the end, would be missing.
+/// time since the *previous* reading less the sleep, so that waking up late counts. For
+/// explanations too, the operation begins when the sleep is over, even if other tasks run then. The
+/// operation in progress when the worker is stopped is finished and counts. Otherwise the worst
+/// stalls, those that last to the end, would be missing.
 pub struct Latency<'a, H: Devices> {
     /// The kernel.
     pub kernel: &'a Kernel<H>,
     /// Size of its mapping.
     pub pages: u32,
-    /// Sleep before each operation; taken off the time between two readings.
+    /// Sleep before each operation; subtracted from the time between two readings.
     pub sleep_ns: u64,
     /// Name of its operations, for explanations: `mmap-48`.
     pub name: &'a str,
-    /// Ends it.
+    /// Ends the worker.
     pub stop: &'a Stop,
 }
 
@@ -33,13 +33,13 @@ pub struct Latency<'a, H: Devices> {
 pub struct Lap {
     /// Its time: the benchmark's sample, nanoseconds.
     pub ns: u64,
-    /// When it ended, by the host's clock.
+    /// Time of its end, by the host's clock.
     pub end_ns: u64,
 }
 
 impl<H: Devices> Latency<'_, H> {
-    /// Runs until stopped; the time of each operation, nanoseconds. A process that the OOM killer
-    /// chose ends early.
+    /// Runs until stopped; returns the time of each operation, nanoseconds. A process that the OOM
+    /// killer chose ends early.
     ///
     /// # Errors
     /// If a call fails for another reason.
@@ -47,7 +47,7 @@ impl<H: Devices> Latency<'_, H> {
         Ok(self.laps(cx)?.iter().map(|lap| lap.ns).collect())
     }
 
-    /// The same with when each operation ended.
+    /// The same, with the time at which each operation ended.
     ///
     /// # Errors
     /// As [`Latency::run`].
@@ -59,7 +59,7 @@ impl<H: Devices> Latency<'_, H> {
     }
 
     fn operations(&self, cx: &Cx<'_, H>, space: &Space<H>) -> Result<Vec<Lap>, Error> {
-        // Looked at by nobody: an operation goes on to its end.
+        // Never set: an operation always runs to its end.
         let never = Stop::default();
         let mut samples = Vec::new();
         let mut last_ns = cx.host.now_ns();

@@ -6,12 +6,12 @@ use highwater_core::vm::{Access, AreaFlags, Backing, Space};
 
 use super::Stop;
 
-/// How a sweep ended.
+/// The result of a sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Swept {
     /// Every page was written.
     All,
-    /// The worker was stopped on the way.
+    /// The worker was stopped before the end.
     Stopped,
     /// The OOM killer chose the process.
     Killed,

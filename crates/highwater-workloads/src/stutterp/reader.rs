@@ -12,7 +12,7 @@ use crate::random::Random;
 
 /// Bytes of one read.
 const READ_BYTES: u64 = 1 << 20;
-/// Reads from one file before another.
+/// Reads of one file before the next file.
 const READS_PER_FILE: u32 = 16;
 
 /// The reader: a random file, 16 reads of 1 MiB at random offsets, the next file.
@@ -21,14 +21,14 @@ pub struct Reader<'a, H: Devices> {
     pub kernel: &'a Kernel<H>,
     /// Its files, all of one size.
     pub files: &'a [Arc<File<H>>],
-    /// Of its random choices.
+    /// Seed of its random choices.
     pub seed: u64,
-    /// Ends it.
+    /// Ends the reader.
     pub stop: &'a Stop,
 }
 
 impl<H: Devices> Reader<'_, H> {
-    /// Runs until stopped; bytes read. A process that the OOM killer chose ends early.
+    /// Runs until stopped; returns the bytes read. A process that the OOM killer chose ends early.
     ///
     /// # Errors
     /// If a read fails for another reason.

@@ -1,4 +1,4 @@
-//! How many workers of each kind, and how large what they use is (rules/benchmarks#ladder,
+//! Number of workers of each kind, and sizes of their files and mappings (rules/benchmarks#ladder,
 //! rules/benchmarks#stutterp-sizes, rules/benchmarks#stutterp-workers).
 
 const MIB: u64 = 1 << 20;
@@ -6,18 +6,18 @@ const MIB: u64 = 1 << 20;
 /// Sizes of a whole run, from the size of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
-    /// Bytes that the writers' files have together, as described.
+    /// Size of the writers' files together, in bytes, as described.
     pub file_bytes: u64,
-    /// Bytes that the hogs' mappings have together.
+    /// Size of the hogs' mappings together, in bytes.
     pub anon_bytes: u64,
-    /// What sizes are rounded down to.
+    /// Sizes are rounded down to multiples of this.
     pub grain: u64,
 }
 
 /// One step of the ladder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// All workers, the latency worker among them: the row's number.
+    /// All workers, including the latency worker: the row's number.
     pub workers: u32,
     /// Readers: 0 or 1.
     pub readers: u32,
@@ -32,13 +32,14 @@ pub struct Step {
 }
 
 impl Sizes {
-    /// For so much memory: files and mappings together are larger than it by `dirty_ratio` percent,
-    /// of which the files have `dirty_ratio` percent. All is rounded down to MiB, as mmtests does.
+    /// Sizes for `memory_bytes` of memory: files and mappings together are larger than it by
+    /// `dirty_ratio` percent, of which the files have `dirty_ratio` percent. Sizes are rounded down
+    /// to MiB, as in mmtests.
     pub fn new(memory_bytes: u64, dirty_ratio: u64) -> Self {
         Self::with_grain(memory_bytes, dirty_ratio, MIB)
     }
 
-    /// The same, rounded to something else: on a small machine a MiB is much.
+    /// The same, rounded to another grain: on a small machine a MiB is much.
     pub fn with_grain(memory_bytes: u64, dirty_ratio: u64, grain: u64) -> Self {
         let grain = grain.max(1);
         let down = |bytes: u64| bytes / grain * grain;
@@ -68,14 +69,14 @@ impl Step {
         }
     }
 
-    /// Files of each writer: as many as there are writers (`filesize` of an fio job is the size of
-    /// each of its `nrfiles` files, and mmtests sets both `nrfiles` and `numjobs`), or one, as the
-    /// study describes it.
+    /// Files of each writer. Either as many as there are writers (`filesize` of an fio job is the
+    /// size of each of its `nrfiles` files, and mmtests sets both `nrfiles` and `numjobs`), or one,
+    /// as the study describes it.
     pub const fn files_per_writer(&self, as_described: bool) -> u32 {
         if as_described { 1 } else { self.writers }
     }
 
-    /// Worker totals from `first` to `last`: single steps while there are few, ever larger ones then.
+    /// Worker totals from `first` to `last`: single steps at first, then larger and larger ones.
     pub fn ladder(first: u32, last: u32) -> Vec<u32> {
         const SMALL: u32 = 8;
         let (stride, middle): (usize, &[u32]) = match last {

@@ -11,7 +11,7 @@ use super::Stop;
 use crate::process;
 use crate::random::Random;
 
-/// How a writer chooses where to write.
+/// A writer's choice of offsets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriterHabit {
     /// Files round robin, each block of a file once per pass in random order (fio).
@@ -28,16 +28,17 @@ pub struct Writer<'a, H: Devices> {
     pub files: &'a [Arc<File<H>>],
     /// Bytes of one write; offsets are multiples of it. A file smaller than that is one block.
     pub block_bytes: u64,
-    /// Where it writes.
+    /// Its choice of offsets.
     pub habit: WriterHabit,
-    /// Of its random choices.
+    /// Seed of its random choices.
     pub seed: u64,
-    /// Ends it.
+    /// Ends the writer.
     pub stop: &'a Stop,
 }
 
 impl<H: Devices> Writer<'_, H> {
-    /// Runs until stopped; bytes written. A process that the OOM killer chose ends early.
+    /// Runs until stopped; returns the bytes written. A process that the OOM killer chose ends
+    /// early.
     ///
     /// # Errors
     /// If a write fails for another reason.
@@ -76,25 +77,25 @@ impl<H: Devices> Writer<'_, H> {
         let len = self.block_bytes.min(room(&open.file) - start);
         let mut done = 0;
         while done < len && !self.stop.is_set() {
-            // A signal makes a write short; the next one says why.
+            // A signal makes a write short; the next write returns the error.
             done += self.kernel.file_write(cx, open, start + done, len - done)?;
         }
         Ok(done)
     }
 }
 
-/// Bytes that a file may have.
+/// Maximum size of a file, bytes.
 fn room<H: Devices>(file: &File<H>) -> u64 {
     u64::from(file.spec.max_pages) * PAGE_SIZE as u64
 }
 
-/// Where the next write goes.
+/// Choice of the next write.
 struct Targets {
     habit: WriterHabit,
     random: Random,
     /// Blocks of each file.
     blocks: Vec<u64>,
-    /// What is left of each file's pass; the last is next.
+    /// The rest of each file's pass; the last is next.
     left: Vec<Vec<u64>>,
     next_file: usize,
 }
@@ -105,7 +106,7 @@ impl Targets {
         Targets { habit, random: Random::new(seed), blocks: blocks.to_vec(), left, next_file: 0 }
     }
 
-    /// File and block; none if there are no files.
+    /// File and block; `None` if there are no files.
     fn next(&mut self) -> Option<(usize, u64)> {
         let nr_files = self.blocks.len();
         if nr_files == 0 {

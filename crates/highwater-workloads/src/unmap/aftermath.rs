@@ -1,4 +1,4 @@
-//! What reclaim keeps of pages that were only used through short mappings, and what comes back.
+//! Reclaim of pages that were only used through short mappings, and their refaults.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub struct Aftermath {
     pub reactivated: u64,
     /// Faults that waited for the disk in that last part.
     pub major_faults: u64,
-    /// How long the last part took.
+    /// Duration of the last part.
     pub again_ns: u64,
 }
 

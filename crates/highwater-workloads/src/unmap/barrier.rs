@@ -1,15 +1,15 @@
-//! A place where tasks wait for each other.
+//! A barrier at which tasks wait for each other.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use highwater_core::host::{Cx, Tasks};
 use highwater_core::wait::WaitQueue;
 
-/// Holds tasks until all have come; used over and over.
+/// Holds tasks until all have arrived; reusable.
 pub struct Barrier<H: Tasks> {
     parties: u64,
     arrived: AtomicU64,
-    /// A party will not come any more: nobody waits.
+    /// A party will not come any more: no task waits.
     is_open: AtomicBool,
     queue: WaitQueue<H>,
 }
@@ -22,12 +22,12 @@ impl<H: Tasks> Barrier<H> {
         Barrier { parties: parties as u64, arrived, is_open, queue }
     }
 
-    /// How many tasks meet here.
+    /// Number of tasks that meet here.
     pub fn parties(&self) -> u64 {
         self.parties
     }
 
-    /// The caller gave up: the others need not wait for it, now or later.
+    /// The caller gave up: the others do not wait for it, now or later.
     pub fn open(&self, cx: &Cx<'_, H>) {
         self.is_open.store(true, Ordering::SeqCst);
         self.queue.wake_all(cx.host, cx.cpu());
@@ -59,7 +59,7 @@ mod tests {
         let cx = Cx::new(&host, CpuId(0));
         let barrier = Barrier::new(&host, 2);
         barrier.open(&cx);
-        // On this host waiting is a panic.
+        // A wait on this host would panic.
         (0..3).for_each(|_| barrier.wait(&cx));
     }
 }

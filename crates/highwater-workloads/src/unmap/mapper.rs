@@ -11,15 +11,15 @@ use highwater_core::vm::{Access, AreaFlags, Backing, Space};
 use super::{Barrier, UnmapError, called};
 use crate::process;
 
-/// How long the unmaps of one round took.
+/// Times of the unmaps of one round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoundTimes {
     /// The pages were inactive and unreferenced before: their referenced bits get set.
     pub first_ns: u64,
-    /// They were inactive and referenced: what happens to them is the policy's.
+    /// They were inactive and referenced before: the policy decides their treatment.
     pub again_ns: u64,
-    /// What all processes together waited for the LRU lock in both; 0 but for the process that has
-    /// [`Mapper::lru_waits`].
+    /// Time that all processes together waited for the LRU lock in both; 0 except for the process
+    /// that has [`Mapper::lru_waits`].
     pub lru_wait_ns: u64,
 }
 
@@ -31,9 +31,9 @@ pub struct Mapper<'a, H: Devices> {
     pub file: &'a Arc<File<H>>,
     /// Pages of it.
     pub pages: u32,
-    /// Where it meets the other processes before and after it unmaps.
+    /// Meeting point of the processes before and after the unmap.
     pub barrier: &'a Barrier<H>,
-    /// Reads how long everybody has waited for the LRU lock so far; one process does.
+    /// Reads the total wait of all processes for the LRU lock so far; only one process has it.
     pub lru_waits: Option<&'a dyn Fn() -> u64>,
 }
 
@@ -41,7 +41,8 @@ impl<H: Devices> Mapper<'_, H> {
     /// Runs `rounds` rounds; each begins with the file out of the cache.
     ///
     /// # Errors
-    /// If a call fails. The other processes do not wait for this one then; their times say nothing.
+    /// If a call fails. The other processes then do not wait for this one; their times are
+    /// meaningless.
     pub fn run(&self, cx: &Cx<'_, H>, rounds: u32) -> Result<Vec<RoundTimes>, UnmapError> {
         let times = self.rounds(cx, rounds);
         if times.is_err() {
@@ -56,7 +57,7 @@ impl<H: Devices> Mapper<'_, H> {
         for _ in 0..rounds {
             let open = self.kernel.open(cx, self.file);
             self.kernel.fadvise(cx, &open, 0, 0, FileAdvice::DontNeed);
-            // Into the cache without a use, so that the pages start inactive and unreferenced.
+            // Read into the cache without a use, so that the pages start inactive and unreferenced.
             self.kernel.fadvise(cx, &open, 0, 0, FileAdvice::WillNeed);
             let (first_ns, first_wait_ns) = self.timed(cx, &space, "first")?;
             let (again_ns, again_wait_ns) = self.timed(cx, &space, "again")?;
@@ -70,8 +71,8 @@ impl<H: Devices> Mapper<'_, H> {
         Ok(times)
     }
 
-    /// Maps and reads the file, meets the others, unmaps: how long that took, and what everybody
-    /// waited for the LRU lock meanwhile.
+    /// Maps and reads the file, meets the others, unmaps. Returns the time of the unmap, and the
+    /// wait of all processes for the LRU lock meanwhile.
     fn timed(
         &self,
         cx: &Cx<'_, H>,

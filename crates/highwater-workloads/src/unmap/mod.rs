@@ -1,10 +1,10 @@
 //! Unmapping young file pages (study 003).
 //!
-//! Two parts. [`Mapper`]: processes map a cached file each, read every page, unmap it, twice; the
-//! second time the pages are inactive and referenced, so a kernel that marks them accessed activates
-//! them. Both unmaps are timed, so that the difference is what activation costs. All processes unmap
-//! at the same moment, which shows what the LRU lock costs when many want it.
-//! [`aftermath()`]: what reclaim makes of such pages afterwards.
+//! The workload has two parts. In the first ([`Mapper`]), each process maps a cached file, reads
+//! every page and unmaps it, twice. The second time the pages are inactive and referenced, so a
+//! kernel that marks them accessed activates them. Both unmaps are timed: the difference is the
+//! cost of activation. All processes unmap at the same moment, which shows the cost of a contended
+//! LRU lock. The second part ([`aftermath()`]) shows what reclaim then does with such pages.
 //!
 //! A timed unmap is the whole of `munmap`: the study's probe saw only the loop over one page table,
 //! which is nearly all of it.
@@ -19,13 +19,13 @@ pub use mapper::{Mapper, RoundTimes};
 
 use highwater_core::kernel::Error;
 
-/// Why the workload failed.
+/// The reason why the workload failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{doing}: {error}")]
 pub struct UnmapError {
-    /// What it did.
+    /// The operation.
     pub doing: &'static str,
-    /// Why that failed.
+    /// Its error.
     pub error: Error,
 }
 
