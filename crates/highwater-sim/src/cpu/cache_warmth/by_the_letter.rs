@@ -1,9 +1,9 @@
-//! Against a model that keeps everything: what [`CacheWarmth`] forgets changes nothing.
+//! [`CacheWarmth`] against a model that keeps every record: forgetting cold frames has no effect.
 
 use super::tests::{A, B, COSTS, FAR, SIZES};
 use super::*;
 
-/// The rules by the letter: a record of every frame, and nothing forgotten.
+/// The rules by the letter: a record for every frame, never forgotten.
 struct ByTheLetter {
     caches: CacheWarmth,
     /// Last CPU, dirty, stamps.
@@ -52,7 +52,7 @@ const NR_FRAMES: usize = 40_000;
 
 #[derive(Clone, Copy, Debug)]
 enum Act {
-    /// Of so many frames from one on, so many bytes of each.
+    /// First frame, number of frames, kind of access, and bytes of each frame.
     Touch(usize, usize, Touch, u64),
     Block(usize),
     Forget(usize),
@@ -61,7 +61,7 @@ enum Act {
 
 fn acts() -> impl proptest::strategy::Strategy<Value = Vec<(u16, Act)>> {
     use proptest::prelude::*;
-    // Few frames are touched often, many seldom.
+    // A few frames are touched often, many seldom.
     let pfn = || prop_oneof![0..64_usize, 0..NR_FRAMES - 4096];
     let kind = prop::sample::select(vec![Touch::Read, Touch::Zero, Touch::CopyFrom, Touch::CopyTo]);
     let bytes = prop_oneof![Just(4096_u64), 1..4097_u64];
