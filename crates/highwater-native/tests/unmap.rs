@@ -1,6 +1,6 @@
 //! Threads of one address space: they map, touch, advise and unmap the same regions of memory and
-//! of one file, which one of them truncates again and again, while memory is short and kswapd
-//! unmaps pages under them.
+//! of one file. One of them truncates that file again and again. Memory is short, and kswapd unmaps
+//! pages at the same time.
 //!
 //! At the end the whole kernel is audited, and when the address space is gone nothing of it is
 //! left. `HIGHWATER_STRESS_SECONDS` sets the length of each case.

@@ -172,8 +172,8 @@ impl SimMachine {
         self.engine.run_until(limit_ns)
     }
 
-    /// Like [`SimMachine::run`], but a run that is not done at `limit_ns` is an error that names
-    /// every task.
+    /// Like [`SimMachine::run`], with a time limit. A run that is not done at `limit_ns` is an
+    /// error that names every task.
     ///
     /// # Errors
     /// As [`SimMachine::run`].

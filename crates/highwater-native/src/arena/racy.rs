@@ -1,8 +1,8 @@
 //! Copies into and out of memory that other threads may write at the same time.
 //!
 //! A plain copy would be a data race, hence undefined behaviour, if two tasks used the same frame.
-//! These copies are made of relaxed atomic accesses, or, for long ones on x86-64, of one string
-//! instruction in assembly, which the language treats as such accesses of single bytes.
+//! These copies consist of relaxed atomic accesses. On x86-64, long copies are one string
+//! instruction in assembly instead, which the language treats as such accesses of single bytes.
 
 #![allow(unsafe_code, reason = "raw memory")]
 

@@ -1,7 +1,7 @@
 //! One sample: the pattern on all threads, timed, and checked.
 //!
 //! Checks run between the timed parts. A shared bitmap records each block after it was taken and
-//! clears it before it is freed, so that a block held twice, by any threads, is noticed.
+//! clears it before it is freed. So it detects a block that is held twice, by any threads.
 
 use core::hint::black_box;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};

@@ -55,7 +55,7 @@ pub struct LockReport {
 }
 
 impl LockMeter {
-    /// Nothing counted yet.
+    /// A meter without counts.
     pub fn new(class: LockClass) -> LockMeter {
         let zero = || AtomicU64::new(0);
         let (takings, contended) = (zero(), zero());

@@ -1,9 +1,9 @@
 //! The scheduler: one first-in first-out runqueue per CPU, a time slice, wake-up placement; nice
 //! values ([`Shares`]).
 //!
-//! It is much simpler than the kernel's, on purpose. Memory management depends on four things only:
-//! the CPU that a task runs on, the wait of a woken task, the cost of a switch, and preemption at a
-//! tick when other tasks wait.
+//! It is much simpler than the kernel's, on purpose. Memory management depends on few things only:
+//! a task's CPU, the wait of a woken task, the cost of a switch, and preemption at a tick when
+//! other tasks wait.
 //!
 //! ```text
 //!              wake, CPU idle (after exit latency + switch)

@@ -6,7 +6,7 @@
 //! sixteen frames give the number of their block.
 //!
 //! A sweep is due when there are twice as many blocks as were still needed after the last one. The
-//! owner then decides which records are still needed ([`WarmFrames::retain`]), and blocks without
+//! caller then decides which records are still needed ([`WarmFrames::retain`]), and blocks without
 //! any become free. A sweep reads a block completely only if it frees it; otherwise it stops at the
 //! first needed record. So a sweep costs one or two steps for each record that was put in since the
 //! last one.

@@ -362,7 +362,7 @@ mod tests {
     #[test]
     fn two_batches_of_reads_may_pass_a_write() {
         let mut all = vec![(Read, 0), (Write, 7)];
-        // Descending positions: each is a run of its own, so a batch ends when nothing is ahead.
+        // Descending positions: each is a separate run, so a batch ends when nothing is ahead.
         all.extend((0..6).map(|i| (Read, 1000 - i * 10)));
         let ids = order(Scheduler::Deadline, &all);
         let write_at = ids.iter().position(|&id| id == 1).expect("served");

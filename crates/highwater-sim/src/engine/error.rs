@@ -20,13 +20,13 @@ impl fmt::Display for StuckTask {
     }
 }
 
-/// Why a run ended early.
+/// The reason why a run ended early.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RunError {
     /// No event is left, and foreground tasks have not ended.
     #[error("deadlock at {now_ns} ns: {}", list(tasks))]
     Deadlock {
-        /// When the last event happened.
+        /// Time of the last event.
         now_ns: u64,
         /// Every task that has not ended.
         tasks: Vec<StuckTask>,

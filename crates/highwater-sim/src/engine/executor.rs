@@ -220,7 +220,7 @@ impl Engine {
             };
         }
         inner.running.set(TaskIndex::NONE);
-        // The last event may have resumed nobody.
+        // The last event may have resumed no task.
         inner.local_ns.set(inner.local_ns.get().max(inner.state.borrow().now_ns));
         let outcome = inner.stop_reason()?;
         if outcome == Outcome::TimeLimit {
@@ -230,8 +230,8 @@ impl Engine {
         Ok(outcome)
     }
 
-    /// Like [`Engine::run`], but a run that is not done at `limit_ns` is an error that names every
-    /// task.
+    /// Like [`Engine::run`], with a time limit. A run that is not done at `limit_ns` is an error
+    /// that names every task.
     pub fn run_within(&mut self, limit_ns: u64) -> Result<(), RunError> {
         match self.run_until(limit_ns)? {
             Outcome::Finished => Ok(()),

@@ -152,8 +152,8 @@ impl Inner {
         if local_ns >= self.tick_at_ns.get() { self.tick() } else { local_ns }
     }
 
-    /// Ends a spin. The CPU serves the ticks that fall due while it waits for a lock, so they do
-    /// not delay the lock's new holder or the waiters behind it.
+    /// Ends a spin. The CPU has served the ticks that fell due while it waited for a lock. So they
+    /// do not delay the lock's new holder or the waiters behind it.
     fn end_spin(&self) {
         let local_ns = self.local_ns.get();
         if local_ns >= self.tick_at_ns.get() {

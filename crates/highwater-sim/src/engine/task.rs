@@ -134,7 +134,7 @@ pub(crate) enum TaskState {
     Free,
     /// Its coroutine executes now.
     Running,
-    /// Has its CPU (or needs none) and goes on when its event comes.
+    /// Has its CPU (or needs none) and continues when its event comes.
     Ready,
     /// In a runqueue; no event.
     Queued,

@@ -37,10 +37,9 @@ impl Sim {
     }
 
     /// Calls `call` with the time at each multiple of `every_ns`, before the events of that time; 0
-    /// ends the sampling. A task runs ahead of the event queue by its uninterrupted work, so the
-    /// state that the callback sees is of that time to within a few microseconds. The callback may
-    /// read simulation state, including tasks, but must not change it. Simulated state is not
-    /// affected.
+    /// ends the sampling. A task runs ahead of the event queue by its uninterrupted work. So the
+    /// callback sees the state of that time to within a few microseconds. The callback may read
+    /// simulation state, including tasks, but must not change it. Simulated state is not affected.
     ///
     /// # Panics
     /// The callback must not call a simulation's functions.

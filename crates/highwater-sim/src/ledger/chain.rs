@@ -1,7 +1,7 @@
 //! Waits, and chains of tasks that held up each other.
 //!
-//! When a wait ends, the ledger looks at the task that ended it. If that task waited itself for
-//! most of the time, its wait was the cause, and the chain goes on with the task that ended that
+//! When a wait ends, the ledger looks at the task that ended it. If that task itself waited for
+//! most of the time, its wait was the cause. The chain then goes on with the task that ended that
 //! wait. So each task remembers its last waits, and its node at each time.
 
 use super::{BlockedBy, Blocker, WaitRecord};

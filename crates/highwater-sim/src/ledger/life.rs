@@ -154,7 +154,7 @@ impl Life {
         self.op = Some(Op { start_ns, root: self.at, nodes, longest });
     }
 
-    /// It has ended, now.
+    /// Ends the operation now.
     pub(super) fn end_op(&mut self) -> Option<OpEnd> {
         let op = self.op.take()?;
         let cost = |&node: &u32| {

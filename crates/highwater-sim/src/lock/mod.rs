@@ -77,8 +77,8 @@ impl<T> SimLock<T> {
     /// Takes the lock, waiting in virtual time if need be. First come, first served.
     ///
     /// # Panics
-    /// If the running task holds the lock already, or if a destructor of a task that is unwound at
-    /// the end of the simulation wants a lock that another unfinished task holds.
+    /// If the running task holds the lock already. Also at the end of the simulation, if a
+    /// destructor of a task that is unwound wants a lock that another unfinished task holds.
     #[inline]
     pub fn lock(&self) -> LockGuard<'_, T> {
         self.gate.lock();

@@ -1,5 +1,5 @@
-//! Pressure: the share of time in which some tasks, or all non-idle tasks, wait for a CPU, for
-//! memory or for a device, as `/proc/pressure` reports it (rules/pressure).
+//! Pressure: the share of time in which some tasks, or all non-idle tasks, wait for a resource, as
+//! `/proc/pressure` reports it (rules/pressure). The resources are CPUs, memory and devices.
 //!
 //! ```text
 //!   tasks sleep, wake, stall --> each CPU's account: how long it has been in which states

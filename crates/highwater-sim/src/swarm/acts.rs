@@ -84,8 +84,8 @@ impl Worker<'_, '_> {
         assert!(start.is_multiple_of(align));
         let id = self.group.next_region.replace(self.group.next_region.get() + 1);
         let is_writable = flags.contains(AreaFlags::WRITE);
-        // Another task that unmaps an earlier mapping at this address may have unmapped the new one
-        // by now.
+        // Another task that unmaps an earlier mapping at this address may have hit the new one by
+        // now.
         let is_whole = nr_unmaps == self.group.nr_unmaps.get();
         let region = Region { id, start, pages, is_anon, is_writable, is_whole };
         self.group.regions.borrow_mut().push(region);

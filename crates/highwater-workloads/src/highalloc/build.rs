@@ -115,7 +115,7 @@ impl<H: Devices> Build<'_, H> {
         built: &mut Built<H>,
     ) -> Result<(), Error> {
         let flags = AreaFlags::READ | AreaFlags::WRITE;
-        // Mapped one page into the 2 MiB range, so that no huge page fits.
+        // A first page keeps the next mapping off a 2 MiB boundary, so that no huge page fits.
         self.kernel.mmap(cx, make, 1, 1, AreaFlags::READ, Backing::Anon)?;
         let start = self.kernel.mmap(cx, make, MAKE_PAGES / 4, 1, flags, Backing::Anon)?;
         self.kernel.touch_range(cx, make, start, MAKE_PAGES / 4, Access::Write)?;

@@ -4,7 +4,7 @@
 //! They run before, during and after the script. Each does little: it holds user and kernel memory,
 //! and touches a part of it now and then, so that it is not swapped out for good. The placement of
 //! that memory matters. A program allocates it bit by bit while others use the rest, so its pages
-//! are scattered, and none is freed when builds are killed and caches are dropped.
+//! are scattered. None of them is freed when builds are killed and caches are dropped.
 
 use std::sync::Arc;
 

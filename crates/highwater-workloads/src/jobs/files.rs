@@ -1,8 +1,8 @@
 //! Files of a job: bounds of their growth, the descriptors that tasks hold, and deletion.
 //!
 //! A deleted file has lost its name: the next open finds a new, empty one. Its pages are freed,
-//! dirty or not, once no task maps it and no operation on it is in progress, as an inode goes with
-//! its last reference.
+//! dirty or not, once no task maps it and no operation on it is in progress. An inode likewise goes
+//! with its last reference.
 
 use std::cell::{Cell, RefCell};
 use std::mem::replace;

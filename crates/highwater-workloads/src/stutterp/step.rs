@@ -69,9 +69,9 @@ impl Step {
         }
     }
 
-    /// Files of each writer. Either as many as there are writers (`filesize` of an fio job is the
-    /// size of each of its `nrfiles` files, and mmtests sets both `nrfiles` and `numjobs`), or one,
-    /// as the study describes it.
+    /// Files of each writer. mmtests has as many as there are writers: it sets both `nrfiles` and
+    /// `numjobs`, and `filesize` of an fio job is the size of each of its `nrfiles` files. With
+    /// `as_described`, one, as the study describes it.
     pub const fn files_per_writer(&self, as_described: bool) -> u32 {
         if as_described { 1 } else { self.writers }
     }
