@@ -214,7 +214,7 @@ struct Meeting<'s> {
     held: &'s Held,
     exchange: &'s Exchange,
     start: &'s Barrier,
-    /// A thread does not come any more. It is set between two meetings at which all threads check
+    /// A thread has given up. It is set between two meetings at which all threads check
     /// it, and at least one meeting lies between.
     given_up: &'s AtomicBool,
 }
@@ -271,7 +271,7 @@ struct Timed {
     moved: u64,
 }
 
-/// The blocks that a thread holds.
+/// The blocks that any thread holds.
 struct Held {
     bits: Vec<AtomicU64>,
     order: Order,

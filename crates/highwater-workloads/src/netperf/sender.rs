@@ -40,7 +40,7 @@ pub struct Sent {
 pub struct Sender<'a, H: Tasks, R> {
     /// The memory.
     pub memory: &'a PageAllocator<H>,
-    /// Relief when memory is short.
+    /// Called when memory is short.
     pub relief: &'a R,
     /// The connection.
     pub flow: &'a Flow<H>,
