@@ -466,7 +466,7 @@ mod tests {
         assert!(rows[2].starts_with("m zone 0 pages"), "as it was by itself: {rows:?}");
         assert_eq!(
             (rows.len(), table.notes[0].as_str()),
-            (10, "and 10 keys more; --all shows them")
+            (10, "and 10 more keys; --all shows all")
         );
         let all = differences(named("old", &a), named("new", &b), Shown::All);
         assert_eq!(all.rows.len(), 20);

@@ -257,7 +257,7 @@ mod tests {
             assert_eq!((full.rows.len(), labels), (2, vec!["64"]));
             assert_eq!(
                 short.notes[0],
-                "1 of 2 rows show no change and are left out; --all prints them"
+                "1 of 2 rows shows no change and is left out; --all prints it"
             );
             let nothing = changed_only(evidence(&metric, &[&a, &a], Style::Y2021));
             assert!(nothing.rows.is_empty() && nothing.notes.is_empty());
