@@ -1,5 +1,5 @@
-//! Prints every table of a made-up comparison, in one of the formats: `cargo run --example report
-//! -- markdown`.
+//! Prints every table of a made-up comparison, in one of the formats:
+//! `cargo run --example report -- markdown`.
 
 use highwater_report::Format;
 use highwater_report::report::{Shown, tables, usual_sections};

@@ -160,8 +160,8 @@ impl Change {
         (if is_small { 0.0 } else { f64::INFINITY }, self.difference())
     }
 
-    /// The change in words: `better 36.2%`, `worse x8.8`, `worse, from 0`, `better 33.4% of
-    /// again-4`, `worse 12.0% of all`; without a direction `more x8.8`.
+    /// The change in words: `better 36.2%`, `worse x8.8`, `worse, from 0`,
+    /// `better 33.4% of again-4`, `worse 12.0% of all`; without a direction `more x8.8`.
     pub(crate) fn words(&self) -> String {
         let Some(way) = self.way() else { return "the same".to_owned() };
         let word = way.word();

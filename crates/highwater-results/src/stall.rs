@@ -1,8 +1,8 @@
 //! Stalls as keys of a [`Histogram`](crate::Histogram): how long a task was throttled, and why.
 //!
-//! A key is the text of the event as the studies print it, without the node: `usec_timeout=100000
-//! usect_delayed=0 reason=VMSCAN_THROTTLE_WRITEBACK`. Code that counts stalls, or reads them back
-//! from stored results, uses [`Stall`] and never handles the text.
+//! A key is the text of the event as the studies print it, without the node:
+//! `usec_timeout=100000 usect_delayed=0 reason=VMSCAN_THROTTLE_WRITEBACK`. Code that counts stalls,
+//! or reads them back from stored results, uses [`Stall`] and never handles the text.
 
 /// The event whose delay field is misspelt in the kernel. Highwater keeps the spelling
 /// (rules/reclaim-events#trace-waits).

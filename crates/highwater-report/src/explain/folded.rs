@@ -1,5 +1,5 @@
-//! Folded stacks, one line per path of causes, for flame graphs: `policy;operation;cause;cause
-//! NANOSECONDS`.
+//! Folded stacks, one line per path of causes, for flame graphs:
+//! `policy;operation;cause;cause NANOSECONDS`.
 //!
 //! inferno and flamegraph.pl split a line at semicolons and take the last word as the count. A
 //! number before the last word would be the count of another profile. Therefore names have

@@ -256,8 +256,8 @@ fn first_number(text: &[u8]) -> Option<u64> {
     leading_number(&text[start..]).map(|(number, _)| number)
 }
 
-/// Position at which a line with unreadable columns names one of our events as an event (`name: ...
-/// pfn=`).
+/// Position at which a line with unreadable columns names one of our events as an event
+/// (`name: ... pfn=`).
 fn our_event_without_columns(line: &[u8]) -> Option<usize> {
     const STEM: &[u8] = b"mm_page_";
     let mut from = 0;
