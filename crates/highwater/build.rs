@@ -16,33 +16,35 @@ const LISTS: [(&str, &str); 5] = [
     ("WORKLOADS", "workloads"),
 ];
 
-/// What decides the bytes of a unit of work, beside what its recipe says: code, and tables of costs that machines name.
-/// Folders, and files.
-const MODEL: [&str; 12] = [
-    "crates/highwater-core/src",
-    "crates/highwater-sim/src",
-    "crates/highwater-workloads/src",
-    "crates/highwater-results/src",
-    "crates/highwater-report/src/latency.rs",
-    "crates/highwater/src/experiment",
-    "crates/highwater/src/explain",
-    "crates/highwater/src/machine_file",
-    "crates/highwater/src/machine_file.rs",
-    "crates/highwater/src/sysctls.rs",
-    "crates/highwater/src/workload",
+/// Code of this crate, and tables of costs, that decide the bytes of a unit of work beside its recipe.
+const MODEL: [&str; 7] = [
     "machines/costs",
+    "src/experiment",
+    "src/explain",
+    "src/machine_file",
+    "src/machine_file.rs",
+    "src/sysctls.rs",
+    "src/workload",
+];
+/// Code of the crates below that decides them too.
+const BELOW: [(&str, &str); 5] = [
+    ("highwater-core", "src"),
+    ("highwater-report", "src/latency.rs"),
+    ("highwater-results", "src"),
+    ("highwater-sim", "src"),
+    ("highwater-workloads", "src"),
 ];
 /// Libraries whose next version might compute another number.
 const LIBRARIES: [&str; 4] = ["hdrhistogram", "libm", "rand_core", "rand_xoshiro"];
 
 fn main() -> io::Result<()> {
-    let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR").unwrap_or_default()).join("../..");
+    let here = PathBuf::from(env::var("CARGO_MANIFEST_DIR").unwrap_or_default());
     let mut text = String::new();
     for (name, folder) in LISTS {
-        let entries = entries(&root.join(folder))?;
+        let entries = entries(&here.join(folder))?;
         let _ = writeln!(text, "pub(crate) const {name}: &[(&str, &str)] = &[{entries}];");
     }
-    println!("cargo:rustc-env=HIGHWATER_MODEL={}", model(&root)?);
+    println!("cargo:rustc-env=HIGHWATER_MODEL={}", model(&here)?);
     let out = PathBuf::from(env::var("OUT_DIR").unwrap_or_default());
     fs::write(out.join("catalogue.rs"), text)
 }
@@ -64,27 +66,46 @@ fn entries(folder: &Path) -> io::Result<String> {
     Ok(entries)
 }
 
-/// The hash of the model, in hexadecimal digits: of every file of [`MODEL`] its path below the root and its bytes, in the
-/// order of the paths, and of every one of [`LIBRARIES`] its version.
-fn model(root: &Path) -> io::Result<String> {
-    let mut files = Vec::new();
-    for part in MODEL {
+/// Computes the hash of the model, in hexadecimal digits.
+///
+/// In the repository it covers paths and bytes of all files of [`MODEL`] and [`BELOW`], in order, and versions of
+/// [`LIBRARIES`]. A package from a registry has no crates beside it: there a crate of [`BELOW`] counts with its version,
+/// which decides its source (`Cargo.toml` asks for exactly this release of each).
+fn model(here: &Path) -> io::Result<String> {
+    let mut hash = Sha256::new();
+    let mut all = |name: &str, root: &Path, part: &str| -> io::Result<()> {
         let path = root.join(part);
         println!("cargo:rerun-if-changed={}", path.display());
+        let mut files = vec![];
         match path.is_dir() {
             true => files_below(root, Path::new(part), &mut files)?,
             false => files.push(PathBuf::from(part)),
         }
+        files.sort();
+        for file in files {
+            hash.update(format!("{name}/{}", file.display()));
+            hash.update([0]);
+            hash.update(Sha256::digest(fs::read(root.join(&file))?));
+        }
+        Ok(())
+    };
+    for part in MODEL {
+        all("highwater", here, part)?;
     }
-    files.sort();
-    let mut hash = Sha256::new();
-    for file in files {
-        hash.update(file.to_string_lossy().as_bytes());
-        hash.update([0]);
-        hash.update(Sha256::digest(fs::read(root.join(&file))?));
+    let mut released = String::new();
+    for (name, part) in BELOW {
+        let beside = here.join("..").join(name);
+        if beside.join(part).exists() {
+            all(name, &beside, part)?;
+        } else {
+            let version = env::var("CARGO_PKG_VERSION").unwrap_or_default();
+            let _ = writeln!(released, "{name} {version}");
+        }
     }
-    // A package that is built elsewhere has no lock file of its own.
-    let lock = root.join("Cargo.lock");
+    hash.update(released);
+    // The repository's lock file; a package has its own, unless another package depends on it.
+    let locks = [here.join("../../Cargo.lock"), here.join("Cargo.lock")];
+    let lock = locks.iter().find(|lock| lock.exists()).unwrap_or(&locks[0]);
     println!("cargo:rerun-if-changed={}", lock.display());
     let lock = fs::read_to_string(lock).unwrap_or_default();
     for package in lock.split("[[package]]") {

@@ -14,7 +14,7 @@ use thiserror::Error;
 
 use crate::{Better, Stall};
 
-const JSON: &str = include_str!("../../../reference/seed-tables.json");
+const JSON: &str = include_str!("../data/seed-tables.json");
 
 /// Version of the JSON layout that this module understands.
 const SCHEMA_VERSION: u32 = 1;

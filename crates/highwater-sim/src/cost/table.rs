@@ -67,7 +67,7 @@ pub const CACHE_KEYS: [(&str, &str, &str); 4] = [
 ];
 
 /// The table of a generic 3 GHz server.
-const SERVER: &str = include_str!("../../../../machines/costs/server-3ghz.toml");
+const SERVER: &str = include_str!("../../costs/server-3ghz.toml");
 
 /// A figure and its source.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -213,9 +213,9 @@ fn distort(s: &mut Stream, text: &str) -> String {
 
 /// Cost tables.
 const COSTS: &[(&str, &str)] = &[
-    ("server-3ghz", include_str!("../../../../machines/costs/server-3ghz.toml")),
-    ("little-core", include_str!("../../../../machines/costs/little-core.toml")),
-    ("qemu-tcg", include_str!("../../../../machines/costs/qemu-tcg.toml")),
+    ("server-3ghz", include_str!("../../costs/server-3ghz.toml")),
+    ("little-core", include_str!("../../costs/little-core.toml")),
+    ("qemu-tcg", include_str!("../../costs/qemu-tcg.toml")),
 ];
 
 /// Bytes and CPUs by node; some have no memory, some no CPUs.

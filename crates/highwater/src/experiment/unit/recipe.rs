@@ -187,21 +187,24 @@ mod tests {
     fn every_source_that_decides_results_is_in_the_model() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
         let build = fs::read_to_string(root.join("build.rs")).unwrap();
-        let (_, list) = build.split_once("const MODEL").unwrap();
-        let (list, _) = list.split_once("];").unwrap();
-        let parts: Vec<&str> = list.split('"').skip(1).step_by(2).collect();
+        let list = |name: &str| -> Vec<String> {
+            let (_, list) = build.split_once(&format!("const {name}:")).unwrap();
+            let (list, _) = list.split_once("];").unwrap();
+            list.split('"').skip(1).step_by(2).map(str::to_owned).collect()
+        };
+        let (own, below) = (list("MODEL"), list("BELOW"));
+        let mut parts: Vec<String> = below.chunks(2).map(|pair| pair.join("/")).collect();
+        parts.extend(own.iter().map(|part| format!("highwater/{part}")));
         // Messages and schemas; definitions that a recipe has in full; what only looks on.
         let decides_nothing = [
             ("crate::", "params input schema settings policy_file recording watching"),
             ("highwater_report::", "report"),
         ];
-        let folders = [
-            ("crate::", "crates/highwater/src"),
-            ("highwater_report::", "crates/highwater-report/src"),
-        ];
+        let folders =
+            [("crate::", "highwater/src"), ("highwater_report::", "highwater-report/src")];
         let mut code_of_model = String::new();
-        for part in parts.iter().filter(|part| part.starts_with("crates/highwater/")) {
-            code_of_model += &code(&root.join("../..").join(part));
+        for part in own.iter().filter(|part| part.starts_with("src/")) {
+            code_of_model += &code(&root.join(part));
         }
         for ((prefix, known), (_, folder)) in decides_nothing.into_iter().zip(folders) {
             for used in code_of_model.split(prefix).skip(1) {
