@@ -15,9 +15,9 @@ use highwater_core::host::{CpuId, Cx, Solo};
 use highwater_core::kernel::KernelSpec;
 use highwater_core::page_alloc::boot;
 use highwater_core::page_cache::{FileSpec, Filesystem};
-use highwater_core::vm::{Access, AreaFlags, Backing, Space};
+use highwater_core::vm::{Access, Backing, Space, VmaFlags};
 
-const RW: AreaFlags = AreaFlags::READ.union(AreaFlags::WRITE);
+const RW: VmaFlags = VmaFlags::READ.union(VmaFlags::WRITE);
 
 /// How much of each.
 struct Size {
@@ -69,7 +69,7 @@ impl<'h> Stage<'h> {
         Stage { cx, kernel, space }
     }
 
-    fn map(&self, pages: u32, flags: AreaFlags, backing: Backing<Solo>) -> u32 {
+    fn map(&self, pages: u32, flags: VmaFlags, backing: Backing<Solo>) -> u32 {
         self.kernel.mmap(&self.cx, &self.space, pages, 512, flags, backing).expect("room")
     }
 
@@ -140,7 +140,7 @@ fn file(size: &Size) {
     let open = stage.kernel.open(&stage.cx, &stage.kernel.create_file(&stage.cx, spec));
     measure(size, "cached file: fault around and unmap", || {
         let backing = Backing::File { open: Arc::clone(&open), page: 0 };
-        let start = stage.map(size.pages, AreaFlags::READ | AreaFlags::SHARED, backing);
+        let start = stage.map(size.pages, VmaFlags::READ | VmaFlags::SHARED, backing);
         stage.touch_all(start, size.pages, Access::Read);
         stage.unmap(start, size.pages);
         size.pages.into()

@@ -9,7 +9,7 @@ use highwater_core::host::{CpuId, CpuSet, Cx, Solo};
 use highwater_core::kernel::{Error, KernelSpec};
 use highwater_core::page::Order;
 use highwater_core::page_alloc::{Gfp, NoRelief, boot};
-use highwater_core::vm::{Access, AreaFlags, Backing};
+use highwater_core::vm::{Access, Backing, VmaFlags};
 use highwater_core::zone::NodeId;
 
 const FRAMES: u64 = 65_536;
@@ -41,7 +41,7 @@ fn a_kernel_runs_on_a_bare_machine() {
     let kernel = Kernel::new(&first, memory, &KernelSpec::default()).unwrap();
     let task = kernel.task(&host, CpuId(1)).unwrap();
     let space = kernel.create_space(&task).unwrap();
-    let (pages, flags) = (50_000, AreaFlags::READ | AreaFlags::WRITE);
+    let (pages, flags) = (50_000, VmaFlags::READ | VmaFlags::WRITE);
     let at = kernel.mmap(&task, &space, pages, 1, flags, Backing::Anon).unwrap();
     for page in at..at + pages {
         kernel.touch(&task, &space, page, Access::Write).unwrap();

@@ -13,7 +13,7 @@ use highwater_core::kernel::KernelSpec;
 use highwater_core::page::Pfn;
 use highwater_core::swap::SwapSpec;
 use highwater_core::syscall::MemoryAdvice;
-use highwater_core::vm::{Access, AreaFlags, Backing, Space};
+use highwater_core::vm::{Access, Backing, Space, VmaFlags};
 use highwater_core::vmstat::VmEvent;
 use highwater_native::{NativeHost, NativeKernel, NativeOptions};
 
@@ -22,7 +22,7 @@ use crate::case_time;
 const NR_THREADS: u16 = 4;
 /// One disk, kswapd, the reaper, khugepaged.
 const NR_CPUS: u16 = NR_THREADS + NativeKernel::daemon_cpus(1) as u16 + 1;
-const RW: AreaFlags = AreaFlags::READ.union(AreaFlags::WRITE);
+const RW: VmaFlags = VmaFlags::READ.union(VmaFlags::WRITE);
 
 fn boot() -> NativeKernel {
     let sizes = [(640 << 20, (0..NR_CPUS).collect())];
@@ -58,7 +58,7 @@ fn contents_are_what_the_program_left_there() {
         assert_eq!(kernel.mem.events.read(VmEvent::ThpFaultAlloc), 1);
         assert!((0..512).all(|at| read(huge + at) == 0));
 
-        let flags = RW | AreaFlags::NOHUGEPAGE;
+        let flags = RW | VmaFlags::NOHUGEPAGE;
         let single = kernel.mmap(cx, &space, 512, 512, flags, Backing::Anon).unwrap();
         for at in 0..256 {
             kernel.touch(cx, &space, single + at, Access::Write).unwrap();

@@ -17,7 +17,7 @@ use highwater_core::page::PAGE_SIZE;
 use highwater_core::page_alloc::boot;
 use highwater_core::page_cache::{File, FileSpec, Filesystem};
 use highwater_core::syscall::MemoryAdvice;
-use highwater_core::vm::{Access, AreaFlags, Backing};
+use highwater_core::vm::{Access, Backing, VmaFlags};
 use highwater_core::vmstat::VmEvent;
 use highwater_native::{NativeHost, NativeOptions};
 
@@ -74,7 +74,7 @@ fn visit(
 fn churn(kernel: &Kernel<NativeHost>, cx: &Cx<'_, NativeHost>, pages: u32) {
     let space = kernel.create_space(cx).unwrap();
     space.add_task(cx);
-    let flags = AreaFlags::READ | AreaFlags::WRITE;
+    let flags = VmaFlags::READ | VmaFlags::WRITE;
     let start = kernel.mmap(cx, &space, pages, 1, flags, Backing::Anon).unwrap();
     kernel.touch_range(cx, &space, start, pages, Access::Write).unwrap();
     for page in (0..pages).step_by(2) {

@@ -16,7 +16,7 @@ use highwater_core::kernel::{Error, KernelSpec};
 use highwater_core::page_alloc::boot;
 use highwater_core::page_cache::{File, FileSpec, Filesystem, OpenFile};
 use highwater_core::syscall::FileAdvice;
-use highwater_core::vm::{Access, AreaFlags, Backing, Space};
+use highwater_core::vm::{Access, Backing, Space, VmaFlags};
 use highwater_core::vmstat::NodeStat;
 use highwater_core::zone::NodeId;
 use highwater_native::{NativeHost, NativeOptions};
@@ -179,7 +179,7 @@ impl Worker<'_> {
         let nr = 1 + self.below(u64::from(self.pages.min(100)) - 1) as u32;
         let first = self.below(u64::from(self.pages - nr)) as u32;
         let backing = Backing::File { open: Arc::clone(open), page: first };
-        let flags = AreaFlags::READ | AreaFlags::WRITE | AreaFlags::SHARED;
+        let flags = VmaFlags::READ | VmaFlags::WRITE | VmaFlags::SHARED;
         let start = self.kernel.mmap(&self.cx, &self.space, nr, 1, flags, backing).unwrap();
         for vpn in start..start + nr {
             let access = if self.below(10) == 0 { Access::Write } else { Access::Read };

@@ -17,7 +17,7 @@ use highwater_core::kernel::{Error, KernelSpec};
 use highwater_core::page_cache::{File, FileSpec, Filesystem, OpenFile};
 use highwater_core::swap::SwapSpec;
 use highwater_core::syscall::MemoryAdvice;
-use highwater_core::vm::{Access, AreaFlags, Backing, Space};
+use highwater_core::vm::{Access, Backing, Space, VmaFlags};
 use highwater_core::vmstat::VmEvent;
 use highwater_native::{NativeHost, NativeKernel, NativeOptions};
 
@@ -139,10 +139,10 @@ impl Thread<'_, '_> {
             return Ok(());
         }
         let pages = 1 + self.below(self.program.region);
-        let rw = AreaFlags::READ | AreaFlags::WRITE;
+        let rw = VmaFlags::READ | VmaFlags::WRITE;
         let (flags, is_file) = match self.below(5) {
             0 => (rw, true),
-            1 => (rw | AreaFlags::SHARED, true),
+            1 => (rw | VmaFlags::SHARED, true),
             _ => (rw, false),
         };
         let backing = match is_file {

@@ -13,7 +13,7 @@ use highwater_core::kernel::Error;
 use highwater_core::page_cache::{FileSpec, Filesystem, OpenFile};
 use highwater_core::swap::SwapSpec;
 use highwater_core::syscall::{FileAdvice, MemoryAdvice};
-use highwater_core::vm::{Access, AreaFlags, Backing, Space};
+use highwater_core::vm::{Access, Backing, Space, VmaFlags};
 use highwater_core::vmstat::VmEvent;
 use highwater_sim::cost::{CostModel, CostTable};
 use highwater_sim::disk::{DiskSpec, FaultySpec, PerDirection};
@@ -113,9 +113,9 @@ impl Worker<'_, '_> {
         if self.regions.len() > 4 {
             return Ok(());
         }
-        let rw = AreaFlags::READ | AreaFlags::WRITE;
+        let rw = VmaFlags::READ | VmaFlags::WRITE;
         let (backing, flags) = match self.random.below(4) {
-            0 => (true, rw | AreaFlags::SHARED),
+            0 => (true, rw | VmaFlags::SHARED),
             1 => (true, rw),
             _ => (false, rw),
         };

@@ -14,7 +14,7 @@ use highwater_core::block::DeviceId;
 use highwater_core::config::{Machine, preset};
 use highwater_core::host::{Cost, CpuId, Cx};
 use highwater_core::page_cache::{FileSpec, Filesystem, OpenFile};
-use highwater_core::vm::{Access, AreaFlags, Backing, Space};
+use highwater_core::vm::{Access, Backing, Space, VmaFlags};
 use highwater_sim::cost::{CostModel, CostTable};
 use highwater_sim::disk::DiskSpec;
 use highwater_sim::engine::Placement;
@@ -23,8 +23,8 @@ use highwater_sim::machine::{MachineConfig, SimMachine};
 
 const PAGE: u64 = 4096;
 const PAGES: u32 = 2048;
-const READ: AreaFlags = AreaFlags::READ;
-const WRITE: AreaFlags = AreaFlags::READ.union(AreaFlags::WRITE);
+const READ: VmaFlags = VmaFlags::READ;
+const WRITE: VmaFlags = VmaFlags::READ.union(VmaFlags::WRITE);
 
 struct Bench<'a, 'h> {
     cx: &'a Cx<'h, SimHost>,
@@ -53,7 +53,7 @@ impl Bench<'_, '_> {
         self.kernel.open(self.cx, &self.kernel.create_file(self.cx, spec))
     }
 
-    fn map(&self, flags: AreaFlags, file: Option<&Arc<OpenFile<SimHost>>>) -> u32 {
+    fn map(&self, flags: VmaFlags, file: Option<&Arc<OpenFile<SimHost>>>) -> u32 {
         let backing = match file {
             None => Backing::Anon,
             Some(open) => Backing::File { open: Arc::clone(open), page: 0 },
@@ -87,13 +87,13 @@ impl Bench<'_, '_> {
         let file = self.file(PAGES);
         self.kernel.file_read(self.cx, &file, 0, u64::from(PAGES) * PAGE).expect("disk");
         // Inactive and referenced now.
-        let start = self.map(READ | AreaFlags::SHARED, Some(&file));
+        let start = self.map(READ | VmaFlags::SHARED, Some(&file));
         self.measure("file touch", || self.touch(start, Access::Read));
         self.measure("zap file, activate", || self.unmap(start));
-        let start = self.map(READ | AreaFlags::SHARED, Some(&file));
+        let start = self.map(READ | VmaFlags::SHARED, Some(&file));
         self.touch(start, Access::Read);
         self.measure("zap file, set referenced", || self.unmap(start));
-        let start = self.map(READ | AreaFlags::SHARED, Some(&file));
+        let start = self.map(READ | VmaFlags::SHARED, Some(&file));
         self.touch(start, Access::Read);
         self.measure("zap file", || self.unmap(start));
 
@@ -105,7 +105,7 @@ impl Bench<'_, '_> {
             self.each_page(|at| assert_eq!(kernel.file_write(self.cx, &file, at, PAGE), Ok(PAGE)));
         });
         kernel.fsync(self.cx, &file).expect("disk");
-        let start = self.map(WRITE | AreaFlags::SHARED, Some(&file));
+        let start = self.map(WRITE | VmaFlags::SHARED, Some(&file));
         self.measure("shared write fault", || self.touch(start, Access::Write));
         self.unmap(start);
         let start = self.map(WRITE, Some(&file));

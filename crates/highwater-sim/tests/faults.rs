@@ -10,7 +10,7 @@ use highwater_core::host::{CpuId, Cx};
 use highwater_core::kernel::Error;
 use highwater_core::page_cache::{FileSpec, Filesystem, OpenFile};
 use highwater_core::swap::SwapSpec;
-use highwater_core::vm::{Access, AreaFlags, Backing, Fault, Space};
+use highwater_core::vm::{Access, Backing, Fault, Space, VmaFlags};
 use highwater_core::vmstat::{NodeStat, VmEvent};
 use highwater_core::zone::NodeId;
 use highwater_sim::cost::{CostModel, CostTable};
@@ -21,7 +21,7 @@ use highwater_sim::machine::{MachineConfig, SimMachine};
 
 const MS: u64 = 1_000_000;
 const LIMIT_NS: u64 = 3600 * 1000 * MS;
-const RW: AreaFlags = AreaFlags::READ.union(AreaFlags::WRITE);
+const RW: VmaFlags = VmaFlags::READ.union(VmaFlags::WRITE);
 
 /// 128 MiB, two CPUs, a disk for files and one for swap.
 fn boot(faults: Option<FaultySpec>) -> SimMachine {
@@ -54,7 +54,7 @@ fn shared(machine: &SimMachine) -> Rc<Shared> {
     let open = kernel.open(&cx, &kernel.create_file(&cx, spec));
     let space = kernel.create_space(&cx).expect("space");
     let backing = Backing::File { open: Arc::clone(&open), page: 0 };
-    let flags = AreaFlags::READ | AreaFlags::SHARED;
+    let flags = VmaFlags::READ | VmaFlags::SHARED;
     let start = kernel.mmap(&cx, &space, 1000, 512, flags, backing).expect("room");
     Rc::new(Shared { space, open, start })
 }
@@ -145,7 +145,7 @@ fn a_fault_that_waits_twice_keeps_the_space() {
         kernel.touch(cx, space, start + 500, Access::Read).expect("it is read");
         kernel.munmap(cx, space, *start, 512).expect("mapped");
         let backing = Backing::File { open: Arc::clone(open), page: 0 };
-        let flags = AreaFlags::READ | AreaFlags::SHARED;
+        let flags = VmaFlags::READ | VmaFlags::SHARED;
         assert_eq!(kernel.mmap(cx, space, 512, 512, flags, backing), Ok(*start), "first fit");
         let page = kernel.find_get_page(cx, &open.file, 500).expect("cached");
         kernel.lock_page(cx, page);

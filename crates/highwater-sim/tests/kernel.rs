@@ -12,7 +12,7 @@ use highwater_core::host::{Cost, CpuId, Cx, IoError};
 use highwater_core::kernel::Error;
 use highwater_core::page_cache::{FileSpec, Filesystem, OpenFile};
 use highwater_core::swap::SwapSpec;
-use highwater_core::vm::{Access, AreaFlags, Backing, Space};
+use highwater_core::vm::{Access, Backing, Space, VmaFlags};
 use highwater_core::vmstat::VmEvent;
 use highwater_sim::cost::{CostModel, CostTable};
 use highwater_sim::disk::{DiskSpec, FaultySpec, PerDirection};
@@ -65,7 +65,7 @@ fn with_space<T>((cx, kernel): Task<'_, '_>, body: impl FnOnce(&Space<SimHost>) 
 }
 
 fn map_anon((cx, kernel): Task<'_, '_>, space: &Space<SimHost>, pages: u32) -> u32 {
-    let flags = AreaFlags::READ | AreaFlags::WRITE;
+    let flags = VmaFlags::READ | VmaFlags::WRITE;
     kernel.mmap(cx, space, pages, 1, flags, Backing::Anon).expect("mmap")
 }
 
@@ -222,7 +222,7 @@ fn mixed_machine(seed: u64, faults: Option<FaultySpec>) -> SimMachine {
             with_space(task, |space| {
                 for _ in 0..3 {
                     let backing = Backing::File { open: Arc::clone(&open), page: 0 };
-                    let flags = AreaFlags::READ | AreaFlags::SHARED;
+                    let flags = VmaFlags::READ | VmaFlags::SHARED;
                     let start = kernel.mmap(cx, space, 6_000, 1, flags, backing).expect("mmap");
                     let _ = kernel.touch_range(cx, space, start, 6_000, Access::Read);
                     kernel.munmap(cx, space, start, 6_000).expect("mapped");

@@ -10,7 +10,7 @@ use highwater_core::host::{Cx, Host, IpiScope, NS_PER_JIFFY, Phase};
 use highwater_core::kernel::Error;
 use highwater_core::page_cache::{FileSpec, Filesystem};
 use highwater_core::swap::SwapSpec;
-use highwater_core::vm::{Access, AreaFlags, Backing};
+use highwater_core::vm::{Access, Backing, VmaFlags};
 use highwater_sim::cost::{CostModel, CostTable};
 use highwater_sim::cpu::CpuId;
 use highwater_sim::disk::{DiskKind, DiskSpec, HddSpec};
@@ -22,7 +22,7 @@ use highwater_sim::machine::{MachineConfig, SimMachine};
 
 const PAGE: u64 = 4096;
 const SECOND: u64 = 1_000_000_000;
-const RW: AreaFlags = AreaFlags::READ.union(AreaFlags::WRITE);
+const RW: VmaFlags = VmaFlags::READ.union(VmaFlags::WRITE);
 
 /// Time at all nodes of a key.
 fn spent(tree: &Tree, wanted: impl Fn(NodeKey) -> bool) -> u64 {

@@ -11,7 +11,7 @@ use highwater_core::lru::Shadow;
 use highwater_core::page::Order;
 use highwater_core::page_alloc::Gfp;
 use highwater_core::page_cache::{FileSpec, Filesystem};
-use highwater_core::vm::{Access, AreaFlags, Backing};
+use highwater_core::vm::{Access, Backing, VmaFlags};
 use highwater_core::vmstat::{NodeStat, NumaStat};
 use highwater_core::zone::{MemoryPolicy, NodeId, NodeMask};
 use highwater_sim::cost::{CostModel, CostTable};
@@ -21,7 +21,7 @@ use highwater_sim::host::SimHost;
 use highwater_sim::machine::{MachineConfig, SimMachine};
 
 const PAGE: u64 = 4096;
-const RW: AreaFlags = AreaFlags::READ.union(AreaFlags::WRITE).union(AreaFlags::NOHUGEPAGE);
+const RW: VmaFlags = VmaFlags::READ.union(VmaFlags::WRITE).union(VmaFlags::NOHUGEPAGE);
 
 /// Runs a program on CPU 0 of a machine with two nodes; CPU 1 is on the other node.
 fn on_two_nodes(program: impl FnOnce(&Cx<'_, SimHost>, &Rc<Kernel<SimHost>>) + 'static) {

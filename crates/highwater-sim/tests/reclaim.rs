@@ -15,7 +15,7 @@ use highwater_core::page_cache::{FileSpec, Filesystem, OpenFile};
 use highwater_core::reclaim::ThrottleReason;
 use highwater_core::swap::SwapSpec;
 use highwater_core::trace::{Counts, Event, Kind};
-use highwater_core::vm::{Access, AreaFlags, Backing, Space};
+use highwater_core::vm::{Access, Backing, Space, VmaFlags};
 use highwater_core::vmstat::{NodeStat, VmEvent};
 use highwater_core::zone::{NodeId, ZoneType};
 use highwater_sim::cost::{CostModel, CostTable};
@@ -30,7 +30,7 @@ const SECOND: u64 = 1_000_000_000;
 const LIMIT_NS: u64 = 3600 * SECOND;
 const DATA: DeviceId = DeviceId(0);
 const SWAP: DeviceId = DeviceId(1);
-const RW: AreaFlags = AreaFlags::READ.union(AreaFlags::WRITE);
+const RW: VmaFlags = VmaFlags::READ.union(VmaFlags::WRITE);
 
 /// Calls of a throttle: reason, timeout in µs, µs slept.
 type Throttles = Rc<RefCell<Vec<(ThrottleReason, u32, u32)>>>;

@@ -12,7 +12,7 @@ use highwater_core::config::{Machine, Policy, Scheme, preset};
 use highwater_core::host::Cx;
 use highwater_core::page_cache::{FileSpec, Filesystem};
 use highwater_core::swap::SwapSpec;
-use highwater_core::vm::{Access, AreaFlags, Backing, Space};
+use highwater_core::vm::{Access, Backing, Space, VmaFlags};
 use highwater_core::vmstat::{NodeStat, VmEvent};
 use highwater_sim::cost::{CostModel, CostTable};
 use highwater_sim::digest::Digest;
@@ -27,7 +27,7 @@ const SECOND: u64 = 1_000_000_000;
 const LIMIT_NS: u64 = 3600 * SECOND;
 const MIB: u64 = 256;
 const NR_TASKS: u32 = 5;
-const RW: AreaFlags = AreaFlags::READ.union(AreaFlags::WRITE);
+const RW: VmaFlags = VmaFlags::READ.union(VmaFlags::WRITE);
 
 /// 64 MiB, two nodes, four CPUs.
 fn boot(policy: Policy, seed: u64) -> SimMachine {
@@ -69,7 +69,7 @@ fn work((cx, kernel): Task<'_, '_>, space: &Space<SimHost>, which: u32) {
         }
         3 => {
             let backing = Backing::File { open, page: 0 };
-            let flags = AreaFlags::READ | AreaFlags::SHARED | AreaFlags::EXEC;
+            let flags = VmaFlags::READ | VmaFlags::SHARED | VmaFlags::EXEC;
             let start = kernel.mmap(cx, space, pages as u32, 1, flags, backing).expect("mmap");
             for _ in 0..2 {
                 let touched = kernel.touch_range(cx, space, start, pages as u32, Access::Read);

@@ -11,7 +11,7 @@ use highwater_core::host::{Cx, IoError, Phase};
 use highwater_core::kernel::Error;
 use highwater_core::page_cache::{FileSpec, Filesystem};
 use highwater_core::swap::SwapSpec;
-use highwater_core::vm::{Access, AreaFlags, Backing, Space};
+use highwater_core::vm::{Access, Backing, Space, VmaFlags};
 use highwater_core::vmstat::VmEvent;
 use highwater_sim::cost::{CostModel, CostTable};
 use highwater_sim::disk::{DiskSpec, FaultySpec, PerDirection};
@@ -54,7 +54,7 @@ fn with_space<T>((cx, kernel): Task<'_, '_>, body: impl FnOnce(&Space<SimHost>) 
 /// read back in; a program that gets that signal goes on with the next page.
 fn hog((cx, kernel): Task<'_, '_>, pages: u32, passes: u32) -> Result<u64, Error> {
     with_space((cx, kernel), |space| {
-        let flags = AreaFlags::READ | AreaFlags::WRITE;
+        let flags = VmaFlags::READ | VmaFlags::WRITE;
         let start = kernel.mmap(cx, space, pages, 1, flags, Backing::Anon)?;
         let mut nr_lost = 0;
         for _ in 0..passes {
@@ -212,7 +212,7 @@ fn a_shared_space_dies_with_all_its_threads() {
             let space = Arc::clone(&space);
             machine.spawn_task(format!("thread {i}"), Placement::Anywhere, move |cx, kernel| {
                 space.add_task(cx);
-                let flags = AreaFlags::READ | AreaFlags::WRITE;
+                let flags = VmaFlags::READ | VmaFlags::WRITE;
                 let start = kernel.mmap(cx, &space, 15_000, 1, flags, Backing::Anon)?;
                 let result = kernel.touch_range(cx, &space, start, 15_000, Access::Write);
                 // Threads that have their memory keep it until they are killed.

@@ -9,7 +9,7 @@ use highwater_core::host::{Cost, CpuId, Host};
 use highwater_core::kernel::Error;
 use highwater_core::swap::SwapSpec;
 use highwater_core::sync::order::LockClass;
-use highwater_core::vm::{Access, AreaFlags, Backing};
+use highwater_core::vm::{Access, Backing, VmaFlags};
 use highwater_core::vmstat::VmEvent;
 use highwater_sim::cost::{CostModel, CostTable};
 use highwater_sim::disk::DiskSpec;
@@ -58,7 +58,7 @@ fn run(way: Way, pages: u32, offset: u32, touch_ns: Option<u64>) -> String {
             machine.spawn_task(format!("sweeper {nr}"), Placement::Anywhere, move |cx, kernel| {
                 let space = kernel.create_space(cx)?;
                 space.add_task(cx);
-                let (flags, length) = (AreaFlags::READ | AreaFlags::WRITE, pages + offset);
+                let (flags, length) = (VmaFlags::READ | VmaFlags::WRITE, pages + offset);
                 let start = kernel.mmap(cx, &space, length, TABLE, flags, Backing::Anon)? + offset;
                 let (goes_on, mut swept) = (|| !is_over.get(), 0_u64);
                 while goes_on() {

@@ -12,7 +12,7 @@ use highwater_core::page_cache::{FileSpec, Filesystem};
 use highwater_core::reclaim::ThrottleReason;
 use highwater_core::swap::SwapSpec;
 use highwater_core::trace::Event;
-use highwater_core::vm::{Access, AreaFlags, Backing};
+use highwater_core::vm::{Access, Backing, VmaFlags};
 use highwater_core::vmstat::VmEvent;
 use highwater_sim::cost::{CostModel, CostTable};
 use highwater_sim::disk::{DiskKind, DiskSpec, HddSpec};
@@ -23,7 +23,7 @@ use highwater_sim::machine::{MachineConfig, SimMachine};
 const PAGE: u64 = 4096;
 const MILLISECOND: u64 = 1_000_000;
 const LIMIT_NS: u64 = 3600 * 1_000_000_000;
-const RW: AreaFlags = AreaFlags::READ.union(AreaFlags::WRITE);
+const RW: VmaFlags = VmaFlags::READ.union(VmaFlags::WRITE);
 /// Waits of a throttled reclaimer.
 const THROTTLES: [&str; 3] =
     ["progress of reclaim", "isolated pages", "writeback of pages at the tail"];

@@ -14,7 +14,7 @@ use highwater_core::kernel::Error;
 use highwater_core::page_cache::{File, FileSpec, Filesystem, OpenFile};
 use highwater_core::swap::SwapSpec;
 use highwater_core::syscall::{FileAdvice, MemoryAdvice};
-use highwater_core::vm::{Access, AreaFlags, Backing, Space};
+use highwater_core::vm::{Access, Backing, Space, VmaFlags};
 use highwater_core::vmstat::VmEvent;
 use highwater_sim::cost::{CostModel, CostTable};
 use highwater_sim::disk::DiskSpec;
@@ -64,10 +64,10 @@ struct Thread<'a, 'h> {
 impl Thread<'_, '_> {
     fn map(&mut self) -> Result<(), Error> {
         let pages = 1 + self.random.below(FILE_PAGES);
-        let rw = AreaFlags::READ | AreaFlags::WRITE;
+        let rw = VmaFlags::READ | VmaFlags::WRITE;
         let (flags, is_file) = match self.random.below(6) {
             0 => (rw, true),
-            1 | 2 => (rw | AreaFlags::SHARED, true),
+            1 | 2 => (rw | VmaFlags::SHARED, true),
             _ => (rw, false),
         };
         let backing = match is_file {
@@ -240,7 +240,7 @@ fn unmap_512(costs: CostModel, rule: UnmapYoung) -> PerPage {
         kernel.fadvise(cx, &open, 0, 0, FileAdvice::WillNeed);
         let activating = || cx.host.charged_ns(Cost::MarkActivate);
         let [_, second] = [(); 2].map(|()| {
-            let flags = AreaFlags::READ | AreaFlags::SHARED;
+            let flags = VmaFlags::READ | VmaFlags::SHARED;
             let backing = Backing::File { open: Arc::clone(&open), page: 0 };
             let start = kernel.mmap(cx, &space, 512, 512, flags, backing).expect("mmap");
             kernel.touch_range(cx, &space, start, 512, Access::Read).expect("cached");

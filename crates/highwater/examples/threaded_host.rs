@@ -26,7 +26,7 @@ use highwater::core::page_alloc::boot;
 use highwater::core::swap::SwapSpec;
 use highwater::core::sync::order::LockClass;
 use highwater::core::trace::{Event, Kind};
-use highwater::core::vm::{Access, AreaFlags, Backing};
+use highwater::core::vm::{Access, Backing, VmaFlags};
 use highwater::core::vmstat::VmEvent;
 
 /// Threads and the clock. Frames hold no bytes here (the example `own_frames` has some that do).
@@ -136,7 +136,7 @@ fn program(kernel: &Kernel<Threads>, host: &Threads, cpu: CpuId) -> Result<(), S
     let task = kernel.task(host, cpu).map_err(|error| error.to_string())?;
     let failed = |error: highwater::core::kernel::Error| error.to_string();
     let space = kernel.create_space(&task).map_err(failed)?;
-    let flags = AreaFlags::READ | AreaFlags::WRITE;
+    let flags = VmaFlags::READ | VmaFlags::WRITE;
     let start = kernel.mmap(&task, &space, PAGES_EACH, 1, flags, Backing::Anon).map_err(failed)?;
     for page in (start..start + PAGES_EACH).chain(start..start + PAGES_EACH) {
         kernel.touch(&task, &space, page, Access::Write).map_err(failed)?;

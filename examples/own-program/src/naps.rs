@@ -13,7 +13,7 @@
 use highwater::core::Kernel;
 use highwater::core::host::{Cx, Host};
 use highwater::core::kernel::Error;
-use highwater::core::vm::{Access, AreaFlags, Backing};
+use highwater::core::vm::{Access, Backing, VmaFlags};
 use highwater::machine_file::MachineFile;
 use highwater::params;
 use highwater::results::{Better, Counters, Metric, TableKind, Times};
@@ -95,7 +95,7 @@ fn rounds(
     for _ in 0..params.rounds {
         cx.host.sleep_and_op_begin(params.nap_us * 1000);
         let from = cx.host.now_ns();
-        let flags = AreaFlags::READ | AreaFlags::WRITE;
+        let flags = VmaFlags::READ | VmaFlags::WRITE;
         let start = kernel.mmap(cx, &space, pages, 1, flags, Backing::Anon)?;
         kernel.touch_range(cx, &space, start, pages, Access::Write)?;
         kernel.munmap(cx, &space, start, pages)?;

@@ -22,11 +22,11 @@ use crate::swap::{Slot, SwapSpec};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::syscall::MemoryAdvice;
 use crate::units::LruVecId;
-use crate::vm::{Access, AreaFlags, Backing, PageTable, Pte, Space};
+use crate::vm::{Access, Backing, PageTable, Pte, Space, VmaFlags};
 use crate::zone::{NodeId, ZoneType};
 
 const CPU: CpuId = CpuId(0);
-const RW: AreaFlags = AreaFlags::READ.union(AreaFlags::WRITE);
+const RW: VmaFlags = VmaFlags::READ.union(VmaFlags::WRITE);
 
 /// A machine in use: a file half read and partly dirty, mapped; anonymous memory partly in swap,
 /// partly back from there, partly locked.
@@ -59,8 +59,8 @@ fn stage(host: &Solo) -> Stage<'_> {
         let backing = Backing::File { open: Arc::clone(&open), page: 0 };
         k.mmap(&cx, &space, pages, 512, flags, backing).unwrap()
     };
-    let shared = map(50, RW | AreaFlags::SHARED);
-    let read_only = map(100, AreaFlags::READ);
+    let shared = map(50, RW | VmaFlags::SHARED);
+    let read_only = map(100, VmaFlags::READ);
     let touch = |vpn, access| k.touch(&cx, &space, vpn, access).unwrap();
     for page in 0..200 {
         touch(anon + page, Access::Write);
@@ -243,13 +243,13 @@ fn pages_mapped_where_they_do_not_belong() {
     assert!(matches!(rule, Rule::EntryPage | Rule::FilePage), "{rule:?}");
     let rule = broken_by(|s| {
         let vpn = s.read_only + 40;
-        let range = s.space.area_of(CPU, vpn).unwrap().map_range(s.space.id).unwrap().1;
+        let range = s.space.vma_of(CPU, vpn).unwrap().map_range(s.space.id).unwrap().1;
         s.open.file.mappings.lock(CPU).remove(&range);
     });
     assert_eq!(rule, Rule::FileMapping);
     let rule = broken_by(|s| {
         let vpn = s.read_only + 40;
-        let mut range = s.space.area_of(CPU, vpn).unwrap().map_range(s.space.id).unwrap().1;
+        let mut range = s.space.vma_of(CPU, vpn).unwrap().map_range(s.space.id).unwrap().1;
         range.file_page += 1;
         s.open.file.mappings.lock(CPU).insert(range);
     });

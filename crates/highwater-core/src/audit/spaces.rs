@@ -1,4 +1,4 @@
-//! Address spaces: every entry lies in an area, names a page that knows of it, and is counted.
+//! Address spaces: every entry lies in a VMA, names a page that knows of it, and is counted.
 
 use alloc::collections::BTreeSet;
 use alloc::format;
@@ -12,7 +12,7 @@ use crate::page::{BlockFlags, FileId, PageFlags, PageOwner, Pfn};
 use crate::page_cache::MapRange;
 use crate::slab::CacheKind;
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::vm::{Area, AreaFlags, Backing, PageTable, Pte, STACK_KIB, STACK_ORDER, Space};
+use crate::vm::{Backing, PageTable, Pte, STACK_KIB, STACK_ORDER, Space, Vma, VmaFlags};
 use crate::vmstat::NodeStat;
 
 /// Resident pages of a space, as walked.
@@ -64,8 +64,8 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
         self.process(space)?;
         let mut resident = Resident::default();
         let tables = space.tables.lock(self.cx.cpu());
-        for area in tables.all_areas() {
-            if let Some((open, range)) = area.map_range(space.id) {
+        for vma in tables.all_vmas() {
+            if let Some((open, range)) = vma.map_range(space.id) {
                 mapped.insert((open.file.id, range));
             }
         }
@@ -87,16 +87,16 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
         }
         let mut from = 0;
         while let Some((first, table)) = tables.next_table(from, Space::<H>::TOP) {
-            let mut area: Option<&Arc<Area<H>>> = None;
+            let mut vma: Option<&Arc<Vma<H>>> = None;
             for vpn in first..first + crate::vm::PTES as u32 {
                 let pte = table.peek(vpn);
                 if pte.is_none() {
                     continue;
                 }
-                if area.is_none_or(|area| vpn >= area.end) {
-                    area = tables.area(vpn);
+                if vma.is_none_or(|vma| vpn >= vma.end) {
+                    vma = tables.vma(vpn);
                 }
-                self.entry(space, area, vpn, pte, &mut resident)?;
+                self.entry(space, vma, vpn, pte, &mut resident)?;
             }
             self.leaf(space, first, table)?;
             if let Some(at) = table.wrongly_hot() {
@@ -189,17 +189,17 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
     fn entry(
         &mut self,
         space: &Space<H>,
-        area: Option<&Arc<Area<H>>>,
+        vma: Option<&Arc<Vma<H>>>,
         vpn: u32,
         pte: Pte,
         resident: &mut Resident,
     ) -> Result<(), AuditError> {
         let id = space.id;
-        let Some(area) = area else {
+        let Some(vma) = vma else {
             let found = format!("{id:?} has {pte:?} at page {vpn:#x}, where nothing is mapped");
             return self.broken(pte.pfn(), Rule::EntryPlace, found);
         };
-        if pte.is_writable() && !area.flags.contains(AreaFlags::WRITE) {
+        if pte.is_writable() && !vma.flags.contains(VmaFlags::WRITE) {
             let found = format!("{id:?} may write page {vpn:#x} of a read-only area");
             return self.broken(pte.pfn(), Rule::EntryPlace, found);
         }
@@ -226,7 +226,7 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
             return Ok(());
         }
         let (folio, page) = self.in_folio(pfn, "a page table")?;
-        self.belongs(space, area, vpn, pfn)?;
+        self.belongs(space, vma, vpn, pfn)?;
         if pte.is_writable() && page.is(PageFlags::FORKED) {
             let found = format!("{id:?} may write at {vpn:#x} what others may map");
             return self.broken(pfn, Rule::EntryPage, found);
@@ -242,20 +242,20 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
     fn belongs(
         &self,
         space: &Space<H>,
-        area: &Area<H>,
+        vma: &Vma<H>,
         vpn: u32,
         pfn: Pfn,
     ) -> Result<(), AuditError> {
         let (folio, page) = self.k.mem.map.lookup(pfn);
         let owner = (page.owner(), page.index().wrapping_add(pfn.0 - folio.pfn().0));
-        let of_file = match &area.backing {
+        let of_file = match &vma.backing {
             Backing::Anon => None,
             Backing::File { open, page } => {
-                Some((PageOwner::File(open.file.id), page + (vpn - area.start)))
+                Some((PageOwner::File(open.file.id), page + (vpn - vma.start)))
             }
         };
         // Shared mappings of files have the file's pages only.
-        let may_be_anon = !area.flags.contains(AreaFlags::SHARED) || of_file.is_none();
+        let may_be_anon = !vma.flags.contains(VmaFlags::SHARED) || of_file.is_none();
         // What a fork shared belongs to the space or to one from which it came.
         let is_known =
             |of| of == space.id || page.is(PageFlags::FORKED) && space.ancestors.contains(&of);

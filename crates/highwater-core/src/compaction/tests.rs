@@ -19,7 +19,7 @@ use crate::page::{Folio, Order, PageFlags, PageOwner, Pfn};
 use crate::page_alloc::{Gfp, NoRelief, boot};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::units::CompactResult;
-use crate::vm::{AreaFlags, Backing, Pte, Rss, Space};
+use crate::vm::{Backing, Pte, Rss, Space, VmaFlags};
 use crate::vmstat::{NodeStat, VmEvent};
 use crate::zone::watermark::Marks;
 use crate::zone::{NodeId, Zone, ZoneType};
@@ -61,7 +61,7 @@ impl<'h> Toy<'h> {
         let spec = KernelSpec { devices: vec![DeviceSpec::nvme(1 << 12)], swap: vec![] };
         let kernel = Kernel::new(&cx, mem, &spec).unwrap();
         let space = kernel.create_space(&cx).unwrap();
-        let flags = AreaFlags::READ | AreaFlags::WRITE;
+        let flags = VmaFlags::READ | VmaFlags::WRITE;
         let region = kernel.mmap(&cx, &space, PAGES, 512, flags, Backing::Anon).unwrap();
         let mut toy = Toy { cx, kernel, space, region, places: BTreeMap::new() };
         toy.zone().set_marks(&Marks::default());

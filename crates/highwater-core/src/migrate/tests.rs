@@ -17,12 +17,12 @@ use crate::page::{Folio, Order, PAGE_SIZE, PageFlags, PageList};
 use crate::page_alloc::{Gfp, NoRelief};
 use crate::page_cache::{File, FileSpec, Filesystem, Mark, OpenFile};
 use crate::swap::SwapSpec;
-use crate::vm::{Access, AreaFlags, Backing, Space};
+use crate::vm::{Access, Backing, Space, VmaFlags};
 use crate::vmstat::{NodeStat, VmEvent, ZoneStat};
 use crate::zone::NodeId;
 
 const CPU: CpuId = CpuId(0);
-const RW: AreaFlags = AreaFlags::READ.union(AreaFlags::WRITE);
+const RW: VmaFlags = VmaFlags::READ.union(VmaFlags::WRITE);
 
 struct Stage {
     host: Rc<Manual>,
@@ -151,7 +151,7 @@ fn file_pages_keep_their_marks_and_mappings() {
     let (file, open) = stage.file(&cx, 4);
     let space = stage.kernel.create_space(&cx).unwrap();
     let backing = Backing::File { open: Arc::clone(&open), page: 0 };
-    let flags = RW | AreaFlags::SHARED;
+    let flags = RW | VmaFlags::SHARED;
     let start = stage.kernel.mmap(&cx, &space, 4, 512, flags, backing).unwrap();
     stage.kernel.touch_range(&cx, &space, start, 2, Access::Write).unwrap();
     stage.kernel.touch_range(&cx, &space, start + 2, 2, Access::Read).unwrap();

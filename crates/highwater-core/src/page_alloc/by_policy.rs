@@ -11,10 +11,10 @@
 //! | interleave | the next of its nodes | all |
 //!
 //! *Whose turn is it?* A task that allocates for itself (page cache, tables) goes round: each allocation is
-//! another turn. Memory of an area goes by its page's number, so it is spread evenly whatever the order of
+//! another turn. Memory of a VMA goes by its page's number, so it is spread evenly whatever the order of
 //! its faults, and a page that comes back from swap comes back to its node.
 //!
-//! An area's own policy goes before the task's. Neither binds an interrupt: it works for somebody else.
+//! A VMA's own policy goes before the task's. Neither binds an interrupt: it works for somebody else.
 //!
 //! From: `vm`, `page_cache`, `swap`, `slab` · to: [`super::hot`], [`super::fast`].
 
@@ -30,9 +30,9 @@ use crate::zone::{NodeId, NodeMask, ZoneType};
 pub enum Wish {
     /// The task's own: by the task's policy, in turn.
     Task,
-    /// A page of an area: by the area's policy if it has one, by its number among blocks of its size.
-    Area {
-        /// The area's; [`MemoryPolicy::Default`]: the task's.
+    /// A page of a VMA: by the VMA's policy if it has one, by its number among blocks of its size.
+    Vma {
+        /// The VMA's; [`MemoryPolicy::Default`]: the task's.
         policy: MemoryPolicy,
         /// Page number, in the file if there is one.
         page: u32,
@@ -81,7 +81,7 @@ impl<H: Host> PageAllocator<H> {
     #[inline(always)]
     pub fn policy_of(&self, cx: &Cx<'_, H>, wish: Wish) -> MemoryPolicy {
         let own = match wish {
-            Wish::Area { policy, .. } if policy != MemoryPolicy::Default => policy,
+            Wish::Vma { policy, .. } if policy != MemoryPolicy::Default => policy,
             _ => cx.memory_policy(),
         };
         let is_bound = own != MemoryPolicy::Default && !cx.flags().in_interrupt();
@@ -114,7 +114,7 @@ impl<H: Host> PageAllocator<H> {
             MemoryPolicy::Interleave(nodes) => {
                 let turn = match wish {
                     Wish::Task => cx.next_interleaved(nodes),
-                    Wish::Area { page, .. } => nodes.nth(page >> order.0),
+                    Wish::Vma { page, .. } => nodes.nth(page >> order.0),
                 };
                 let wanted = turn.unwrap_or(here);
                 let page = self.alloc(cx, relief, gfp, order, wanted, None)?;

@@ -1,13 +1,13 @@
 //! Who maps which pages of a file.
 //!
 //! A walk of a page's mappings goes over all ranges of its file, for every page that reclaim looks at, and
-//! ranges come and go only with areas: so they lie in one piece, in order.
+//! ranges come and go only with VMAs: so they lie in one piece, in order.
 //!
 //! Key types: [`MapRange`], [`MapRanges`].
 //!
 //! Synchronisation: behind a `Table` lock (`File::mappings`).
 //!
-//! From: `vm::mapping` (areas), `vm::rmap` (walks).
+//! From: `vm::mapping` (VMAs), `vm::rmap` (walks).
 
 use alloc::vec::Vec;
 

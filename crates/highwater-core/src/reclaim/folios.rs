@@ -60,7 +60,7 @@ use crate::lru::{BATCH, PageType, Walk};
 use crate::page::{Folio, Page, PageFlags, PageOwner};
 use crate::page_alloc::Gfp;
 use crate::units::LruVecId;
-use crate::vm::{AreaFlags, Referenced, Trail};
+use crate::vm::{Referenced, Trail, VmaFlags};
 use crate::vmstat::{NodeStat, StatSet, VmEvent};
 use crate::zone::ZoneType;
 
@@ -119,7 +119,7 @@ pub(super) struct Uses {
     /// Areas in which its mapping was young; none: a lock was contended.
     pub users: Option<u32>,
     /// Flags of those areas.
-    pub flags: AreaFlags,
+    pub flags: VmaFlags,
     /// Its referenced flag, cleared by now.
     pub was_referenced: bool,
     /// It was used more than once, and noted as such; cleared likewise.
@@ -439,11 +439,11 @@ impl<H: Devices> Kernel<H> {
     ) -> References {
         if !page.is_mapped() {
             // Most pages: what was found of mappings is known where the rule is compiled.
-            return self.judge_uses((folio, page), Some(0), AreaFlags::empty(), rule);
+            return self.judge_uses((folio, page), Some(0), VmaFlags::empty(), rule);
         }
         let (users, flags) = match self.page_referenced(cx, folio, &mut batch.trail) {
             Referenced::By(users, flags) => (Some(users), flags),
-            Referenced::Contended => (None, AreaFlags::empty()),
+            Referenced::Contended => (None, VmaFlags::empty()),
         };
         self.judge_uses((folio, page), users, flags, rule)
     }
@@ -453,7 +453,7 @@ impl<H: Devices> Kernel<H> {
         &self,
         (folio, page): (Folio, &Page),
         users: Option<u32>,
-        flags: AreaFlags,
+        flags: VmaFlags,
         rule: impl Fn(&Uses) -> Decision,
     ) -> References {
         let mut found = page.flags();
@@ -467,7 +467,7 @@ impl<H: Devices> Kernel<H> {
             rule(&Uses { users, flags, was_referenced, was_noted, is_file });
         // Plain values, copied where somebody asks: nothing of the usual way has to lie in memory for it.
         if let Some(own) = &self.own
-            && !flags.contains(AreaFlags::LOCKED)
+            && !flags.contains(VmaFlags::LOCKED)
         {
             verdict = own_verdict(&**own, page, (users, was_referenced, is_file), verdict);
         }

@@ -21,7 +21,7 @@ use crate::page_cache::{File, FileSpec, Filesystem, OpenFile};
 use crate::swap::SwapSpec;
 use crate::sync::order::LockClass;
 use crate::units::LruVecId;
-use crate::vm::{Access, AreaFlags, Backing, Space};
+use crate::vm::{Access, Backing, Space, VmaFlags};
 use crate::vmstat::{NodeStat, VmEvent};
 use crate::zone::{NodeId, ZoneType};
 
@@ -29,7 +29,7 @@ pub(super) const NODE: NodeId = NodeId(0);
 pub(super) const VEC: LruVecId = LruVecId::new(0);
 pub(super) const AT: (NodeId, LruVecId) = (NODE, VEC);
 pub(super) const PAGE: u64 = PAGE_SIZE as u64;
-pub(super) const RW: AreaFlags = AreaFlags::READ.union(AreaFlags::WRITE);
+pub(super) const RW: VmaFlags = VmaFlags::READ.union(VmaFlags::WRITE);
 
 pub(super) struct Stage {
     pub(super) host: Rc<Manual>,

@@ -18,7 +18,7 @@ use crate::page_alloc::{Gfp, NoRelief, Request};
 use crate::page_cache::Entry;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::syscall::MemoryAdvice;
-use crate::vm::{Access, AreaFlags, Backing};
+use crate::vm::{Access, Backing, VmaFlags};
 use crate::vmstat::{NodeStat, VmEvent};
 use crate::zone::{ZoneType, watermark::Marks};
 
@@ -288,7 +288,7 @@ fn programs_in_use_stay_active() {
     let cx = s.cx();
     let (file, open) = s.cached_file(32);
     let space = s.kernel.create_space(&cx).unwrap();
-    let flags = AreaFlags::READ | AreaFlags::EXEC;
+    let flags = VmaFlags::READ | VmaFlags::EXEC;
     let backing = Backing::File { open: Arc::clone(&open), page: 0 };
     let start = s.kernel.mmap(&cx, &space, 16, 512, flags, backing).unwrap();
     s.kernel.touch_range(&cx, &space, start, 16, Access::Read).unwrap();

@@ -2,13 +2,13 @@
 //!
 //! | advice | what it does |
 //! |---|---|
-//! | Normal, Sequential, Random, HugePage, NoHugePage | changes the flags of areas |
+//! | Normal, Sequential, Random, HugePage, NoHugePage | changes the flags of VMAs |
 //! | DontNeed | unmaps now; tables stay |
 //! | Free | anonymous pages become reclaimable without swap, unless written again |
 //! | Cold | young and referenced bits go, active pages become inactive |
 //! | PageOut | as Cold, then reclaims them |
 //!
-//! Flags change with `mmap_lock` held for writing, everything else under it for reading, an area at
+//! Flags change with `mmap_lock` held for writing, everything else under it for reading, a VMA at
 //! a time and a gather each.
 //!
 //! From: the hosts' programs · to: `zap`, `gather`, `lru` batches, `reclaim::folios`.
@@ -21,7 +21,7 @@ use crate::kernel::Kernel;
 use crate::lru::BatchKind;
 use crate::page::{Folio, PageFlags};
 use crate::units::Error;
-use crate::vm::{Area, AreaFlags, Backing, Gather, PTES, PageTable, Pte, Rss, Space, Zap};
+use crate::vm::{Backing, Gather, PTES, PageTable, Pte, Rss, Space, Vma, VmaFlags, Zap};
 
 /// Advice on a range of an address space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,24 +47,24 @@ pub enum Advice {
 }
 
 /// Flags that an advice sets and clears; none for advice that acts on pages.
-const fn flag_change(advice: Advice) -> Option<(AreaFlags, AreaFlags)> {
-    let none = AreaFlags::empty();
-    let (sequential, random) = (AreaFlags::SEQ_READ, AreaFlags::RAND_READ);
+const fn flag_change(advice: Advice) -> Option<(VmaFlags, VmaFlags)> {
+    let none = VmaFlags::empty();
+    let (sequential, random) = (VmaFlags::SEQ_READ, VmaFlags::RAND_READ);
     match advice {
         Advice::Normal => Some((none, sequential.union(random))),
         Advice::Sequential => Some((sequential, random)),
         Advice::Random => Some((random, sequential)),
-        Advice::HugePage => Some((AreaFlags::HUGEPAGE, AreaFlags::NOHUGEPAGE)),
-        Advice::NoHugePage => Some((AreaFlags::NOHUGEPAGE, AreaFlags::HUGEPAGE)),
+        Advice::HugePage => Some((VmaFlags::HUGEPAGE, VmaFlags::NOHUGEPAGE)),
+        Advice::NoHugePage => Some((VmaFlags::NOHUGEPAGE, VmaFlags::HUGEPAGE)),
         Advice::DontNeed | Advice::Free | Advice::Cold | Advice::PageOut => None,
     }
 }
 
-/// May this advice act on an area? Locked memory stays; only anonymous memory can be freed lazily.
-fn suits(advice: Advice, flags: AreaFlags, is_anon: bool) -> bool {
+/// May this advice act on a VMA? Locked memory stays; only anonymous memory can be freed lazily.
+fn suits(advice: Advice, flags: VmaFlags, is_anon: bool) -> bool {
     match advice {
-        Advice::Free => is_anon && !flags.contains(AreaFlags::LOCKED),
-        Advice::DontNeed | Advice::Cold | Advice::PageOut => !flags.contains(AreaFlags::LOCKED),
+        Advice::Free => is_anon && !flags.contains(VmaFlags::LOCKED),
+        Advice::DontNeed | Advice::Cold | Advice::PageOut => !flags.contains(VmaFlags::LOCKED),
         _ => true,
     }
 }
@@ -73,7 +73,7 @@ impl<H: Devices> Kernel<H> {
     /// Applies advice to a range of an address space (`madvise`).
     ///
     /// # Errors
-    /// If part of the range is not mapped (the rest got the advice), or at the first area that the
+    /// If part of the range is not mapped (the rest got the advice), or at the first VMA that the
     /// advice does not suit.
     #[doc(alias = "do_madvise")]
     pub fn madvise(
@@ -93,42 +93,42 @@ impl<H: Devices> Kernel<H> {
             if advice == Advice::HugePage {
                 self.khugepaged_enter(cx, space);
             }
-            return self.change_area_flags(cx, space, (start, end), add, remove).1;
+            return self.change_vma_flags(cx, space, (start, end), add, remove).1;
         }
         let _guard = space.mmap_lock.read(cx);
         let mut next = start;
         let mut result = Ok(());
         while next < end {
-            let Some(area) = self.next_area(cx, space, next).filter(|area| area.start < end) else {
+            let Some(vma) = self.next_vma(cx, space, next).filter(|vma| vma.start < end) else {
                 return Err(Error::Fault);
             };
-            if area.start > next {
+            if vma.start > next {
                 result = Err(Error::Fault);
             }
-            if !suits(advice, area.flags, matches!(area.backing, Backing::Anon)) {
+            if !suits(advice, vma.flags, matches!(vma.backing, Backing::Anon)) {
                 return Err(Error::Invalid);
             }
-            let part = area.start.max(next)..area.end.min(end);
+            let part = vma.start.max(next)..vma.end.min(end);
             next = part.end;
-            self.advise_area(cx, space, &area, part, advice);
+            self.advise_vma(cx, space, &vma, part, advice);
         }
         result
     }
 
     /// Applies advice to the part of one VMA that lies in the range.
     #[doc(alias = "madvise_vma_behavior")]
-    fn advise_area(
+    fn advise_vma(
         &self,
         cx: &Cx<'_, H>,
         space: &Space<H>,
-        area: &Area<H>,
+        vma: &Vma<H>,
         part: Range<u32>,
         advice: Advice,
     ) {
         self.lru_add_drain(cx);
         let mut gather = Gather::new(space);
         if advice == Advice::DontNeed {
-            let zap = Zap { start: part.start, end: part.end, flags: area.flags, only: None };
+            let zap = Zap { start: part.start, end: part.end, flags: vma.flags, only: None };
             self.zap_range(cx, &mut gather, &zap);
         } else {
             self.advise_tables(cx, &mut gather, part, advice);
@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn locked_memory_stays_and_only_anonymous_memory_is_freed_lazily() {
-        let (locked, plain) = (AreaFlags::LOCKED, AreaFlags::empty());
+        let (locked, plain) = (VmaFlags::LOCKED, VmaFlags::empty());
         for advice in [Advice::DontNeed, Advice::Cold, Advice::PageOut] {
             assert!(suits(advice, plain, false) && !suits(advice, locked, true), "{advice:?}");
         }
@@ -283,9 +283,9 @@ mod tests {
 
     #[test]
     fn sequential_and_random_exclude_each_other() {
-        let both = AreaFlags::SEQ_READ | AreaFlags::RAND_READ;
-        assert_eq!(flag_change(Advice::Normal), Some((AreaFlags::empty(), both)));
-        assert_eq!(flag_change(Advice::Random), Some((AreaFlags::RAND_READ, AreaFlags::SEQ_READ)));
+        let both = VmaFlags::SEQ_READ | VmaFlags::RAND_READ;
+        assert_eq!(flag_change(Advice::Normal), Some((VmaFlags::empty(), both)));
+        assert_eq!(flag_change(Advice::Random), Some((VmaFlags::RAND_READ, VmaFlags::SEQ_READ)));
         assert_eq!(flag_change(Advice::DontNeed), None);
     }
 }

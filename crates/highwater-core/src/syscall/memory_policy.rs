@@ -2,7 +2,7 @@
 //!
 //! A policy is about pages that are still to come: those that are there stay where they are.
 //!
-//! From: the hosts' programs · to: `page_alloc::by_policy`, areas.
+//! From: the hosts' programs · to: `page_alloc::by_policy`, VMAs.
 
 use crate::host::{Cost, Cx, Devices, Probe};
 use crate::kernel::Kernel;
@@ -41,7 +41,7 @@ impl<H: Devices> Kernel<H> {
         let policy = self.usable_policy(cx, policy)?;
         self.enter_space(cx, space);
         let _guard = space.mmap_lock.write(cx);
-        self.change_area_policy(cx, space, (start, end), |_| policy)
+        self.change_vma_policy(cx, space, (start, end), |_| policy)
     }
 
     /// Changes the nodes of the running task's cpuset: its policy follows, and those of its VMAs.
@@ -69,7 +69,7 @@ impl<H: Devices> Kernel<H> {
             let _guard = space.mmap_lock.write(cx);
             let rebound = |policy: MemoryPolicy| policy.rebound(old, new);
             // Holes are fine.
-            let _ = self.change_area_policy(cx, space, (0, u32::MAX), rebound);
+            let _ = self.change_vma_policy(cx, space, (0, u32::MAX), rebound);
         }
         Ok(())
     }
@@ -91,7 +91,7 @@ mod tests {
     use crate::host::{CpuId, Solo};
     use crate::kernel::KernelSpec;
     use crate::page_alloc::boot;
-    use crate::vm::{AreaFlags, Backing};
+    use crate::vm::{Backing, VmaFlags};
     use crate::zone::NodeId;
 
     const HERE: MemoryPolicy = MemoryPolicy::Bind(NodeMask::of(NodeId(0)));
@@ -102,14 +102,14 @@ mod tests {
         let kernel = kernel_of(&host, &[], Vec::new(), |_| {});
         let cx = Cx::new(&*host, CpuId(0));
         let space = kernel.create_space(&cx).unwrap();
-        let flags = AreaFlags::READ | AreaFlags::WRITE;
+        let flags = VmaFlags::READ | VmaFlags::WRITE;
         let start = kernel.mmap(&cx, &space, 100, 1, flags, Backing::Anon).unwrap();
         // Node 5 is not there.
         let wide = MemoryPolicy::Bind(NodeMask::of(NodeId(0)).with(NodeId(5)));
         kernel.mbind(&cx, &space, start + 10, 20, wide).unwrap();
         let at = |page: u32| {
-            let area = space.area_of(cx.cpu(), start + page).unwrap();
-            (area.start - start, area.end - start, area.policy)
+            let vma = space.vma_of(cx.cpu(), start + page).unwrap();
+            (vma.start - start, vma.end - start, vma.policy)
         };
         assert_eq!(at(0), (0, 10, MemoryPolicy::Default));
         assert_eq!(at(10), (10, 30, HERE));
@@ -147,12 +147,12 @@ mod tests {
         let spec = KernelSpec { devices: Vec::new(), swap: Vec::new() };
         let kernel = Kernel::new(&cx, mem, &spec).unwrap();
         let space = kernel.create_space(&cx).unwrap();
-        let flags = AreaFlags::READ | AreaFlags::WRITE;
+        let flags = VmaFlags::READ | VmaFlags::WRITE;
         let start = kernel.mmap(&cx, &space, 10, 1, flags, Backing::Anon).unwrap();
         let (first, last) = (NodeMask::of(NodeId(0)), NodeMask::of(NodeId(2)));
         kernel.set_memory_policy(&cx, MemoryPolicy::Bind(last)).unwrap();
         kernel.mbind(&cx, &space, start, 10, MemoryPolicy::Interleave(last)).unwrap();
-        let seen = || (cx.memory_policy(), space.area_of(cx.cpu(), start).unwrap().policy);
+        let seen = || (cx.memory_policy(), space.vma_of(cx.cpu(), start).unwrap().policy);
         let both = |nodes| (MemoryPolicy::Bind(nodes), MemoryPolicy::Interleave(nodes));
         // From no cpuset to one of all nodes, to one of the first, and back.
         for (nodes, expected) in [(NodeMask::ALL, last), (first, first), (NodeMask::ALL, first)] {

@@ -2,10 +2,10 @@
 //!
 //! Most programs never touch all that they map, so a kernel promises more than it has and has the OOM killer for the
 //! day when too many keep it to its word. Who would rather have `mmap` and `fork` fail sets 2: then no more is
-//! promised than CommitLimit. What counts is what could have to be kept in memory or swap: private areas that may be
+//! promised than CommitLimit. What counts is what could have to be kept in memory or swap: private VMAs that may be
 //! written, all of each, touched or not; so a fork asks for all that its parent has once more.
 //!
-//! The sum is not kept but added up when it is asked for: only mode 2 does, and there are few areas. Check and insertion
+//! The sum is not kept but added up when it is asked for: only mode 2 does, and there are few VMAs. Check and insertion
 //! are not one step: two threads that map in different spaces at the same time may both pass just below the limit.
 //!
 //! From: [`super::mapping`], [`super::grow`], [`super::fork`].
@@ -13,7 +13,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::{Area, AreaFlags, Space};
+use super::{Space, Vma, VmaFlags};
 use crate::host::{Cx, Devices, Lock, Tasks};
 use crate::kernel::Kernel;
 use crate::page::PAGE_SIZE;
@@ -29,12 +29,12 @@ const ADMIN_RESERVE: u64 = 8192 / KIB_PER_PAGE;
 /// What a program leaves to others, at most (`vm.user_reserve_kbytes`).
 const USER_RESERVE: u64 = (128 << 10) / KIB_PER_PAGE;
 
-impl<H: Tasks> Area<H> {
+impl<H: Tasks> Vma<H> {
     /// Returns the pages of the VMA that count against the commit limit.
     #[doc(alias = "accountable_mapping")]
     pub(super) fn committed(&self) -> u64 {
-        let is_private = !self.flags.contains(AreaFlags::SHARED);
-        match is_private && self.flags.contains(AreaFlags::WRITE) {
+        let is_private = !self.flags.contains(VmaFlags::SHARED);
+        match is_private && self.flags.contains(VmaFlags::WRITE) {
             true => u64::from(self.end - self.start),
             false => 0,
         }
@@ -52,7 +52,7 @@ impl<H: Devices> Kernel<H> {
     pub fn committed(&self, cx: &Cx<'_, H>) -> u64 {
         let spaces: Vec<Arc<Space<H>>> = self.spaces.lock(cx.cpu()).values().cloned().collect();
         let of = |space: &Arc<Space<H>>| -> u64 {
-            space.tables.lock(cx.cpu()).all_areas().map(|area| area.committed()).sum()
+            space.tables.lock(cx.cpu()).all_vmas().map(|vma| vma.committed()).sum()
         };
         spaces.iter().map(of).sum()
     }
@@ -114,7 +114,7 @@ mod tests {
     use crate::swap::SwapSpec;
     use crate::vm::Backing;
 
-    const RW: AreaFlags = AreaFlags::READ.union(AreaFlags::WRITE);
+    const RW: VmaFlags = VmaFlags::READ.union(VmaFlags::WRITE);
 
     /// What one of so many pages, mapped again and again, comes to before the kernel refuses.
     fn until_refused(set: fn(&mut Machine), pages: u32) -> (u64, u64, u64) {
@@ -128,7 +128,7 @@ mod tests {
         let kernel = Kernel::new(&cx, mem, &spec).unwrap();
         let space = kernel.create_space(&cx).unwrap();
         let map = || kernel.mmap(&cx, &space, pages, 1, RW, Backing::Anon);
-        let read_only = kernel.mmap(&cx, &space, pages, 1, AreaFlags::READ, Backing::Anon);
+        let read_only = kernel.mmap(&cx, &space, pages, 1, VmaFlags::READ, Backing::Anon);
         assert!(read_only.is_ok() && kernel.committed(&cx) == 0, "it is never written");
         let mut nr = 0;
         while nr < 500 && map().is_ok() {
@@ -172,7 +172,7 @@ mod tests {
             assert_eq!(child.is_ok(), may, "{mode}");
             let expected = if may { 2 << 14 } else { 1 << 14 };
             assert_eq!(kernel.committed(&cx), expected);
-            assert_eq!(kernel.grow_area(&cx, &space, start, 1 << 14).is_ok(), may);
+            assert_eq!(kernel.grow_vma(&cx, &space, start, 1 << 14).is_ok(), may);
             kernel.munmap(&cx, &space, start, 1 << 13).unwrap();
             assert!(crate::audit::check_kernel(&kernel, &cx).is_ok());
         }

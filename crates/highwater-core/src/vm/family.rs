@@ -3,7 +3,7 @@
 //! An anonymous page belongs to the space whose fault made it. A fork lets the child map it at the same
 //! address, and so may the child's children: nobody else. So for each space that forked its living
 //! *descendants* are kept here, and the mappings of one of its pages are looked for in it and in those
-//! (rules/rmap#forked). That is what the kernel's `anon_vma` says, by space and not by area.
+//! (rules/rmap#forked). That is what the kernel's `anon_vma` says, by space and not by VMA.
 //!
 //! Most spaces never fork, and of those that do most pages are written again by one side. So a page says by a
 //! flag, [`PageFlags::FORKED`](crate::page::PageFlags::FORKED), whether anybody but its owner can map it:

@@ -7,15 +7,15 @@
 //! | the parent's entry | the child's | counted |
 //! |---|---|---|
 //! | anonymous page | the same page, read-only, old; the parent's read-only too | reference, mapping, resident |
-//! | file page of a private area | the same page, read-only, old | reference, mapping, resident |
+//! | file page of a private VMA | the same page, read-only, old | reference, mapping, resident |
 //! | page of zeros | the same | nothing |
 //! | swap slot | the same slot, both marked as shared | an entry more of the slot, swap |
 //! | all of a table's range (a leaf) | the same leaf, read-only, old; the parent's read-only too | 512 of each |
 //! | huge page of zeros | the same leaf | a leaf more |
 //! | page that is being moved | waited for | |
 //!
-//! Areas without a page of their own (mappings of files that nothing was written to, shared ones) are not gone
-//! through: the child finds their pages by faults. Locked areas are not locked in the child.
+//! VMAs without a page of their own (mappings of files that nothing was written to, shared ones) are not gone
+//! through: the child finds their pages by faults. Locked VMAs are not locked in the child.
 //!
 //! Synchronisation: the parent's lock is held for writing, so that no fault changes what is copied; each
 //! table's lock while its entries are, against reclaim. Nobody runs in the child, and who finds it from a page
@@ -27,7 +27,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use super::{Area, AreaFlags, FlushRange, PageTable, Pte, Ptes, Rss, Space};
+use super::{FlushRange, PageTable, Pte, Ptes, Rss, Space, Vma, VmaFlags};
 use crate::host::{Cost, Cx, Devices, Lock, Probe};
 use crate::kernel::Kernel;
 use crate::page::PageFlags;
@@ -71,13 +71,13 @@ impl<H: Devices> Kernel<H> {
         }
         let copied = {
             let _guard = parent.mmap_lock.write(cx);
-            let areas: Vec<_> = parent.tables.lock(cx.cpu()).all_areas().cloned().collect();
+            let vmas: Vec<_> = parent.tables.lock(cx.cpu()).all_vmas().cloned().collect();
             let mut is_protected = false;
-            let copied = areas.iter().try_for_each(|area| {
-                self.may_commit(cx, parent, area.committed())?;
-                self.copy_area(cx, &child, area);
-                match self.has_own_pages(cx, parent, area) {
-                    true => self.copy_area_entries(cx, parent, &child, area, &mut is_protected),
+            let copied = vmas.iter().try_for_each(|vma| {
+                self.may_commit(cx, parent, vma.committed())?;
+                self.copy_vma(cx, &child, vma);
+                match self.has_own_pages(cx, parent, vma) {
+                    true => self.copy_vma_entries(cx, parent, &child, vma, &mut is_protected),
                     false => Ok(()),
                 }
             });
@@ -96,23 +96,23 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    fn copy_area(&self, cx: &Cx<'_, H>, child: &Space<H>, area: &Area<H>) {
-        let history = *area.swap.lock(cx.cpu());
+    fn copy_vma(&self, cx: &Cx<'_, H>, child: &Space<H>, vma: &Vma<H>) {
+        let history = *vma.swap.lock(cx.cpu());
         let swap = Arc::new(cx.host.new_lock(LockClass::Table, history));
-        let flags = area.flags - AreaFlags::LOCKED;
-        let area = Arc::new(Area { flags, swap, ..area.clone() });
+        let flags = vma.flags - VmaFlags::LOCKED;
+        let vma = Arc::new(Vma { flags, swap, ..vma.clone() });
         {
             let mut tables = child.tables.lock(cx.cpu());
-            tables.insert_area(Arc::clone(&area));
+            tables.insert_vma(Arc::clone(&vma));
         }
-        self.list_mapping(cx, child, &area);
+        self.list_mapping(cx, child, &vma);
     }
 
     /// Reports whether a VMA has pages that no file can give again: only then are its entries
     /// copied.
     #[doc(alias = "vma_needs_copy")]
-    fn has_own_pages(&self, cx: &Cx<'_, H>, space: &Space<H>, area: &Area<H>) -> bool {
-        if area.flags.contains(AreaFlags::SHARED) {
+    fn has_own_pages(&self, cx: &Cx<'_, H>, space: &Space<H>, vma: &Vma<H>) -> bool {
+        if vma.flags.contains(VmaFlags::SHARED) {
             return false;
         }
         let is_own = |pte: Pte| {
@@ -120,8 +120,8 @@ impl<H: Devices> Kernel<H> {
                 || pte.moving_from().is_some()
                 || self.mapped_folio(pte).is_some_and(|folio| self.mem.map.page(folio).is_anon())
         };
-        let mut next = area.start;
-        while let Some((table, part)) = space.next_table(cx.cpu(), next, area.end) {
+        let mut next = vma.start;
+        while let Some((table, part)) = space.next_table(cx.cpu(), next, vma.end) {
             if part.clone().any(|vpn| is_own(table.peek(vpn))) {
                 return true;
             }
@@ -132,16 +132,16 @@ impl<H: Devices> Kernel<H> {
 
     /// Copies the page table entries of one VMA to the child.
     #[doc(alias = "copy_page_range")]
-    fn copy_area_entries(
+    fn copy_vma_entries(
         &self,
         cx: &Cx<'_, H>,
         parent: &Space<H>,
         child: &Space<H>,
-        area: &Area<H>,
+        vma: &Vma<H>,
         is_protected: &mut bool,
     ) -> Result<(), Error> {
-        let mut next = area.start;
-        while let Some((table, part)) = parent.next_table(cx.cpu(), next, area.end) {
+        let mut next = vma.start;
+        while let Some((table, part)) = parent.next_table(cx.cpu(), next, vma.end) {
             next = part.end;
             if part.clone().all(|vpn| table.peek(vpn).is_none()) {
                 continue;
@@ -156,7 +156,7 @@ impl<H: Devices> Kernel<H> {
             while at < part.end {
                 at = {
                     let mut from = table.lock(cx.cpu());
-                    // A leaf lies in one area, so all of the table is copied.
+                    // A leaf lies in one VMA, so all of the table is copied.
                     match self.copy_leaf(cx, &mut from, &to, &mut copied) {
                         true => part.end,
                         false => self.copy_table(cx, &mut from, &to, at..part.end, &mut copied),

@@ -1,6 +1,6 @@
 //! Growing anonymous memory at its end, as a heap does (rules/faults#heap).
 //!
-//! A program that maps its memory piece by piece, each behind the last, has one area in Linux: neighbours that
+//! A program that maps its memory piece by piece, each behind the last, has one VMA in Linux: neighbours that
 //! mean the same are merged. Here a program that wants that says so. It matters for huge pages: a heap
 //! that has just grown covers no whole range of 2 MiB that is untouched, so its faults are single ones; what it
 //! has touched is khugepaged's to collapse.
@@ -9,7 +9,7 @@
 
 use alloc::sync::Arc;
 
-use super::{Area, Backing, Space};
+use super::{Backing, Space, Vma};
 use crate::host::{Cost, Cx, Devices, Lock, Phase, Probe};
 use crate::kernel::Kernel;
 use crate::units::Error;
@@ -19,10 +19,10 @@ impl<H: Devices> Kernel<H> {
     /// returns the first new page. No page is allocated.
     ///
     /// # Errors
-    /// If no anonymous area begins there, `pages` is 0, what lies behind it is in use, or no more may be promised
+    /// If no anonymous VMA begins there, `pages` is 0, what lies behind it is in use, or no more may be promised
     /// (`vm.overcommit_memory`).
     #[doc(alias = "do_brk_flags")]
-    pub fn grow_area(
+    pub fn grow_vma(
         &self,
         cx: &Cx<'_, H>,
         space: &Space<H>,
@@ -35,20 +35,20 @@ impl<H: Devices> Kernel<H> {
         let _guard = space.mmap_lock.write(cx);
         let (old, new) = {
             let tables = space.tables.lock(cx.cpu());
-            let old = tables.area(start).filter(|area| area.start == start).cloned();
-            let old = old.filter(|area| matches!(area.backing, Backing::Anon) && pages > 0);
+            let old = tables.vma(start).filter(|vma| vma.start == start).cloned();
+            let old = old.filter(|vma| matches!(vma.backing, Backing::Anon) && pages > 0);
             let old = old.ok_or(Error::Invalid)?;
             let end = old.end.checked_add(pages).filter(|&end| end <= Space::<H>::TOP);
             let end = end.ok_or(Error::NoMemory)?;
-            if tables.areas_in(old.end, end).next().is_some() {
+            if tables.vmas_in(old.end, end).next().is_some() {
                 return Err(Error::NoMemory);
             }
-            let new = Area { end, ..Area::clone(&old) };
+            let new = Vma { end, ..Vma::clone(&old) };
             (old, new)
         };
-        // Adds up all spaces' areas: without the tables' lock. `mmap_lock` keeps the areas as they are.
+        // Adds up all spaces' VMAs: without the tables' lock. `mmap_lock` keeps the VMAs as they are.
         self.may_commit(cx, space, new.committed() - old.committed())?;
-        space.tables.lock(cx.cpu()).insert_area(Arc::new(new));
+        space.tables.lock(cx.cpu()).insert_vma(Arc::new(new));
         Ok(old.end)
     }
 }
@@ -63,10 +63,10 @@ mod tests {
     use crate::host::{CpuId, Solo};
     use crate::kernel::KernelSpec;
     use crate::page_alloc::boot;
-    use crate::vm::{Access, AreaFlags};
+    use crate::vm::{Access, VmaFlags};
     use crate::vmstat::VmEvent;
 
-    const RW: AreaFlags = AreaFlags::READ.union(AreaFlags::WRITE);
+    const RW: VmaFlags = VmaFlags::READ.union(VmaFlags::WRITE);
 
     struct Stage<'h> {
         cx: Cx<'h, Solo>,
@@ -91,7 +91,7 @@ mod tests {
         }
 
         fn grow(&self, start: u32, pages: u32) -> Result<u32, Error> {
-            self.kernel.grow_area(&self.cx, &self.space, start, pages)
+            self.kernel.grow_vma(&self.cx, &self.space, start, pages)
         }
 
         fn touch(&self, at: u32, pages: u32) {
@@ -133,9 +133,9 @@ mod tests {
         let map = |flags| kernel.mmap(&cx, &space, 1, 1, flags, Backing::Anon).unwrap();
         let too_much = kernel.commit_limit() as u32;
         let written = map(RW);
-        let grow = |start| kernel.grow_area(&cx, &space, start, too_much);
+        let grow = |start| kernel.grow_vma(&cx, &space, start, too_much);
         assert_eq!(grow(written), Err(Error::NoMemory));
-        let read_only = map(AreaFlags::READ);
+        let read_only = map(VmaFlags::READ);
         assert_eq!(grow(read_only), Ok(read_only + 1));
         assert_eq!(grow(read_only + 1), Err(Error::Invalid), "no area begins there");
         assert_eq!(kernel.committed(&cx), 1);

@@ -1,7 +1,7 @@
-//! What an address space maps where: mmap, finding areas, taking them out, changing their flags.
+//! What an address space maps where: mmap, finding VMAs, taking them out, changing their flags.
 //!
-//! Addresses are given out from the bottom up, first fit. Areas are values that never change: a
-//! change of flags or an unmapped part puts new areas in the place of the old one.
+//! Addresses are given out from the bottom up, first fit. VMAs are values that never change: a
+//! change of flags or an unmapped part puts new VMAs in the place of the old one.
 //!
 //! A file knows who maps it (`File::mappings`), for reverse mapping. New ranges are added before old
 //! ones are removed, so that a walk in between meets a page's entry twice rather than never.
@@ -9,20 +9,20 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::{Area, AreaFlags, Backing, Space, SpaceTables};
+use super::{Backing, Space, SpaceTables, Vma, VmaFlags};
 use crate::host::{Cost, Cx, Devices, Lock, Phase, Probe, Tasks};
 use crate::kernel::Kernel;
 use crate::swap::VmaSwapState;
 use crate::sync::order::LockClass;
 use crate::units::{Error, MemoryPolicy};
 
-/// Areas taken out of a space, and the range that tables may cover which go with them.
+/// VMAs taken out of a space, and the range that tables may cover which go with them.
 pub(crate) struct Detached<H: Tasks> {
     /// Ascending; they do not overlap.
-    pub areas: Vec<Arc<Area<H>>>,
-    /// End of the area before them.
+    pub vmas: Vec<Arc<Vma<H>>>,
+    /// End of the VMA before them.
     pub floor: u32,
-    /// Start of the area after them.
+    /// Start of the VMA after them.
     pub ceiling: u32,
 }
 
@@ -41,18 +41,18 @@ impl<H: Tasks> SpaceTables<H> {
         let fits = |hole: u32, end: u32| {
             align_up(hole, align).filter(|at| at.checked_add(pages).is_some_and(|e| e <= end))
         };
-        let mut hole = self.area(self.next_free).map_or(self.next_free, |area| area.end);
+        let mut hole = self.vma(self.next_free).map_or(self.next_free, |vma| vma.end);
         let mut first_hole = None;
         let mut found = None;
-        for area in self.areas_from(hole) {
-            found = fits(hole, area.start);
+        for vma in self.vmas_from(hole) {
+            found = fits(hole, vma.start);
             if found.is_some() {
                 break;
             }
-            if hole < area.start {
+            if hole < vma.start {
                 first_hole.get_or_insert(hole);
             }
-            hole = area.end;
+            hole = vma.end;
         }
         let at = found.or_else(|| fits(hole, top))?;
         self.next_free = match first_hole {
@@ -66,7 +66,7 @@ impl<H: Tasks> SpaceTables<H> {
 
 impl<H: Devices> Kernel<H> {
     /// Maps `pages` pages at a free address aligned to `align` pages (a power of two); returns the
-    /// first virtual page. No page is allocated, unless the area is LOCKED: then all are, as far as
+    /// first virtual page. No page is allocated, unless the VMA is LOCKED: then all are, as far as
     /// memory goes.
     ///
     /// # Errors
@@ -80,7 +80,7 @@ impl<H: Devices> Kernel<H> {
         space: &Space<H>,
         pages: u32,
         align: u32,
-        flags: AreaFlags,
+        flags: VmaFlags,
         backing: Backing<H>,
     ) -> Result<u32, Error> {
         let _phase = cx.phase(Phase::Mmap);
@@ -89,38 +89,38 @@ impl<H: Devices> Kernel<H> {
         Self::check_mapping(pages, align, flags, &backing)?;
         let guard = space.mmap_lock.write(cx);
         let swap = Arc::new(cx.host.new_lock(LockClass::Table, VmaSwapState::default()));
-        let area = {
+        let vma = {
             let (start, end, policy) = (0, pages, MemoryPolicy::Default);
-            let mut area = Area { start, end, flags, backing, policy, swap };
-            self.may_commit(cx, space, area.committed())?;
+            let mut vma = Vma { start, end, flags, backing, policy, swap };
+            self.may_commit(cx, space, vma.committed())?;
             let mut tables = space.tables.lock(cx.cpu());
             let room = tables.find_room(pages, align, Space::<H>::TOP);
-            area.start = room.ok_or(Error::NoMemory)?;
-            area.end = area.start + pages;
-            let area = Arc::new(area);
-            tables.insert_area(Arc::clone(&area));
-            area
+            vma.start = room.ok_or(Error::NoMemory)?;
+            vma.end = vma.start + pages;
+            let vma = Arc::new(vma);
+            tables.insert_vma(Arc::clone(&vma));
+            vma
         };
-        self.list_mapping(cx, space, &area);
+        self.list_mapping(cx, space, &vma);
         drop(guard);
-        if flags.contains(AreaFlags::LOCKED) {
+        if flags.contains(VmaFlags::LOCKED) {
             // As MAP_LOCKED: what cannot be populated is not an error.
-            let _ = self.populate(cx, space, area.start, area.end);
+            let _ = self.populate(cx, space, vma.start, vma.end);
         }
-        Ok(area.start)
+        Ok(vma.start)
     }
 
     fn check_mapping(
         pages: u32,
         align: u32,
-        flags: AreaFlags,
+        flags: VmaFlags,
         backing: &Backing<H>,
     ) -> Result<(), Error> {
         if pages == 0 || !align.is_power_of_two() {
             return Err(Error::Invalid);
         }
         match backing {
-            Backing::Anon if flags.contains(AreaFlags::SHARED) => {
+            Backing::Anon if flags.contains(VmaFlags::SHARED) => {
                 return Err(Error::Limit("shared anonymous memory"));
             }
             Backing::File { page, .. } if page.checked_add(pages).is_none() => {
@@ -136,52 +136,52 @@ impl<H: Devices> Kernel<H> {
     /// after that has their files forget them ([`Self::forget_detached`]): a truncation meanwhile
     /// has to find what is still mapped.
     #[doc(alias = "detach_vmas_to_be_unmapped")]
-    pub(crate) fn detach_areas(
+    pub(crate) fn detach_vmas(
         &self,
         cx: &Cx<'_, H>,
         space: &Space<H>,
         start: u32,
         end: u32,
     ) -> Detached<H> {
-        let (areas, _) = self.replace_areas(cx, space, start, end, |_, _| None);
+        let (vmas, _) = self.replace_vmas(cx, space, start, end, |_, _| None);
         let mut tables = space.tables.lock(cx.cpu());
         tables.next_free = tables.next_free.min(start.max(Space::<H>::BASE));
         let (floor, ceiling) = tables.room_around(start, end, Space::<H>::TOP);
-        Detached { areas, floor, ceiling }
+        Detached { vmas, floor, ceiling }
     }
 
-    /// The files of areas that were taken out and unmapped do not know them any more.
+    /// The files of VMAs that were taken out and unmapped do not know them any more.
     pub(crate) fn forget_detached(&self, cx: &Cx<'_, H>, space: &Space<H>, detached: &Detached<H>) {
-        detached.areas.iter().for_each(|area| self.unlist_mapping(cx, space, area));
+        detached.vmas.iter().for_each(|vma| self.unlist_mapping(cx, space, vma));
     }
 
     /// Changes the flags of `start..end`: `add` set, `remove` cleared. The caller holds `mmap_lock`
     /// for writing. The parts that changed, as they were; and an error if part of the range is not
     /// mapped (the rest is changed nonetheless, as Linux does).
-    pub(crate) fn change_area_flags(
+    pub(crate) fn change_vma_flags(
         &self,
         cx: &Cx<'_, H>,
         space: &Space<H>,
         (start, end): (u32, u32),
-        add: AreaFlags,
-        remove: AreaFlags,
-    ) -> (Vec<Arc<Area<H>>>, Result<(), Error>) {
-        let terms = |old: AreaFlags, policy| Some(((old - remove) | add, policy));
-        let (changed, covered) = self.replace_areas(cx, space, start, end, terms);
+        add: VmaFlags,
+        remove: VmaFlags,
+    ) -> (Vec<Arc<Vma<H>>>, Result<(), Error>) {
+        let terms = |old: VmaFlags, policy| Some(((old - remove) | add, policy));
+        let (changed, covered) = self.replace_vmas(cx, space, start, end, terms);
         let all = covered == end.saturating_sub(start);
         (changed, if all { Ok(()) } else { Err(Error::Fault) })
     }
 
-    /// Gives `start..end` a memory policy, as [`Self::change_area_flags`] gives flags.
-    pub(crate) fn change_area_policy(
+    /// Gives `start..end` a memory policy, as [`Self::change_vma_flags`] gives flags.
+    pub(crate) fn change_vma_policy(
         &self,
         cx: &Cx<'_, H>,
         space: &Space<H>,
         (start, end): (u32, u32),
         policy: impl Fn(MemoryPolicy) -> MemoryPolicy,
     ) -> Result<(), Error> {
-        let terms = |flags: AreaFlags, old| Some((flags, policy(old)));
-        let (_, covered) = self.replace_areas(cx, space, start, end, terms);
+        let terms = |flags: VmaFlags, old| Some((flags, policy(old)));
+        let (_, covered) = self.replace_vmas(cx, space, start, end, terms);
         if covered == end.saturating_sub(start) { Ok(()) } else { Err(Error::Fault) }
     }
 
@@ -191,60 +191,60 @@ impl<H: Devices> Kernel<H> {
     /// Linux: equal neighbours are not merged (`vma_merge`).
     #[doc(alias = "__split_vma")]
     #[doc(alias = "split_vma")]
-    fn replace_areas(
+    fn replace_vmas(
         &self,
         cx: &Cx<'_, H>,
         space: &Space<H>,
         start: u32,
         end: u32,
-        terms: impl Fn(AreaFlags, MemoryPolicy) -> Option<(AreaFlags, MemoryPolicy)>,
-    ) -> (Vec<Arc<Area<H>>>, u32) {
+        terms: impl Fn(VmaFlags, MemoryPolicy) -> Option<(VmaFlags, MemoryPolicy)>,
+    ) -> (Vec<Arc<Vma<H>>>, u32) {
         let mut gone = Vec::new();
         let (mut removed, mut added) = (Vec::new(), Vec::new());
         let mut covered = 0;
         {
             let mut tables = space.tables.lock(cx.cpu());
-            let old: Vec<_> = tables.areas_in(start, end).cloned().collect();
-            for area in old {
-                let (from, to) = (area.start.max(start), area.end.min(end));
+            let old: Vec<_> = tables.vmas_in(start, end).cloned().collect();
+            for vma in old {
+                let (from, to) = (vma.start.max(start), vma.end.min(end));
                 covered += to - from;
-                let old = Some((area.flags, area.policy));
-                let new = terms(area.flags, area.policy);
+                let old = Some((vma.flags, vma.policy));
+                let new = terms(vma.flags, vma.policy);
                 if new == old {
                     continue;
                 }
-                tables.remove_area(area.start);
-                let kept = [(area.start, from, old), (from, to, new), (to, area.end, old)];
+                tables.remove_vma(vma.start);
+                let kept = [(vma.start, from, old), (from, to, new), (to, vma.end, old)];
                 for (from, to, terms) in kept {
                     if let Some((flags, policy)) = terms
                         && from < to
                     {
-                        let part = Arc::new(Area { policy, ..area.part(from, to, flags) });
-                        tables.insert_area(Arc::clone(&part));
+                        let part = Arc::new(Vma { policy, ..vma.part(from, to, flags) });
+                        tables.insert_vma(Arc::clone(&part));
                         added.push(part);
                     }
                 }
-                let part = match (from, to) == (area.start, area.end) {
-                    true => Arc::clone(&area),
-                    false => Arc::new(area.part(from, to, area.flags)),
+                let part = match (from, to) == (vma.start, vma.end) {
+                    true => Arc::clone(&vma),
+                    false => Arc::new(vma.part(from, to, vma.flags)),
                 };
                 if new.is_none() {
                     added.push(Arc::clone(&part));
                 }
                 gone.push(part);
-                removed.push(area);
+                removed.push(vma);
             }
         }
-        for area in &removed {
-            for cut in [start, end].into_iter().filter(|&cut| area.start < cut && cut < area.end) {
-                self.split_leaf_across(cx, space, cut, area.flags);
+        for vma in &removed {
+            for cut in [start, end].into_iter().filter(|&cut| vma.start < cut && cut < vma.end) {
+                self.split_leaf_across(cx, space, cut, vma.flags);
             }
         }
-        // An area that lies in the range as a whole has a part with its own bounds: the file knows it.
-        for area in &removed {
-            if area.start < start || end < area.end {
-                added.iter().for_each(|area| self.list_mapping(cx, space, area));
-                self.unlist_mapping(cx, space, area);
+        // A VMA that lies in the range as a whole has a part with its own bounds: the file knows it.
+        for vma in &removed {
+            if vma.start < start || end < vma.end {
+                added.iter().for_each(|vma| self.list_mapping(cx, space, vma));
+                self.unlist_mapping(cx, space, vma);
             }
         }
         (gone, covered)
@@ -252,16 +252,16 @@ impl<H: Devices> Kernel<H> {
 
     /// Adds a VMA to the mappings of its file.
     #[doc(alias = "__vma_link_file")]
-    pub(super) fn list_mapping(&self, cx: &Cx<'_, H>, space: &Space<H>, area: &Area<H>) {
-        if let Some((open, range)) = area.map_range(space.id) {
+    pub(super) fn list_mapping(&self, cx: &Cx<'_, H>, space: &Space<H>, vma: &Vma<H>) {
+        if let Some((open, range)) = vma.map_range(space.id) {
             open.file.mappings.lock(cx.cpu()).insert(range);
         }
     }
 
     /// Removes a VMA from the mappings of its file.
     #[doc(alias = "unlink_file_vma")]
-    fn unlist_mapping(&self, cx: &Cx<'_, H>, space: &Space<H>, area: &Area<H>) {
-        if let Some((open, range)) = area.map_range(space.id) {
+    fn unlist_mapping(&self, cx: &Cx<'_, H>, space: &Space<H>, vma: &Vma<H>) {
+        if let Some((open, range)) = vma.map_range(space.id) {
             open.file.mappings.lock(cx.cpu()).remove(&range);
         }
     }
@@ -281,7 +281,7 @@ mod tests {
     use crate::swap::SwapSpec;
 
     const CPU: CpuId = CpuId(0);
-    const RW: AreaFlags = AreaFlags::READ.union(AreaFlags::WRITE);
+    const RW: VmaFlags = VmaFlags::READ.union(VmaFlags::WRITE);
     const SWAP_PAGES: u32 = 5000;
 
     struct Stage<'h> {
@@ -303,7 +303,7 @@ mod tests {
             Stage { cx, kernel, space }
         }
 
-        fn map(&self, pages: u32, align: u32, flags: AreaFlags) -> Result<u32, Error> {
+        fn map(&self, pages: u32, align: u32, flags: VmaFlags) -> Result<u32, Error> {
             self.kernel.mmap(&self.cx, &self.space, pages, align, flags, Backing::Anon)
         }
 
@@ -316,9 +316,9 @@ mod tests {
             self.kernel.munmap(&self.cx, &self.space, start, pages).unwrap();
         }
 
-        fn areas(&self) -> Vec<(u32, u32, AreaFlags)> {
+        fn vmas(&self) -> Vec<(u32, u32, VmaFlags)> {
             let tables = self.space.tables.lock(CPU);
-            tables.all_areas().map(|area| (area.start, area.end, area.flags)).collect()
+            tables.all_vmas().map(|vma| (vma.start, vma.end, vma.flags)).collect()
         }
     }
 
@@ -327,7 +327,7 @@ mod tests {
         let host = Solo::default();
         let stage = Stage::new(&host);
         let base = Space::<Solo>::BASE;
-        let read = AreaFlags::READ;
+        let read = VmaFlags::READ;
         let map = |pages, align| stage.map(pages, align, read).unwrap() - base;
         assert_eq!((map(10, 1), map(10, 1)), (0, 10));
         assert_eq!(map(512, 512), 512);
@@ -348,14 +348,14 @@ mod tests {
         assert_eq!(stage.map(0, 1, RW), Err(Error::Invalid));
         assert_eq!(stage.map(1, 3, RW), Err(Error::Invalid));
         assert_eq!(stage.map(1, 0, RW), Err(Error::Invalid));
-        assert!(matches!(stage.map(1, 1, RW | AreaFlags::SHARED), Err(Error::Limit(_))));
+        assert!(matches!(stage.map(1, 1, RW | VmaFlags::SHARED), Err(Error::Limit(_))));
         let memory: u64 = stage.kernel.mem.populated_zones().map(|z| z.info.managed()).sum();
         let all = memory as u32 + SWAP_PAGES;
         assert_eq!(stage.map(all + 1, 1, RW), Err(Error::NoMemory));
         assert!(stage.map(all, 1, RW).is_ok() && stage.map(all, 1, RW).is_ok(), "each by itself");
-        assert!(stage.map(all + 1, 1, AreaFlags::READ).is_ok(), "never needs memory of its own");
+        assert!(stage.map(all + 1, 1, VmaFlags::READ).is_ok(), "never needs memory of its own");
         let top = Space::<Solo>::TOP;
-        assert_eq!(stage.map(top, 1, AreaFlags::READ), Err(Error::NoMemory), "no room");
+        assert_eq!(stage.map(top, 1, VmaFlags::READ), Err(Error::NoMemory), "no room");
     }
 
     #[test]
@@ -364,24 +364,24 @@ mod tests {
         let stage = Stage::new(&host);
         let (kernel, cx, space) = (&stage.kernel, &stage.cx, &*stage.space);
         let at = stage.map(100, 1, RW).unwrap();
-        let seq = AreaFlags::SEQ_READ;
-        let none = AreaFlags::empty();
+        let seq = VmaFlags::SEQ_READ;
+        let none = VmaFlags::empty();
         let change = |from, to, add, remove| {
             let _guard = space.mmap_lock.write(cx);
             let (parts, result) =
-                kernel.change_area_flags(cx, space, (at + from, at + to), add, remove);
+                kernel.change_vma_flags(cx, space, (at + from, at + to), add, remove);
             let parts: Vec<_> = parts.iter().map(|a| (a.start - at, a.end - at, a.flags)).collect();
             (parts, result)
         };
         assert_eq!(change(20, 30, seq, none), (vec![(20, 30, RW)], Ok(())));
         let split = [(0, 20, RW), (20, 30, RW | seq), (30, 100, RW)];
-        assert_eq!(stage.areas(), split.map(|(from, to, flags)| (at + from, at + to, flags)));
+        assert_eq!(stage.vmas(), split.map(|(from, to, flags)| (at + from, at + to, flags)));
         assert_eq!(change(10, 40, seq, none), (vec![(10, 20, RW), (30, 40, RW)], Ok(())));
-        assert_eq!(change(0, 100, none, AreaFlags::LOCKED), (vec![], Ok(())), "nothing to do");
-        let nr_areas = stage.areas().len();
-        assert_eq!(change(50, 50, none, AreaFlags::WRITE), (vec![], Ok(())), "an empty range");
-        assert_eq!(stage.areas().len(), nr_areas);
-        let (parts, result) = change(90, 110, none, AreaFlags::READ);
+        assert_eq!(change(0, 100, none, VmaFlags::LOCKED), (vec![], Ok(())), "nothing to do");
+        let nr_vmas = stage.vmas().len();
+        assert_eq!(change(50, 50, none, VmaFlags::WRITE), (vec![], Ok(())), "an empty range");
+        assert_eq!(stage.vmas().len(), nr_vmas);
+        let (parts, result) = change(90, 110, none, VmaFlags::READ);
         assert_eq!((parts.len(), result), (1, Err(Error::Fault)), "the mapped part is changed");
     }
 
@@ -392,7 +392,7 @@ mod tests {
         let (kernel, cx, space) = (&stage.kernel, &stage.cx, &*stage.space);
         let open = stage.open();
         let backing = Backing::File { open: Arc::clone(&open), page: 7 };
-        let at = kernel.mmap(cx, space, 50, 1, AreaFlags::READ, backing).unwrap();
+        let at = kernel.mmap(cx, space, 50, 1, VmaFlags::READ, backing).unwrap();
         let known = || -> Vec<(u32, u32, u32)> {
             let mappings = open.file.mappings.lock(CPU);
             let known = |range: &MapRange| (range.start - at, range.end - at, range.file_page);
@@ -405,8 +405,8 @@ mod tests {
         assert_eq!(known(), [(0, 10, 7), (10, 20, 17), (20, 50, 27)]);
         stage.unmap(at + 15, 10);
         assert_eq!(known(), [(0, 10, 7), (10, 15, 17), (25, 50, 32)]);
-        let area = space.area_of(CPU, at + 30).unwrap();
-        assert_eq!((area.file_page(at + 30), area.pages()), (Some(37), 25));
+        let vma = space.vma_of(CPU, at + 30).unwrap();
+        assert_eq!((vma.file_page(at + 30), vma.pages()), (Some(37), 25));
         kernel.exit_space(cx, &stage.space);
         assert_eq!(known(), []);
     }

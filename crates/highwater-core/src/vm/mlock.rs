@@ -1,13 +1,13 @@
 //! mlock and munlock (rules/unmap#mlock).
 //!
-//! Locking sets the flag of the areas, marks the pages that are mapped already and faults the others
+//! Locking sets the flag of the VMAs, marks the pages that are mapped already and faults the others
 //! in; pages mapped later are marked by the fault. What marking means to a page and its list is
 //! `lru`'s.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::{Access, Area, AreaFlags, Space};
+use super::{Access, Space, Vma, VmaFlags};
 use crate::host::{Cost, Cx, Devices, Lock, Phase, Probe};
 use crate::kernel::Kernel;
 use crate::units::Error;
@@ -58,10 +58,10 @@ impl<H: Devices> Kernel<H> {
         self.enter_space(cx, space);
         let _guard = space.mmap_lock.write(cx);
         let (add, remove) = match locked {
-            true => (AreaFlags::LOCKED, AreaFlags::empty()),
-            false => (AreaFlags::empty(), AreaFlags::LOCKED),
+            true => (VmaFlags::LOCKED, VmaFlags::empty()),
+            false => (VmaFlags::empty(), VmaFlags::LOCKED),
         };
-        let (changed, result) = self.change_area_flags(cx, space, range, add, remove);
+        let (changed, result) = self.change_vma_flags(cx, space, range, add, remove);
         self.mark_mapped(cx, space, &changed, locked);
         result
     }
@@ -69,11 +69,11 @@ impl<H: Devices> Kernel<H> {
     /// Marks or unmarks the pages that locked VMAs map. Fresh pages leave their batches before, so
     /// that they can be moved; the mlock batch is drained after.
     #[doc(alias = "mlock_vma_pages_range")]
-    fn mark_mapped(&self, cx: &Cx<'_, H>, space: &Space<H>, areas: &[Arc<Area<H>>], locked: bool) {
+    fn mark_mapped(&self, cx: &Cx<'_, H>, space: &Space<H>, vmas: &[Arc<Vma<H>>], locked: bool) {
         self.lru_add_drain(cx);
-        for area in areas {
-            let mut at = area.start;
-            while let Some((table, part)) = space.next_table(cx.cpu(), at, area.end) {
+        for vma in vmas {
+            let mut at = vma.start;
+            while let Some((table, part)) = space.next_table(cx.cpu(), at, vma.end) {
                 at = part.end;
                 let mut last = None;
                 let ptes = table.lock(cx.cpu());
@@ -110,14 +110,14 @@ impl<H: Devices> Kernel<H> {
         start: u32,
         end: u32,
     ) -> Result<(), Error> {
-        let areas: Vec<_> = space.tables.lock(cx.cpu()).areas_in(start, end).cloned().collect();
-        for area in areas {
-            let is_private = !area.flags.contains(AreaFlags::SHARED);
-            let access = match is_private && area.flags.contains(AreaFlags::WRITE) {
+        let vmas: Vec<_> = space.tables.lock(cx.cpu()).vmas_in(start, end).cloned().collect();
+        for vma in vmas {
+            let is_private = !vma.flags.contains(VmaFlags::SHARED);
+            let access = match is_private && vma.flags.contains(VmaFlags::WRITE) {
                 true => Access::Write,
                 false => Access::Read,
             };
-            for vpn in area.start.max(start)..area.end.min(end) {
+            for vpn in vma.start.max(start)..vma.end.min(end) {
                 self.populate_page(cx, space, vpn, access)?;
             }
         }

@@ -1,27 +1,26 @@
 //! Virtual memory: address spaces (rules/faults#areas), page tables (rules/faults#page-tables),
 //! faults (rules/faults#frame), unmap (rules/unmap#pipeline), rmap (rules/rmap#places).
 //!
-//! Key types: [`Space`] (an mm), [`Area`] (a VMA), [`PageTable`] and [`Pte`].
+//! Key types: [`Space`] (an mm), [`Vma`] (`vm_area_struct`), [`PageTable`] and [`Pte`].
 //!
 //! [`space`] makes and ends spaces, [`mapping`] says what is where in them ([`grow`] makes it more, [`commit`] says how much may be), [`tables`] how it is
 //! found; [`fault`] fills the tables, [`unmap`] and [`zap`] empty them, [`rmap`] gets there from a
 //! page, [`moving`] says in them that a page is on its way to another frame.
 //!
-//! Synchronisation: areas and the set of tables behind the space's lock (read for faults, write for
+//! Synchronisation: VMAs and the set of tables behind the space's lock (read for faults, write for
 //! mmap and munmap, which downgrades before it unmaps); entries behind their table's lock.
 //!
 //! | operation | holds |
 //! |---|---|
 //! | access | nothing: it sets bits of a present entry atomically, as a processor does |
 //! | fault | space read; table lock for the entry; page lock while a file or swap page is mapped |
-//! | munmap | space write to take areas out, then read to unmap and free tables |
+//! | munmap | space write to take VMAs out, then read to unmap and free tables |
 //! | reclaim's walk | page lock; table lock per mapping; no space lock: it finds the table by number |
 //! | fork | write on the parent; the table locks of the parent; of the child none, nobody runs in it |
 //! | exit | nobody else uses the space |
 //!
 //! From: `syscall` · to: `page_cache`, `swap`, `lru`.
 
-mod area;
 mod commit;
 mod family;
 mod fault;
@@ -42,12 +41,12 @@ mod tables;
 mod task;
 mod tlb;
 mod unmap;
+mod vma;
 mod zap;
 
 #[cfg(test)]
 mod tests;
 
-pub use area::{Area, AreaFlags, Backing};
 pub(crate) use family::Families;
 pub use fault::{Access, Fault, Touched};
 pub use gather::Gather;
@@ -61,4 +60,5 @@ pub use space::{Rss, Space};
 pub use tables::SpaceTables;
 pub use task::SpaceTask;
 pub use tlb::FlushRange;
+pub use vma::{Backing, Vma, VmaFlags};
 pub(crate) use zap::Zap;

@@ -11,7 +11,7 @@
 //! From: `migrate` · to: `rmap`.
 
 use super::rmap::{Flow, Place};
-use super::{AreaFlags, FlushRange, Pte, Trail};
+use super::{FlushRange, Pte, Trail, VmaFlags};
 use crate::host::{Cost, Cx, Devices, Phase, Probe};
 use crate::kernel::Kernel;
 use crate::page::{Folio, Page, PageFlags, Pfn};
@@ -50,7 +50,7 @@ impl<H: Devices> Kernel<H> {
             if page.map_remove::<H>(1) {
                 self.mem.account(cx.cpu(), folio).minus(mapped_stat(page));
             }
-            if place.flags.contains(AreaFlags::LOCKED) {
+            if place.flags.contains(VmaFlags::LOCKED) {
                 self.munlock_isolated(cx, folio);
             }
             let was_last = page.put::<H>(1);
@@ -79,7 +79,7 @@ impl<H: Devices> Kernel<H> {
             cx.charge(Cost::RmapMapping, 1);
             ptes.set(place.vpn, entry.moved_to(folio.pfn()));
             cx.charge(Cost::SetPte, 1);
-            if place.flags.contains(AreaFlags::LOCKED) {
+            if place.flags.contains(VmaFlags::LOCKED) {
                 self.mlock_isolated(cx, folio);
             }
             Flow::Continue(())

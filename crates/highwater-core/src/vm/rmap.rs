@@ -14,7 +14,7 @@
 //! | [`Mappings::unmap_everywhere`] | truncation | unmaps it as munmap would |
 //! | [`Kernel::unmap_to_move`], [`Kernel::map_moved`] | migration | says that it is moving, and where to ([`super::moving`]) |
 //!
-//! Synchronisation: the page is locked by the caller, or isolated and anonymous; file, space, areas
+//! Synchronisation: the page is locked by the caller, or isolated and anonymous; file, space, VMAs
 //! and tables are found behind `Table` locks, a step at a time, and kept by reference count.
 //!
 //! From: `reclaim::folios`, `page_cache::dirty`, `page_cache::truncate` · to: `zap`, `tlb`, `swap`.
@@ -24,7 +24,7 @@ use core::cell::Cell;
 use core::ops::ControlFlow;
 
 use super::zap::{Tally, Zap};
-use super::{AreaFlags, FlushRange, Gather, PTES, PageTable, Pte, Ptes, Rss, Space};
+use super::{FlushRange, Gather, PTES, PageTable, Pte, Ptes, Rss, Space, VmaFlags};
 use crate::host::{Cost, CpuSet, Cx, Devices, Lock, Phase, Probe, TaskLocal};
 use crate::kernel::Kernel;
 use crate::page::{FileId, Folio, PageFlags, PageOwner, SpaceId};
@@ -35,9 +35,9 @@ use crate::sync::atomic::Ordering::Relaxed;
 /// What a walk of a page's mappings found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Referenced {
-    /// Areas that used the page since the last walk, and the OR of their flags (LOCKED among them if
+    /// VMAs that used the page since the last walk, and the OR of their flags (LOCKED among them if
     /// the walk stopped there).
-    By(u32, AreaFlags),
+    By(u32, VmaFlags),
     /// A lock was contended: nothing is known. The locks of this walk never are (a table's is
     /// waited for, the others are held for single steps), so hosts do not see it.
     Contended,
@@ -92,7 +92,7 @@ pub(crate) struct Trail<H: Devices> {
     step: Step<H>,
 }
 
-/// Space and table; and the part of an area that the table covers, for as long as the space does not change.
+/// Space and table; and the part of a VMA that the table covers, for as long as the space does not change.
 struct Step<H: Devices> {
     space: Option<Arc<Space<H>>>,
     table: Option<Arc<PageTable<H>>>,
@@ -100,14 +100,14 @@ struct Step<H: Devices> {
     ///
     /// [`SpaceTables::changes`]: super::SpaceTables::changes
     changes: u64,
-    /// Pages that `table` has entries for and whose area has `flags`; empty if none are known.
+    /// Pages that `table` has entries for and whose VMA has `flags`; empty if none are known.
     pages: (u32, u32),
-    flags: AreaFlags,
+    flags: VmaFlags,
 }
 
 impl<H: Devices> Default for Trail<H> {
     fn default() -> Self {
-        let (changes, pages, flags) = (0, (0, 0), AreaFlags::empty());
+        let (changes, pages, flags) = (0, (0, 0), VmaFlags::empty());
         Trail { file: None, step: Step { space: None, table: None, changes, pages, flags } }
     }
 }
@@ -133,8 +133,8 @@ pub(super) struct Place<'a, H: Devices> {
     pub space: &'a Space<H>,
     pub table: &'a PageTable<H>,
     pub vpn: u32,
-    /// Flags of the area; none if munmap has taken it out and is about to clear the entry.
-    pub flags: AreaFlags,
+    /// Flags of the VMA; none if munmap has taken it out and is about to clear the entry.
+    pub flags: VmaFlags,
 }
 
 pub(super) type Flow = ControlFlow<()>;
@@ -278,13 +278,13 @@ impl<H: Devices> Kernel<H> {
                 if step.table.as_ref().is_none_or(|last| !Arc::ptr_eq(last, table)) {
                     step.table = Some(Arc::clone(table));
                 }
-                let area = tables.area(vpn);
+                let vma = tables.vma(vpn);
                 step.changes = tables.changes();
-                step.pages = area.map_or((0, 0), |area| {
+                step.pages = vma.map_or((0, 0), |vma| {
                     let (first, last) = (vpn & !(PTES as u32 - 1), vpn | (PTES as u32 - 1));
-                    (area.start.max(first), area.end.min(last + 1))
+                    (vma.start.max(first), vma.end.min(last + 1))
                 });
-                step.flags = area.map_or(AreaFlags::empty(), |area| area.flags);
+                step.flags = vma.map_or(VmaFlags::empty(), |vma| vma.flags);
                 step.flags
             }
         };
@@ -306,7 +306,7 @@ impl<H: Devices> Kernel<H> {
         trail: &mut Trail<H>,
     ) -> Referenced {
         match self.mem.map.page(folio).mapcount() {
-            0 => Referenced::By(0, AreaFlags::empty()),
+            0 => Referenced::By(0, VmaFlags::empty()),
             mappings => self.mapped_page_referenced(cx, folio, mappings, trail),
         }
     }
@@ -319,7 +319,7 @@ impl<H: Devices> Kernel<H> {
         mut left: u32,
         trail: &mut Trail<H>,
     ) -> Referenced {
-        let (mut users, mut flags) = (0, AreaFlags::empty());
+        let (mut users, mut flags) = (0, VmaFlags::empty());
         cx.charge(Cost::RmapWalk, 1);
         self.each_place(cx, folio, trail, |place| {
             let mut ptes = place.table.lock(cx.cpu());
@@ -336,14 +336,14 @@ impl<H: Devices> Kernel<H> {
                 return Flow::Continue(());
             }
             cx.charge(Cost::RmapMapping, 1);
-            if place.flags.contains(AreaFlags::LOCKED) {
+            if place.flags.contains(VmaFlags::LOCKED) {
                 // Under the table's lock: munlock cannot come in between.
                 self.mlock_page(cx, folio);
-                flags |= AreaFlags::LOCKED;
+                flags |= VmaFlags::LOCKED;
                 return Flow::Break(());
             }
             // Sequential readers do not come back.
-            if ptes.clear_young(place.vpn) && !place.flags.contains(AreaFlags::SEQ_READ) {
+            if ptes.clear_young(place.vpn) && !place.flags.contains(VmaFlags::SEQ_READ) {
                 users += 1;
                 flags |= place.flags;
             }
@@ -370,7 +370,7 @@ impl<H: Devices> Kernel<H> {
                 return Flow::Continue(());
             }
             cx.charge(Cost::RmapMapping, 1);
-            if place.flags.contains(AreaFlags::LOCKED) {
+            if place.flags.contains(VmaFlags::LOCKED) {
                 self.mlock_page(cx, folio);
                 return Flow::Break(());
             }
@@ -397,19 +397,19 @@ impl<H: Devices> Kernel<H> {
         !page.is_mapped()
     }
 
-    /// One place of a large folio: an area that used any part of it is one user.
+    /// One place of a large folio: a VMA that used any part of it is one user.
     fn large_referenced(
         &self,
         cx: &Cx<'_, H>,
         folio: Folio,
         place: &Place<'_, H>,
         ptes: &mut Ptes<'_, H>,
-        (users, flags): (&mut u32, &mut AreaFlags),
+        (users, flags): (&mut u32, &mut VmaFlags),
     ) -> Flow {
         let is_leaf = ptes.leaf().is_some();
-        if is_leaf && ptes.maps(place.vpn, folio) && place.flags.contains(AreaFlags::LOCKED) {
+        if is_leaf && ptes.maps(place.vpn, folio) && place.flags.contains(VmaFlags::LOCKED) {
             self.mlock_page(cx, folio);
-            *flags |= AreaFlags::LOCKED;
+            *flags |= VmaFlags::LOCKED;
             return Flow::Break(());
         }
         let mut was_used = false;
@@ -420,7 +420,7 @@ impl<H: Devices> Kernel<H> {
                 was_used |= ptes.clear_young(vpn);
             }
         }
-        if was_used && !place.flags.contains(AreaFlags::SEQ_READ) {
+        if was_used && !place.flags.contains(VmaFlags::SEQ_READ) {
             *users += 1;
             *flags |= place.flags;
         }
@@ -438,7 +438,7 @@ impl<H: Devices> Kernel<H> {
     ) -> Flow {
         let page = self.mem.map.page(folio);
         let is_leaf = ptes.maps(place.vpn, folio) && ptes.leaf().is_some();
-        if is_leaf && place.flags.contains(AreaFlags::LOCKED) {
+        if is_leaf && place.flags.contains(VmaFlags::LOCKED) {
             self.mlock_page(cx, folio);
             return Flow::Break(());
         }
@@ -546,7 +546,7 @@ impl<H: Devices> Mappings<H> for Kernel<H> {
         let mut nr_cleaned = 0;
         cx.charge(Cost::RmapWalk, 1);
         self.each_place(cx, folio, &mut Trail::default(), |place| {
-            if !place.flags.contains(AreaFlags::SHARED) {
+            if !place.flags.contains(VmaFlags::SHARED) {
                 return Flow::Continue(());
             }
             let mut ptes = place.table.lock(cx.cpu());

@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 
 use super::process::ProcessMemory;
 use super::tables::Level;
-use super::{Area, PageTable, Pte, SpaceTables, SpaceTask};
+use super::{PageTable, Pte, SpaceTables, SpaceTask, Vma};
 use crate::host::{AtomicCpuSet, CpuId, Cx, Devices, Host, Lock, Tasks};
 use crate::kernel::Kernel;
 use crate::page::{Folio, Order, PageFlags, Pfn, SpaceId};
@@ -60,7 +60,7 @@ pub struct Space<H: Tasks> {
     pub id: SpaceId,
     /// `mmap_lock`.
     pub(crate) mmap_lock: RwSem<H>,
-    /// Areas and tables; `Table` class, held for single steps. Changes to areas need `mmap_lock` for
+    /// VMAs and tables; `Table` class, held for single steps. Changes to VMAs need `mmap_lock` for
     /// writing.
     pub(crate) tables: H::Lock<SpaceTables<H>>,
     /// Resident pages.
@@ -140,17 +140,17 @@ impl<H: Tasks> Space<H> {
         self.tables.lock(cpu).table(vpn).cloned()
     }
 
-    /// Pages of all areas.
+    /// Pages of all VMAs.
     pub fn total_pages(&self, cpu: CpuId) -> u64 {
-        self.tables.lock(cpu).all_areas().map(|area| u64::from(area.end - area.start)).sum()
+        self.tables.lock(cpu).all_vmas().map(|vma| u64::from(vma.end - vma.start)).sum()
     }
 
     /// Finds the VMA around a virtual page.
     #[doc(alias = "find_vma")]
     #[doc(alias = "vma_lookup")]
     #[inline]
-    pub fn area_of(&self, cpu: CpuId, vpn: u32) -> Option<Arc<Area<H>>> {
-        self.tables.lock(cpu).area(vpn).cloned()
+    pub fn vma_of(&self, cpu: CpuId, vpn: u32) -> Option<Arc<Vma<H>>> {
+        self.tables.lock(cpu).vma(vpn).cloned()
     }
 }
 

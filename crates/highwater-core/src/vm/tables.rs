@@ -1,4 +1,4 @@
-//! What an address space holds: its areas by address, its page tables by level.
+//! What an address space holds: its VMAs by address, its page tables by level.
 //!
 //! ```text
 //! top table (PGD) ─ third level (PUD), 512 GiB ─ second (PMD), 1 GiB ─ lowest (PTE), 2 MiB
@@ -12,16 +12,16 @@
 //! Who comes back, as the walks of reclaim do for page after page, need not search again while nothing changed
 //! ([`SpaceTables::changes`]).
 //!
-//! Synchronisation: behind `Space::tables` (class `Table`), for single steps. Areas change only with
+//! Synchronisation: behind `Space::tables` (class `Table`), for single steps. VMAs change only with
 //! the `mmap_lock` held for writing. Tables are added by faults (the lock for reading) and taken out
-//! by unmapping, for ranges that no area has any more.
+//! by unmapping, for ranges that no VMA has any more.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::{Area, PTES, PageTable};
+use super::{PTES, PageTable, Vma};
 use crate::host::Tasks;
 use crate::page::Pfn;
 
@@ -39,10 +39,10 @@ struct Directory<H: Tasks> {
     tables: [Option<Arc<PageTable<H>>>; PTES],
 }
 
-/// The areas and tables of an address space.
+/// The VMAs and tables of an address space.
 pub struct SpaceTables<H: Tasks> {
-    /// Areas by start. They do not overlap.
-    areas: BTreeMap<u32, Arc<Area<H>>>,
+    /// VMAs by start. They do not overlap.
+    vmas: BTreeMap<u32, Arc<Vma<H>>>,
     directories: Vec<Option<Box<Directory<H>>>>,
     puds: Vec<Option<Pfn>>,
     /// The top table; none once the space is gone.
@@ -68,11 +68,11 @@ fn grown<T>(list: &mut Vec<Option<T>>, index: usize) -> &mut Option<T> {
     &mut list[index]
 }
 
-/// Areas.
+/// VMAs.
 impl<H: Tasks> SpaceTables<H> {
     pub(super) fn new(pgd: Pfn, next_free: u32) -> Self {
         SpaceTables {
-            areas: BTreeMap::new(),
+            vmas: BTreeMap::new(),
             directories: Vec::new(),
             puds: Vec::new(),
             pgd: Some(pgd),
@@ -81,54 +81,54 @@ impl<H: Tasks> SpaceTables<H> {
         }
     }
 
-    /// How often an area or a lowest table came or went: as long as that is the same, so is what was found here.
+    /// How often a VMA or a lowest table came or went: as long as that is the same, so is what was found here.
     #[inline(always)]
     pub(super) fn changes(&self) -> u64 {
         self.changes
     }
 
-    /// Adds an area, or puts one in the place of the one that begins where it does.
-    pub(super) fn insert_area(&mut self, area: Arc<Area<H>>) {
+    /// Adds a VMA, or puts one in the place of the one that begins where it does.
+    pub(super) fn insert_vma(&mut self, vma: Arc<Vma<H>>) {
         self.changes += 1;
-        self.areas.insert(area.start, area);
+        self.vmas.insert(vma.start, vma);
     }
 
-    /// Takes out the area that begins at a virtual page.
-    pub(super) fn remove_area(&mut self, start: u32) {
+    /// Takes out the VMA that begins at a virtual page.
+    pub(super) fn remove_vma(&mut self, start: u32) {
         self.changes += 1;
-        self.areas.remove(&start);
+        self.vmas.remove(&start);
     }
 
-    /// Areas that begin at a virtual page or after it, ascending.
-    pub(super) fn areas_from(&self, vpn: u32) -> impl Iterator<Item = &Arc<Area<H>>> {
-        self.areas.range(vpn..).map(|(_, area)| area)
+    /// VMAs that begin at a virtual page or after it, ascending.
+    pub(super) fn vmas_from(&self, vpn: u32) -> impl Iterator<Item = &Arc<Vma<H>>> {
+        self.vmas.range(vpn..).map(|(_, vma)| vma)
     }
 
-    /// The area around a virtual page.
+    /// The VMA around a virtual page.
     #[inline]
-    pub fn area(&self, vpn: u32) -> Option<&Arc<Area<H>>> {
-        let (_, area) = self.areas.range(..=vpn).next_back()?;
-        (vpn < area.end).then_some(area)
+    pub fn vma(&self, vpn: u32) -> Option<&Arc<Vma<H>>> {
+        let (_, vma) = self.vmas.range(..=vpn).next_back()?;
+        (vpn < vma.end).then_some(vma)
     }
 
-    /// Areas that overlap a range, ascending; an empty range has none.
-    pub fn areas_in(&self, start: u32, end: u32) -> impl Iterator<Item = &Arc<Area<H>>> {
-        let first = self.area(start).map_or(start, |area| area.start);
+    /// VMAs that overlap a range, ascending; an empty range has none.
+    pub fn vmas_in(&self, start: u32, end: u32) -> impl Iterator<Item = &Arc<Vma<H>>> {
+        let first = self.vma(start).map_or(start, |vma| vma.start);
         let end = if start < end { end } else { first };
-        self.areas.range(first..end).map(|(_, area)| area)
+        self.vmas.range(first..end).map(|(_, vma)| vma)
     }
 
-    /// All areas, ascending.
-    pub fn all_areas(&self) -> impl Iterator<Item = &Arc<Area<H>>> {
-        self.areas.values()
+    /// All VMAs, ascending.
+    pub fn all_vmas(&self) -> impl Iterator<Item = &Arc<Vma<H>>> {
+        self.vmas.values()
     }
 
-    /// End of the area before a range and start of the one after it (`top` if there is none): the
+    /// End of the VMA before a range and start of the one after it (`top` if there is none): the
     /// range that tables may cover which go with it (floor and ceiling,
     /// rules/faults#table-freeing).
     pub fn room_around(&self, start: u32, end: u32, top: u32) -> (u32, u32) {
-        let floor = self.areas.range(..start).next_back().map_or(0, |(_, area)| area.end);
-        let ceiling = self.areas.range(end..).next().map_or(top, |(&start, _)| start);
+        let floor = self.vmas.range(..start).next_back().map_or(0, |(_, vma)| vma.end);
+        let ceiling = self.vmas.range(end..).next().map_or(top, |(&start, _)| start);
         (floor, ceiling)
     }
 }
@@ -207,7 +207,7 @@ impl<H: Tasks> SpaceTables<H> {
     }
 }
 
-/// Tables: taking out. Whose range no area touches any more; the caller frees the frames.
+/// Tables: taking out. Whose range no VMA touches any more; the caller frees the frames.
 impl<H: Tasks> SpaceTables<H> {
     /// Takes out the lowest table of a virtual page.
     pub fn take_table(&mut self, vpn: u32) -> Option<Arc<PageTable<H>>> {
@@ -259,7 +259,7 @@ mod tests {
     use crate::host::Solo;
     use crate::sync::order::LockClass;
     use crate::units::MemoryPolicy;
-    use crate::vm::{AreaFlags, Backing};
+    use crate::vm::{Backing, VmaFlags};
 
     fn tables() -> SpaceTables<Solo> {
         SpaceTables::new(Pfn(0), 0)
@@ -292,10 +292,10 @@ mod tests {
         assert!(all.table(vpn).is_none() && all.take_table(vpn).is_none());
     }
 
-    fn area<H: Tasks>(host: &H, flags: AreaFlags) -> Arc<Area<H>> {
+    fn vma<H: Tasks>(host: &H, flags: VmaFlags) -> Arc<Vma<H>> {
         let (backing, policy) = (Backing::Anon, MemoryPolicy::default());
         let swap = Arc::new(host.new_lock(LockClass::Table, Default::default()));
-        Arc::new(Area { start: 7, end: 9, flags, backing, policy, swap })
+        Arc::new(Vma { start: 7, end: 9, flags, backing, policy, swap })
     }
 
     /// Else who comes back would take what he found for what is there.
@@ -307,11 +307,11 @@ mod tests {
         let mut last = all.changes();
         let mut is_change =
             |all: &SpaceTables<Solo>| core::mem::replace(&mut last, all.changes()) != all.changes();
-        all.insert_area(area(&host, AreaFlags::READ));
+        all.insert_vma(vma(&host, VmaFlags::READ));
         assert!(is_change(&all));
-        all.insert_area(area(&host, AreaFlags::LOCKED));
+        all.insert_vma(vma(&host, VmaFlags::LOCKED));
         assert!(is_change(&all), "in the place of the other");
-        all.remove_area(7);
+        all.remove_vma(7);
         assert!(is_change(&all));
         assert!(all.insert_table(7, || table(&host, 3)).is_some());
         assert!(is_change(&all));

@@ -3,7 +3,7 @@
 //!
 //! | operation | `mmap_lock` | tables freed |
 //! |---|---|---|
-//! | [`Kernel::munmap`] | write to take areas out, then read (before 4.20: write) | those no other area can use |
+//! | [`Kernel::munmap`] | write to take VMAs out, then read (before 4.20: write) | those no other VMA can use |
 //! | [`Kernel::unmap_space`] | read, then write | all but the top one |
 //! | [`Kernel::reap_space`] | read, if it is free | none |
 //!
@@ -16,14 +16,14 @@ use super::mapping::Detached;
 use super::space::TableKind;
 use super::tables::{PMD_SHIFT, PUD_SHIFT, TABLE_SHIFT};
 use super::zap::Zap;
-use super::{Area, AreaFlags, Gather, Space};
+use super::{Gather, Space, Vma, VmaFlags};
 use crate::host::{Cost, Cx, Devices, Lock, Phase, Probe};
 use crate::kernel::Kernel;
 use crate::page::{Folio, Pfn};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::units::Error;
 
-/// Virtual pages that no area uses, around a range that was unmapped: floor and ceiling.
+/// Virtual pages that no VMA uses, around a range that was unmapped: floor and ceiling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Room {
     floor: u32,
@@ -58,7 +58,7 @@ impl<H: Devices> Kernel<H> {
         let end = end.ok_or(Error::Invalid)?;
         self.enter_space(cx, space);
         let guard = space.mmap_lock.write(cx);
-        let detached = self.detach_areas(cx, space, start, end);
+        let detached = self.detach_vmas(cx, space, start, end);
         if self.mem.policy.reclaim.zap_exclusive {
             self.unmap_detached(cx, space, &detached);
             drop(guard);
@@ -73,13 +73,13 @@ impl<H: Devices> Kernel<H> {
     /// Clears the entries and frees the tables of VMAs that were taken out of their address space.
     #[doc(alias = "unmap_region")]
     fn unmap_detached(&self, cx: &Cx<'_, H>, space: &Space<H>, detached: &Detached<H>) {
-        if detached.areas.is_empty() {
+        if detached.vmas.is_empty() {
             return;
         }
         self.lru_add_drain(cx);
         let mut gather = Gather::new(space);
-        for area in &detached.areas {
-            self.zap_area(cx, &mut gather, area);
+        for vma in &detached.vmas {
+            self.zap_vma(cx, &mut gather, vma);
         }
         self.free_tables(cx, &mut gather, detached);
         self.gather_finish(cx, gather);
@@ -88,23 +88,23 @@ impl<H: Devices> Kernel<H> {
 
     /// Clears the page table entries of a whole VMA.
     #[doc(alias = "unmap_single_vma")]
-    fn zap_area(&self, cx: &Cx<'_, H>, gather: &mut Gather<'_, H>, area: &Area<H>) {
-        let Area { start, end, flags, .. } = *area;
+    fn zap_vma(&self, cx: &Cx<'_, H>, gather: &mut Gather<'_, H>, vma: &Vma<H>) {
+        let Vma { start, end, flags, .. } = *vma;
         self.zap_range(cx, gather, &Zap { start, end, flags, only: None });
     }
 
-    /// The first area that ends after `vpn`.
-    pub(crate) fn next_area(
+    /// The first VMA that ends after `vpn`.
+    pub(crate) fn next_vma(
         &self,
         cx: &Cx<'_, H>,
         space: &Space<H>,
         vpn: u32,
-    ) -> Option<Arc<Area<H>>> {
-        space.tables.lock(cx.cpu()).areas_in(vpn, Space::<H>::TOP).next().cloned()
+    ) -> Option<Arc<Vma<H>>> {
+        space.tables.lock(cx.cpu()).vmas_in(vpn, Space::<H>::TOP).next().cloned()
     }
 
     /// Unmaps everything of an address space in one go and frees its tables but the top one (exit).
-    /// Nobody but the OOM reaper uses it any more; its areas are taken out here.
+    /// Nobody but the OOM reaper uses it any more; its VMAs are taken out here.
     #[doc(alias = "exit_mmap")]
     pub(crate) fn unmap_space(&self, cx: &Cx<'_, H>, space: &Space<H>) {
         let mut gather = Gather::new_whole(space);
@@ -112,13 +112,13 @@ impl<H: Devices> Kernel<H> {
             let _guard = space.mmap_lock.read(cx);
             self.lru_add_drain(cx);
             let mut next = 0;
-            while let Some(area) = self.next_area(cx, space, next) {
-                self.zap_area(cx, &mut gather, &area);
-                next = area.end;
+            while let Some(vma) = self.next_vma(cx, space, next) {
+                self.zap_vma(cx, &mut gather, &vma);
+                next = vma.end;
             }
         }
         let _guard = space.mmap_lock.write(cx);
-        let detached = self.detach_areas(cx, space, 0, Space::<H>::TOP);
+        let detached = self.detach_vmas(cx, space, 0, Space::<H>::TOP);
         self.free_tables(cx, &mut gather, &detached);
         self.gather_finish(cx, gather);
         // Its memory is free now: the OOM killer need not wait for it any more. (The kernel says so
@@ -131,7 +131,7 @@ impl<H: Devices> Kernel<H> {
     /// second-level table, then that, and so on.
     #[doc(alias = "free_pgtables")]
     fn free_tables(&self, cx: &Cx<'_, H>, gather: &mut Gather<'_, H>, detached: &Detached<H>) {
-        let (Some(first), Some(last)) = (detached.areas.first(), detached.areas.last()) else {
+        let (Some(first), Some(last)) = (detached.vmas.first(), detached.vmas.last()) else {
             return;
         };
         let room = Room { floor: detached.floor, ceiling: detached.ceiling };
@@ -205,14 +205,14 @@ impl<H: Devices> Kernel<H> {
         let Some(_guard) = space.mmap_lock.try_read(cx) else { return false };
         let mut next = 0;
         while !space.is_reaped.load(Relaxed) {
-            let Some(area) = self.next_area(cx, space, next) else { break };
+            let Some(vma) = self.next_vma(cx, space, next) else { break };
             // Shared file pages would stay in the page cache: nothing is won.
-            if !area.flags.contains(AreaFlags::SHARED) {
+            if !vma.flags.contains(VmaFlags::SHARED) {
                 let mut gather = Gather::new(space);
-                self.zap_area(cx, &mut gather, &area);
+                self.zap_vma(cx, &mut gather, &vma);
                 self.gather_finish(cx, gather);
             }
-            next = area.end;
+            next = vma.end;
         }
         space.is_reaped.store(true, Relaxed);
         true

@@ -14,7 +14,7 @@
 use alloc::sync::Arc;
 use core::ops::Range;
 
-use super::{AreaFlags, FlushRange, Gather, PTES, PageTable, Pte, Rss, Space};
+use super::{FlushRange, Gather, PTES, PageTable, Pte, Rss, Space, VmaFlags};
 use crate::config::UnmapYoung;
 use crate::host::{Cost, CpuId, Cx, Devices, Lock, Probe};
 use crate::kernel::Kernel;
@@ -23,15 +23,15 @@ use crate::sync::atomic::Ordering::Relaxed;
 use crate::vmstat::NodeStat;
 use crate::zone::NodeId;
 
-/// Entries to clear: those of one area.
+/// Entries to clear: those of one VMA.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Zap {
     /// First virtual page.
     pub start: u32,
     /// Virtual page after the last.
     pub end: u32,
-    /// Flags of the area.
-    pub flags: AreaFlags,
+    /// Flags of the VMA.
+    pub flags: VmaFlags,
     /// Only entries that map this folio (truncation of one).
     pub only: Option<Folio>,
 }
@@ -264,13 +264,13 @@ impl<H: Devices> Kernel<H> {
                 zapped.was_dirty = true;
                 self.set_page_dirty(cx, folio);
             }
-            if pte.is_young() && !zap.flags.contains(AreaFlags::SEQ_READ) {
+            if pte.is_young() && !zap.flags.contains(VmaFlags::SEQ_READ) {
                 self.transfer_young(cx, folio);
             }
         }
         tally.unmapped(self, cx.cpu(), folio, nr, is_anon);
         let is_part = nr != folio.nr_pages();
-        if zap.flags.contains(AreaFlags::LOCKED) && !is_part {
+        if zap.flags.contains(VmaFlags::LOCKED) && !is_part {
             self.munlock_page(cx, folio);
         }
         if is_anon && folio.is_large() {

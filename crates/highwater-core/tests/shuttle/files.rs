@@ -14,7 +14,7 @@ use highwater_core::kernel::{Error, KernelSpec};
 use highwater_core::page_alloc::boot;
 use highwater_core::page_cache::{File, FileSpec, Filesystem, OpenFile};
 use highwater_core::syscall::{FileAdvice, MemoryAdvice};
-use highwater_core::vm::{Access, AreaFlags, Backing};
+use highwater_core::vm::{Access, Backing, VmaFlags};
 use highwater_core::vmstat::NodeStat;
 use highwater_core::zone::{NodeId, ZoneType};
 use shuttle::rand::{Rng, thread_rng};
@@ -151,7 +151,7 @@ impl Worker<'_> {
         space.add_task(cx);
         let nr = (PAGES - page).min(20);
         let backing = Backing::File { open: Arc::clone(open), page };
-        let flags = AreaFlags::READ | AreaFlags::WRITE | AreaFlags::SHARED;
+        let flags = VmaFlags::READ | VmaFlags::WRITE | VmaFlags::SHARED;
         let start = kernel.mmap(cx, &space, nr, 1, flags, backing).expect("a mapping");
         for vpn in (start..start + nr).step_by(3) {
             let access = if thread_rng().gen_bool(0.3) { Access::Write } else { Access::Read };

@@ -73,7 +73,7 @@ fn areas_interleave_by_page_tasks_by_turn() {
     assert_eq!([interleaved(0), interleaved(1), interleaved(2)], [2, 0, 2]);
     // The area has no policy of its own: the task's, by its pages.
     let at = |policy, page, order| {
-        let wish = Wish::Area { policy, page };
+        let wish = Wish::Vma { policy, page };
         node_of(&alloc, alloc.alloc_wished(&cx, &NoRelief, USER, Order(order), wish))
     };
     let own = MemoryPolicy::Default;

@@ -27,7 +27,7 @@ use highwater_core::host::CpuId;
 use highwater_core::kernel::KernelSpec;
 use highwater_core::page::PAGE_SIZE;
 use highwater_core::page_cache::{FileSpec, Filesystem, OpenFile};
-use highwater_core::vm::{Access, AreaFlags, Backing, Fault, Space};
+use highwater_core::vm::{Access, Backing, Fault, Space, VmaFlags};
 use highwater_core::vmstat::NodeStat;
 use highwater_core::zone::NodeId;
 
@@ -233,7 +233,7 @@ impl<'k> Ours<'k> {
         self.space.remove_task(&self.task.cx);
     }
 
-    fn map(&mut self, flags: AreaFlags, backing: Backing<NativeHost>) -> Result<(), String> {
+    fn map(&mut self, flags: VmaFlags, backing: Backing<NativeHost>) -> Result<(), String> {
         let (kernel, cx) = (&self.native.kernel, &self.task.cx);
         let start = kernel.mmap(cx, &self.space, self.nr_pages, 1, flags, backing);
         self.start = start.map_err(|e| e.to_string())?;
@@ -271,12 +271,12 @@ impl Side for Ours<'_> {
     }
 
     fn map_anon(&mut self) -> Result<(), String> {
-        self.map(AreaFlags::READ | AreaFlags::WRITE, Backing::Anon)
+        self.map(VmaFlags::READ | VmaFlags::WRITE, Backing::Anon)
     }
 
     fn map_file(&mut self) -> Result<(), String> {
         let backing = Backing::File { open: Arc::clone(&self.open), page: 0 };
-        self.map(AreaFlags::READ | AreaFlags::SHARED, backing)
+        self.map(VmaFlags::READ | VmaFlags::SHARED, backing)
     }
 
     fn write_pages(&mut self) -> Result<(), String> {

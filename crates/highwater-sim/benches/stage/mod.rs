@@ -16,7 +16,7 @@ use highwater_core::page::{Folio, Order, PAGE_SIZE};
 use highwater_core::page_alloc::Gfp;
 use highwater_core::page_cache::{FileSpec, Filesystem, OpenFile};
 use highwater_core::swap::SwapSpec;
-use highwater_core::vm::{Access, AreaFlags, Backing, Space};
+use highwater_core::vm::{Access, Backing, Space, VmaFlags};
 use highwater_core::vmstat::VmEvent;
 use highwater_core::zone::{NodeId, watermark::Marks};
 use highwater_sim::cost::{CostModel, CostTable};
@@ -26,8 +26,8 @@ use highwater_sim::host::SimHost;
 use highwater_sim::machine::{MachineConfig, SimMachine};
 
 pub(crate) const PAGE: u64 = PAGE_SIZE as u64;
-pub(crate) const READ: AreaFlags = AreaFlags::READ;
-pub(crate) const RW: AreaFlags = READ.union(AreaFlags::WRITE);
+pub(crate) const READ: VmaFlags = VmaFlags::READ;
+pub(crate) const RW: VmaFlags = READ.union(VmaFlags::WRITE);
 const SECOND: u64 = 1_000_000_000;
 
 /// A machine of one CPU, so that task switches are not timed. Its data is on a disk that takes no
@@ -100,13 +100,13 @@ impl Stage<'_, '_> {
         }
     }
 
-    pub(crate) fn map(&self, pages: u64, flags: AreaFlags, backing: Backing<SimHost>) -> u32 {
+    pub(crate) fn map(&self, pages: u64, flags: VmaFlags, backing: Backing<SimHost>) -> u32 {
         self.kernel.mmap(self.cx, self.space, pages as u32, 512, flags, backing).expect("room")
     }
 
     pub(crate) fn map_file(&self, open: &Arc<OpenFile<SimHost>>, pages: u64) -> u32 {
         let backing = Backing::File { open: Arc::clone(open), page: 0 };
-        self.map(pages, READ | AreaFlags::SHARED, backing)
+        self.map(pages, READ | VmaFlags::SHARED, backing)
     }
 
     pub(crate) fn touch_all(&self, start: u32, pages: u64, access: Access) {

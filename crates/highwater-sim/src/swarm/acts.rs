@@ -9,7 +9,7 @@ use highwater_core::page::{Order, PAGE_SIZE, Pfn};
 use highwater_core::page_alloc::Gfp;
 use highwater_core::page_cache::{FileSpec, InodeMemory, OpenFile};
 use highwater_core::syscall::{FileAdvice, MemoryAdvice};
-use highwater_core::vm::{Access, AreaFlags, Backing};
+use highwater_core::vm::{Access, Backing, VmaFlags};
 use highwater_core::zone::NodeId;
 
 use super::draw::Draw;
@@ -35,9 +35,9 @@ const SPARSE_PAGES: u64 = 1 << 27;
 /// Memory.
 impl Worker<'_, '_> {
     pub(super) fn map_anon(&mut self) -> Result<(), Error> {
-        let mut flags = AreaFlags::READ;
+        let mut flags = VmaFlags::READ;
         if !self.stream.one_in(8) {
-            flags |= AreaFlags::WRITE;
+            flags |= VmaFlags::WRITE;
         }
         let reach = self.shared.options.reach;
         let pages = match self.stream.below(12) {
@@ -50,9 +50,8 @@ impl Worker<'_, '_> {
 
     pub(super) fn map_file(&mut self) -> Result<(), Error> {
         let open = self.descriptor();
-        let mut flags = AreaFlags::READ;
-        for (flag, rarity) in [(AreaFlags::WRITE, 2), (AreaFlags::SHARED, 2), (AreaFlags::EXEC, 6)]
-        {
+        let mut flags = VmaFlags::READ;
+        for (flag, rarity) in [(VmaFlags::WRITE, 2), (VmaFlags::SHARED, 2), (VmaFlags::EXEC, 6)] {
             if self.stream.one_in(rarity) {
                 flags |= flag;
             }
@@ -67,14 +66,14 @@ impl Worker<'_, '_> {
     fn map(
         &mut self,
         pages: u64,
-        mut flags: AreaFlags,
+        mut flags: VmaFlags,
         backing: Backing<SimHost>,
     ) -> Result<(), Error> {
         if self.group.regions.borrow().len() >= REGIONS_MAX {
             return self.unmap_all();
         }
         if self.stream.one_in(40) {
-            flags |= AreaFlags::LOCKED;
+            flags |= VmaFlags::LOCKED;
         }
         let pages = pages as u32;
         let align = self.stream.pick(&[1, 1, 8, 512]);
@@ -83,7 +82,7 @@ impl Worker<'_, '_> {
         let start = self.kernel.mmap(self.cx, &self.group.space, pages, align, flags, backing)?;
         assert!(start.is_multiple_of(align));
         let id = self.group.next_region.replace(self.group.next_region.get() + 1);
-        let is_writable = flags.contains(AreaFlags::WRITE);
+        let is_writable = flags.contains(VmaFlags::WRITE);
         // Another task that unmaps an earlier mapping at this address may have hit the new one by
         // now.
         let is_whole = nr_unmaps == self.group.nr_unmaps.get();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use highwater_core::host::{Cx, Devices};
 use highwater_core::kernel::{Error, Kernel};
 use highwater_core::page_cache::File;
-use highwater_core::vm::{Access, AreaFlags, Backing, Space};
+use highwater_core::vm::{Access, Backing, Space, VmaFlags};
 
 use super::compile::Shop;
 use super::{Compute, Disk, Entry, Tree};
@@ -114,13 +114,13 @@ impl<H: Devices> Build<'_, H> {
         stop: &Stop,
         built: &mut Built<H>,
     ) -> Result<(), Error> {
-        let flags = AreaFlags::READ | AreaFlags::WRITE;
+        let flags = VmaFlags::READ | VmaFlags::WRITE;
         // A first page keeps the next mapping off a 2 MiB boundary, so that no huge page fits.
-        self.kernel.mmap(cx, make, 1, 1, AreaFlags::READ, Backing::Anon)?;
+        self.kernel.mmap(cx, make, 1, 1, VmaFlags::READ, Backing::Anon)?;
         let start = self.kernel.mmap(cx, make, MAKE_PAGES / 4, 1, flags, Backing::Anon)?;
         self.kernel.touch_range(cx, make, start, MAKE_PAGES / 4, Access::Write)?;
         for _ in 1..4 {
-            let new = self.kernel.grow_area(cx, make, start, MAKE_PAGES / 4)?;
+            let new = self.kernel.grow_vma(cx, make, start, MAKE_PAGES / 4)?;
             self.kernel.touch_range(cx, make, new, MAKE_PAGES / 4, Access::Write)?;
         }
         let &Build { kernel, tree, tools, disk, compute, compression, .. } = self;

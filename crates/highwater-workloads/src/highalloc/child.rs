@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use highwater_core::host::{Cx, Devices};
 use highwater_core::kernel::{Error, Kernel};
-use highwater_core::vm::{Access, AreaFlags, Backing, Space};
+use highwater_core::vm::{Access, Backing, Space, VmaFlags};
 
 use crate::process;
 use crate::random::Random;
 
-const RW: AreaFlags = AreaFlags::READ.union(AreaFlags::WRITE);
+const RW: VmaFlags = VmaFlags::READ.union(VmaFlags::WRITE);
 /// A program's text.
-pub(super) const TEXT: AreaFlags = AreaFlags::READ.union(AreaFlags::EXEC);
+pub(super) const TEXT: VmaFlags = VmaFlags::READ.union(VmaFlags::EXEC);
 
 /// A process that ends when it is dropped.
 pub(super) struct Child<'a, H: Devices> {
@@ -42,7 +42,7 @@ impl<'a, H: Devices> Child<'a, H> {
 
     /// Maps memory that the process never touches, so that the next mapping begins behind it.
     pub(super) fn reserve(&self, cx: &Cx<'_, H>, pages: u32) -> Result<(), Error> {
-        self.kernel.mmap(cx, &self.space, pages, 1, AreaFlags::READ, Backing::Anon)?;
+        self.kernel.mmap(cx, &self.space, pages, 1, VmaFlags::READ, Backing::Anon)?;
         Ok(())
     }
 
@@ -56,10 +56,10 @@ impl<'a, H: Devices> Child<'a, H> {
         &self,
         cx: &Cx<'_, H>,
         pages: u32,
-        flags: AreaFlags,
+        flags: VmaFlags,
         backing: Backing<H>,
     ) -> Result<Memory<'_, H>, Error> {
-        let access = match flags.contains(AreaFlags::WRITE) {
+        let access = match flags.contains(VmaFlags::WRITE) {
             true => Access::Write,
             false => Access::Read,
         };
@@ -96,7 +96,7 @@ impl<'a, H: Devices> Memory<'a, H> {
     /// Extends the mapping; returns the part behind the last.
     pub(super) fn grow(&self, cx: &Cx<'_, H>, pages: u32) -> Result<Memory<'a, H>, Error> {
         let Memory { child, area, .. } = *self;
-        let start = child.kernel.grow_area(cx, &child.space, area, pages)?;
+        let start = child.kernel.grow_vma(cx, &child.space, area, pages)?;
         Ok(Memory { start, pages, ..*self })
     }
 

@@ -6,7 +6,7 @@ use highwater_core::host::Devices;
 use highwater_core::kernel::Error;
 use highwater_core::page::PAGE_SIZE;
 use highwater_core::page_cache::OpenFile;
-use highwater_core::vm::{Access, AreaFlags, Backing, Fault};
+use highwater_core::vm::{Access, Backing, Fault, VmaFlags};
 
 use super::pick::Pattern;
 use super::run::{NO_TASK, Running, numbered};
@@ -250,11 +250,11 @@ impl<H: Devices> Running<'_, '_, H> {
     fn map(&mut self, area: usize, of: Mapped, how: MapHow) -> Result<(), Error> {
         self.unmap(area)?;
         let (kernel, cx) = (self.ground.kernel, self.cx);
-        let mut flags = AreaFlags::READ;
-        flags.set(AreaFlags::WRITE, !how.is_read_only);
-        flags.set(AreaFlags::SHARED, how.is_shared);
-        flags.set(AreaFlags::HUGEPAGE, how.huge == Some(true));
-        flags.set(AreaFlags::NOHUGEPAGE, how.huge == Some(false));
+        let mut flags = VmaFlags::READ;
+        flags.set(VmaFlags::WRITE, !how.is_read_only);
+        flags.set(VmaFlags::SHARED, how.is_shared);
+        flags.set(VmaFlags::HUGEPAGE, how.huge == Some(true));
+        flags.set(VmaFlags::NOHUGEPAGE, how.huge == Some(false));
         let (pages, backing) = match of {
             Mapped::Memory(pages) => (pages, Backing::Anon),
             Mapped::File(file, first) => {

@@ -12,7 +12,7 @@ use highwater_core::kernel::Kernel;
 use highwater_core::page::{Order, PageFlags, PageOwner, Pfn};
 use highwater_core::page_alloc::Gfp;
 use highwater_core::syscall::MemoryAdvice;
-use highwater_core::vm::{Access, AreaFlags, Backing, Space};
+use highwater_core::vm::{Access, Backing, Space, VmaFlags};
 use highwater_core::zone::{MemoryPolicy, NodeId, ZoneType};
 
 use super::ScenarioError;
@@ -170,7 +170,7 @@ impl IdleLists {
         }
         let doing = "filling memory as captured";
         let space = called(doing, kernel.create_space(cx))?;
-        let flags = AreaFlags::READ | AreaFlags::WRITE | AreaFlags::NOHUGEPAGE;
+        let flags = VmaFlags::READ | VmaFlags::WRITE | VmaFlags::NOHUGEPAGE;
         let start = called(doing, kernel.mmap(cx, &space, pages, 1, flags, Backing::Anon))?;
         for vpn in start..start + pages {
             called(doing, kernel.touch(cx, &space, vpn, Access::Write))?;

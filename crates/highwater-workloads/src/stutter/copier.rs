@@ -6,7 +6,7 @@ use highwater_core::host::{Cx, Devices};
 use highwater_core::kernel::{Error, Kernel};
 use highwater_core::page::PAGE_SIZE;
 use highwater_core::page_cache::File;
-use highwater_core::vm::{Access, AreaFlags, Backing, Space};
+use highwater_core::vm::{Access, Backing, Space, VmaFlags};
 
 use crate::process;
 
@@ -48,7 +48,7 @@ impl<H: Devices> Copier<'_, H> {
         let &Copier { kernel, source, target, block } = self;
         let block = block.max(PAGE_SIZE as u64);
         let pages = u32::try_from(block.div_ceil(PAGE_SIZE as u64)).unwrap_or(u32::MAX);
-        let flags = AreaFlags::READ | AreaFlags::WRITE;
+        let flags = VmaFlags::READ | VmaFlags::WRITE;
         let buffer = kernel.mmap(cx, space, pages, 1, flags, Backing::Anon)?;
         let (from, to) = (kernel.open(cx, source), kernel.open(cx, target));
         let bytes = source.size();

@@ -2,7 +2,7 @@
 
 use highwater_core::host::{Cx, Devices};
 use highwater_core::kernel::{Error, Kernel};
-use highwater_core::vm::{Access, AreaFlags, Backing, Space};
+use highwater_core::vm::{Access, Backing, Space, VmaFlags};
 
 use super::Stop;
 
@@ -30,7 +30,7 @@ impl Memory {
         space: &Space<H>,
         pages: u32,
     ) -> Result<Self, Error> {
-        let flags = AreaFlags::READ | AreaFlags::WRITE;
+        let flags = VmaFlags::READ | VmaFlags::WRITE;
         let start = kernel.mmap(cx, space, pages, 1, flags, Backing::Anon)?;
         Ok(Memory { start, pages })
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use highwater_core::host::{Cx, Devices};
 use highwater_core::kernel::Kernel;
 use highwater_core::page_cache::File;
-use highwater_core::vm::{Access, AreaFlags, Backing};
+use highwater_core::vm::{Access, Backing, VmaFlags};
 use highwater_core::vmstat::{NodeStat, VmEvent};
 
 use super::{UnmapError, called};
@@ -85,7 +85,7 @@ fn map_read_unmap<H: Devices>(
     let space = called("a new process", process::start(kernel, cx))?;
     let open = kernel.open(cx, file);
     let pages = file.spec.max_pages;
-    let flags = AreaFlags::READ | AreaFlags::SHARED;
+    let flags = VmaFlags::READ | VmaFlags::SHARED;
     let backing = Backing::File { open, page: 0 };
     let start = called("mmap", kernel.mmap(cx, &space, pages, 1, flags, backing))?;
     for vpn in start..start + pages {

@@ -6,7 +6,7 @@ use highwater_core::host::{Cx, Devices};
 use highwater_core::kernel::Kernel;
 use highwater_core::page_cache::File;
 use highwater_core::syscall::FileAdvice;
-use highwater_core::vm::{Access, AreaFlags, Backing, Space};
+use highwater_core::vm::{Access, Backing, Space, VmaFlags};
 
 use super::{Barrier, UnmapError, called};
 use crate::process;
@@ -95,7 +95,7 @@ impl<H: Devices> Mapper<'_, H> {
 
     fn map_and_read(&self, cx: &Cx<'_, H>, space: &Space<H>) -> Result<u32, UnmapError> {
         let open = self.kernel.open(cx, self.file);
-        let flags = AreaFlags::READ | AreaFlags::SHARED;
+        let flags = VmaFlags::READ | VmaFlags::SHARED;
         let backing = Backing::File { open, page: 0 };
         // Aligned to a page table's reach: 512 pages are one table, as in the study.
         let start = self.kernel.mmap(cx, space, self.pages, 512, flags, backing);

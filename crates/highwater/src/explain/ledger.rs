@@ -300,7 +300,7 @@ fn chain(ledger: &Ledger, task: u32, wait: &WaitRecord) -> Chain {
 mod tests {
     use highwater_core::config::{Machine, preset};
     use highwater_core::host::Host;
-    use highwater_core::vm::{Access, AreaFlags, Backing};
+    use highwater_core::vm::{Access, Backing, VmaFlags};
     use highwater_report::explain::{bands, glossary};
     use highwater_results::explain::{EXPLAIN_SCHEMA, Explanation};
     use highwater_sim::cost::{CostModel, CostTable};
@@ -320,7 +320,7 @@ mod tests {
             machine.spawn_task(format!("mapper/{task}"), Placement::Anywhere, move |cx, kernel| {
                 let space = kernel.create_space(cx).expect("space");
                 space.add_task(cx);
-                let flags = AreaFlags::READ | AreaFlags::WRITE;
+                let flags = VmaFlags::READ | VmaFlags::WRITE;
                 for round in 1..=25 {
                     cx.host.op_begin();
                     let pages = 20 * round;

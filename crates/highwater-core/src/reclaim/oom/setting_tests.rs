@@ -9,11 +9,11 @@ use crate::host::{CpuId, Cx, Solo, TaskFlags};
 use crate::kernel::KernelSpec;
 use crate::page::{MigrateType, Order};
 use crate::page_alloc::{Gfp, Request, boot};
-use crate::vm::{Access, AreaFlags, Backing, Space};
+use crate::vm::{Access, Backing, Space, VmaFlags};
 use crate::zone::{NodeId, ZoneType};
 
 const CPU: CpuId = CpuId(0);
-const RW: AreaFlags = AreaFlags::READ.union(AreaFlags::WRITE);
+const RW: VmaFlags = VmaFlags::READ.union(VmaFlags::WRITE);
 
 fn kernel_with(host: &Solo, set: impl FnOnce(&mut Tunables)) -> Kernel<Solo> {
     let mut machine = Machine::from_sizes("stage", &[(64 << 20, vec![0])]).unwrap();

@@ -32,7 +32,7 @@ use crate::page::PageFlags;
 use crate::reclaim::Control;
 use crate::reclaim::batch::Look;
 use crate::reclaim::budget::{self, ScanPlan};
-use crate::vm::AreaFlags;
+use crate::vm::VmaFlags;
 use crate::zone::NodeId;
 
 /// The scheme.
@@ -43,7 +43,7 @@ pub(super) struct Clock;
 const SECOND_CHANCE: Rules = Rules { uses: Some(second_chance), busy: Busy::Keep };
 
 fn second_chance(uses: &Uses) -> Decision {
-    if uses.flags.contains(AreaFlags::LOCKED) {
+    if uses.flags.contains(VmaFlags::LOCKED) {
         return (References::Activate, false);
     }
     match uses.users {
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn any_use_is_a_second_chance_and_is_forgotten() {
-        let none = AreaFlags::empty();
+        let none = VmaFlags::empty();
         let unused = Uses {
             users: Some(0),
             flags: none,
@@ -161,14 +161,14 @@ mod tests {
             assert_eq!(second_chance(&unused), (References::Reclaim, false));
             for used in [
                 Uses { users: Some(1), ..unused },
-                Uses { users: Some(9), flags: AreaFlags::EXEC, ..unused },
+                Uses { users: Some(9), flags: VmaFlags::EXEC, ..unused },
                 Uses { was_referenced: true, ..unused },
                 Uses { users: Some(1), was_referenced: true, ..unused },
                 Uses { users: None, ..unused },
             ] {
                 assert_eq!(second_chance(&used), (References::Keep, false), "{used:?}");
             }
-            let locked = Uses { flags: AreaFlags::LOCKED, ..unused };
+            let locked = Uses { flags: VmaFlags::LOCKED, ..unused };
             assert_eq!(second_chance(&locked), (References::Activate, false));
         }
     }

@@ -14,7 +14,7 @@ use crate::page_alloc::Gfp;
 use crate::page_alloc::Wish;
 use crate::page_alloc::boot;
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::vm::{Area, AreaFlags, Backing, Pte, Space};
+use crate::vm::{Backing, Pte, Space, Vma, VmaFlags};
 use crate::vmstat::{NodeStat, VmEvent};
 use crate::zone::NodeId;
 
@@ -26,7 +26,7 @@ struct Stage<'h> {
     kernel: Kernel<Solo>,
     cx: Cx<'h, Solo>,
     space: Arc<Space<Solo>>,
-    area: Arc<Area<Solo>>,
+    vma: Arc<Vma<Solo>>,
 }
 
 fn stage<'h>(host: &'h Solo, areas: &[(DeviceSpec, u32, i16)]) -> Stage<'h> {
@@ -44,10 +44,10 @@ fn stage<'h>(host: &'h Solo, areas: &[(DeviceSpec, u32, i16)]) -> Stage<'h> {
     };
     let kernel = Kernel::new(&cx, mem, &spec).unwrap();
     let space = kernel.create_space(&cx).unwrap();
-    let flags = AreaFlags::READ | AreaFlags::WRITE;
+    let flags = VmaFlags::READ | VmaFlags::WRITE;
     let start = kernel.mmap(&cx, &space, 2048, 512, flags, Backing::Anon).unwrap();
-    let area = space.area_of(CpuId(0), start).unwrap();
-    Stage { kernel, cx, space, area }
+    let vma = space.vma_of(CpuId(0), start).unwrap();
+    Stage { kernel, cx, space, vma }
 }
 
 impl Stage<'_> {
@@ -59,7 +59,7 @@ impl Stage<'_> {
         let folio = k.mem.alloc_folio(cx, k, gfp, Order::ZERO, NodeId(0)).unwrap();
         let page = k.mem.map.page(folio);
         page.flag_set::<Solo>(PageFlags::SWAPBACKED | PageFlags::UPTODATE);
-        page.set_owner(PageOwner::Anon(self.space.id), self.area.start + at);
+        page.set_owner(PageOwner::Anon(self.space.id), self.vma.start + at);
         folio
     }
 
@@ -70,7 +70,7 @@ impl Stage<'_> {
         assert!(k.try_lock_page(folio) && k.add_to_swap(cx, folio));
         assert!(page.is(PageFlags::DIRTY | PageFlags::SWAPCACHE));
         let slot = k.slot_of(folio).unwrap();
-        let vpn = self.area.start + at;
+        let vpn = self.vma.start + at;
         let table = k.make_table(cx, &self.space, vpn).unwrap();
         k.swap_dup(cx, slot);
         table.lock(CpuId(0)).set(vpn, Pte::swap(slot));
@@ -92,8 +92,8 @@ impl Stage<'_> {
     }
 
     fn swap_in(&self, at: u32, slot: Slot) -> Option<Folio> {
-        let vpn = self.area.start + at;
-        self.kernel.swapin_readahead(&self.cx, &self.space, &self.area, vpn, slot)
+        let vpn = self.vma.start + at;
+        self.kernel.swapin_readahead(&self.cx, &self.space, &self.vma, vpn, slot)
     }
 
     fn is_cached(&self, slot: Slot) -> bool {
@@ -301,19 +301,19 @@ fn a_window_by_addresses_reads_what_entries_name() {
     // A fresh region reads 8: three before the fault, four after it.
     let folio = s.swap_in(10, slots[10]).unwrap();
     let cached: Vec<u32> = (0..20).filter(|&at| s.is_cached(slots[at as usize])).collect();
-    let first = (s.area.start + 10 - 3) - s.area.start;
+    let first = (s.vma.start + 10 - 3) - s.vma.start;
     assert_eq!(cached, (first..first + 8).collect::<Vec<_>>());
     assert_eq!((s.event(VmEvent::SwapRa), s.event(VmEvent::Pswpin)), (7, 8));
     assert!(!k.mem.map.page(folio).is(PageFlags::SWAP_READAHEAD));
     k.put_page(cx, folio);
     // One of the others is used: a hit, once.
     for _ in 0..2 {
-        let hit = k.swap_cache_lookup(cx, &s.area, s.area.start + 12, slots[12]).unwrap();
+        let hit = k.swap_cache_lookup(cx, &s.vma, s.vma.start + 12, slots[12]).unwrap();
         k.put_page(cx, hit);
     }
     assert_eq!(s.event(VmEvent::SwapRaHit), 1);
-    let state = *s.area.swap.lock(CpuId(0));
-    assert_eq!((state.prev, state.window, state.hits), (s.area.start + 12, 8, 1));
+    let state = *s.vma.swap.lock(CpuId(0));
+    assert_eq!((state.prev, state.window, state.hits), (s.vma.start + 12, 8, 1));
     // One hit makes a window of 4, from the fault on as it follows the last one: all but the
     // last page are cached.
     let folio = s.swap_in(13, slots[13]).unwrap();

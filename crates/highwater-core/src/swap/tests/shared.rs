@@ -12,7 +12,7 @@ use crate::page::{Folio, PageFlags};
 use crate::page_alloc::boot;
 use crate::page_cache::{Entry, FileSpec, OpenFile};
 use crate::swap::{Slot, SwapSpec};
-use crate::vm::{Access, AreaFlags, Backing, Fault};
+use crate::vm::{Access, Backing, Fault, VmaFlags};
 use crate::vmstat::{NodeStat, VmEvent};
 use crate::zone::NodeId;
 
@@ -155,7 +155,7 @@ fn forked_spaces_share_what_they_map_of_it() {
     s.write(0, 8);
     let (kernel, cx) = (&s.kernel, &s.cx);
     let space = kernel.create_space(cx).unwrap();
-    let flags = AreaFlags::READ | AreaFlags::WRITE | AreaFlags::SHARED;
+    let flags = VmaFlags::READ | VmaFlags::WRITE | VmaFlags::SHARED;
     let backing = Backing::File { open: Arc::clone(&s.open), page: 0 };
     let at = kernel.mmap(cx, &space, 8, 1, flags, backing).unwrap();
     assert_eq!(kernel.touch(cx, &space, at, Access::Read), Ok(Fault::Minor));

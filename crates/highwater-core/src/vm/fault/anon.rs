@@ -9,7 +9,7 @@ use crate::page_alloc::Gfp;
 use crate::units::Error;
 use crate::vm::huge::Attempt;
 use crate::vm::space::Rss;
-use crate::vm::{AreaFlags, Pte, Ptes};
+use crate::vm::{Pte, Ptes, VmaFlags};
 use crate::vmstat::NodeStat;
 
 impl<H: Devices> Kernel<H> {
@@ -18,8 +18,8 @@ impl<H: Devices> Kernel<H> {
     #[doc(alias = "do_anonymous_page")]
     pub(super) fn anon_fault(&self, pass: &mut Pass<'_, '_, H>) -> Result<Step, Error> {
         let cx = pass.cx;
-        let (area, table) = (&pass.area, pass.table.as_ref());
-        let attempt = self.huge_fault(cx, pass.space, area, table, pass.vpn, pass.is_write);
+        let (vma, table) = (&pass.vma, pass.table.as_ref());
+        let attempt = self.huge_fault(cx, pass.space, vma, table, pass.vpn, pass.is_write);
         if attempt == Attempt::Mapped {
             return Ok(Step::Done);
         }
@@ -56,7 +56,7 @@ impl<H: Devices> Kernel<H> {
         ptes: &mut Ptes<'_, H>,
         folio: Folio,
     ) {
-        let (cx, space, area) = (pass.cx, pass.space, &pass.area);
+        let (cx, space, vma) = (pass.cx, pass.space, &pass.vma);
         let page = self.mem.map.page(folio);
         let mut flags = PageFlags::SWAPBACKED | PageFlags::UPTODATE;
         if self.mem.policy.reclaim.anon_new == AnonStart::Active {
@@ -67,12 +67,12 @@ impl<H: Devices> Kernel<H> {
         page.map_add::<H>(1);
         Rss::add::<H>(&space.rss.anon, 1);
         self.mem.account(cx.cpu(), folio).plus(NodeStat::AnonPages);
-        if area.flags.contains(AreaFlags::LOCKED) {
+        if vma.flags.contains(VmaFlags::LOCKED) {
             self.mlock_new_page(cx, folio);
         } else {
             self.lru_add(cx, folio);
         }
-        let is_writable = area.flags.contains(AreaFlags::WRITE);
+        let is_writable = vma.flags.contains(VmaFlags::WRITE);
         let pte = Pte::new(folio.pfn()).with_writable(is_writable).with_dirty(is_writable);
         ptes.set_bare(false);
         ptes.set(pass.vpn, pte);

@@ -11,7 +11,7 @@ use crate::page::{Folio, PAGE_SIZE, PageFlags, PageOwner, Pfn};
 use crate::page_alloc::Gfp;
 use crate::units::Error;
 use crate::vm::space::Rss;
-use crate::vm::{AreaFlags, FlushRange, PageTable, Pte};
+use crate::vm::{FlushRange, PageTable, Pte, VmaFlags};
 use crate::vmstat::{NodeStat, VmEvent};
 
 impl<H: Devices> Kernel<H> {
@@ -34,7 +34,7 @@ impl<H: Devices> Kernel<H> {
             return self.copy_fault(pass, table, old, None);
         }
         let is_anon = self.mem.map.page(folio).is_anon();
-        if !is_anon && pass.area.flags.contains(AreaFlags::SHARED) {
+        if !is_anon && pass.vma.flags.contains(VmaFlags::SHARED) {
             return self.shared_upgrade_fault(pass, table, folio);
         }
         // The entry may map any page of a huge one, whose index is that of its first.
@@ -63,7 +63,7 @@ impl<H: Devices> Kernel<H> {
         let mut ptes = table.lock(pass.cx.cpu());
         let now = ptes.get(pass.vpn);
         now.pfn().filter(|_| now.pfn() == old.pfn() && !now.is_writable())?;
-        self.split_leaf(pass.cx, pass.space, &mut ptes, pass.vpn, pass.area.flags);
+        self.split_leaf(pass.cx, pass.space, &mut ptes, pass.vpn, pass.vma.flags);
         let now = ptes.get(pass.vpn);
         let pfn = now.pfn()?;
         let folio = self.mem.map.folio(pfn);
@@ -172,7 +172,7 @@ impl<H: Devices> Kernel<H> {
                 let frame = old.pfn().map_or(0, |pfn| pfn.0);
                 self.queue_if_partly_mapped(cx, source, frame..frame + 1);
             }
-            if pass.area.flags.contains(AreaFlags::LOCKED) {
+            if pass.vma.flags.contains(VmaFlags::LOCKED) {
                 self.munlock_page(cx, source);
             }
         }

@@ -18,7 +18,7 @@ use crate::page::Folio;
 use crate::page_alloc::Gfp;
 use crate::vm::huge::NR;
 use crate::vm::space::Rss;
-use crate::vm::{AreaFlags, FlushRange, PageTable};
+use crate::vm::{FlushRange, PageTable, VmaFlags};
 use crate::vmstat::{NodeStat, VmEvent};
 
 impl<H: Devices> Kernel<H> {
@@ -73,11 +73,11 @@ impl<H: Devices> Kernel<H> {
         source: Option<Folio>,
         start: u32,
     ) -> bool {
-        let (cx, space, area) = (pass.cx, pass.space, &*pass.area);
+        let (cx, space, vma) = (pass.cx, pass.space, &*pass.vma);
         let content = if source.is_some() { Gfp::empty() } else { Gfp::ZERO };
-        let gfp = self.huge.fault_gfp(area) | content;
-        let may_have = self.huge.range(area, start).is_some();
-        let new = may_have.then(|| self.alloc_huge(cx, gfp, area.wish(start))).flatten();
+        let gfp = self.huge.fault_gfp(vma) | content;
+        let may_have = self.huge.range(vma, start).is_some();
+        let new = may_have.then(|| self.alloc_huge(cx, gfp, vma.wish(start))).flatten();
         let Some(new) = new else {
             self.mem.events.add(cx.cpu(), VmEvent::ThpFaultFallback, 1);
             return false;
@@ -99,7 +99,7 @@ impl<H: Devices> Kernel<H> {
             self.leaf_taken(cx, &mut ptes, leaf);
         }
         self.flush_tlb(cx, space, FlushRange { start, end: start + NR, tables_freed: false });
-        self.map_new_huge(cx, space, area, &mut ptes, new, start);
+        self.map_new_huge(cx, space, vma, &mut ptes, new, start);
         self.mem.events.add(cx.cpu(), VmEvent::ThpFaultAlloc, 1);
         let Some(source) = source else {
             cx.charge(Cost::AnonFault, 1);
@@ -113,7 +113,7 @@ impl<H: Devices> Kernel<H> {
             let first = source.pfn().0;
             self.queue_if_partly_mapped(cx, source, first..first + NR);
         }
-        if area.flags.contains(AreaFlags::LOCKED) {
+        if vma.flags.contains(VmaFlags::LOCKED) {
             self.munlock_page(cx, source);
         }
         let was_last = page.put::<H>(NR);

@@ -13,7 +13,7 @@ use crate::page_cache::{
 };
 use crate::units::Error;
 use crate::vm::space::Rss;
-use crate::vm::{Area, AreaFlags, Backing, PTES, PageTable, Pte};
+use crate::vm::{Backing, PTES, PageTable, Pte, Vma, VmaFlags};
 use crate::vmstat::{NodeStat, VmEvent};
 
 /// Pages that one fault maps at most (`fault_around_bytes`, 64 KiB).
@@ -21,8 +21,8 @@ const FAULT_AROUND: u32 = 16;
 
 /// First and last virtual page that a fault at `vpn` in `start..end` may map.
 ///
-/// The window starts at a multiple of its size. Where the area cuts its start, it keeps its length;
-/// it ends with the area and with the page table.
+/// The window starts at a multiple of its size. Where the VMA cuts its start, it keeps its length;
+/// it ends with the VMA and with the page table.
 const fn fault_around(vpn: u32, start: u32, end: u32) -> (u32, u32) {
     const fn min(a: u32, b: u32) -> u32 {
         if a < b { a } else { b }
@@ -33,11 +33,11 @@ const fn fault_around(vpn: u32, start: u32, end: u32) -> (u32, u32) {
     (first, min(min(first + FAULT_AROUND - 1, end - 1), table_end))
 }
 
-/// How an area's advice lets its file be read.
-fn read_mode(flags: AreaFlags) -> ReadMode {
-    if flags.contains(AreaFlags::RAND_READ) {
+/// How a VMA's advice lets its file be read.
+fn read_mode(flags: VmaFlags) -> ReadMode {
+    if flags.contains(VmaFlags::RAND_READ) {
         ReadMode::Random
-    } else if flags.contains(AreaFlags::SEQ_READ) {
+    } else if flags.contains(VmaFlags::SEQ_READ) {
         ReadMode::Sequential
     } else {
         ReadMode::Normal
@@ -45,20 +45,20 @@ fn read_mode(flags: AreaFlags) -> ReadMode {
 }
 
 /// True if a page that is read may be written later without another fault. On disks the first write has to be
-/// seen, for the page to be written back; in memory it does not, if the area is shared.
-fn may_write_unseen<H: Devices>(area: &Area<H>) -> bool {
-    match &area.backing {
+/// seen, for the page to be written back; in memory it does not, if the VMA is shared.
+fn may_write_unseen<H: Devices>(vma: &Vma<H>) -> bool {
+    match &vma.backing {
         Backing::File { open, .. } => {
-            open.file.is_memory() && area.flags.contains(AreaFlags::SHARED | AreaFlags::WRITE)
+            open.file.is_memory() && vma.flags.contains(VmaFlags::SHARED | VmaFlags::WRITE)
         }
         Backing::Anon => false,
     }
 }
 
-/// The file of an area and its page at a virtual page.
-fn file_of<H: Devices>(area: &Area<H>, vpn: u32) -> Result<(&Arc<OpenFile<H>>, u32), Error> {
-    match &area.backing {
-        Backing::File { open, page } => Ok((open, page + (vpn - area.start))),
+/// The file of a VMA and its page at a virtual page.
+fn file_of<H: Devices>(vma: &Vma<H>, vpn: u32) -> Result<(&Arc<OpenFile<H>>, u32), Error> {
+    match &vma.backing {
+        Backing::File { open, page } => Ok((open, page + (vpn - vma.start))),
         Backing::Anon => Err(Error::Fault),
     }
 }
@@ -73,7 +73,7 @@ impl<H: Devices> Kernel<H> {
             return Ok(Step::Done);
         }
         let Some(page) = self.fault_page(pass)? else { return Ok(Step::Retry) };
-        let pte = Pte::new(page.folio().pfn()).with_writable(may_write_unseen(&pass.area));
+        let pte = Pte::new(page.folio().pfn()).with_writable(may_write_unseen(&pass.vma));
         let is_used = self.map_missing(pass, &table, page.folio(), pte);
         cx.charge(Cost::FileMap, 1);
         page.unlock_used(is_used);
@@ -140,7 +140,7 @@ impl<H: Devices> Kernel<H> {
     ) -> Result<Step, Error> {
         let cx = pass.cx;
         let page = HeldPage::lock(self, cx, folio);
-        let (open, _) = file_of(&pass.area, pass.vpn)?;
+        let (open, _) = file_of(&pass.vma, pass.vpn)?;
         let mut is_used = false;
         if self.is_page_of(&open.file, folio) {
             self.before_write(pass, folio)?;
@@ -162,7 +162,7 @@ impl<H: Devices> Kernel<H> {
     /// first.
     #[doc(alias = "do_page_mkwrite")]
     fn before_write(&self, pass: &Pass<'_, '_, H>, folio: Folio) -> Result<(), Error> {
-        let (open, _) = file_of(&pass.area, pass.vpn)?;
+        let (open, _) = file_of(&pass.vma, pass.vpn)?;
         if open.file.is_memory() {
             return Ok(());
         }
@@ -176,7 +176,7 @@ impl<H: Devices> Kernel<H> {
     /// Holds up a writer that dirtied a page of a shared mapping, if there is too much dirty memory.
     #[doc(alias = "fault_dirty_shared_page")]
     fn hold_up_faulting_writer(&self, pass: &mut Pass<'_, '_, H>) {
-        if let Ok((open, _)) = file_of(&pass.area, pass.vpn) {
+        if let Ok((open, _)) = file_of(&pass.vma, pass.vpn) {
             if !pass.is_retry {
                 pass.lock = None;
             }
@@ -206,11 +206,11 @@ impl<H: Devices> Kernel<H> {
     /// Nothing waits, no list changes.
     #[doc(alias = "do_fault_around")]
     fn map_around(&self, pass: &Pass<'_, '_, H>, table: &PageTable<H>) -> Result<bool, Error> {
-        let (cx, area) = (pass.cx, &pass.area);
-        let (first, last) = fault_around(pass.vpn, area.start, area.end);
-        let (open, index) = file_of(area, first)?;
+        let (cx, vma) = (pass.cx, &pass.vma);
+        let (first, last) = fault_around(pass.vpn, vma.start, vma.end);
+        let (open, index) = file_of(vma, first)?;
         let (mut mapped, mut nr, mut hits) = ([Folio::default(); FAULT_AROUND as usize], 0, 0);
-        let is_writable = may_write_unseen(area);
+        let is_writable = may_write_unseen(vma);
         let mut ptes = table.lock(cx.cpu());
         self.map_pages(cx, &open.file, index, index + (last - first) + 1, |at, folio| {
             hits += 1;
@@ -227,7 +227,7 @@ impl<H: Devices> Kernel<H> {
             is_none
         });
         Rss::add::<H>(&pass.space.rss.file, nr as i64);
-        if area.flags.contains(AreaFlags::LOCKED) {
+        if vma.flags.contains(VmaFlags::LOCKED) {
             mapped[..nr].iter().for_each(|&folio| self.mlock_page(cx, folio));
         }
         let is_mapped = !ptes.get(pass.vpn).is_none();
@@ -253,8 +253,8 @@ impl<H: Devices> Kernel<H> {
         &'k self,
         pass: &mut Pass<'a, 'h, H>,
     ) -> Result<Option<HeldPage<'k, 'a, 'h, H>>, Error> {
-        let (cx, area) = (pass.cx, Arc::clone(&pass.area));
-        let (open, index) = file_of(&area, pass.vpn)?;
+        let (cx, vma) = (pass.cx, Arc::clone(&pass.vma));
+        let (open, index) = file_of(&vma, pass.vpn)?;
         let file = &open.file;
         let is_within = || u64::from(index) < file.size_pages();
         if !is_within() {
@@ -333,7 +333,7 @@ impl<H: Devices> Kernel<H> {
         index: u32,
     ) -> Option<Folio> {
         let cx = pass.cx;
-        let mode = read_mode(pass.area.flags);
+        let mode = read_mode(pass.vma.flags);
         let Some(folio) = self.find_get_page(cx, &open.file, index) else {
             self.mem.events.add(cx.cpu(), VmEvent::Pgmajfault, 1);
             pass.is_major = true;
@@ -377,7 +377,7 @@ impl<H: Devices> Kernel<H> {
 mod tests {
     use super::*;
 
-    /// Up to 16 pages, within the area and the table (rules/faults#fault-around).
+    /// Up to 16 pages, within the VMA and the table (rules/faults#fault-around).
     #[test]
     fn fault_around_keeps_to_area_and_table() {
         assert_eq!(fault_around(0x1005, 0x1000, 0x2000), (0x1000, 0x100f));

@@ -9,7 +9,7 @@ use crate::page::{Folio, Order};
 use crate::page_alloc::Gfp;
 use crate::units::Error;
 use crate::vm::space::Rss;
-use crate::vm::{AreaFlags, Backing, PageTable, Pte, Ptes, Space};
+use crate::vm::{Backing, PageTable, Pte, Ptes, Space, VmaFlags};
 use crate::vmstat::{NodeStat, VmEvent};
 
 impl<H: Devices> Kernel<H> {
@@ -41,14 +41,14 @@ impl<H: Devices> Kernel<H> {
         let mut is_retry = false;
         loop {
             let lock = space.mmap_lock.read(cx);
-            let (area, table) = {
+            let (vma, table) = {
                 let tables = space.tables.lock(cx.cpu());
-                (tables.area(vpn).cloned(), tables.table(vpn).cloned())
+                (tables.vma(vpn).cloned(), tables.table(vpn).cloned())
             };
             let is_write = access == Access::Write;
-            let area = area.filter(|area| area.allows(is_write)).ok_or(Error::Fault)?;
+            let vma = vma.filter(|vma| vma.allows(is_write)).ok_or(Error::Fault)?;
             let (is_major, lock) = (false, Some(lock));
-            let mut pass = Pass { cx, space, area, table, vpn, is_write, is_retry, is_major, lock };
+            let mut pass = Pass { cx, space, vma, table, vpn, is_write, is_retry, is_major, lock };
             self.mem.events.add(cx.cpu(), VmEvent::Pgfault, 1);
             let step = self.handle_fault(&mut pass).map_err(|error| Self::fate(cx, error))?;
             // Whoever had to wait saw a major fault, even if another task did the reading.
@@ -106,8 +106,8 @@ impl<H: Devices> Kernel<H> {
     /// access.
     #[doc(alias = "do_fault")]
     fn missing_page(&self, pass: &mut Pass<'_, '_, H>) -> Result<Step, Error> {
-        let is_shared = pass.area.flags.contains(AreaFlags::SHARED);
-        match &pass.area.backing {
+        let is_shared = pass.vma.flags.contains(VmaFlags::SHARED);
+        match &pass.vma.backing {
             Backing::Anon => self.anon_fault(pass),
             Backing::File { .. } if !pass.is_write => self.file_read_fault(pass),
             Backing::File { .. } if is_shared => self.shared_write_fault(pass),
@@ -134,7 +134,7 @@ impl<H: Devices> Kernel<H> {
         also: Gfp,
     ) -> Result<Folio, Error> {
         let gfp = Gfp::GFP_HIGHUSER_MOVABLE | also;
-        let wish = pass.area.wish(pass.vpn);
+        let wish = pass.vma.wish(pass.vpn);
         let folio = self.mem.alloc_folio_wished(pass.cx, self, gfp, Order::ZERO, wish);
         folio.ok_or(Error::NoMemory)
     }
@@ -158,7 +158,7 @@ impl<H: Devices> Kernel<H> {
         if is_first {
             self.mem.account(pass.cx.cpu(), folio).plus(item);
         }
-        if pass.area.flags.contains(AreaFlags::LOCKED) && !folio.is_large() {
+        if pass.vma.flags.contains(VmaFlags::LOCKED) && !folio.is_large() {
             self.mlock_page(pass.cx, folio);
         }
         ptes.set(pass.vpn, pte);

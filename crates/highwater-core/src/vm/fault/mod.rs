@@ -1,10 +1,10 @@
 //! Faults (rules/faults#frame): what happens when a program uses its memory.
 //!
 //! [`touch`] is the processor: it sets bits in entries that allow the access, and faults on others.
-//! [`frame`] is what all faults share: the lock, the area, the counts, going round again. Which kind
-//! it is depends on the entry and on what is behind the area:
+//! [`frame`] is what all faults share: the lock, the VMA, the counts, going round again. Which kind
+//! it is depends on the entry and on what is behind the VMA:
 //!
-//! | entry | area | handled by |
+//! | entry | VMA | handled by |
 //! |---|---|---|
 //! | none | anonymous | [`anon`] |
 //! | none | file | [`mod@file`] |
@@ -13,7 +13,7 @@
 //!
 //! Key types: [`Access`], [`Fault`], [`Pass`] (one run of the handler).
 //!
-//! Synchronisation: a fault holds the space's lock for reading, so its area stays; not while it waits
+//! Synchronisation: a fault holds the space's lock for reading, so its VMA stays; not while it waits
 //! for input, though: then it lets the lock go, waits, and starts over. Entries are looked at
 //! again under their table's lock before they change.
 //!
@@ -32,7 +32,7 @@ mod touch;
 
 use alloc::sync::Arc;
 
-use super::{Area, PageTable, Space};
+use super::{PageTable, Space, Vma};
 use crate::host::{Cx, Devices};
 use crate::wait::ReadGuard;
 
@@ -69,7 +69,7 @@ pub struct Touched {
 struct Pass<'a, 'h, H: Devices> {
     cx: &'a Cx<'h, H>,
     space: &'a Space<H>,
-    area: Arc<Area<H>>,
+    vma: Arc<Vma<H>>,
     /// The lowest table, if there was one and nobody took it from here yet.
     table: Option<Arc<PageTable<H>>>,
     vpn: u32,

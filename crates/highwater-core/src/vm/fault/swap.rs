@@ -9,7 +9,7 @@ use crate::page::{Folio, PageFlags, PageOwner};
 use crate::swap::Slot;
 use crate::units::Error;
 use crate::vm::space::Rss;
-use crate::vm::{AreaFlags, PageTable, Pte};
+use crate::vm::{PageTable, Pte, VmaFlags};
 use crate::vmstat::VmEvent;
 
 impl<H: Devices> Kernel<H> {
@@ -61,13 +61,13 @@ impl<H: Devices> Kernel<H> {
     /// The page of a slot, read if need be, with a reference; and whether the swap cache has it.
     fn find_swapped(&self, pass: &mut Pass<'_, '_, H>, slot: Slot) -> Option<(Folio, bool)> {
         let cx = pass.cx;
-        if let Some(folio) = self.swap_cache_lookup(cx, &pass.area, pass.vpn, slot) {
+        if let Some(folio) = self.swap_cache_lookup(cx, &pass.vma, pass.vpn, slot) {
             return Some((folio, true));
         }
         let is_cached = !self.swap_skips_cache(cx, slot);
         let folio = match is_cached {
-            true => self.swapin_readahead(cx, pass.space, &pass.area, pass.vpn, slot)?,
-            false => self.swapin_private(cx, slot, pass.area.wish(pass.vpn))?,
+            true => self.swapin_readahead(cx, pass.space, &pass.vma, pass.vpn, slot)?,
+            false => self.swapin_private(cx, slot, pass.vma.wish(pass.vpn))?,
         };
         self.mem.events.add(cx.cpu(), VmEvent::Pgmajfault, 1);
         pass.is_major = true;
@@ -104,8 +104,8 @@ impl<H: Devices> Kernel<H> {
             return Err(Error::Io(IoError::Device));
         }
         self.swap_put(cx, slot);
-        let flags = pass.area.flags;
-        let is_locked = flags.contains(AreaFlags::LOCKED) || page.is(PageFlags::MLOCKED);
+        let flags = pass.vma.flags;
+        let is_locked = flags.contains(VmaFlags::LOCKED) || page.is(PageFlags::MLOCKED);
         let is_ours = pass.is_write && page.refcount() == 2;
         if page.is(PageFlags::SWAPCACHE) && (self.swap.is_full() || is_locked || is_ours) {
             self.free_swap_cache(cx, folio, false);

@@ -11,7 +11,7 @@ use crate::kernel::Kernel;
 use crate::page::{Folio, PageFlags};
 use crate::swap::{HITS_MAX, Slot, VmaSwapState, window_size};
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::vm::{Area, PTES, Pte, Space};
+use crate::vm::{PTES, Pte, Space, Vma};
 use crate::vmstat::VmEvent;
 
 /// A window by addresses has at most 2^this pages.
@@ -37,7 +37,7 @@ impl<H: Devices> Kernel<H> {
     pub(crate) fn swap_cache_lookup(
         &self,
         cx: &Cx<'_, H>,
-        area: &Area<H>,
+        vma: &Vma<H>,
         vpn: u32,
         slot: Slot,
     ) -> Option<Folio> {
@@ -48,7 +48,7 @@ impl<H: Devices> Kernel<H> {
             self.mem.events.add(cx.cpu(), VmEvent::SwapRaHit, 1);
         }
         if !self.swap.any_rotational {
-            let mut state = area.swap.lock(cx.cpu());
+            let mut state = vma.swap.lock(cx.cpu());
             state.prev = vpn;
             state.hits = (state.hits + u32::from(was_ahead)).min(HITS_MAX);
         } else if was_ahead {
@@ -66,16 +66,16 @@ impl<H: Devices> Kernel<H> {
         &self,
         cx: &Cx<'_, H>,
         space: &Space<H>,
-        area: &Area<H>,
+        vma: &Vma<H>,
         vpn: u32,
         slot: Slot,
     ) -> Option<Folio> {
         // What lies around it on the disk is read for this fault, wherever it belongs.
-        let wish = area.wish(vpn);
+        let wish = vma.wish(vpn);
         let ahead = if self.swap.any_rotational {
             self.read_cluster(cx, slot, wish)
         } else {
-            self.read_around(cx, space, area, vpn)
+            self.read_around(cx, space, vma, vpn)
         };
         self.swapin_one(cx, slot, !ahead, wish).map(|(folio, _)| folio)
     }
@@ -83,13 +83,13 @@ impl<H: Devices> Kernel<H> {
     /// Reads the slots that the entries around one name; true if there was more than that one to
     /// read.
     #[doc(alias = "swap_vma_readahead")]
-    fn read_around(&self, cx: &Cx<'_, H>, space: &Space<H>, area: &Area<H>, vpn: u32) -> bool {
+    fn read_around(&self, cx: &Cx<'_, H>, space: &Space<H>, vma: &Vma<H>, vpn: u32) -> bool {
         let max = 1 << self.mem.tunables.page_cluster.min(VMA_ORDER_MAX);
         if max == 1 {
             return false;
         }
         let (prev, size) = {
-            let mut state = area.swap.lock(cx.cpu());
+            let mut state = vma.swap.lock(cx.cpu());
             let size = window_size(state.prev, vpn, state.hits, state.window, max);
             let prev = state.prev;
             *state = VmaSwapState { prev: vpn, window: size, hits: 0 };
@@ -99,7 +99,7 @@ impl<H: Devices> Kernel<H> {
             return false;
         }
         let table = vpn & !(TABLE_PAGES - 1);
-        let bounds = area.start.max(table)..area.end.min(table + TABLE_PAGES);
+        let bounds = vma.start.max(table)..vma.end.min(table + TABLE_PAGES);
         let window = vma_window(prev, vpn, size, bounds);
         let table = space.table_of(cx.cpu(), vpn);
         self.plug_start(cx);
@@ -107,7 +107,7 @@ impl<H: Devices> Kernel<H> {
             // Without the table's lock: what is read for nothing does no harm.
             let entry = table.as_ref().map_or(Pte::NONE, |table| table.peek(at));
             if let Some(slot) = entry.slot() {
-                self.read_ahead(cx, slot, at == vpn, area.wish(vpn));
+                self.read_ahead(cx, slot, at == vpn, vma.wish(vpn));
             }
         }
         self.plug_finish(cx);

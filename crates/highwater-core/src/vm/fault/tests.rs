@@ -14,11 +14,11 @@ use crate::page_alloc::boot;
 use crate::page_cache::{FileSpec, Filesystem, OpenFile};
 use crate::swap::SwapSpec;
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::vm::{AreaFlags, Backing, Pte, Trail};
+use crate::vm::{Backing, Pte, Trail, VmaFlags};
 use crate::vmstat::{NodeStat, VmEvent, ZoneStat};
 
 const CPU: CpuId = CpuId(0);
-const RW: AreaFlags = AreaFlags::READ.union(AreaFlags::WRITE);
+const RW: VmaFlags = VmaFlags::READ.union(VmaFlags::WRITE);
 
 /// A kernel with one space, whose only task this is.
 struct Stage<'h> {
@@ -40,7 +40,7 @@ impl<'h> Stage<'h> {
         Stage { cx, kernel, space }
     }
 
-    fn map(&self, pages: u32, flags: AreaFlags) -> u32 {
+    fn map(&self, pages: u32, flags: VmaFlags) -> u32 {
         self.kernel.mmap(&self.cx, &self.space, pages, 512, flags, Backing::Anon).unwrap()
     }
 
@@ -49,7 +49,7 @@ impl<'h> Stage<'h> {
         self.kernel.open(&self.cx, &self.kernel.create_file(&self.cx, spec))
     }
 
-    fn map_file(&self, open: &Arc<OpenFile<Solo>>, pages: u32, flags: AreaFlags) -> u32 {
+    fn map_file(&self, open: &Arc<OpenFile<Solo>>, pages: u32, flags: VmaFlags) -> u32 {
         let backing = Backing::File { open: Arc::clone(open), page: 0 };
         self.kernel.mmap(&self.cx, &self.space, pages, 512, flags, backing).unwrap()
     }
@@ -191,7 +191,7 @@ fn a_range_is_touched_as_its_pages_are() {
 fn accesses_need_an_area_that_allows_them() {
     let host = Solo::default();
     let stage = Stage::new(&host, 64, "6.1");
-    let read_only = stage.map(4, AreaFlags::READ);
+    let read_only = stage.map(4, VmaFlags::READ);
     assert_eq!(stage.read(read_only + 4), Err(Error::Fault));
     assert_eq!(stage.write(read_only), Err(Error::Fault));
     assert_eq!(stage.read(read_only), Ok(Fault::Minor));
@@ -209,7 +209,7 @@ fn tables_come_with_the_first_fault_and_go_with_their_range() {
     assert_eq!(stage.node(NodeStat::PageTablePages), 0, "the top table does not count");
     let pages = 1 << 18;
     let (kernel, cx, space) = (&stage.kernel, &stage.cx, &stage.space);
-    let at = kernel.mmap(cx, space, pages, pages, AreaFlags::READ, Backing::Anon).unwrap();
+    let at = kernel.mmap(cx, space, pages, pages, VmaFlags::READ, Backing::Anon).unwrap();
     kernel.touch_range(cx, space, at, pages, Access::Read).unwrap();
     assert_eq!(stage.node(NodeStat::PageTablePages), 513);
     assert_eq!(stage.rss(), [0, 0, 0, 514], "the third level counts for the space");
@@ -250,7 +250,7 @@ fn a_major_file_fault_reads_around_and_maps_around() {
     let host = Solo::default();
     let stage = Stage::new(&host, 64, "6.1");
     let open = stage.open(256);
-    let at = stage.map_file(&open, 256, AreaFlags::READ | AreaFlags::SHARED);
+    let at = stage.map_file(&open, 256, VmaFlags::READ | VmaFlags::SHARED);
     assert_eq!(stage.read(at + 100), Ok(Fault::Major));
     assert_eq!(stage.faults(), (2, 1));
     // The window is 84..116, its mark at 108 (rules/readahead#mmap-miss).
@@ -277,7 +277,7 @@ fn beyond_the_end_of_a_file_there_is_nothing() {
     let host = Solo::default();
     let stage = Stage::new(&host, 64, "6.1");
     let open = stage.open(20);
-    let at = stage.map_file(&open, 64, AreaFlags::READ | AreaFlags::SHARED);
+    let at = stage.map_file(&open, 64, VmaFlags::READ | VmaFlags::SHARED);
     assert_eq!(stage.read(at + 19), Ok(Fault::Major));
     assert_eq!(stage.read(at + 20), Err(Error::Fault));
     assert_eq!(stage.mapped(at, 64), (16..20).collect::<Vec<_>>());
@@ -311,7 +311,7 @@ fn a_shared_write_dirties_the_file_page() {
     let host = Solo::default();
     let stage = Stage::new(&host, 64, "6.1");
     let open = stage.open(64);
-    let at = stage.map_file(&open, 64, RW | AreaFlags::SHARED);
+    let at = stage.map_file(&open, 64, RW | VmaFlags::SHARED);
     assert_eq!(stage.write(at), Ok(Fault::Major));
     assert_eq!((stage.mapped(at, 64), stage.node(NodeStat::Dirty)), (vec![0], 1));
     assert_eq!(stage.read(at + 1), Ok(Fault::Minor));
@@ -393,7 +393,7 @@ fn locked_memory_is_there_and_unevictable() {
         (stage.node(NodeStat::Unevictable), stage.event(VmEvent::UnevictablePgsMlocked)),
         (32, 32)
     );
-    assert_eq!(space.tables.lock(CPU).all_areas().count(), 3);
+    assert_eq!(space.tables.lock(CPU).all_vmas().count(), 3);
     // Memory that is locked already is left alone.
     kernel.mlock(cx, space, at + 4, 32).unwrap();
     assert_eq!(
@@ -405,6 +405,6 @@ fn locked_memory_is_there_and_unevictable() {
     assert_eq!(stage.event(VmEvent::UnevictablePgsMunlocked), 32);
     assert_eq!(stage.node(NodeStat::InactiveAnon) + stage.node(NodeStat::ActiveAnon), 36);
     assert_eq!(kernel.mlock(cx, space, at + 60, 8), Err(Error::Fault), "a part is not mapped");
-    let locked = stage.map(16, RW | AreaFlags::LOCKED);
+    let locked = stage.map(16, RW | VmaFlags::LOCKED);
     assert_eq!(stage.mapped(locked, 16).len(), 16, "mapping locked memory populates it");
 }

@@ -19,7 +19,7 @@ impl<H: Devices> Kernel<H> {
     /// One access of a program to a virtual page: sets the entry's bits, or faults until it can.
     ///
     /// # Errors
-    /// No such area or access, or beyond the end of the file ([`Error::Fault`]); a page that could
+    /// No such VMA or access, or beyond the end of the file ([`Error::Fault`]); a page that could
     /// not be read ([`Error::Io`]); no memory and nobody to kill ([`Error::NoMemory`]); or the task
     /// is to die ([`Error::Killed`]).
     #[inline]

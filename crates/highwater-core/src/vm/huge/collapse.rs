@@ -81,9 +81,9 @@ impl<H: Devices> Kernel<H> {
     fn collapse_into(&self, cx: &Cx<'_, H>, space: &Space<H>, start: u32, new: Folio) -> bool {
         self.lru_add_drain(cx);
         let _guard = space.mmap_lock.write(cx);
-        let area = space.area_of(cx.cpu(), start);
-        let area = area.filter(|area| self.huge.range(area, start) == Some(start));
-        let (Some(area), Some(table)) = (area, space.table_of(cx.cpu(), start)) else {
+        let vma = space.vma_of(cx.cpu(), start);
+        let vma = vma.filter(|vma| self.huge.range(vma, start) == Some(start));
+        let (Some(vma), Some(table)) = (vma, space.table_of(cx.cpu(), start)) else {
             return false;
         };
         let mut ptes = table.lock(cx.cpu());
@@ -102,7 +102,7 @@ impl<H: Devices> Kernel<H> {
         drop(ptes);
         self.copy_entries(cx, &entries, new);
         let mut ptes = table.lock(cx.cpu());
-        self.map_new_huge(cx, space, &area, &mut ptes, new, start);
+        self.map_new_huge(cx, space, &vma, &mut ptes, new, start);
         drop(ptes);
         self.free_old(cx, space, &old);
         true

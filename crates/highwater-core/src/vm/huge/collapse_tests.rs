@@ -18,7 +18,7 @@ const PAGES: u64 = NR as u64;
 impl Stage<'_> {
     /// A range that may have huge pages from now on, of which the first `nr` pages were written one by one.
     fn single_pages(&self, nr: u32) -> u32 {
-        let start = self.map(NR, NR, AreaFlags::NOHUGEPAGE);
+        let start = self.map(NR, NR, VmaFlags::NOHUGEPAGE);
         (start..start + nr)
             .for_each(|vpn| assert_eq!(self.touch(vpn, Access::Write), Fault::Minor));
         self.advise(start, NR, MemoryAdvice::HugePage);
@@ -182,7 +182,7 @@ fn the_second_failure_ends_a_round() {
 fn a_gigabyte_takes_64_rounds() {
     let host = Solo::default();
     let stage = Stage::new(&host);
-    let (cx, space, read) = (&stage.cx, &stage.space, AreaFlags::READ);
+    let (cx, space, read) = (&stage.cx, &stage.space, VmaFlags::READ);
     let start = stage.kernel.mmap(cx, space, 1 << 18, 1 << 18, read, Backing::Anon).unwrap();
     stage.kernel.khugepaged_enter(&stage.cx, &stage.space);
     let mut at = None;

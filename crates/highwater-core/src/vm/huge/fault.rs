@@ -9,7 +9,7 @@ use crate::kernel::Kernel;
 use crate::page::{Folio, PageFlags, PageOwner};
 use crate::page_alloc::{Gfp, Wish};
 use crate::vm::space::Rss;
-use crate::vm::{Area, AreaFlags, PageTable, Pte, Ptes, Space};
+use crate::vm::{PageTable, Pte, Ptes, Space, Vma, VmaFlags};
 use crate::vmstat::{NodeStat, VmEvent};
 use crate::zone::MemoryPolicy;
 
@@ -30,7 +30,7 @@ impl<H: Devices> Kernel<H> {
         &self,
         cx: &Cx<'_, H>,
         space: &Space<H>,
-        area: &Area<H>,
+        vma: &Vma<H>,
         table: Option<&Arc<PageTable<H>>>,
         vpn: u32,
         is_write: bool,
@@ -39,10 +39,10 @@ impl<H: Devices> Kernel<H> {
         if table.is_some_and(|table| !table.is_bare()) {
             return Attempt::Fallback;
         }
-        let Some(start) = self.huge.range(area, vpn) else { return Attempt::Fallback };
+        let Some(start) = self.huge.range(vma, vpn) else { return Attempt::Fallback };
         self.khugepaged_enter(cx, space);
         let mapped = match is_write || !self.mem.tunables.thp_zero_page {
-            true => self.map_huge_page(cx, space, area, start),
+            true => self.map_huge_page(cx, space, vma, start),
             false => self.map_huge_zero(cx, space, start),
         };
         mapped.unwrap_or_else(|| {
@@ -56,11 +56,11 @@ impl<H: Devices> Kernel<H> {
         &self,
         cx: &Cx<'_, H>,
         space: &Space<H>,
-        area: &Area<H>,
+        vma: &Vma<H>,
         start: u32,
     ) -> Option<Attempt> {
-        let gfp = self.huge.fault_gfp(area) | Gfp::ZERO;
-        let folio = self.alloc_huge(cx, gfp, area.wish(start))?;
+        let gfp = self.huge.fault_gfp(vma) | Gfp::ZERO;
+        let folio = self.alloc_huge(cx, gfp, vma.wish(start))?;
         let Some(table) = self.make_leaf_table(cx, space, start) else {
             self.put_page(cx, folio);
             return None;
@@ -71,7 +71,7 @@ impl<H: Devices> Kernel<H> {
             self.put_page(cx, folio);
             return Some(Attempt::Mapped);
         }
-        self.map_new_huge(cx, space, area, &mut ptes, folio, start);
+        self.map_new_huge(cx, space, vma, &mut ptes, folio, start);
         self.mem.events.add(cx.cpu(), VmEvent::ThpFaultAlloc, 1);
         cx.charge(Cost::AnonFault, 1);
         Some(Attempt::Mapped)
@@ -96,7 +96,7 @@ impl<H: Devices> Kernel<H> {
         Some(Attempt::Mapped)
     }
 
-    /// A huge page where the task's or area's policy says (rules/huge-pages#nodes). What of several nodes comes first is
+    /// A huge page where the task's or VMA's policy says (rules/huge-pages#nodes). What of several nodes comes first is
     /// the kernel version's to say.
     pub(in crate::vm) fn alloc_huge(&self, cx: &Cx<'_, H>, gfp: Gfp, wish: Wish) -> Option<Folio> {
         let node = match self.mem.policy_of(cx, wish) {
@@ -132,7 +132,7 @@ impl<H: Devices> Kernel<H> {
         &self,
         cx: &Cx<'_, H>,
         space: &Space<H>,
-        area: &Area<H>,
+        vma: &Vma<H>,
         ptes: &mut Ptes<'_, H>,
         folio: Folio,
         start: u32,
@@ -150,12 +150,12 @@ impl<H: Devices> Kernel<H> {
         Rss::add::<H>(&space.rss.anon, NR.into());
         self.mem.account(cx.cpu(), folio).plus(NodeStat::AnonPages);
         self.count_leaf(cx, folio);
-        if area.flags.contains(AreaFlags::LOCKED) {
+        if vma.flags.contains(VmaFlags::LOCKED) {
             self.mlock_new_page(cx, folio);
         } else {
             self.lru_add(cx, folio);
         }
-        let is_writable = area.flags.contains(AreaFlags::WRITE);
+        let is_writable = vma.flags.contains(VmaFlags::WRITE);
         ptes.set_leaf(Pte::new(folio.pfn()).with_writable(is_writable).with_dirty(is_writable));
         cx.charge(Cost::SetPte, 1);
     }

@@ -25,7 +25,7 @@ fn leaf(space: &Space<Solo>, vpn: u32) -> Option<Pte> {
 
 impl Stage<'_> {
     fn forked_huge(&self) -> (u32, Folio, Arc<Space<Solo>>) {
-        let start = self.map(NR, NR, AreaFlags::empty());
+        let start = self.map(NR, NR, VmaFlags::empty());
         self.touch(start, Access::Write);
         let child = self.fork();
         (start, self.folio(start), child)
@@ -55,7 +55,7 @@ impl Stage<'_> {
 fn a_fork_copies_a_leaf_as_one_entry() {
     let host = Solo::default();
     let stage = Stage::new(&host);
-    let start = stage.map(NR, NR, AreaFlags::empty());
+    let start = stage.map(NR, NR, VmaFlags::empty());
     stage.touch(start, Access::Write);
     let folio = stage.folio(start);
     let entries = |host: &Solo| (host.charged(Cost::SetPte), host.charged(Cost::ForkPage));
@@ -170,10 +170,10 @@ fn a_fork_copies_a_leaf_of_zeros() {
     let host = Solo::default();
     for (kernel, splits) in [("6.1", 1), ("5.4", 0)] {
         let stage = stage_of(&host, kernel);
-        let start = stage.map(NR, NR, AreaFlags::empty());
+        let start = stage.map(NR, NR, VmaFlags::empty());
         stage.touch(start, Access::Read);
         // A space without a page of its own shares nothing.
-        let own = stage.map(NR, NR, AreaFlags::empty());
+        let own = stage.map(NR, NR, VmaFlags::empty());
         stage.touch(own, Access::Write);
         let nr_zero = || stage.kernel.huge.zero.lock(CPU).nr_leaves;
         assert_eq!(nr_zero(), 1);
@@ -262,7 +262,7 @@ fn the_parents_lock_is_not_the_childs_to_take_off() {
     let host = Solo::default();
     let stage = Stage::new(&host);
     let (kernel, cx) = (&stage.kernel, &stage.cx);
-    let start = stage.map(NR, NR, AreaFlags::empty());
+    let start = stage.map(NR, NR, VmaFlags::empty());
     stage.touch(start, Access::Write);
     kernel.mlock(cx, &stage.space, start, NR).unwrap();
     let (folio, child) = (stage.folio(start), stage.fork());
@@ -294,7 +294,7 @@ fn families_survive_any_order_of_what_is_done_to_them() {
             (((state >> 32) * u64::from(bound)) >> 32) as u32
         };
         let pages = 3 * NR;
-        let start = stage.map(pages, NR, AreaFlags::empty());
+        let start = stage.map(pages, NR, VmaFlags::empty());
         let mut family = alloc::vec![Arc::clone(&stage.space)];
         for step in 0..400 {
             let space = Arc::clone(&family[below(family.len() as u32) as usize]);
@@ -305,7 +305,7 @@ fn families_survive_any_order_of_what_is_done_to_them() {
                     let at = below(family.len() as u32) as usize;
                     kernel.exit_space(cx, &family.swap_remove(at));
                 }
-                // The area stays: all of a range, or some of it.
+                // The VMA stays: all of a range, or some of it.
                 3 => {
                     let first = start + below(3) * NR;
                     kernel.madvise(cx, &space, first, NR, MemoryAdvice::DontNeed).unwrap();

@@ -1,7 +1,7 @@
 //! khugepaged: looks for ranges of single pages that could be huge ones (rules/huge-pages#khugepaged).
 //!
 //! Faults give huge pages only where nothing is mapped yet. A range that got single pages, for want of a
-//! block or since its area was too small then, keeps them until this daemon comes by. It goes round all
+//! block or since its VMA was too small then, keeps them until this daemon comes by. It goes round all
 //! spaces that may have huge pages, a little at a time, and has a range collapsed ([`super::collapse`]) if
 //! that is worth it.
 //!
@@ -27,7 +27,7 @@ use crate::host::{Cost, Cx, Devices, HZ, Lock, Probe, Tasks};
 use crate::kernel::Kernel;
 use crate::page::{PageFlags, SpaceId};
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::vm::{AreaFlags, Ptes, Space};
+use crate::vm::{Ptes, Space, VmaFlags};
 use crate::vmstat::VmEvent;
 use crate::wait::WaitQueue;
 use crate::zone::NodeId;
@@ -206,17 +206,17 @@ impl<H: Devices> Kernel<H> {
         next.map(|id| (id, 0))
     }
 
-    /// The first range from `vpn` on that could have a huge page, as far as areas go. The space's lock is
+    /// The first range from `vpn` on that could have a huge page, as far as VMAs go. The space's lock is
     /// held.
     fn next_range(&self, cx: &Cx<'_, H>, space: &Space<H>, vpn: u32) -> Option<u32> {
         let mut next = vpn;
         loop {
-            let area = self.next_area(cx, space, next)?;
-            let start = area.start.max(next).checked_next_multiple_of(NR)?;
-            if start < area.end && self.huge.range(&area, start) == Some(start) {
+            let vma = self.next_vma(cx, space, next)?;
+            let start = vma.start.max(next).checked_next_multiple_of(NR)?;
+            if start < vma.end && self.huge.range(&vma, start) == Some(start) {
                 return Some(start);
             }
-            next = area.end;
+            next = vma.end;
         }
     }
 
@@ -225,8 +225,8 @@ impl<H: Devices> Kernel<H> {
         cx.charge(Cost::RmapWalk, 1);
         let Some(table) = space.table_of(cx.cpu(), start) else { return Check::Leave };
         // Locked memory is not collapsed here; Linux does.
-        let area = space.area_of(cx.cpu(), start);
-        if area.is_none_or(|area| area.flags.contains(AreaFlags::LOCKED)) {
+        let vma = space.vma_of(cx.cpu(), start);
+        if vma.is_none_or(|vma| vma.flags.contains(VmaFlags::LOCKED)) {
             return Check::Leave;
         }
         let ptes = table.lock(cx.cpu());

@@ -14,12 +14,12 @@ use crate::host::{Cost, Cx, Devices, Probe};
 use crate::kernel::Kernel;
 use crate::page::{Folio, Page, PageFlags, Pfn};
 use crate::vm::rmap::Flow;
-use crate::vm::{AreaFlags, FlushRange, Pte, Ptes, Space, Trail};
+use crate::vm::{FlushRange, Pte, Ptes, Space, Trail, VmaFlags};
 use crate::vmstat::{NodeStat, VmEvent};
 
 impl<H: Devices> Kernel<H> {
     /// Puts 512 entries in the place of the leaf around `vpn`, if there is one. Those of the huge page of
-    /// zeros name the single one. References and mappings stay as they are. `flags`: those of the area.
+    /// zeros name the single one. References and mappings stay as they are. `flags`: those of the VMA.
     #[doc(alias = "__split_huge_pmd")]
     pub(in crate::vm) fn split_leaf(
         &self,
@@ -27,7 +27,7 @@ impl<H: Devices> Kernel<H> {
         space: &Space<H>,
         ptes: &mut Ptes<'_, H>,
         vpn: u32,
-        flags: AreaFlags,
+        flags: VmaFlags,
     ) {
         let Some(leaf) = ptes.leaf() else { return };
         let start = vpn & !(NR - 1);
@@ -45,7 +45,7 @@ impl<H: Devices> Kernel<H> {
             // Pages that have entries of their own are not locked into memory together. Of address spaces that
             // share it since a fork only those that locked it take their lock off.
             if let Some(folio) = self.mapped_folio(leaf)
-                && flags.contains(AreaFlags::LOCKED)
+                && flags.contains(VmaFlags::LOCKED)
                 && self.mem.map.page(folio).is(PageFlags::MLOCKED)
             {
                 self.munlock_page(cx, folio);
@@ -61,7 +61,7 @@ impl<H: Devices> Kernel<H> {
         cx: &Cx<'_, H>,
         space: &Space<H>,
         vpn: u32,
-        flags: AreaFlags,
+        flags: VmaFlags,
     ) {
         if !vpn.is_multiple_of(NR)
             && let Some(table) = space.table_of(cx.cpu(), vpn)

@@ -52,7 +52,7 @@ pub(crate) use zero::ZeroPage;
 
 use alloc::collections::VecDeque;
 
-use super::{Area, AreaFlags, Backing, PTES};
+use super::{Backing, PTES, Vma, VmaFlags};
 use crate::config::{DefragDefault, Thp, ThpDefrag, ThpEffort};
 use crate::host::{Host, Tasks};
 use crate::page::Order;
@@ -106,23 +106,23 @@ impl<H: Tasks> Huge<H> {
     /// Returns the first page of the aligned range around a page that may be mapped by a huge page,
     /// if the VMA lets it be (rules/huge-pages#eligible).
     #[doc(alias = "transhuge_vma_suitable")]
-    pub(super) fn range(&self, area: &Area<H>, vpn: u32) -> Option<u32> {
+    pub(super) fn range(&self, vma: &Vma<H>, vpn: u32) -> Option<u32> {
         let wanted = match self.enabled {
             Thp::Never => false,
-            Thp::Madvise => area.flags.contains(AreaFlags::HUGEPAGE),
+            Thp::Madvise => vma.flags.contains(VmaFlags::HUGEPAGE),
             Thp::Always => true,
         };
         let suits = wanted
-            && !area.flags.contains(AreaFlags::NOHUGEPAGE)
-            && matches!(area.backing, Backing::Anon);
+            && !vma.flags.contains(VmaFlags::NOHUGEPAGE)
+            && matches!(vma.backing, Backing::Anon);
         let start = vpn & !(NR - 1);
-        let fits = area.start <= start && area.end - start >= NR;
+        let fits = vma.start <= start && vma.end - start >= NR;
         (suits && fits).then_some(start)
     }
 
     /// What a fault asks the allocator for.
-    pub(super) fn fault_gfp(&self, area: &Area<H>) -> Gfp {
-        gfp_of(self.defrag, self.effort, area.flags.contains(AreaFlags::HUGEPAGE))
+    pub(super) fn fault_gfp(&self, vma: &Vma<H>) -> Gfp {
+        gfp_of(self.defrag, self.effort, vma.flags.contains(VmaFlags::HUGEPAGE))
     }
 }
 

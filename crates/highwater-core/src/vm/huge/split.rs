@@ -23,7 +23,7 @@ use super::NR;
 use crate::host::{Cost, Cx, Devices, Probe};
 use crate::kernel::Kernel;
 use crate::page::{BlockFlags, Folio, Order, PageFlags, PageOwner, Pfn};
-use crate::vm::{AreaFlags, PageTable, Ptes, Space};
+use crate::vm::{PageTable, Ptes, Space, VmaFlags};
 use crate::vmstat::{NodeStat, VmEvent};
 use crate::zone::NodeId;
 
@@ -99,8 +99,8 @@ impl<H: Devices> Kernel<H> {
             let is_locked = self.mem.map.page(folio).is(PageFlags::MLOCKED);
             let mut ptes = home.table.lock(cx.cpu());
             if ptes.maps(home.start, folio) && ptes.leaf().is_some() {
-                let area = home.space.area_of(cx.cpu(), home.start);
-                let flags = area.map_or(AreaFlags::LOCKED, |area| area.flags);
+                let vma = home.space.vma_of(cx.cpu(), home.start);
+                let flags = vma.map_or(VmaFlags::LOCKED, |vma| vma.flags);
                 self.split_leaf(cx, &home.space, &mut ptes, home.start, flags);
             }
             drop(ptes);

@@ -19,7 +19,7 @@ const PAGES: u64 = NR as u64;
 impl Stage<'_> {
     /// A huge page that was written, on its list.
     fn huge(&self) -> (u32, Folio) {
-        let start = self.map(NR, NR, AreaFlags::empty());
+        let start = self.map(NR, NR, VmaFlags::empty());
         self.touch(start, Access::Write);
         (start, self.folio(start))
     }

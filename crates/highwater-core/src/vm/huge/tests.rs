@@ -20,7 +20,7 @@ use crate::zone::NodeId;
 
 const CPU: CpuId = CpuId(0);
 const PAGES: u64 = NR as u64;
-const RW: AreaFlags = AreaFlags::READ.union(AreaFlags::WRITE);
+const RW: VmaFlags = VmaFlags::READ.union(VmaFlags::WRITE);
 
 /// A machine of 768 MiB that gives out huge pages, with one program.
 pub(super) struct Stage<'h> {
@@ -47,7 +47,7 @@ impl<'h> Stage<'h> {
         Stage { cx, kernel, space }
     }
 
-    pub(super) fn map(&self, pages: u32, align: u32, more: AreaFlags) -> u32 {
+    pub(super) fn map(&self, pages: u32, align: u32, more: VmaFlags) -> u32 {
         let (cx, space) = (&self.cx, &self.space);
         self.kernel.mmap(cx, space, pages, align, RW | more, Backing::Anon).unwrap()
     }
@@ -112,7 +112,7 @@ pub(super) fn take_all_blocks(stage: &Stage<'_>) -> u64 {
 fn a_write_fault_maps_512_pages() {
     let host = Solo::default();
     let stage = Stage::new(&host);
-    let start = stage.map(2 * NR, NR, AreaFlags::empty());
+    let start = stage.map(2 * NR, NR, VmaFlags::empty());
     let free = stage.nr_free();
     assert_eq!(stage.touch(start + 77, Access::Write), Fault::Minor);
     assert_eq!(stage.touch(start + 511, Access::Write), Fault::None);
@@ -145,13 +145,13 @@ fn who_may_have_one() {
         stage.touch(start, Access::Write);
         stage.has_leaf(start)
     };
-    // Less than an aligned range; one that begins before the area.
-    assert!(!first_is_huge(stage.map(511, NR, AreaFlags::empty())));
-    let odd = stage.map(600, NR, AreaFlags::empty());
+    // Less than an aligned range; one that begins before the VMA.
+    assert!(!first_is_huge(stage.map(511, NR, VmaFlags::empty())));
+    let odd = stage.map(600, NR, VmaFlags::empty());
     assert!(!first_is_huge(odd + 512) && first_is_huge(odd));
-    assert!(!first_is_huge(stage.map(NR, NR, AreaFlags::NOHUGEPAGE)));
+    assert!(!first_is_huge(stage.map(NR, NR, VmaFlags::NOHUGEPAGE)));
     // A range that has single pages goes on with them, also where nothing is mapped yet.
-    let advised = stage.map(NR, NR, AreaFlags::NOHUGEPAGE);
+    let advised = stage.map(NR, NR, VmaFlags::NOHUGEPAGE);
     stage.touch(advised, Access::Write);
     stage.advise(advised, NR, MemoryAdvice::HugePage);
     stage.touch(advised + 1, Access::Write);
@@ -161,8 +161,8 @@ fn who_may_have_one() {
 
     let host = Solo::default();
     let stage = Stage::with(&host, preset("6.1").unwrap(), |m| m.tunables.thp = Thp::Madvise);
-    let plain = stage.map(NR, NR, AreaFlags::empty());
-    let asked = stage.map(NR, NR, AreaFlags::HUGEPAGE);
+    let plain = stage.map(NR, NR, VmaFlags::empty());
+    let asked = stage.map(NR, NR, VmaFlags::HUGEPAGE);
     stage.touch(plain, Access::Write);
     stage.touch(asked, Access::Write);
     assert!(!stage.has_leaf(plain) && stage.has_leaf(asked));
@@ -178,7 +178,7 @@ fn nobody_gets_one_unless_the_machine_says_so_or_with_little_memory() {
     for change in [no_faults, small] {
         let host = Solo::default();
         let stage = Stage::with(&host, preset("6.1").unwrap(), change);
-        let start = stage.map(NR, NR, AreaFlags::HUGEPAGE);
+        let start = stage.map(NR, NR, VmaFlags::HUGEPAGE);
         stage.touch(start, Access::Write);
         assert!(!stage.has_leaf(start));
     }
@@ -223,7 +223,7 @@ fn the_default_of_defrag_is_the_kernels() {
 /// rules/huge-pages#nodes
 #[test]
 fn from_which_node_a_fault_takes_a_huge_page() {
-    let node_of = |name: &str, nodes: Option<HugeNodes>, advice: AreaFlags| {
+    let node_of = |name: &str, nodes: Option<HugeNodes>, advice: VmaFlags| {
         let host = Solo::default();
         let mut policy = preset(name).unwrap();
         policy.thp.nodes = nodes.unwrap_or(policy.thp.nodes);
@@ -248,7 +248,7 @@ fn from_which_node_a_fault_takes_a_huge_page() {
         stage.touch(start, Access::Write);
         stage.has_leaf(start).then(|| mem.map.page(stage.folio(start)).node())
     };
-    let none = AreaFlags::empty();
+    let none = VmaFlags::empty();
     assert_eq!(node_of("4.3", Some(HugeNodes::Everywhere), none), Some(NodeId(1)), "4.0");
     assert_eq!(node_of("4.3", None, none), None, "4.1 to 5.3");
     assert_eq!(node_of("kcompactd", None, none), None);
@@ -257,20 +257,20 @@ fn from_which_node_a_fault_takes_a_huge_page() {
         None,
         "a request that may not reclaim goes nowhere else"
     );
-    assert_eq!(node_of("6.1", None, AreaFlags::HUGEPAGE), Some(NodeId(1)));
+    assert_eq!(node_of("6.1", None, VmaFlags::HUGEPAGE), Some(NodeId(1)));
 }
 
 #[test]
 fn without_a_block_a_fault_falls_back_to_a_page() {
     let host = Solo::default();
     let stage = Stage::new(&host);
-    let start = stage.map(NR, NR, AreaFlags::empty());
+    let start = stage.map(NR, NR, VmaFlags::empty());
     assert!(take_all_blocks(&stage) > 100);
     assert_eq!(stage.touch(start + 5, Access::Write), Fault::Minor);
     assert_eq!(stage.events(VmEvent::ThpFaultFallback), 1);
     assert_eq!(stage.touch(start + 6, Access::Write), Fault::Minor);
     assert_eq!(stage.events(VmEvent::ThpFaultFallback), 1, "the range has a table now");
-    assert_eq!(stage.touch(stage.map(NR, NR, AreaFlags::empty()), Access::Read), Fault::Minor);
+    assert_eq!(stage.touch(stage.map(NR, NR, VmaFlags::empty()), Access::Read), Fault::Minor);
     assert_eq!(stage.events(VmEvent::ThpZeroPageAllocFailed), 1);
     assert_eq!(stage.events(VmEvent::ThpFaultFallback), 2);
     stage.audit();
@@ -281,7 +281,7 @@ fn without_a_block_a_fault_falls_back_to_a_page() {
 fn reads_share_one_page_of_zeros_until_they_write() {
     let host = Solo::default();
     let stage = Stage::new(&host);
-    let start = stage.map(3 * NR, NR, AreaFlags::empty());
+    let start = stage.map(3 * NR, NR, VmaFlags::empty());
     for at in [0, 1, 511, 512, 1024] {
         stage.touch(start + at, Access::Read);
     }
@@ -306,7 +306,7 @@ fn reads_share_one_page_of_zeros_until_they_write() {
     // Without it a read takes a page of its own.
     let host = Solo::default();
     let stage = Stage::with(&host, preset("6.1").unwrap(), |m| m.tunables.thp_zero_page = false);
-    stage.touch(stage.map(NR, NR, AreaFlags::empty()), Access::Read);
+    stage.touch(stage.map(NR, NR, VmaFlags::empty()), Access::Read);
     assert_eq!(stage.events(VmEvent::ThpFaultAlloc), 1);
 }
 
@@ -316,7 +316,7 @@ fn what_is_done_to_a_part_splits_the_leaf() {
     let host = Solo::default();
     let stage = Stage::new(&host);
     let fresh = || {
-        let start = stage.map(NR, NR, AreaFlags::empty());
+        let start = stage.map(NR, NR, VmaFlags::empty());
         stage.touch(start, Access::Write);
         assert!(stage.has_leaf(start));
         start
@@ -330,7 +330,7 @@ fn what_is_done_to_a_part_splits_the_leaf() {
     assert_eq!(splits(), 2);
     stage.touch(start, Access::Write);
     assert!(!stage.has_leaf(start), "a page of its own fills the hole");
-    // Flags of all of it change: the leaf stays. Of a part: it is two areas now.
+    // Flags of all of it change: the leaf stays. Of a part: it is two VMAs now.
     let start = fresh();
     stage.advise(start, NR, MemoryAdvice::Sequential);
     assert_eq!((splits(), stage.has_leaf(start)), (2, true));
@@ -347,7 +347,7 @@ fn what_is_done_to_a_part_splits_the_leaf() {
 fn after_all_of_it_was_dropped_the_next_fault_maps_another() {
     let host = Solo::default();
     let stage = Stage::new(&host);
-    let start = stage.map(NR, NR, AreaFlags::empty());
+    let start = stage.map(NR, NR, VmaFlags::empty());
     for access in [Access::Write, Access::Read, Access::Write] {
         stage.touch(start + 3, access);
         assert!(stage.has_leaf(start) || access == Access::Write);
@@ -372,7 +372,7 @@ fn a_whole_one_is_freed_as_one_block() {
     for (name, is_cached) in [("6.1", true), ("4.6", false)] {
         let host = Solo::default();
         let stage = Stage::with(&host, preset(name).unwrap(), |_| {});
-        let start = stage.map(NR, NR, AreaFlags::empty());
+        let start = stage.map(NR, NR, VmaFlags::empty());
         stage.touch(start, Access::Write);
         stage.nr_free();
         let on_lists = || -> u64 {
@@ -392,7 +392,7 @@ fn a_whole_one_is_freed_as_one_block() {
 fn after_a_fork_the_last_page_that_is_mapped_is_reused() {
     let host = Solo::default();
     let stage = Stage::new(&host);
-    let start = stage.map(NR, NR, AreaFlags::empty());
+    let start = stage.map(NR, NR, VmaFlags::empty());
     stage.touch(start, Access::Write);
     let folio = stage.folio(start);
     let (kernel, cx) = (&stage.kernel, &stage.cx);

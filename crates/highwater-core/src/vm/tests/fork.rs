@@ -5,7 +5,7 @@ use crate::audit::check_kernel;
 use crate::host::Lock;
 use crate::vm::{Access, Fault, Referenced, STACK_KIB, STACK_ORDER, Trail};
 
-const RW: AreaFlags = AreaFlags::READ.union(AreaFlags::WRITE);
+const RW: VmaFlags = VmaFlags::READ.union(VmaFlags::WRITE);
 
 impl Stage<'_> {
     fn fork(&self, parent: &Space<Solo>) -> Arc<Space<Solo>> {
@@ -54,7 +54,7 @@ fn resident(space: &Space<Solo>) -> [u64; 3] {
 fn a_fork_shares_pages_and_a_write_copies_them() {
     let host = Solo::default();
     let s = Stage::new(&host);
-    let at = s.anon_region(8, AreaFlags::empty());
+    let at = s.anon_region(8, VmaFlags::empty());
     s.write_all(&s.space, at, 4);
     s.touch(&s.space, at + 5, Access::Read);
     let before = s.nr_free();
@@ -93,7 +93,7 @@ fn a_fork_shares_pages_and_a_write_copies_them() {
 fn who_is_left_keeps_the_page() {
     let host = Solo::default();
     let s = Stage::new(&host);
-    let at = s.anon_region(4, AreaFlags::empty());
+    let at = s.anon_region(4, VmaFlags::empty());
     s.write_all(&s.space, at, 4);
     let child = s.fork(&s.space);
     let folio = s.folio_of(&child, at);
@@ -102,7 +102,7 @@ fn who_is_left_keeps_the_page() {
     assert_eq!(s.page(folio).owner(), PageOwner::Anon(s.space.id), "its first owner has gone");
     // Reclaim finds the entry through the family.
     let referenced = s.kernel.page_referenced(&s.cx, folio, &mut Trail::default());
-    assert_eq!(referenced, Referenced::By(0, AreaFlags::empty()), "a fork leaves entries old");
+    assert_eq!(referenced, Referenced::By(0, VmaFlags::empty()), "a fork leaves entries old");
     s.touch(&child, at, Access::Read);
     let referenced = s.kernel.page_referenced(&s.cx, folio, &mut Trail::default());
     assert_eq!(referenced, Referenced::By(1, RW));
@@ -120,7 +120,7 @@ fn who_is_left_keeps_the_page() {
 fn generations_share_and_swap_a_page() {
     let host = Solo::default();
     let s = Stage::new(&host);
-    let at = s.anon_region(2, AreaFlags::empty());
+    let at = s.anon_region(2, VmaFlags::empty());
     s.write_all(&s.space, at, 1);
     let mut spaces = alloc::vec![s.fork(&s.space)];
     for _ in 0..10 {
@@ -164,7 +164,7 @@ fn generations_share_and_swap_a_page() {
 fn more_spaces_than_a_byte_counts_may_name_a_slot() {
     let host = Solo::default();
     let s = Stage::new(&host);
-    let at = s.anon_region(2, AreaFlags::empty());
+    let at = s.anon_region(2, VmaFlags::empty());
     s.write_all(&s.space, at, 1);
     let spaces: Vec<_> = (0..80).map(|_| s.fork(&s.space)).collect();
     s.swap_out(&s.space, at);
@@ -183,13 +183,13 @@ fn more_spaces_than_a_byte_counts_may_name_a_slot() {
 fn mappings_of_files_are_found_by_faults_but_for_their_own_pages() {
     let host = Solo::default();
     let s = Stage::new(&host);
-    let shared = s.file_region(4, AreaFlags::LOCKED);
+    let shared = s.file_region(4, VmaFlags::LOCKED);
     let backing = Backing::File { open: Arc::clone(&s.open), page: 0 };
     let private = s.kernel.mmap(&s.cx, &s.space, 4, 512, RW, backing).unwrap();
     s.touch(&s.space, private, Access::Read);
     let child = s.fork(&s.space);
     assert_eq!(resident(&child), [0, 0, 0], "nothing was written");
-    assert_eq!(child.area_of(CPU, shared).unwrap().flags, AreaFlags::READ | AreaFlags::SHARED);
+    assert_eq!(child.vma_of(CPU, shared).unwrap().flags, VmaFlags::READ | VmaFlags::SHARED);
     s.kernel.exit_space(&s.cx, &child);
     s.touch(&s.space, private + 1, Access::Write);
     let child = s.fork(&s.space);
@@ -208,7 +208,7 @@ fn mappings_of_files_are_found_by_faults_but_for_their_own_pages() {
 fn exec_leaves_an_empty_space_and_no_trace_of_the_old_one() {
     let host = Solo::default();
     let s = Stage::new(&host);
-    let at = s.anon_region(600, AreaFlags::empty());
+    let at = s.anon_region(600, VmaFlags::empty());
     s.write_all(&s.space, at, 600);
     s.kernel.exit_space(&s.cx, &s.fork(&s.space));
     let before = s.nr_free();

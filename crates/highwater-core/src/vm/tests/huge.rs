@@ -21,9 +21,9 @@ impl Stage<'_> {
         let mem = &self.kernel.mem;
         let folio = mem.alloc_folio(&self.cx, &self.kernel, gfp, HUGE, NodeId(0)).unwrap();
         let table = self.kernel.make_table(&self.cx, &self.space, vpn).unwrap();
-        let area = self.space.area_of(CPU, vpn).unwrap();
+        let vma = self.space.vma_of(CPU, vpn).unwrap();
         let (cx, space) = (&self.cx, &self.space);
-        self.kernel.map_new_huge(cx, space, &area, &mut table.lock(CPU), folio, vpn);
+        self.kernel.map_new_huge(cx, space, &vma, &mut table.lock(CPU), folio, vpn);
         folio
     }
 
@@ -42,7 +42,7 @@ fn lists_count_its_pages_and_link_it_once() {
     let host = Solo::default();
     let stage = Stage::new(&host);
     let (kernel, cx) = (&stage.kernel, &stage.cx);
-    let start = stage.anon_region(PTES as u32, AreaFlags::empty());
+    let start = stage.anon_region(PTES as u32, VmaFlags::empty());
     let folio = stage.map_huge(start);
     // It drained its batch at once.
     assert_eq!(stage.on_list(LruKind::InactiveAnon), [NR; 3]);
@@ -73,7 +73,7 @@ fn a_program_finds_all_of_it_mapped_and_gives_all_of_it_back() {
     let (kernel, cx) = (&stage.kernel, &stage.cx);
     kernel.mem.drain_all(cx, None);
     let free = kernel.mem.nr_free_pages();
-    let start = stage.anon_region(PTES as u32, AreaFlags::empty());
+    let start = stage.anon_region(PTES as u32, VmaFlags::empty());
     let folio = stage.map_huge(start);
     for vpn in [start, start + 77, start + 511] {
         assert_eq!(kernel.touch(cx, &stage.space, vpn, Access::Write), Ok(Fault::None));
@@ -100,8 +100,8 @@ fn a_pageblock_of_tails_is_movable() {
     stage.page(folio).init_flags(PageFlags::LRU);
     let zone = mem.zone(NodeId(0), ZoneType::Dma32).unwrap();
     for block in [0, PAGEBLOCK_PAGES as u32] {
-        let mut area = zone.free.lock(CPU);
-        let mut buddy = mem.buddy(cx, zone, &mut area);
+        let mut vma = zone.free.lock(CPU);
+        let mut buddy = mem.buddy(cx, zone, &mut vma);
         let counts = buddy.move_pageblock(folio.pfn().add(block), MigrateType::Movable, false);
         assert_eq!(counts, Some((0, PAGEBLOCK_PAGES)));
     }
@@ -116,7 +116,7 @@ fn a_write_makes_all_of_it_writable() {
     let host = Solo::default();
     let stage = Stage::new(&host);
     let (kernel, cx) = (&stage.kernel, &stage.cx);
-    let start = stage.anon_region(PTES as u32, AreaFlags::empty());
+    let start = stage.anon_region(PTES as u32, VmaFlags::empty());
     let folio = stage.map_huge(start);
     let table = kernel.make_table(cx, &stage.space, start).unwrap();
     let mut ptes = table.lock(CPU);
@@ -137,7 +137,7 @@ fn advice_about_a_page_of_it_is_about_that_page() {
     let host = Solo::default();
     let stage = Stage::new(&host);
     let (kernel, cx) = (&stage.kernel, &stage.cx);
-    let start = stage.anon_region(PTES as u32, AreaFlags::empty());
+    let start = stage.anon_region(PTES as u32, VmaFlags::empty());
     let folio = stage.map_huge(start);
     kernel.madvise(cx, &stage.space, start, 1, MemoryAdvice::Free).unwrap();
     kernel.lru_add_drain(cx);
@@ -157,7 +157,7 @@ fn part_of_it_can_go() {
     let host = Solo::default();
     let stage = Stage::new(&host);
     let (kernel, cx) = (&stage.kernel, &stage.cx);
-    let start = stage.anon_region(PTES as u32, AreaFlags::empty());
+    let start = stage.anon_region(PTES as u32, VmaFlags::empty());
     let folio = stage.map_huge(start);
     stage.munmap(start + 100, 50);
     // The folio stays as long as anything maps it; what is resident says what is mapped.
@@ -176,7 +176,7 @@ fn locking_it_counts_its_pages() {
     let host = Solo::default();
     let stage = Stage::new(&host);
     let (kernel, cx) = (&stage.kernel, &stage.cx);
-    let start = stage.anon_region(PTES as u32, AreaFlags::empty());
+    let start = stage.anon_region(PTES as u32, VmaFlags::empty());
     let folio = stage.map_huge(start);
     kernel.mlock_page(cx, folio);
     kernel.lru_add_drain(cx);

@@ -12,19 +12,19 @@ fn advise(stage: &Stage<'_>, start: u32, pages: u32, advice: MemoryAdvice) -> Re
 fn dont_need_unmaps_and_keeps_tables() {
     let host = Solo::default();
     let stage = Stage::new(&host);
-    let anon = stage.anon_region(8, AreaFlags::empty());
+    let anon = stage.anon_region(8, VmaFlags::empty());
     (anon..anon + 8).for_each(|vpn| _ = stage.map_anon(vpn));
     let tables = stage.rss().3;
     assert_eq!(advise(&stage, anon + 2, 3, MemoryAdvice::DontNeed), Ok(()));
     assert_eq!(stage.rss(), (5, 0, 0, tables));
     assert!(stage.pte(anon + 1).is_present() && stage.pte(anon + 2).is_none());
-    // A hole behind the area: what is mapped goes, and the caller is told.
+    // A hole behind the VMA: what is mapped goes, and the caller is told.
     assert_eq!(advise(&stage, anon + 5, 100, MemoryAdvice::DontNeed), Err(Error::Fault));
     assert_eq!(stage.rss().0, 2);
-    let locked = AreaFlags::LOCKED;
+    let locked = VmaFlags::LOCKED;
     let range = (anon, anon + 8);
     let change =
-        stage.kernel.change_area_flags(&stage.cx, &stage.space, range, locked, AreaFlags::empty());
+        stage.kernel.change_vma_flags(&stage.cx, &stage.space, range, locked, VmaFlags::empty());
     assert!(change.1.is_ok());
     assert_eq!(advise(&stage, anon, 8, MemoryAdvice::DontNeed), Err(Error::Invalid));
 }
@@ -33,7 +33,7 @@ fn dont_need_unmaps_and_keeps_tables() {
 fn dont_need_leaves_file_pages_cached_and_marks_them() {
     let host = Solo::default();
     let stage = Stage::new(&host);
-    let (start, folios) = stage.mapped_file(2, AreaFlags::empty());
+    let (start, folios) = stage.mapped_file(2, VmaFlags::empty());
     assert_eq!(advise(&stage, start, 2, MemoryAdvice::DontNeed), Ok(()));
     assert!(
         folios.iter().all(|&folio| stage.page(folio).is(PageFlags::LRU | PageFlags::REFERENCED))
@@ -44,15 +44,15 @@ fn dont_need_leaves_file_pages_cached_and_marks_them() {
 fn reading_advice_changes_flags() {
     let host = Solo::default();
     let stage = Stage::new(&host);
-    let start = stage.anon_region(4, AreaFlags::empty());
-    let both = AreaFlags::SEQ_READ | AreaFlags::RAND_READ;
+    let start = stage.anon_region(4, VmaFlags::empty());
+    let both = VmaFlags::SEQ_READ | VmaFlags::RAND_READ;
     assert_eq!(advise(&stage, start + 1, 2, MemoryAdvice::Sequential), Ok(()));
     let flags = |vpn| flags_at(&stage, vpn).unwrap() & both;
-    assert_eq!((flags(start), flags(start + 1)), (AreaFlags::empty(), AreaFlags::SEQ_READ));
+    assert_eq!((flags(start), flags(start + 1)), (VmaFlags::empty(), VmaFlags::SEQ_READ));
     assert_eq!(advise(&stage, start, 4, MemoryAdvice::Random), Ok(()));
-    assert_eq!((flags(start), flags(start + 1)), (AreaFlags::RAND_READ, AreaFlags::RAND_READ));
+    assert_eq!((flags(start), flags(start + 1)), (VmaFlags::RAND_READ, VmaFlags::RAND_READ));
     assert_eq!(advise(&stage, start, 4, MemoryAdvice::Normal), Ok(()));
-    assert_eq!(flags(start + 3), AreaFlags::empty());
+    assert_eq!(flags(start + 3), VmaFlags::empty());
     assert_eq!(advise(&stage, start, 5, MemoryAdvice::Normal), Err(Error::Fault));
 }
 
@@ -60,7 +60,7 @@ fn reading_advice_changes_flags() {
 fn free_makes_pages_file_pages_that_need_no_swap() {
     let host = Solo::default();
     let stage = Stage::new(&host);
-    let start = stage.anon_region(3, AreaFlags::empty());
+    let start = stage.anon_region(3, VmaFlags::empty());
     let folios = [0, 1, 2].map(|i| stage.map_anon(start + i));
     stage.kernel.lru_add_drain(&stage.cx);
     // Somebody holds the lock of a dirty page: it is skipped.
@@ -74,7 +74,7 @@ fn free_makes_pages_file_pages_that_need_no_swap() {
     assert!(!stage.pte(start).is_dirty() && !stage.pte(start).is_young());
     assert!(stage.pte(start).is_writable() && stage.pte(start + 2).is_dirty());
     stage.kernel.unlock_page(&stage.cx, folios[2]);
-    let (file, _) = stage.mapped_file(1, AreaFlags::empty());
+    let (file, _) = stage.mapped_file(1, VmaFlags::empty());
     assert_eq!(advise(&stage, file, 1, MemoryAdvice::Free), Err(Error::Invalid));
 }
 
@@ -82,7 +82,7 @@ fn free_makes_pages_file_pages_that_need_no_swap() {
 fn cold_pages_of_one_user_lose_their_standing() {
     let host = Solo::default();
     let stage = Stage::new(&host);
-    let (start, folios) = stage.mapped_file(2, AreaFlags::empty());
+    let (start, folios) = stage.mapped_file(2, VmaFlags::empty());
     for &folio in &folios {
         stage.kernel.mark_accessed(&stage.cx, folio);
         stage.kernel.mark_accessed(&stage.cx, folio);
@@ -90,7 +90,7 @@ fn cold_pages_of_one_user_lose_their_standing() {
     stage.kernel.lru_add_drain(&stage.cx);
     folios.iter().for_each(|&folio| stage.kernel.mark_accessed(&stage.cx, folio));
     // The second page has another user.
-    let other = stage.file_region(2, AreaFlags::empty());
+    let other = stage.file_region(2, VmaFlags::empty());
     stage.map_file(other + 1, folios[1]);
     assert_eq!(advise(&stage, start, 2, MemoryAdvice::Cold), Ok(()));
     stage.kernel.lru_add_drain(&stage.cx);
@@ -105,9 +105,9 @@ fn cold_pages_of_one_user_lose_their_standing() {
 fn paged_out_memory_leaves_at_once() {
     let host = Solo::default();
     let stage = Stage::new(&host);
-    let start = stage.anon_region(3, AreaFlags::empty());
+    let start = stage.anon_region(3, VmaFlags::empty());
     (start..start + 3).for_each(|vpn| _ = stage.map_anon(vpn));
-    let (file, folios) = stage.mapped_file(2, AreaFlags::empty());
+    let (file, folios) = stage.mapped_file(2, VmaFlags::empty());
     // Dirty file pages are unmapped but not written: the flusher is to do that.
     stage.page(folios[1]).flag_set::<Solo>(PageFlags::DIRTY);
     assert_eq!(advise(&stage, start, 3, MemoryAdvice::PageOut), Ok(()));

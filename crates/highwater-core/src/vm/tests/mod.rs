@@ -13,7 +13,7 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::{Area, AreaFlags, Backing, Pte, Rss, Space};
+use super::{Backing, Pte, Rss, Space, Vma, VmaFlags};
 use crate::block::{DeviceId, DeviceSpec};
 use crate::config::{Machine, Policy, preset};
 use crate::host::{CpuId, Cx, Solo};
@@ -66,14 +66,14 @@ impl<'h> Stage<'h> {
     }
 
     /// A region of anonymous memory, aligned to a table.
-    fn anon_region(&self, pages: u32, more: AreaFlags) -> u32 {
-        let flags = AreaFlags::READ | AreaFlags::WRITE | more;
+    fn anon_region(&self, pages: u32, more: VmaFlags) -> u32 {
+        let flags = VmaFlags::READ | VmaFlags::WRITE | more;
         self.kernel.mmap(&self.cx, &self.space, pages, 512, flags, Backing::Anon).unwrap()
     }
 
     /// A shared mapping of the file from its start, aligned to a table.
-    fn file_region(&self, pages: u32, more: AreaFlags) -> u32 {
-        let flags = AreaFlags::READ | AreaFlags::SHARED | more;
+    fn file_region(&self, pages: u32, more: VmaFlags) -> u32 {
+        let flags = VmaFlags::READ | VmaFlags::SHARED | more;
         let backing = Backing::File { open: Arc::clone(&self.open), page: 0 };
         self.kernel.mmap(&self.cx, &self.space, pages, 512, flags, backing).unwrap()
     }
@@ -129,7 +129,7 @@ impl<'h> Stage<'h> {
     }
 
     /// Caches and maps the first pages of the file in a region of their own; the region, the pages.
-    fn mapped_file(&self, pages: u32, more: AreaFlags) -> (u32, Vec<Folio>) {
+    fn mapped_file(&self, pages: u32, more: VmaFlags) -> (u32, Vec<Folio>) {
         let start = self.file_region(pages, more);
         let folios: Vec<_> = (0..pages).map(|index| self.cache(index)).collect();
         self.kernel.lru_add_drain(&self.cx);
@@ -165,7 +165,7 @@ impl<'h> Stage<'h> {
     }
 }
 
-/// An area's flags cannot be told from outside: tests look at them where they lie.
-fn flags_at(stage: &Stage<'_>, vpn: u32) -> Option<AreaFlags> {
-    stage.space.area_of(CPU, vpn).map(|area: Arc<Area<Solo>>| area.flags)
+/// A VMA's flags cannot be told from outside: tests look at them where they lie.
+fn flags_at(stage: &Stage<'_>, vpn: u32) -> Option<VmaFlags> {
+    stage.space.vma_of(CPU, vpn).map(|vma: Arc<Vma<Solo>>| vma.flags)
 }

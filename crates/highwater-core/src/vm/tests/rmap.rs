@@ -9,16 +9,16 @@ use crate::vm::{Referenced, Trail};
 fn a_walk_clears_young_bits_and_counts_areas_that_used_the_page() {
     let host = Solo::default();
     let stage = Stage::new(&host);
-    let (first, folios) = stage.mapped_file(1, AreaFlags::EXEC);
-    let second = stage.file_region(1, AreaFlags::empty());
-    let sequential = stage.file_region(1, AreaFlags::SEQ_READ);
+    let (first, folios) = stage.mapped_file(1, VmaFlags::EXEC);
+    let second = stage.file_region(1, VmaFlags::empty());
+    let sequential = stage.file_region(1, VmaFlags::SEQ_READ);
     stage.map_file(second, folios[0]);
     stage.map_file(sequential, folios[0]);
     let referenced = || stage.kernel.page_referenced(&stage.cx, folios[0], &mut Trail::default());
-    let flags = AreaFlags::READ | AreaFlags::SHARED | AreaFlags::EXEC;
+    let flags = VmaFlags::READ | VmaFlags::SHARED | VmaFlags::EXEC;
     assert_eq!(referenced(), Referenced::By(2, flags));
     assert!([first, second, sequential].iter().all(|&vpn| !stage.pte(vpn).is_young()));
-    assert_eq!(referenced(), Referenced::By(0, AreaFlags::empty()));
+    assert_eq!(referenced(), Referenced::By(0, VmaFlags::empty()));
     assert_eq!((host.charged(Cost::RmapWalk), host.charged(Cost::RmapMapping)), (2, 6));
     assert_eq!(host.charged(Cost::TlbPage), 0);
 }
@@ -31,7 +31,7 @@ fn more_mappings_than_the_buffer_holds_are_all_found() {
     stage.kernel.lru_add_drain(&stage.cx);
     // Regions of three pages do not reach the page.
     for i in 0..40 {
-        let start = stage.file_region(3 + i % 2, AreaFlags::empty());
+        let start = stage.file_region(3 + i % 2, VmaFlags::empty());
         if i % 2 == 1 {
             stage.map_file(start + 3, folio);
         }
@@ -53,21 +53,21 @@ fn more_mappings_than_the_buffer_holds_are_all_found() {
 fn a_locked_area_ends_the_walk_and_keeps_the_page() {
     let host = Solo::default();
     let stage = Stage::new(&host);
-    let start = stage.anon_region(1, AreaFlags::empty());
+    let start = stage.anon_region(1, VmaFlags::empty());
     let folio = stage.map_anon(start);
     stage.kernel.lru_add_drain(&stage.cx);
     let lock = |add| {
         let range = (start, start + 1);
-        let none = AreaFlags::empty();
-        stage.kernel.change_area_flags(&stage.cx, &stage.space, range, add, none).1.unwrap();
+        let none = VmaFlags::empty();
+        stage.kernel.change_vma_flags(&stage.cx, &stage.space, range, add, none).1.unwrap();
     };
-    lock(AreaFlags::LOCKED);
+    lock(VmaFlags::LOCKED);
     let Referenced::By(0, flags) =
         stage.kernel.page_referenced(&stage.cx, folio, &mut Trail::default())
     else {
         panic!()
     };
-    assert!(flags.contains(AreaFlags::LOCKED));
+    assert!(flags.contains(VmaFlags::LOCKED));
     assert!(stage.page(folio).is(PageFlags::MLOCKED));
     assert!(stage.pte(start).is_young(), "it did not get that far");
     assert!(stage.kernel.try_lock_page(folio));
@@ -80,16 +80,16 @@ fn a_locked_area_ends_the_walk_and_keeps_the_page() {
 fn an_area_that_is_locked_between_two_walks_is_locked_to_the_second() {
     let host = Solo::default();
     let stage = Stage::new(&host);
-    let start = stage.anon_region(2, AreaFlags::empty());
+    let start = stage.anon_region(2, VmaFlags::empty());
     let folios = [0, 1].map(|i| stage.map_anon(start + i));
     stage.kernel.lru_add_drain(&stage.cx);
     let mut trail = Trail::default();
     let mut referenced = |folio| stage.kernel.page_referenced(&stage.cx, folio, &mut trail);
-    let flags = AreaFlags::READ | AreaFlags::WRITE;
+    let flags = VmaFlags::READ | VmaFlags::WRITE;
     assert_eq!(folios.map(&mut referenced), [Referenced::By(1, flags); 2]);
     stage.kernel.mlock(&stage.cx, &stage.space, start + 1, 1).unwrap();
-    let locked = Referenced::By(0, AreaFlags::LOCKED);
-    assert_eq!(folios.map(&mut referenced), [Referenced::By(0, AreaFlags::empty()), locked]);
+    let locked = Referenced::By(0, VmaFlags::LOCKED);
+    assert_eq!(folios.map(&mut referenced), [Referenced::By(0, VmaFlags::empty()), locked]);
     stage.kernel.munlock(&stage.cx, &stage.space, start + 1, 1).unwrap();
     stage.space.table_of(CPU, start).unwrap().access(start + 1, false);
     assert_eq!(referenced(folios[1]), Referenced::By(1, flags));
@@ -101,22 +101,22 @@ fn memory_mapped_where_other_memory_was_is_found_between_two_walks() {
     let stage = Stage::new(&host);
     let mut trail = Trail::default();
     let mut referenced = |folio| stage.kernel.page_referenced(&stage.cx, folio, &mut trail);
-    let first = stage.anon_region(1, AreaFlags::SEQ_READ);
+    let first = stage.anon_region(1, VmaFlags::SEQ_READ);
     let folio = stage.map_anon(first);
-    assert_eq!(referenced(folio), Referenced::By(0, AreaFlags::empty()));
+    assert_eq!(referenced(folio), Referenced::By(0, VmaFlags::empty()));
     let old = stage.space.table_of(CPU, first).unwrap();
     stage.munmap(first, 1);
-    let start = stage.anon_region(1, AreaFlags::EXEC);
+    let start = stage.anon_region(1, VmaFlags::EXEC);
     assert_eq!(start, first);
     let folio = stage.map_anon(start);
     assert!(!Arc::ptr_eq(&old, &stage.space.table_of(CPU, start).unwrap()), "a table of its own");
-    let flags = AreaFlags::READ | AreaFlags::WRITE | AreaFlags::EXEC;
+    let flags = VmaFlags::READ | VmaFlags::WRITE | VmaFlags::EXEC;
     assert_eq!(referenced(folio), Referenced::By(1, flags));
     assert!(!stage.pte(start).is_young());
 }
 
-fn with_flags<H: Tasks>(area: &Area<H>, flags: AreaFlags) -> Arc<Area<H>> {
-    Arc::new(area.part(area.start, area.end, flags))
+fn with_flags<H: Tasks>(vma: &Vma<H>, flags: VmaFlags) -> Arc<Vma<H>> {
+    Arc::new(vma.part(vma.start, vma.end, flags))
 }
 
 /// Each change by itself: munmap makes several of them one after the other.
@@ -124,7 +124,7 @@ fn with_flags<H: Tasks>(area: &Area<H>, flags: AreaFlags) -> Arc<Area<H>> {
 fn a_trail_knows_nothing_of_an_area_or_a_table_that_went() {
     let host = Solo::default();
     let stage = Stage::new(&host);
-    let start = stage.anon_region(1, AreaFlags::EXEC);
+    let start = stage.anon_region(1, VmaFlags::EXEC);
     let folio = stage.map_anon(start);
     let mut trail = Trail::default();
     let mut found = || {
@@ -135,16 +135,16 @@ fn a_trail_knows_nothing_of_an_area_or_a_table_that_went() {
         });
         found
     };
-    let area = stage.space.area_of(CPU, start).unwrap();
+    let vma = stage.space.vma_of(CPU, start).unwrap();
     let table = stage.space.table_of(CPU, start).unwrap();
-    assert_eq!(found(), [(table.pfn, area.flags)]);
+    assert_eq!(found(), [(table.pfn, vma.flags)]);
     // As while munmap is about to clear the entry.
-    stage.space.tables.lock(CPU).remove_area(start);
-    assert_eq!(found(), [(table.pfn, AreaFlags::empty())]);
-    stage.space.tables.lock(CPU).insert_area(Arc::clone(&area));
-    assert_eq!(found(), [(table.pfn, area.flags)]);
-    let seq = area.flags | AreaFlags::SEQ_READ;
-    stage.space.tables.lock(CPU).insert_area(with_flags(&area, seq));
+    stage.space.tables.lock(CPU).remove_vma(start);
+    assert_eq!(found(), [(table.pfn, VmaFlags::empty())]);
+    stage.space.tables.lock(CPU).insert_vma(Arc::clone(&vma));
+    assert_eq!(found(), [(table.pfn, vma.flags)]);
+    let seq = vma.flags | VmaFlags::SEQ_READ;
+    stage.space.tables.lock(CPU).insert_vma(with_flags(&vma, seq));
     assert_eq!(found(), [(table.pfn, seq)], "another one in its place");
     stage.space.tables.lock(CPU).take_table(start);
     assert_eq!(found(), []);
@@ -157,7 +157,7 @@ fn anonymous_memory_leaves_a_swap_entry() {
     let host = Solo::default();
     let stage = Stage::new(&host);
     let (kernel, cx) = (&stage.kernel, &stage.cx);
-    let start = stage.anon_region(2, AreaFlags::empty());
+    let start = stage.anon_region(2, VmaFlags::empty());
     let folio = stage.map_anon(start);
     kernel.lru_add_drain(cx);
     assert!(kernel.isolate_page(cx, folio) && kernel.try_lock_page(folio));
@@ -182,7 +182,7 @@ fn lazily_freed_memory_goes_if_nobody_wrote_it() {
     let host = Solo::default();
     let stage = Stage::new(&host);
     let (kernel, cx) = (&stage.kernel, &stage.cx);
-    let start = stage.anon_region(2, AreaFlags::empty());
+    let start = stage.anon_region(2, VmaFlags::empty());
     let folios = [0, 1].map(|i| stage.map_anon(start + i));
     kernel.lru_add_drain(cx);
     let advised = kernel.madvise(cx, &stage.space, start, 2, crate::syscall::MemoryAdvice::Free);
@@ -207,7 +207,7 @@ fn flushes_for_other_cpus_wait_for_the_end_of_the_list() {
     let host = Solo::default();
     let stage = Stage::new(&host);
     let (kernel, cx) = (&stage.kernel, &stage.cx);
-    let (start, folios) = stage.mapped_file(3, AreaFlags::WRITE);
+    let (start, folios) = stage.mapped_file(3, VmaFlags::WRITE);
     let unmap = |folio| {
         assert!(
             kernel.try_lock_page(folio) && kernel.try_to_unmap(cx, folio, &mut Trail::default())
@@ -237,7 +237,7 @@ fn pages_are_cleaned_in_shared_mappings_before_they_are_written() {
     let host = Solo::default();
     let stage = Stage::new(&host);
     let (kernel, cx) = (&stage.kernel, &stage.cx);
-    let (start, folios) = stage.mapped_file(1, AreaFlags::WRITE);
+    let (start, folios) = stage.mapped_file(1, VmaFlags::WRITE);
     kernel.enter_space(cx, &stage.space);
     assert!(!kernel.clean_mappings(cx, folios[0]), "clean and read-only");
     stage.set_pte(start, Pte::new(folios[0].pfn()).with_writable(true).with_dirty(true));
@@ -253,11 +253,11 @@ fn truncation_unmaps_one_page_everywhere() {
     let host = Solo::default();
     let stage = Stage::new(&host);
     let (kernel, cx) = (&stage.kernel, &stage.cx);
-    let (first, folios) = stage.mapped_file(3, AreaFlags::empty());
-    let second = stage.file_region(3, AreaFlags::empty());
+    let (first, folios) = stage.mapped_file(3, VmaFlags::empty());
+    let second = stage.file_region(3, VmaFlags::empty());
     stage.map_file(second + 1, folios[1]);
     // A private copy at the same place stays.
-    let third = stage.file_region(3, AreaFlags::empty());
+    let third = stage.file_region(3, VmaFlags::empty());
     stage.map_anon(third + 1);
     assert!(kernel.try_lock_page(folios[1]));
     kernel.unmap_everywhere(cx, folios[1]);

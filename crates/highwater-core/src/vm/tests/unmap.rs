@@ -27,12 +27,12 @@ fn policy(unmap_young: UnmapYoung) -> Policy {
 #[test]
 fn a_young_file_page_is_transferred_as_the_policy_says() {
     for (rule, more, want, activated) in [
-        (UnmapYoung::MarkAccessed, AreaFlags::empty(), ["Ir", "Au", "Ar"], 1),
-        (UnmapYoung::SetReferenced, AreaFlags::empty(), ["Ir", "Ir", "Ir"], 0),
-        (UnmapYoung::HandedOver, AreaFlags::empty(), ["Ir", "Ir", "Ir"], 0),
-        (UnmapYoung::HandedOver, AreaFlags::SEQ_READ, ["Iu", "Iu", "Iu"], 0),
-        (UnmapYoung::MarkAccessed, AreaFlags::SEQ_READ, ["Iu", "Iu", "Iu"], 0),
-        (UnmapYoung::SetReferenced, AreaFlags::SEQ_READ, ["Iu", "Iu", "Iu"], 0),
+        (UnmapYoung::MarkAccessed, VmaFlags::empty(), ["Ir", "Au", "Ar"], 1),
+        (UnmapYoung::SetReferenced, VmaFlags::empty(), ["Ir", "Ir", "Ir"], 0),
+        (UnmapYoung::HandedOver, VmaFlags::empty(), ["Ir", "Ir", "Ir"], 0),
+        (UnmapYoung::HandedOver, VmaFlags::SEQ_READ, ["Iu", "Iu", "Iu"], 0),
+        (UnmapYoung::MarkAccessed, VmaFlags::SEQ_READ, ["Iu", "Iu", "Iu"], 0),
+        (UnmapYoung::SetReferenced, VmaFlags::SEQ_READ, ["Iu", "Iu", "Iu"], 0),
     ] {
         let host = Solo::default();
         let stage = Stage::with(&host, 256, policy(rule));
@@ -56,7 +56,7 @@ fn a_young_file_page_is_transferred_as_the_policy_says() {
 fn an_old_entry_transfers_nothing() {
     let host = Solo::default();
     let stage = Stage::new(&host);
-    let (start, folios) = stage.mapped_file(1, AreaFlags::empty());
+    let (start, folios) = stage.mapped_file(1, VmaFlags::empty());
     let table = stage.space.table_of(CPU, start).unwrap();
     assert!(table.lock(CPU).clear_young(start));
     stage.munmap(start, 1);
@@ -76,7 +76,7 @@ fn activation_takes_the_lru_lock_once_a_batch() {
         let mut policy = policy(rule);
         policy.reclaim.lru_batch = batch;
         let stage = Stage::with(&host, 256, policy);
-        let (start, folios) = stage.mapped_file(512, AreaFlags::empty());
+        let (start, folios) = stage.mapped_file(512, VmaFlags::empty());
         for &folio in &folios {
             stage.page(folio).flag_set::<Solo>(PageFlags::REFERENCED);
         }
@@ -141,13 +141,13 @@ fn dirty_file_tables_are_flushed_one_by_one_and_clean_ones_at_the_end() {
     let flushes = |host: &Solo| (host.charged(Cost::TlbFull), host.charged(Cost::TlbPage));
     let host = Solo::default();
     let stage = Stage::new(&host);
-    let (start, _) = stage.mapped_file(512, AreaFlags::empty());
+    let (start, _) = stage.mapped_file(512, VmaFlags::empty());
     stage.munmap(start, 512);
     assert_eq!(flushes(&host), (1, 0), "clean");
 
     let host = Solo::default();
     let stage = Stage::new(&host);
-    let (start, folios) = stage.mapped_file(1024, AreaFlags::WRITE);
+    let (start, folios) = stage.mapped_file(1024, VmaFlags::WRITE);
     for (vpn, &folio) in (start..).zip(&folios) {
         stage.set_pte(vpn, Pte::new(folio.pfn()).with_writable(true).with_dirty(true));
     }
@@ -166,7 +166,7 @@ fn dirty_file_tables_are_flushed_one_by_one_and_clean_ones_at_the_end() {
 fn tables_go_with_the_range_that_only_they_cover() {
     let host = Solo::default();
     let stage = Stage::with(&host, 2048, preset("6.1").unwrap());
-    let start = stage.anon_region(1 << 18, AreaFlags::empty());
+    let start = stage.anon_region(1 << 18, VmaFlags::empty());
     assert_eq!(start % (1 << 18), 0);
     let free = stage.nr_free();
     for vpn in (start..start + (1 << 18)).step_by(512) {
@@ -187,7 +187,7 @@ fn tables_go_with_the_range_that_only_they_cover() {
 fn freed_pages_are_reused_in_their_order() {
     let host = Solo::default();
     let stage = Stage::new(&host);
-    let start = stage.anon_region(3, AreaFlags::empty());
+    let start = stage.anon_region(3, VmaFlags::empty());
     let folios = [0, 1, 2].map(|i| stage.map_anon(start + i));
     stage.kernel.lru_add_drain(&stage.cx);
     stage.kernel.mem.drain_all(&stage.cx, None);
@@ -200,7 +200,7 @@ fn anonymous_memory_is_counted_out_and_freed() {
     let host = Solo::default();
     let stage = Stage::new(&host);
     let free = stage.nr_free();
-    let start = stage.anon_region(600, AreaFlags::empty());
+    let start = stage.anon_region(600, VmaFlags::empty());
     (start..start + 600).for_each(|vpn| _ = stage.map_anon(vpn));
     stage.set_pte(start + 7, {
         let old = stage.pte(start + 7);
@@ -221,7 +221,7 @@ fn anonymous_memory_is_counted_out_and_freed() {
 fn the_zero_page_costs_little_and_counts_nowhere() {
     let host = Solo::default();
     let stage = Stage::new(&host);
-    let start = stage.anon_region(4, AreaFlags::empty());
+    let start = stage.anon_region(4, VmaFlags::empty());
     let zero = stage.kernel.zero_page();
     (start..start + 4).for_each(|vpn| stage.set_pte(vpn, Pte::new(zero)));
     stage.munmap(start, 4);
@@ -233,7 +233,7 @@ fn the_zero_page_costs_little_and_counts_nowhere() {
 fn a_locked_page_is_munlocked_with_its_last_locked_mapping() {
     let host = Solo::default();
     let stage = Stage::new(&host);
-    let start = stage.anon_region(1, AreaFlags::empty());
+    let start = stage.anon_region(1, VmaFlags::empty());
     let folio = stage.map_anon(start);
     stage.page(folio).get::<Solo>(1);
     stage.kernel.lru_add_drain(&stage.cx);
@@ -250,7 +250,7 @@ fn a_locked_page_is_munlocked_with_its_last_locked_mapping() {
 fn what_reclaim_left_to_flush_is_flushed_before_entries_are_looked_at() {
     let host = Solo::default();
     let stage = Stage::new(&host);
-    let start = stage.anon_region(1, AreaFlags::empty());
+    let start = stage.anon_region(1, VmaFlags::empty());
     stage.map_anon(start);
     stage.space.flush_pending.store(true, Relaxed);
     stage.munmap(start, 1);
@@ -263,9 +263,9 @@ fn exit_takes_everything_and_flushes_once() {
     let host = Solo::default();
     let stage = Stage::new(&host);
     stage.kernel.lru_add_drain(&stage.cx);
-    let (file_start, folios) = stage.mapped_file(300, AreaFlags::empty());
+    let (file_start, folios) = stage.mapped_file(300, VmaFlags::empty());
     assert!(file_start > 0);
-    let (free, anon) = (stage.nr_free(), stage.anon_region(700, AreaFlags::empty()));
+    let (free, anon) = (stage.nr_free(), stage.anon_region(700, VmaFlags::empty()));
     (anon..anon + 700).for_each(|vpn| _ = stage.map_anon(vpn));
     stage.kernel.exit_space(&stage.cx, &stage.space);
     assert_eq!(stage.rss(), (0, 0, 0, 0));
@@ -282,8 +282,8 @@ fn exit_takes_everything_and_flushes_once() {
 fn the_reaper_takes_private_memory_and_leaves_the_rest() {
     let host = Solo::default();
     let stage = Stage::new(&host);
-    let (file_start, _) = stage.mapped_file(5, AreaFlags::empty());
-    let anon = stage.anon_region(5, AreaFlags::empty());
+    let (file_start, _) = stage.mapped_file(5, VmaFlags::empty());
+    let anon = stage.anon_region(5, VmaFlags::empty());
     (anon..anon + 5).for_each(|vpn| _ = stage.map_anon(vpn));
     {
         let _guard = stage.space.mmap_lock.write(&stage.cx);

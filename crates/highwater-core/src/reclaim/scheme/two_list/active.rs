@@ -26,7 +26,7 @@ use crate::reclaim::batch::Look;
 use crate::reclaim::budget::inactive_is_low;
 use crate::units::LruVecId;
 use crate::units::SWAP_CLUSTER_MAX;
-use crate::vm::{AreaFlags, Referenced, Trail};
+use crate::vm::{VmaFlags, Referenced, Trail};
 
 impl<H: Devices> Kernel<H> {
     /// Deactivates a batch of `want` pages at most from the tail of the active list of a type,
@@ -46,12 +46,12 @@ impl<H: Devices> Kernel<H> {
         let mut trail = Trail::default();
         self.refill_batch(cx, at, sc, page_type, want, |folio, page| {
             let (was_used, flags) = self.was_used(cx, (folio, page), &mut trail);
-            let is_text = || flags.contains(AreaFlags::EXEC) && page.is_file_lru();
+            let is_text = || flags.contains(VmaFlags::EXEC) && page.is_file_lru();
             Look { was_used, stays: was_used && is_text() }
         });
     }
 
-    /// Was a page used since last looked at, and through which areas? Clears the traces of it. A
+    /// Was a page used since last looked at, and through which VMAs? Clears the traces of it. A
     /// file page that somebody holds locked counts as used (rules/page-decisions#reference-walk): its
     /// mappings can only be walked under the page's lock, and who holds that is using it for something.
     #[inline(always)]
@@ -60,13 +60,13 @@ impl<H: Devices> Kernel<H> {
         cx: &Cx<'_, H>,
         (folio, page): (Folio, &Page),
         trail: &mut Trail<H>,
-    ) -> (bool, AreaFlags) {
+    ) -> (bool, VmaFlags) {
         if !page.is_mapped() {
-            return (false, AreaFlags::empty());
+            return (false, VmaFlags::empty());
         }
         let needs_lock = !page.is_anon();
         if needs_lock && !page.try_lock::<H>() {
-            return (true, AreaFlags::empty());
+            return (true, VmaFlags::empty());
         }
         let found = self.page_referenced(cx, folio, trail);
         if needs_lock {
@@ -74,7 +74,7 @@ impl<H: Devices> Kernel<H> {
         }
         match found {
             Referenced::By(users, flags) => (users != 0, flags),
-            Referenced::Contended => (true, AreaFlags::empty()),
+            Referenced::Contended => (true, VmaFlags::empty()),
         }
     }
 

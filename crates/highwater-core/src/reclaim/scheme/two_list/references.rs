@@ -19,13 +19,13 @@
 //! is used again and again.
 //!
 //! REFERENCED without a young mapping counts for pages of files only: `read()` sets it, and leaves no young
-//! bit. A locked area makes any page active, and put-back takes it to the unevictable list from there.
+//! bit. A locked VMA makes any page active, and put-back takes it to the unevictable list from there.
 //!
 //! From: [`super`], through `reclaim::folios`.
 
 use super::super::{Busy, Decision, References, Rules, Uses};
 use crate::config::AnonStart;
-use crate::vm::AreaFlags;
+use crate::vm::VmaFlags;
 
 /// The rules by which inactive pages are judged. What is busy goes to the active list: there is one.
 pub(super) const fn rules(anon_new: AnonStart) -> Rules<impl Fn(&Uses) -> Decision> {
@@ -41,7 +41,7 @@ pub(super) const fn rules(anon_new: AnonStart) -> Rules<impl Fn(&Uses) -> Decisi
 
 /// The table above. The second value sets the mark that the walk took off.
 fn decide(uses: &Uses) -> Decision {
-    if uses.flags.contains(AreaFlags::LOCKED) {
+    if uses.flags.contains(VmaFlags::LOCKED) {
         return (References::Activate, false);
     }
     // Its unmapper would have activated it, and left that to whoever comes here.
@@ -55,7 +55,7 @@ fn decide(uses: &Uses) -> Decision {
         let clean_only = uses.was_referenced && uses.is_file;
         return (if clean_only { References::ReclaimClean } else { References::Reclaim }, false);
     }
-    let is_exec = uses.flags.contains(AreaFlags::EXEC) && uses.is_file;
+    let is_exec = uses.flags.contains(VmaFlags::EXEC) && uses.is_file;
     if uses.was_referenced || users > 1 || is_exec {
         (References::Activate, true)
     } else {
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn what_uses_mean() {
         use References::*;
-        let (none, exec) = (AreaFlags::empty(), AreaFlags::EXEC);
+        let (none, exec) = (VmaFlags::empty(), VmaFlags::EXEC);
         let table = [
             (Some(1), false, none, true, Keep, true),
             (Some(1), true, none, false, Activate, true),
@@ -102,7 +102,7 @@ mod tests {
             was_noted: false,
             is_file: false,
         };
-        let locked = Uses { users: Some(0), flags: AreaFlags::LOCKED, is_file: true, ..once };
+        let locked = Uses { users: Some(0), flags: VmaFlags::LOCKED, is_file: true, ..once };
         assert_eq!(decide(&locked), (Activate, false));
         let before = |uses: Uses| up_to_5_8(&uses, decide(&uses));
         assert_eq!(before(once), (Activate, true));

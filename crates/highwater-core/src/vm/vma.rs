@@ -1,4 +1,4 @@
-//! Areas of an address space (VMAs).
+//! VMAs of an address space.
 
 use alloc::sync::Arc;
 
@@ -12,9 +12,9 @@ use crate::swap::VmaSwapState;
 use crate::units::MemoryPolicy;
 
 bitflags! {
-    /// What an area allows and how it is used (rules/faults#areas).
+    /// What a VMA allows and how it is used (rules/faults#areas).
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-    pub struct AreaFlags: u32 {
+    pub struct VmaFlags: u32 {
         /// May be read.
         const READ = 1 << 0;
         /// May be written.
@@ -36,7 +36,7 @@ bitflags! {
     }
 }
 
-/// What is behind an area.
+/// What is behind a VMA.
 pub enum Backing<H: Tasks> {
     /// Anonymous memory.
     Anon,
@@ -44,7 +44,7 @@ pub enum Backing<H: Tasks> {
     File {
         /// The descriptor that was mapped (its readahead state is used).
         open: Arc<OpenFile<H>>,
-        /// Page of the file at the start of the area.
+        /// Page of the file at the start of the VMA.
         page: u32,
     },
 }
@@ -63,13 +63,13 @@ impl<H: Tasks> Clone for Backing<H> {
 ///
 /// Linux: changes VMAs in place and merges neighbours; here a change replaces them.
 #[doc(alias = "vm_area_struct")]
-pub struct Area<H: Tasks> {
+pub struct Vma<H: Tasks> {
     /// First virtual page.
     pub start: u32,
     /// Virtual page after the last.
     pub end: u32,
     /// What it allows.
-    pub flags: AreaFlags,
+    pub flags: VmaFlags,
     /// What is behind it.
     pub backing: Backing<H>,
     /// Where its memory is to come from; the default: as the task's policy says.
@@ -78,9 +78,9 @@ pub struct Area<H: Tasks> {
     pub(crate) swap: Arc<H::Lock<VmaSwapState>>,
 }
 
-impl<H: Tasks> Clone for Area<H> {
+impl<H: Tasks> Clone for Vma<H> {
     fn clone(&self) -> Self {
-        Area {
+        Vma {
             start: self.start,
             end: self.end,
             flags: self.flags,
@@ -91,21 +91,21 @@ impl<H: Tasks> Clone for Area<H> {
     }
 }
 
-impl<H: Tasks> Area<H> {
+impl<H: Tasks> Vma<H> {
     /// Pages.
     pub fn pages(&self) -> u32 {
         self.end - self.start
     }
 
-    /// True if the area allows an access. Writing includes reading, as on x86.
+    /// True if the VMA allows an access. Writing includes reading, as on x86.
     #[inline]
     pub(super) fn allows(&self, is_write: bool) -> bool {
-        let any = AreaFlags::READ | AreaFlags::WRITE | AreaFlags::EXEC;
-        self.flags.intersects(if is_write { AreaFlags::WRITE } else { any })
+        let any = VmaFlags::READ | VmaFlags::WRITE | VmaFlags::EXEC;
+        self.flags.intersects(if is_write { VmaFlags::WRITE } else { any })
     }
 
-    /// A part of the area, with flags of its own.
-    pub(super) fn part(&self, start: u32, end: u32, flags: AreaFlags) -> Area<H> {
+    /// A part of the VMA, with flags of its own.
+    pub(super) fn part(&self, start: u32, end: u32, flags: VmaFlags) -> Vma<H> {
         debug_assert!(self.start <= start && start < end && end <= self.end);
         let backing = match &self.backing {
             Backing::Anon => Backing::Anon,
@@ -113,12 +113,12 @@ impl<H: Tasks> Area<H> {
                 Backing::File { open: Arc::clone(open), page: page + (start - self.start) }
             }
         };
-        Area { start, end, flags, backing, policy: self.policy, swap: Arc::clone(&self.swap) }
+        Vma { start, end, flags, backing, policy: self.policy, swap: Arc::clone(&self.swap) }
     }
 
     /// Where memory for a page of it is to come from (rules/memory-policies#allocation).
     pub(crate) fn wish(&self, vpn: u32) -> Wish {
-        Wish::Area { policy: self.policy, page: self.file_page(vpn).unwrap_or(vpn) }
+        Wish::Vma { policy: self.policy, page: self.file_page(vpn).unwrap_or(vpn) }
     }
 
     /// What the file's list of mappings says of it.
