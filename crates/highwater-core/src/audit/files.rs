@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use super::kernel::{Found, KernelAudit};
 use super::{AuditError, Rule};
 use crate::host::{Devices, Lock};
-use crate::page::{PageFlags, PageOwner, Pfn};
+use crate::page::{PageFlags, PageMapping, Pfn};
 use crate::page_cache::{Buffers, File, Mark};
 use crate::slab::CacheKind;
 use crate::swap::Slot;
@@ -119,8 +119,8 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
         let mut kept = Kept::default();
         for (index, pfn, marks) in pages {
             let page = self.in_use(pfn, "a file")?;
-            if (page.owner(), page.index()) != (PageOwner::File(file.id), index) {
-                let owner = (page.owner(), page.index());
+            if (page.mapping(), page.index()) != (PageMapping::File(file.id), index) {
+                let owner = (page.mapping(), page.index());
                 let found = format!("is page {index} of {:?}, says {owner:?}", file.id);
                 return self.broken(pfn, Rule::FilePage, found);
             }

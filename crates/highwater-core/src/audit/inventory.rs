@@ -4,7 +4,7 @@
 //! be told as it was a moment before, and one that is changing hands as [`Content::Moving`].
 
 use crate::host::Host;
-use crate::page::{BlockFlags, BlockWord, Page, PageFlags, PageOwner, Pfn};
+use crate::page::{BlockFlags, BlockWord, Page, PageFlags, PageMapping, Pfn};
 use crate::page_alloc::PageAllocator;
 use crate::zone::Zone;
 
@@ -77,6 +77,6 @@ fn content(word: BlockWord, page: &Page) -> Content {
 /// On an LRU list or on its way there, or moved by whoever has it (rules/compaction#sources).
 fn is_movable(page: &Page) -> bool {
     let flags = page.flags();
-    let is_used_by_programs = flags.contains(PageFlags::LRU) || page.owner() != PageOwner::None;
+    let is_used_by_programs = flags.contains(PageFlags::LRU) || page.mapping() != PageMapping::None;
     !flags.contains(PageFlags::PINNED) && (is_used_by_programs || page.has(BlockFlags::MOVABLE_OPS))
 }

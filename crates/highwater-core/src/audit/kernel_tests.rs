@@ -14,7 +14,7 @@ use crate::config::{Machine, preset};
 use crate::host::{CpuId, Cx, Lock, Solo};
 use crate::kernel::{Kernel, KernelSpec};
 use crate::lru::{LruKind, Shadow};
-use crate::page::{Folio, Order, Page, PageFlags, PageOwner, Pfn};
+use crate::page::{Folio, Order, Page, PageFlags, PageMapping, Pfn};
 use crate::page_alloc::Gfp;
 use crate::page_alloc::boot;
 use crate::page_cache::{FileSpec, Filesystem, Mark, OpenFile};
@@ -232,13 +232,13 @@ fn wrong_tables() {
 fn pages_mapped_where_they_do_not_belong() {
     let rule = broken_by(|s| {
         let page = s.page_at(s.anon + 110);
-        page.set_owner(PageOwner::Anon(s.space.id), s.anon + 111);
+        page.set_mapping(PageMapping::Anon(s.space.id), s.anon + 111);
     });
     assert_eq!(rule, Rule::EntryPage);
     // Another page of the file; an anonymous page in a shared mapping.
     assert_eq!(broken_by(|s| s.set_pte(s.shared + 30, s.pte(s.shared + 20))), Rule::EntryPage);
     let rule = broken_by(|s| {
-        s.page_at(s.shared + 20).set_owner(PageOwner::Anon(s.space.id), s.shared + 20);
+        s.page_at(s.shared + 20).set_mapping(PageMapping::Anon(s.space.id), s.shared + 20);
     });
     assert!(matches!(rule, Rule::EntryPage | Rule::FilePage), "{rule:?}");
     let rule = broken_by(|s| {
@@ -271,12 +271,12 @@ fn wrong_counts_of_mappings() {
 
 #[test]
 fn wrong_files() {
-    assert_eq!(broken_by(|s| s.file_page(290).set_owner(PageOwner::None, 0)), Rule::FilePage);
-    let file = |s: &Stage<'_>| PageOwner::File(s.open.file.id);
-    assert_eq!(broken_by(|s| s.file_page(290).set_owner(file(s), 291)), Rule::FilePage);
+    assert_eq!(broken_by(|s| s.file_page(290).set_mapping(PageMapping::None, 0)), Rule::FilePage);
+    let file = |s: &Stage<'_>| PageMapping::File(s.open.file.id);
+    assert_eq!(broken_by(|s| s.file_page(290).set_mapping(file(s), 291)), Rule::FilePage);
     let rule = broken_by(|s| {
         let (_, pfn) = s.swap_cached();
-        s.k.mem.map.page(pfn).set_owner(file(s), 999);
+        s.k.mem.map.page(pfn).set_mapping(file(s), 999);
     });
     assert_eq!(rule, Rule::FilePage);
     assert_eq!(broken_by(|s| s.open.file.nr_pages.fetch_add(1, Relaxed)), Rule::FileSize);

@@ -113,7 +113,7 @@ pub enum Rule {
     TableFrame,
     /// Entries lie in areas, allow no more than those, and name slots that exist.
     EntryPlace,
-    /// The page of an entry knows by owner and index that it is mapped there.
+    /// The page of an entry knows by mapping and index that it is mapped there.
     EntryPage,
     /// A leaf maps a folio of its own size, or the huge page of zeros; each counts its leaves.
     Leaf,

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use super::kernel::{Found, KernelAudit};
 use super::{AuditError, Rule};
 use crate::host::{Devices, Lock};
-use crate::page::{BlockFlags, FileId, PageFlags, PageOwner, Pfn};
+use crate::page::{BlockFlags, FileId, PageFlags, PageMapping, Pfn};
 use crate::page_cache::MapRange;
 use crate::slab::CacheKind;
 use crate::sync::atomic::Ordering::Relaxed;
@@ -247,11 +247,11 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
         pfn: Pfn,
     ) -> Result<(), AuditError> {
         let (folio, page) = self.k.mem.map.lookup(pfn);
-        let owner = (page.owner(), page.index().wrapping_add(pfn.0 - folio.pfn().0));
+        let owner = (page.mapping(), page.index().wrapping_add(pfn.0 - folio.pfn().0));
         let of_file = match &vma.backing {
             Backing::Anon => None,
             Backing::File { open, page } => {
-                Some((PageOwner::File(open.file.id), page + (vpn - vma.start)))
+                Some((PageMapping::File(open.file.id), page + (vpn - vma.start)))
             }
         };
         // Shared mappings of files have the file's pages only.
@@ -259,8 +259,8 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
         // What a fork shared belongs to the space or to one from which it came.
         let is_known =
             |of| of == space.id || page.is(PageFlags::FORKED) && space.ancestors.contains(&of);
-        let is_anon =
-            may_be_anon && matches!(owner, (PageOwner::Anon(of), at) if is_known(of) && at == vpn);
+        let is_anon = may_be_anon
+            && matches!(owner, (PageMapping::Anon(of), at) if is_known(of) && at == vpn);
         if is_anon || of_file == Some(owner) {
             return Ok(());
         }

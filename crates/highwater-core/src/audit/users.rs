@@ -6,7 +6,7 @@ use super::kernel::{Found, KernelAudit};
 use super::{AuditError, Rule};
 use crate::host::{Devices, Lock};
 use crate::page::map::CHUNK;
-use crate::page::{BlockFlags, PageFlags, PageOwner, Pfn};
+use crate::page::{BlockFlags, PageFlags, PageMapping, Pfn};
 use crate::slab::CacheKind;
 use crate::vm::PTES;
 use crate::vmstat::{NodeStat, ZoneStat};
@@ -113,7 +113,7 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
             let found = format!(
                 "has {:?}, {:?}, {} users; nothing refers to it",
                 page.flags(),
-                page.owner(),
+                page.mapping(),
                 page.refcount()
             );
             return self.broken(pfn, Rule::Unexplained, found);
@@ -135,9 +135,9 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
                 self.count(page, NodeStat::AnonTransparentHugepages, page.order().pages());
             }
         }
-        let is_of_file = matches!(page.owner(), PageOwner::File(_));
+        let is_of_file = matches!(page.mapping(), PageMapping::File(_));
         if is_of_file != entry.is.contains(Found::FILE) {
-            let found = format!("says {:?}, is in a file: {}", page.owner(), !is_of_file);
+            let found = format!("says {:?}, is in a file: {}", page.mapping(), !is_of_file);
             return self.broken(pfn, Rule::FilePage, found);
         }
         if page.refcount() != entry.refs {

@@ -1,4 +1,4 @@
-//! The end of a transfer, as far as the block layer knows it: whose pages they are, their owners decide the
+//! The end of a transfer, as far as the block layer knows it: whose pages they are, their mappings decide the
 //! rest.
 
 use super::{Bio, BioKind};
@@ -15,7 +15,7 @@ pub trait Completion<H: Devices> {
     /// A folio was read, or could not be: UPTODATE or ERROR says which. It is still locked, by the read.
     fn read_ended(&self, cx: &Cx<'_, H>, folio: Folio);
 
-    /// The frames of one bio were written, or could not be. All have the same owner and are still under
+    /// The frames of one bio were written, or could not be. All have the same mapping and are still under
     /// writeback.
     fn write_ended(&self, cx: &Cx<'_, H>, kind: BioKind, frames: &[Pfn], is_ok: bool);
 }

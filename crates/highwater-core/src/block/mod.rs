@@ -2,7 +2,7 @@
 //!
 //! A submitter fills [`Bio`]s; a plug ([`Plug`]) collects and merges them; requests wait for a free
 //! tag of their device's queue and go to the host ([`crate::host::Devices::submit`]), which gives
-//! them back through [`crate::Kernel::end_request`]. What a finished page means to its owner is
+//! them back through [`crate::Kernel::end_request`]. What a finished page means to its mapping is
 //! decided there.
 //!
 //! Synchronisation: a plug is its task's own; tags are one atomic word. Ends come from interrupts

@@ -15,7 +15,7 @@ use crate::config::{Machine, NodeSpec, Policy, Tunables, ZoneSpec, preset};
 use crate::host::{CpuId, Cx, Host, Lock, Solo};
 use crate::kernel::{Kernel, KernelSpec};
 use crate::migrate::Mode;
-use crate::page::{Folio, Order, PageFlags, PageOwner, Pfn};
+use crate::page::{Folio, Order, PageFlags, PageMapping, Pfn};
 use crate::page_alloc::{Gfp, NoRelief, boot};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::units::CompactResult;
@@ -93,7 +93,7 @@ impl<'h> Toy<'h> {
         let vpn = self.region + (pfn.0 - START);
         let (folio, page) = (Folio::page(pfn), self.kernel.mem.map.page(pfn));
         page.init_flags(PageFlags::SWAPBACKED | PageFlags::UPTODATE);
-        page.set_owner(PageOwner::Anon(self.space.id), vpn);
+        page.set_mapping(PageMapping::Anon(self.space.id), vpn);
         page.map_add::<Solo>(1);
         self.kernel.mem.node(NodeId(0)).stats.add(CPU, NodeStat::AnonPages as usize, 1);
         Rss::add::<Solo>(&self.space.rss.anon, 1);

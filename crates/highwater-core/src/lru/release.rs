@@ -168,7 +168,7 @@ impl<H: Devices> Kernel<H> {
         let flags = page.flags();
         let busy = PageFlags::LRU | PageFlags::LOCKED | PageFlags::WRITEBACK;
         debug_assert!(!flags.intersects(busy), "a page in use is freed: {flags:?}");
-        debug_assert!(!page.is_mapped(), "a mapped page is freed: {:?}", page.owner());
+        debug_assert!(!page.is_mapped(), "a mapped page is freed: {:?}", page.mapping());
         debug_assert_eq!(page.refcount(), 0);
         if flags.intersects(PageFlags::DEFERRED | PageFlags::MLOCKED) {
             self.retire_marked(cx, folio, flags);

@@ -27,7 +27,7 @@ mod tests;
 
 use crate::host::{Cx, Devices, Phase, TaskFlags};
 use crate::kernel::Kernel;
-use crate::page::{Folio, Page, PageFlags, PageList, PageOwner};
+use crate::page::{Folio, Page, PageFlags, PageList, PageMapping};
 use crate::vmstat::{NodeStat, VmEvent};
 
 /// Rounds that a batch is tried.
@@ -249,7 +249,7 @@ impl<H: Devices> Kernel<H> {
             return Moved::Again;
         }
         // Only now: until its entries are stored, whoever clears one asks what kind of page it was.
-        page.set_owner(PageOwner::None, 0);
+        page.set_mapping(PageMapping::None, 0);
         page.flag_clear::<H>(KEPT);
         self.unlock_page(cx, new);
         Moved::Yes
@@ -257,7 +257,7 @@ impl<H: Devices> Kernel<H> {
 
     /// A dirty page of a journalled file stays until it is written (rules/compaction#journal).
     pub(crate) fn is_held_by_journal(&self, cx: &Cx<'_, H>, page: &Page) -> bool {
-        let PageOwner::File(id) = page.owner() else { return false };
+        let PageMapping::File(id) = page.mapping() else { return false };
         page.is(PageFlags::DIRTY)
             && self.file(cx, id).is_some_and(|file| file.spec.filesystem.is_journalled)
     }
@@ -269,17 +269,17 @@ impl<H: Devices> Kernel<H> {
     #[doc(alias = "migrate_page_move_mapping")]
     fn exchange(&self, cx: &Cx<'_, H>, old: Folio, new: Folio) -> bool {
         let page = self.mem.map.page(old);
-        let owner = page.owner();
+        let owner = page.mapping();
         let take_over = || {
             let target = self.mem.map.page(new);
             let kept = (page.flags() & KEPT) - PageFlags::UPTODATE;
             target.init_flags(kept | PageFlags::LOCKED);
-            target.set_owner(owner, page.index());
+            target.set_mapping(owner, page.index());
         };
         if page.is(PageFlags::SWAPCACHE) {
             return self.replace_in_swap_cache(cx, old, new, take_over);
         }
-        if let PageOwner::File(id) = owner {
+        if let PageMapping::File(id) = owner {
             let Some(file) = self.file(cx, id) else { return false };
             return self.replace_in_file(cx, &file, old, new, take_over);
         }

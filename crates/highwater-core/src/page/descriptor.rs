@@ -6,7 +6,7 @@
 //! next prev neighbours on the one list the frame is on; of a free block that waits to be linked, that and where it waits
 //! flags     what the users of the page say of it: super::PageFlags
 //! mapcount  page table entries that map it
-//! owner     address space or file the page belongs to: super::PageOwner
+//! mapping   address space or file the page belongs to: super::PageMapping
 //! index     page index in the file, or virtual page number in the address space
 //! ```
 //!
@@ -16,7 +16,7 @@
 //! Synchronisation: while `BUDDY` is set, word and links belong to the holder of the zone lock;
 //! while `PCP` is set, to the holder of that per-CPU lock; otherwise to the page's user. A word is
 //! read and written whole, so a neighbour that looks at it while merging sees one of the two.
-//! `flags`, `mapcount`, `owner` and `index` have rules of their own: [`super::usage`].
+//! `flags`, `mapcount`, `mapping` and `index` have rules of their own: [`super::usage`].
 
 use bitflags::bitflags;
 
@@ -193,7 +193,7 @@ pub struct Page {
     pub(crate) prev: AtomicU32,
     pub(super) flags: AtomicU32,
     pub(super) mapcount: AtomicU32,
-    pub(super) owner: AtomicU32,
+    pub(super) mapping: AtomicU32,
     pub(super) index: AtomicU32,
 }
 

@@ -1,7 +1,7 @@
 //! Folios: pages that are managed as one.
 //!
 //! A [`Folio`] names `2^order` frames by the first of them, its *head*. Whatever is said of a page in use
-//! (flags, references, mappings, owner, its place on a list) is said in the head's descriptor and holds for
+//! (flags, references, mapcount, mapping, its place on a list) is said in the head's descriptor and holds for
 //! all of it; what is counted in pages is counted [`Folio::nr_pages`] at a time. Nearly all are single
 //! pages, and for those nothing costs more than a frame number did.
 //!

@@ -1,9 +1,9 @@
-//! What the users of a page say of it: flags, mappings, owner; and references.
+//! State of a page in use: flags, mapcount, mapping and index; and references.
 //!
 //! | field | changed by | under |
 //! |---|---|---|
 //! | LRU, ACTIVE, UNEVICTABLE | lists and their batches | lru_lock while LRU is set, else whoever cleared LRU |
-//! | LOCKED | anyone | atomically; the setter owns `owner` and `index` of a cached page |
+//! | LOCKED | anyone | atomically; the setter owns `mapping` and `index` of a cached page |
 //! | DIRTY, WRITEBACK, UPTODATE, SWAPCACHE | holder of LOCKED (writeback's end: the interrupt) | atomically |
 //! | WAITERS | `page_cache::page_waits` | the lock of the page's wait queue, to clear it |
 //! | REFERENCED, NOTED, WORKINGSET, RECLAIM, MLOCKED, SWAPBACKED | anyone | atomically |
@@ -65,7 +65,7 @@ bitflags! {
         const PINNED = 1 << 18;
         /// A large folio that waits to be split.
         const DEFERRED = 1 << 19;
-        /// Anonymous, and spaces that forked from its owner may map it too, or name its slot: who wants to
+        /// Anonymous, and spaces that forked from its own may map it too, or name its slot: who wants to
         /// write it has to see whether it is alone (the opposite of the kernel's *exclusive*, so that pages
         /// of spaces that never fork need no mark).
         const FORKED = 1 << 20;
@@ -107,10 +107,10 @@ impl fmt::Debug for FileId {
     }
 }
 
-/// Whom a page belongs to (`page->mapping`).
+/// The mapping of a page: the address space or file it belongs to (`page->mapping`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PageOwner {
-    /// Nobody: kernel memory, or removed from its file.
+pub enum PageMapping {
+    /// None: kernel memory, or removed from its file.
     None,
     /// An address space; the index is the virtual page number.
     Anon(SpaceId),
@@ -118,25 +118,27 @@ pub enum PageOwner {
     File(FileId),
 }
 
-const OWNER_ANON: u32 = 1 << 31;
+/// The mapping is an address space.
+#[doc(alias = "PAGE_MAPPING_ANON")]
+const MAPPING_ANON: u32 = 1 << 31;
 
-impl PageOwner {
-    /// Owner numbers are below this.
-    pub const MAX: u32 = OWNER_ANON - 1;
+impl PageMapping {
+    /// Numbers of address spaces and files are below this.
+    pub const MAX: u32 = MAPPING_ANON - 1;
 
     const fn pack(self) -> u32 {
         match self {
-            PageOwner::None => 0,
-            PageOwner::Anon(space) => OWNER_ANON | space.0,
-            PageOwner::File(file) => file.0 + 1,
+            PageMapping::None => 0,
+            PageMapping::Anon(space) => MAPPING_ANON | space.0,
+            PageMapping::File(file) => file.0 + 1,
         }
     }
 
-    const fn unpack(bits: u32) -> PageOwner {
+    const fn unpack(bits: u32) -> PageMapping {
         match bits {
-            0 => PageOwner::None,
-            b if b & OWNER_ANON != 0 => PageOwner::Anon(SpaceId(b & !OWNER_ANON)),
-            b => PageOwner::File(FileId(b - 1)),
+            0 => PageMapping::None,
+            b if b & MAPPING_ANON != 0 => PageMapping::Anon(SpaceId(b & !MAPPING_ANON)),
+            b => PageMapping::File(FileId(b - 1)),
         }
     }
 }
@@ -228,12 +230,12 @@ impl Page {
         before & PageFlags::LOCKED.bits() == 0
     }
 
-    /// A page fresh from the allocator: no flags, no mappings, no owner.
+    /// A page fresh from the allocator: no flags, not mapped, no mapping.
     #[inline(always)]
     pub(crate) fn reset_usage(&self) {
         self.flags.store(0, Relaxed);
         self.mapcount.store(0, Relaxed);
-        self.owner.store(0, Relaxed);
+        self.mapping.store(0, Relaxed);
     }
 
     /// Sets all flags of a page that nobody else can see yet.
@@ -261,34 +263,38 @@ impl Page {
     }
 
     /// Reports whether the page is anonymous. A page of the swap cache is, even before a fault gave
-    /// it an owner.
+    /// it a mapping.
     #[doc(alias = "folio_test_anon")]
     #[doc(alias = "PageAnon")]
     #[inline(always)]
     pub fn is_anon(&self) -> bool {
-        self.owner.load(Relaxed) & OWNER_ANON != 0 || self.is(PageFlags::SWAPCACHE)
+        self.mapping.load(Relaxed) & MAPPING_ANON != 0 || self.is(PageFlags::SWAPCACHE)
     }
 }
 
-/// Owner and mappings.
+/// Mapping and mapcount.
 impl Page {
-    /// Whom the page belongs to.
+    /// Returns the address space or file that the page belongs to.
+    #[doc(alias = "folio_mapping")]
+    #[doc(alias = "page_mapping")]
     #[inline(always)]
-    pub fn owner(&self) -> PageOwner {
-        PageOwner::unpack(self.owner.load(Relaxed))
+    pub fn mapping(&self) -> PageMapping {
+        PageMapping::unpack(self.mapping.load(Relaxed))
     }
 
-    /// Page number within the owner.
+    /// Returns the page's number within its mapping.
+    #[doc(alias = "folio_index")]
+    #[doc(alias = "page_index")]
     #[inline(always)]
     pub fn index(&self) -> u32 {
         self.index.load(Relaxed)
     }
 
-    /// Gives the page to an owner.
+    /// Sets the mapping and the page's number in it.
     #[inline(always)]
-    pub(crate) fn set_owner(&self, owner: PageOwner, index: u32) {
+    pub(crate) fn set_mapping(&self, mapping: PageMapping, index: u32) {
         self.index.store(index, Relaxed);
-        self.owner.store(owner.pack(), Relaxed);
+        self.mapping.store(mapping.pack(), Relaxed);
     }
 
     /// Returns the number of page table entries that map the page.

@@ -12,7 +12,7 @@ impl<H: Devices> Completion<H> for Kernel<H> {
         self.unlock_page(cx, folio);
     }
 
-    /// A page under writeback stays where it is until that ends, so owners may be read here.
+    /// A page under writeback stays where it is until that ends, so mappings may be read here.
     fn write_ended(&self, cx: &Cx<'_, H>, kind: BioKind, frames: &[Pfn], is_ok: bool) {
         let file = match (kind, frames.first()) {
             (BioKind::FileWrite, Some(&pfn)) => self.file_of_page(cx, self.mem.map.folio(pfn)),

@@ -25,7 +25,7 @@ use alloc::vec::Vec;
 use super::{DirtyAccount, File, Mappings, Mark};
 use crate::host::{Cx, Devices, Lock};
 use crate::kernel::Kernel;
-use crate::page::{Folio, Page, PageFlags, PageOwner, Pfn};
+use crate::page::{Folio, Page, PageFlags, PageMapping, Pfn};
 use crate::vmstat::{NodeStat, ZoneStat};
 
 impl<H: Devices> Kernel<H> {
@@ -39,8 +39,8 @@ impl<H: Devices> Kernel<H> {
     #[doc(alias = "folio_mark_dirty")]
     pub fn set_page_dirty(&self, cx: &Cx<'_, H>, folio: Folio) -> bool {
         let page = self.mem.map.page(folio);
-        match page.owner() {
-            PageOwner::File(id) => {
+        match page.mapping() {
+            PageMapping::File(id) => {
                 page.flag_test_clear::<H>(PageFlags::RECLAIM);
                 if page.is(PageFlags::DIRTY) {
                     return false;
@@ -100,7 +100,7 @@ impl<H: Devices> Kernel<H> {
     #[doc(alias = "folio_clear_dirty_for_io")]
     pub fn clear_page_dirty_for_io(&self, cx: &Cx<'_, H>, folio: Folio) -> bool {
         let page = self.mem.map.page(folio);
-        let PageOwner::File(id) = page.owner() else {
+        let PageMapping::File(id) = page.mapping() else {
             return page.flag_test_clear::<H>(PageFlags::DIRTY);
         };
         match self.file(cx, id) {
@@ -240,8 +240,8 @@ impl<H: Devices> Kernel<H> {
     }
 
     pub(super) fn file_of_page(&self, cx: &Cx<'_, H>, folio: Folio) -> Option<Arc<File<H>>> {
-        match self.mem.map.page(folio).owner() {
-            PageOwner::File(id) => self.file(cx, id),
+        match self.mem.map.page(folio).mapping() {
+            PageMapping::File(id) => self.file(cx, id),
             _ => None,
         }
     }

@@ -15,7 +15,7 @@ use crate::block::{Bio, BioKind, BioVector};
 use crate::host::{Cost, Cx, Devices, IoError, Lock, Probe, Urgency};
 use crate::kernel::Kernel;
 use crate::lru::{PAGEVEC, Shadow};
-use crate::page::{Folio, Order, Page, PageFlags, PageOwner};
+use crate::page::{Folio, Order, Page, PageFlags, PageMapping};
 use crate::page_alloc::{Gfp, Wish};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::units::Error;
@@ -152,7 +152,7 @@ impl<H: Devices> Kernel<H> {
     /// True if a page (locked, or else for what it is worth) belongs to a file.
     #[inline]
     pub(crate) fn is_page_of(&self, file: &File<H>, folio: Folio) -> bool {
-        self.mem.map.page(folio).owner() == PageOwner::File(file.id)
+        self.mem.map.page(folio).mapping() == PageMapping::File(file.id)
     }
 
     /// Finds or makes the page at an index, locked, with a reference for the caller; a new one
@@ -291,7 +291,7 @@ impl<H: Devices> Kernel<H> {
         let page = self.mem.map.page(folio);
         let backed = if file.is_memory() { PageFlags::SWAPBACKED } else { PageFlags::empty() };
         page.init_flags(PageFlags::LOCKED | backed);
-        page.set_owner(PageOwner::File(file.id), index);
+        page.set_mapping(PageMapping::File(file.id), index);
         page.get::<H>(1);
         let is_inserted = match file.spec.filesystem.buffers {
             Buffers::All => self.attach_buffers(cx, file, folio).map_err(|_| AddError::NoMemory),
@@ -308,7 +308,7 @@ impl<H: Devices> Kernel<H> {
             Err(error) => {
                 self.release_buffers(cx, (folio, page));
                 page.init_flags(PageFlags::empty());
-                page.set_owner(PageOwner::None, 0);
+                page.set_mapping(PageMapping::None, 0);
                 page.put::<H>(1);
                 Err(error)
             }
@@ -400,7 +400,7 @@ impl<H: Devices> Kernel<H> {
             let old = self.replace_locked(cx, file, tree, index, entry);
             debug_assert_eq!(old, Entry::Page(folio.pfn()), "removed a page that was not there");
         }
-        page.set_owner(PageOwner::None, index);
+        page.set_mapping(PageMapping::None, index);
         let account = self.mem.account_page(cx.cpu(), (folio, page)).minus(NodeStat::FilePages);
         if file.is_memory() {
             account.minus(NodeStat::Shmem);

@@ -10,7 +10,7 @@ use crate::block::DeviceId;
 use crate::block::manual::{DISK, Manual, kernel};
 use crate::host::{CpuId, Cx, IoError, Lock, TaskFlags};
 use crate::kernel::Error;
-use crate::page::{Folio, Order, PAGE_SIZE, PageFlags, PageOwner};
+use crate::page::{Folio, Order, PAGE_SIZE, PageFlags, PageMapping};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::syscall::FileAdvice;
 use crate::vmstat::{NodeStat, VmEvent};
@@ -72,7 +72,7 @@ impl Stage {
         let folio = self.kernel.find_lock_page(&cx, file, index).expect("a cached page");
         let page = self.kernel.mem.map.page(folio);
         assert!(self.kernel.remove_mapping_file(&cx, file, (folio, page)));
-        assert_eq!((page.refcount(), page.owner()), (0, PageOwner::None));
+        assert_eq!((page.refcount(), page.mapping()), (0, PageMapping::None));
         page.unfreeze(1);
         self.kernel.unlock_page(&cx, folio);
         self.kernel.put_page(&cx, folio);

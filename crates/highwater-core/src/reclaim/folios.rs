@@ -57,7 +57,7 @@ use crate::config::{Answers, DirtyAtTail, PageUses};
 use crate::host::{Cost, Cx, Devices, Probe, TaskFlags};
 use crate::kernel::Kernel;
 use crate::lru::{BATCH, PageType, Walk};
-use crate::page::{Folio, Page, PageFlags, PageOwner};
+use crate::page::{Folio, Page, PageFlags, PageMapping};
 use crate::page_alloc::Gfp;
 use crate::units::LruVecId;
 use crate::vm::{Referenced, Trail, VmaFlags};
@@ -489,9 +489,9 @@ impl<H: Devices> Kernel<H> {
         batch: &mut Batch<'_, H>,
         (folio, page): (Folio, &Page),
     ) -> Verdict {
-        let is_gone = match page.owner() {
+        let is_gone = match page.mapping() {
             // Lazily freed: no cache has it, so the reclaimer's reference must be the only one.
-            PageOwner::Anon(_) if !page.is(PageFlags::SWAPBACKED) => {
+            PageMapping::Anon(_) if !page.is(PageFlags::SWAPBACKED) => {
                 let frozen = page.freeze::<H>(1);
                 let is_ours = frozen.is_some();
                 if let Some(frozen) = frozen {
@@ -501,10 +501,10 @@ impl<H: Devices> Kernel<H> {
                 is_ours
             }
             // What was read ahead from swap belongs to nobody until it is mapped.
-            PageOwner::Anon(_) | PageOwner::None => {
+            PageMapping::Anon(_) | PageMapping::None => {
                 page.is(PageFlags::SWAPCACHE) && self.remove_mapping_swap(cx, folio)
             }
-            PageOwner::File(id) => {
+            PageMapping::File(id) => {
                 let file = batch.trail.file(self, cx, id);
                 file.is_some_and(|file| self.remove_mapping_file(cx, file, (folio, page)))
             }

@@ -195,7 +195,7 @@ fn anonymous_pages_leave_in_three_looks() {
     assert_eq!(s.stat(NodeStat::Swapcached), 0);
 }
 
-/// Nobody has mapped them yet, so they have no owner.
+/// Nobody has mapped them yet, so they have no mapping.
 #[test]
 fn pages_read_ahead_from_swap_can_go_again() {
     let s = Stage::new();

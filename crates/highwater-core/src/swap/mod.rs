@@ -12,9 +12,9 @@
 //! # What the page says
 //!
 //! Pages of the swap cache have SWAPBACKED and SWAPCACHE, so they are on the anonymous lists. A page
-//! read ahead has no owner ([`crate::page::PageOwner::None`]): which entry it belongs to is known
-//! when a fault maps it, which gives it its owner then. A page that was swapped out keeps its owner
-//! while it stays in the cache. So reclaim asks SWAPCACHE before it asks for an owner.
+//! read ahead has no mapping ([`crate::page::PageMapping::None`]): which entry it belongs to is known
+//! when a fault maps it, which gives it its mapping then. A page that was swapped out keeps its mapping
+//! while it stays in the cache. So reclaim asks SWAPCACHE before it asks for a mapping.
 //!
 //! | slot is used by | byte | cached |
 //! |---|---|---|

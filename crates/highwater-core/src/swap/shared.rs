@@ -20,7 +20,7 @@
 use super::Slot;
 use crate::host::{Cx, Devices, IoError, Lock};
 use crate::kernel::Kernel;
-use crate::page::{Folio, Order, PageFlags, PageOwner};
+use crate::page::{Folio, Order, PageFlags, PageMapping};
 use crate::page_alloc::{Gfp, Wish};
 use crate::page_cache::{AddError, Entry, File, MemoryFiles, MemoryPage, Objects};
 use crate::sync::atomic::Ordering::Relaxed;
@@ -166,7 +166,7 @@ impl<H: Devices> Kernel<H> {
                 return false;
             }
             page.get::<H>(1);
-            page.set_owner(PageOwner::File(file.id), index);
+            page.set_mapping(PageMapping::File(file.id), index);
             // The node is there: it held the slot.
             tree.store(index, Entry::Page(folio.pfn()), &mut Objects::default());
             file.nr_pages.store(tree.nr_pages(), Relaxed);
@@ -193,7 +193,7 @@ impl<H: Devices> Kernel<H> {
             self.cache_for_file(cx, folio, slot);
             let old = self.replace_entry(cx, file, index, Entry::Swapped(slot.pack()));
             debug_assert_eq!(old, Entry::Page(folio.pfn()), "a page that is not the file's");
-            page.set_owner(PageOwner::None, index);
+            page.set_mapping(PageMapping::None, index);
         }
         self.mem.account(cx.cpu(), folio).minus(NodeStat::FilePages).minus(NodeStat::Shmem);
         let was_last = page.put::<H>(1);

@@ -8,7 +8,7 @@ use alloc::sync::Arc;
 
 use crate::host::{Cost, Cx, Devices, IoError, Phase, Probe};
 use crate::kernel::Kernel;
-use crate::page::{Folio, PAGE_SHIFT, PAGE_SIZE, PageFlags, PageOwner};
+use crate::page::{Folio, PAGE_SHIFT, PAGE_SIZE, PageFlags, PageMapping};
 use crate::page_alloc::Gfp;
 use crate::page_cache::{File, MemoryFiles, OpenFile};
 use crate::sync::atomic::Ordering::Relaxed;
@@ -140,7 +140,7 @@ impl<H: Devices> Kernel<H> {
                 return Err(error.into());
             }
             self.lock_page(cx, folio);
-            if page.owner() == PageOwner::File(file.id) && page.index() == part.index {
+            if page.mapping() == PageMapping::File(file.id) && page.index() == part.index {
                 return Ok(folio);
             }
             self.unlock_page(cx, folio);

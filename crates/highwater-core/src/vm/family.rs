@@ -6,15 +6,15 @@
 //! (rules/rmap#forked). That is what the kernel's `anon_vma` says, by space and not by VMA.
 //!
 //! Most spaces never fork, and of those that do most pages are written again by one side. So a page says by a
-//! flag, [`PageFlags::FORKED`](crate::page::PageFlags::FORKED), whether anybody but its owner can map it:
+//! flag, [`PageFlags::FORKED`](crate::page::PageFlags::FORKED), whether anybody but its own space can map it:
 //! without it nothing here is looked at.
 //!
-//! | a page is marked | and its owner becomes |
+//! | a page is marked | and its mapping becomes |
 //! |---|---|
 //! | by a fork, with the entry that is copied | stays |
 //! | by a swap-in of a slot that others may name | the oldest space of the family, if nothing maps the page |
 //!
-//! | the mark goes | and its owner becomes |
+//! | the mark goes | and its mapping becomes |
 //! |---|---|
 //! | when a writer finds that it is alone | the writer |
 //! | with a swap-in of a slot that nobody else names | the reader |

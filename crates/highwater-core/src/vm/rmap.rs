@@ -27,7 +27,7 @@ use super::zap::{Tally, Zap};
 use super::{FlushRange, Gather, PTES, PageTable, Pte, Ptes, Rss, Space, VmaFlags};
 use crate::host::{Cost, CpuSet, Cx, Devices, Lock, Phase, Probe, TaskLocal};
 use crate::kernel::Kernel;
-use crate::page::{FileId, Folio, PageFlags, PageOwner, SpaceId};
+use crate::page::{FileId, Folio, PageFlags, PageMapping, SpaceId};
 use crate::page_cache::{File, MapRange, MapRanges, Mappings};
 use crate::swap::Slot;
 use crate::sync::atomic::Ordering::Relaxed;
@@ -155,15 +155,15 @@ impl<H: Devices> Kernel<H> {
     ) {
         let page = self.mem.map.page(folio);
         let index = page.index();
-        match page.owner() {
-            PageOwner::None => {}
-            PageOwner::Anon(space) => {
+        match page.mapping() {
+            PageMapping::None => {}
+            PageMapping::Anon(space) => {
                 let flow = self.visit_place(cx, space, index, &mut trail.step, &mut visit);
                 if flow.is_continue() && page.is(PageFlags::FORKED) {
                     self.visit_descendants(cx, space, index, &mut trail.step, &mut visit);
                 }
             }
-            PageOwner::File(id) => {
+            PageMapping::File(id) => {
                 trail.file(self, cx, id);
                 let Trail { file: Some(file), step } = trail else { return };
                 let mappings = file.mappings.lock(cx.cpu());
@@ -213,7 +213,7 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// Visits an anonymous page's places in the address spaces that forked from its owner. The
+    /// Visits an anonymous page's places in the address spaces that forked from its own. The
     /// oldest comes first: a fork meanwhile copies an entry to a space that is looked at later.
     #[doc(alias = "rmap_walk_anon")]
     #[cold]

@@ -13,7 +13,7 @@ use crate::block::{Bio, BioKind};
 use crate::host::{Cost, Cx, Devices, Lock, Phase, Probe, Urgency};
 use crate::kernel::Kernel;
 use crate::lru::PAGEVEC;
-use crate::page::{Folio, PageFlags, PageOwner};
+use crate::page::{Folio, PageFlags, PageMapping};
 use crate::page_cache::{File, Mark};
 
 /// Most pages of a bio.
@@ -156,7 +156,7 @@ impl<H: Devices> Kernel<H> {
             self.send(cx, filling);
             self.wait_on_writeback(cx, folio);
         }
-        let is_ours = page.owner() == PageOwner::File(file.id) && page.index() == index;
+        let is_ours = page.mapping() == PageMapping::File(file.id) && page.index() == index;
         if !is_ours || page.is(PageFlags::WRITEBACK) || !self.clean_file_page(cx, file, folio) {
             if is_ours {
                 self.drop_stale_marks(cx, file, index, folio, mark);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use highwater_core::host::{Cx, Devices};
 use highwater_core::kernel::Kernel;
-use highwater_core::page::{Order, PageFlags, PageOwner, Pfn};
+use highwater_core::page::{Order, PageFlags, PageMapping, Pfn};
 use highwater_core::page_alloc::Gfp;
 use highwater_core::syscall::MemoryAdvice;
 use highwater_core::vm::{Access, Backing, Space, VmaFlags};
@@ -181,7 +181,7 @@ impl IdleLists {
         let active = start..start + self.active_anon as u32;
         for pfn in (0..kernel.mem.map.len() as u32).map(Pfn) {
             let page = kernel.mem.map.page(pfn);
-            if page.owner() == PageOwner::Anon(space.id) && active.contains(&page.index()) {
+            if page.mapping() == PageMapping::Anon(space.id) && active.contains(&page.index()) {
                 kernel.mark_accessed(cx, kernel.mem.map.folio(pfn));
                 kernel.mark_accessed(cx, kernel.mem.map.folio(pfn));
             }

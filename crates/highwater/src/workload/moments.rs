@@ -8,7 +8,7 @@
 
 use highwater_core::audit::{Content, inventory};
 use highwater_core::host::Host;
-use highwater_core::page::{PAGEBLOCK_PAGES, Page, PageFlags, PageOwner};
+use highwater_core::page::{PAGEBLOCK_PAGES, Page, PageFlags, PageMapping};
 use highwater_core::page_alloc::PageAllocator;
 use highwater_core::units::LruKind;
 use highwater_core::zone::Zone;
@@ -29,7 +29,7 @@ const BINS: usize = 32;
 const AGE_STEPS: [u64; 4] = [1, 4, 16, 64];
 
 /// A page on a list: which list, whose page, and which of them.
-type Listed = (LruKind, PageOwner, u32);
+type Listed = (LruKind, PageMapping, u32);
 
 /// When a page was seen on a list.
 #[derive(Clone, Copy, Debug)]
@@ -191,5 +191,5 @@ fn add(cell: &mut BlockUse, content: Content, pages: u32) {
 /// Whose page it is and which list it is on; none if it is on none.
 fn seen_on_a_list(page: &Page) -> Option<Listed> {
     let flags = page.flags();
-    flags.contains(PageFlags::LRU).then(|| (LruKind::of(flags), page.owner(), page.index()))
+    flags.contains(PageFlags::LRU).then(|| (LruKind::of(flags), page.mapping(), page.index()))
 }

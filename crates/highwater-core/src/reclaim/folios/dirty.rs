@@ -11,7 +11,7 @@ use crate::config::References;
 use crate::host::{Cx, Devices, Phase, Probe};
 use crate::kernel::Kernel;
 use crate::lru::PageType;
-use crate::page::{Folio, Page, PageFlags, PageOwner};
+use crate::page::{Folio, Page, PageFlags, PageMapping};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::trace::Event;
 use crate::vmstat::NodeStat;
@@ -78,7 +78,7 @@ impl<H: Devices> Kernel<H> {
         batch: &mut Batch<'_, H>,
         page: &Page,
     ) -> bool {
-        let PageOwner::File(id) = page.owner() else { return false };
+        let PageMapping::File(id) = page.mapping() else { return false };
         let file = batch.trail.file(self, cx, id);
         file.is_some_and(|f| self.block.device(f.spec.device).is_congested(Pool::Async))
     }
@@ -164,7 +164,7 @@ impl<H: Devices> Kernel<H> {
             page.flag_set::<H>(PageFlags::RECLAIM);
             self.swap_writepage(cx, folio);
         } else {
-            let PageOwner::File(id) = page.owner() else { return Some(Verdict::Keep) };
+            let PageMapping::File(id) = page.mapping() else { return Some(Verdict::Keep) };
             let Some(file) = batch.trail.file(self, cx, id) else {
                 return Some(Verdict::Keep);
             };

@@ -9,7 +9,7 @@ use crate::block::{DeviceId, DeviceSpec};
 use crate::config::{Machine, preset};
 use crate::host::{CpuId, Cx, Lock, Solo};
 use crate::kernel::{Kernel, KernelSpec};
-use crate::page::{Folio, Order, PageFlags, PageOwner};
+use crate::page::{Folio, Order, PageFlags, PageMapping};
 use crate::page_alloc::Gfp;
 use crate::page_alloc::Wish;
 use crate::page_alloc::boot;
@@ -59,7 +59,7 @@ impl Stage<'_> {
         let folio = k.mem.alloc_folio(cx, k, gfp, Order::ZERO, NodeId(0)).unwrap();
         let page = k.mem.map.page(folio);
         page.flag_set::<Solo>(PageFlags::SWAPBACKED | PageFlags::UPTODATE);
-        page.set_owner(PageOwner::Anon(self.space.id), self.vma.start + at);
+        page.set_mapping(PageMapping::Anon(self.space.id), self.vma.start + at);
         folio
     }
 

@@ -4,7 +4,7 @@ use super::{Pass, Step};
 use crate::config::AnonStart;
 use crate::host::{Cost, Devices, Probe};
 use crate::kernel::Kernel;
-use crate::page::{Folio, PageFlags, PageOwner};
+use crate::page::{Folio, PageFlags, PageMapping};
 use crate::page_alloc::Gfp;
 use crate::units::Error;
 use crate::vm::huge::Attempt;
@@ -46,7 +46,7 @@ impl<H: Devices> Kernel<H> {
         Ok(Step::Done)
     }
 
-    /// Makes a fresh page anonymous memory of the fault's address: owner, list, counts, and the
+    /// Makes a fresh page anonymous memory of the fault's address: mapping, list, counts, and the
     /// entry, which takes the caller's reference. The entry is dirty, the page is not.
     ///
     /// Under the table's lock, as nobody may unmap the page before its list knows it.
@@ -63,7 +63,7 @@ impl<H: Devices> Kernel<H> {
             flags |= PageFlags::ACTIVE;
         }
         page.init_flags(flags);
-        page.set_owner(PageOwner::Anon(space.id), pass.vpn);
+        page.set_mapping(PageMapping::Anon(space.id), pass.vpn);
         page.map_add::<H>(1);
         Rss::add::<H>(&space.rss.anon, 1);
         self.mem.account(cx.cpu(), folio).plus(NodeStat::AnonPages);

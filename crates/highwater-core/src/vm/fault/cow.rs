@@ -7,7 +7,7 @@
 use super::{Pass, Step};
 use crate::host::{Cost, Cx, Devices, Probe};
 use crate::kernel::Kernel;
-use crate::page::{Folio, PAGE_SIZE, PageFlags, PageOwner, Pfn};
+use crate::page::{Folio, PAGE_SIZE, PageFlags, PageMapping, Pfn};
 use crate::page_alloc::Gfp;
 use crate::units::Error;
 use crate::vm::space::Rss;
@@ -104,7 +104,7 @@ impl<H: Devices> Kernel<H> {
         }
         let is_alone = others() == 1;
         if is_alone {
-            page.set_owner(PageOwner::Anon(pass.space.id), index);
+            page.set_mapping(PageMapping::Anon(pass.space.id), index);
             page.flag_clear::<H>(PageFlags::FORKED);
         }
         self.unlock_page(cx, folio);

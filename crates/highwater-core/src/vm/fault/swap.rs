@@ -5,7 +5,7 @@ use crate::config::AnonStart;
 use crate::host::{Cost, Devices, IoError, Phase, Probe};
 use crate::kernel::Kernel;
 use crate::lru::BatchKind;
-use crate::page::{Folio, PageFlags, PageOwner};
+use crate::page::{Folio, PageFlags, PageMapping};
 use crate::swap::Slot;
 use crate::units::Error;
 use crate::vm::space::Rss;
@@ -112,18 +112,18 @@ impl<H: Devices> Kernel<H> {
         }
         Rss::add::<H>(&pass.space.rss.swap, -1);
         // If the slot was this space's alone so is the page, and a write needs no other check. Of a huge page that is
-        // still in the cache this is one slot of many; it is not read ahead, so it has its owner.
+        // still in the cache this is one slot of many; it is not read ahead, so it has its mapping.
         let is_alone = !old.is_shared_swap() || (page.refcount() == 1 && !folio.is_large());
         match (is_alone, folio.is_large()) {
             (true, true) => {}
             (true, false) => {
-                page.set_owner(PageOwner::Anon(pass.space.id), vpn);
+                page.set_mapping(PageMapping::Anon(pass.space.id), vpn);
                 page.flag_test_clear::<H>(PageFlags::FORKED);
             }
             (false, is_large) => {
                 // Whose of the family it will be is not known: the oldest is the one from which all can be found.
                 if !is_large && !page.is_mapped() {
-                    page.set_owner(PageOwner::Anon(pass.space.oldest_ancestor()), vpn);
+                    page.set_mapping(PageMapping::Anon(pass.space.oldest_ancestor()), vpn);
                 }
                 page.flag_set::<H>(PageFlags::FORKED);
             }

@@ -9,7 +9,7 @@ use crate::block::{DeviceId, DeviceSpec};
 use crate::config::{Machine, preset};
 use crate::host::{CpuId, Lock, Solo, TaskFlags};
 use crate::kernel::{Error, Kernel, KernelSpec};
-use crate::page::{Folio, Page, PageFlags, PageOwner};
+use crate::page::{Folio, Page, PageFlags, PageMapping};
 use crate::page_alloc::boot;
 use crate::page_cache::{FileSpec, Filesystem, OpenFile};
 use crate::swap::SwapSpec;
@@ -141,7 +141,7 @@ fn anonymous_memory_is_zeros_until_it_is_written() {
     assert_eq!((stage.rss(), stage.node(NodeStat::AnonPages)), ([2, 0, 0, 3], 2));
     for vpn in [at, at + 1] {
         let (page, _) = stage.page_at(vpn);
-        assert_eq!(page.owner(), PageOwner::Anon(stage.space.id));
+        assert_eq!(page.mapping(), PageMapping::Anon(stage.space.id));
         assert_eq!((page.index(), page.mapcount()), (vpn, 1));
         assert_eq!(page.refcount(), 2, "the entry and the add batch");
         assert_eq!(page.flags(), PageFlags::SWAPBACKED | PageFlags::UPTODATE, "the page is clean");
@@ -292,7 +292,7 @@ fn a_private_write_copies_the_file_page() {
     assert_eq!(stage.write(at + 3), Ok(Fault::Major), "the page to copy is read first");
     assert_eq!(stage.mapped(at, 64), [3], "writes map nothing around");
     let (copy, _) = stage.page_at(at + 3);
-    assert_eq!(copy.owner(), PageOwner::Anon(stage.space.id));
+    assert_eq!(copy.mapping(), PageMapping::Anon(stage.space.id));
     assert_eq!((stage.rss()[0], stage.rss()[1]), (1, 0));
 
     assert_eq!(stage.read(at + 4), Ok(Fault::Minor));
@@ -373,7 +373,7 @@ fn a_page_in_swap_is_read() {
         (stage.kernel.slot_of(folio), stage.kernel.swap_count(&stage.cx, slot)),
         (Some(slot), 0)
     );
-    assert_eq!((page.mapcount(), page.owner()), (1, PageOwner::Anon(stage.space.id)));
+    assert_eq!((page.mapcount(), page.mapping()), (1, PageMapping::Anon(stage.space.id)));
     assert_eq!(stage.event(VmEvent::Pswpin), 1);
 }
 

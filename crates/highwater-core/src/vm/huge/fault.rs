@@ -6,7 +6,7 @@ use super::{HUGE, NR};
 use crate::config::{AnonStart, HugeNodes};
 use crate::host::{Cost, Cx, Devices, Probe};
 use crate::kernel::Kernel;
-use crate::page::{Folio, PageFlags, PageOwner};
+use crate::page::{Folio, PageFlags, PageMapping};
 use crate::page_alloc::{Gfp, Wish};
 use crate::vm::space::Rss;
 use crate::vm::{PageTable, Pte, Ptes, Space, Vma, VmaFlags};
@@ -125,7 +125,7 @@ impl<H: Devices> Kernel<H> {
         self.mem.alloc_folio_wished(cx, self, gfp, HUGE, wish)
     }
 
-    /// Maps a fresh huge page as anonymous memory of an aligned range: owner, list, counts, and the
+    /// Maps a fresh huge page as anonymous memory of an aligned range: mapping, list, counts, and the
     /// leaf, which takes the caller's reference. Under the table's lock; nothing is mapped there.
     #[doc(alias = "__do_huge_pmd_anonymous_page")]
     pub(in crate::vm) fn map_new_huge(
@@ -143,7 +143,7 @@ impl<H: Devices> Kernel<H> {
             flags |= PageFlags::ACTIVE;
         }
         page.init_flags(flags);
-        page.set_owner(PageOwner::Anon(space.id), start);
+        page.set_mapping(PageMapping::Anon(space.id), start);
         // As many as a split would leave entries.
         page.map_add::<H>(NR);
         page.get::<H>(NR - 1);

@@ -22,7 +22,7 @@ use alloc::vec::Vec;
 use super::NR;
 use crate::host::{Cost, Cx, Devices, Probe};
 use crate::kernel::Kernel;
-use crate::page::{BlockFlags, Folio, Order, PageFlags, PageOwner, Pfn};
+use crate::page::{BlockFlags, Folio, Order, PageFlags, PageMapping, Pfn};
 use crate::vm::{PageTable, Ptes, Space, VmaFlags};
 use crate::vmstat::{NodeStat, VmEvent};
 use crate::zone::NodeId;
@@ -81,7 +81,7 @@ impl<H: Devices> Kernel<H> {
 
     fn home_of(&self, cx: &Cx<'_, H>, folio: Folio) -> Option<Home<H>> {
         let page = self.mem.map.page(folio);
-        let PageOwner::Anon(id) = page.owner() else { return None };
+        let PageMapping::Anon(id) = page.mapping() else { return None };
         let (space, start) = (self.space(cx, id)?, page.index());
         let table = space.table_of(cx.cpu(), start)?;
         Some(Home { space, table, start })
@@ -171,7 +171,7 @@ impl<H: Devices> Kernel<H> {
     /// Every frame gets a descriptor of its own.
     fn make_pages(&self, folio: Folio, mapped: &[bool; NR as usize]) {
         let head = self.mem.map.page(folio);
-        let (flags, owner, index) = (head.flags(), head.owner(), head.index());
+        let (flags, owner, index) = (head.flags(), head.mapping(), head.index());
         let cached = u32::from(flags.contains(PageFlags::SWAPCACHE));
         let migratetype = head.migratetype();
         for (at, (frame, &is_mapped)) in (0..).zip(folio.frames().zip(mapped)) {
@@ -179,7 +179,7 @@ impl<H: Devices> Kernel<H> {
             page.init_mapcount(is_mapped.into());
             if frame != folio.pfn() {
                 page.init_flags(flags & INHERITED);
-                page.set_owner(owner, index.wrapping_add(at));
+                page.set_mapping(owner, index.wrapping_add(at));
             }
             // Who looks it up by an entry that is being moved finds the head until it is whole itself.
             page.set(BlockFlags::USED, Order::ZERO, migratetype);

@@ -99,7 +99,7 @@ fn who_is_left_keeps_the_page() {
     let folio = s.folio_of(&child, at);
     s.kernel.exit_space(&s.cx, &s.space);
     s.audit();
-    assert_eq!(s.page(folio).owner(), PageOwner::Anon(s.space.id), "its first owner has gone");
+    assert_eq!(s.page(folio).mapping(), PageMapping::Anon(s.space.id), "its first owner has gone");
     // Reclaim finds the entry through the family.
     let referenced = s.kernel.page_referenced(&s.cx, folio, &mut Trail::default());
     assert_eq!(referenced, Referenced::By(0, VmaFlags::empty()), "a fork leaves entries old");
@@ -107,7 +107,10 @@ fn who_is_left_keeps_the_page() {
     let referenced = s.kernel.page_referenced(&s.cx, folio, &mut Trail::default());
     assert_eq!(referenced, Referenced::By(1, RW));
     assert_eq!(s.touch(&child, at, Access::Write), Fault::Minor);
-    assert_eq!((s.folio_of(&child, at), s.page(folio).owner()), (folio, PageOwner::Anon(child.id)));
+    assert_eq!(
+        (s.folio_of(&child, at), s.page(folio).mapping()),
+        (folio, PageMapping::Anon(child.id))
+    );
     assert!(!s.page(folio).is(PageFlags::FORKED));
     s.audit();
     s.kernel.exit_space(&s.cx, &child);

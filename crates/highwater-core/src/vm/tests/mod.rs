@@ -18,7 +18,7 @@ use crate::block::{DeviceId, DeviceSpec};
 use crate::config::{Machine, Policy, preset};
 use crate::host::{CpuId, Cx, Solo};
 use crate::kernel::{Kernel, KernelSpec};
-use crate::page::{Folio, Order, Page, PageFlags, PageOwner, Pfn};
+use crate::page::{Folio, Order, Page, PageFlags, PageMapping, Pfn};
 use crate::page_alloc::Gfp;
 use crate::page_alloc::boot;
 use crate::page_cache::{File, FileSpec, Filesystem, OpenFile};
@@ -97,7 +97,7 @@ impl<'h> Stage<'h> {
         let folio = self.frame();
         let page = self.page(folio);
         page.init_flags(PageFlags::SWAPBACKED | PageFlags::UPTODATE);
-        page.set_owner(PageOwner::Anon(self.space.id), vpn);
+        page.set_mapping(PageMapping::Anon(self.space.id), vpn);
         page.map_add::<Solo>(1);
         self.kernel.mem.node(NodeId(0)).stats.add(CPU, NodeStat::AnonPages as usize, 1);
         Rss::add::<Solo>(&self.space.rss.anon, 1);
