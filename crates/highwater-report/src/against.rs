@@ -209,7 +209,7 @@ fn runs_of(document: &Document) -> String {
     document.runs.iter().map(name).collect::<Vec<_>>().join(", ")
 }
 
-/// What two documents differ in besides their results; no rows if they do not differ.
+/// Differences of two documents besides their results; no rows if there are none.
 ///
 /// Changed settings come first, as the user typed them. Unless all is asked for, the rest is cut to
 /// leave room for the verdict.

@@ -378,7 +378,7 @@ struct Figures {
 }
 
 impl Figures {
-    /// Those of a counter: a value for each seed.
+    /// The figures of a counter, which has one value for each seed.
     fn of_counter(run: &Run, counter: &str) -> Figures {
         if run.why_not_counted(counter).is_some() {
             return Figures::default();

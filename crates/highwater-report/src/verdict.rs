@@ -174,7 +174,7 @@ fn leading_cells(leading: &Leading) -> Vec<Cell> {
     ]
 }
 
-/// What each metric measures, if its name does not say it.
+/// The quantity that each metric measures, if its name does not say it.
 fn abouts(document: &Document) -> Option<String> {
     let said = document.metrics.iter().filter(|metric| !metric.about.is_empty());
     let said: Vec<String> =

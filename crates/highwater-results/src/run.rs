@@ -128,7 +128,7 @@ pub struct Run {
     /// it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub counted_since: BTreeMap<String, String>,
-    /// Remarks for the reader: what was cut short, what is not modelled.
+    /// Remarks for the reader, such as parts that were cut short or are not modelled.
     #[serde(default)]
     pub notes: Vec<String>,
 }

@@ -266,7 +266,7 @@ fn gzip_is_told_by_its_bytes_not_by_its_name() {
     }
 }
 
-// --- what is passed over ---
+// --- skipped lines ---
 
 #[test]
 fn skipped_lines_are_counted_by_reason() {

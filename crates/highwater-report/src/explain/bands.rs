@@ -37,7 +37,7 @@ struct Part {
     causes: Cause,
 }
 
-/// What the times of a table refer to.
+/// Meaning of the times in a table.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Per {
     /// Mean of an operation.

@@ -2,7 +2,7 @@
 //!
 //! | figure | shows | for |
 //! |---|---|---|
-//! | ECDF | which share of the samples is below a value; the band that holds the true curve with 95 % (Dvoretzky-Kiefer-Wolfowitz) | operations with many samples |
+//! | ECDF | share of samples below each value, with the band that contains the true curve with 95 % probability (Dvoretzky-Kiefer-Wolfowitz) | operations with many samples |
 //! | bars | how often the most used keys of a histogram were used | studies of single page frames |
 //! | boxes | quartiles, the 95th percentile, the extremes | all operations of a machine |
 //!

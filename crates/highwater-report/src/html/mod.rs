@@ -15,10 +15,10 @@
 //! | `distribution` | curves with their bands, boxes |
 //! | `heat` | maps of grids |
 //! | `causes` | the slowest operations' time, by cause |
-//! | `timeline` | what the chart library draws |
+//! | `timeline` | charts for the chart library |
 //! | `memory` | maps of pageblocks, LRU lists by age |
 //! | `latency` | latencies of each operation of a job |
-//! | `warnings` | what makes results weaker than they look |
+//! | `warnings` | warnings about weak results |
 //!
 //! Key types: [`Story`] (the data beside a document), [`page`]. The same results give the same
 //! bytes.

@@ -3,10 +3,10 @@
 //!
 //! | column | is |
 //! |---|---|
-//! | table, row, column | where the cell stands: the table's title, the labels of its row, the column's heading |
+//! | table, row, column | the cell's place: the table's title, the labels of its row, the column's heading |
 //! | value | its number |
 //! | text | its words |
-//! | percent, significant | its change, or the percentage that it is; whether the change is marked |
+//! | percent, significant | its change, or its value if it is a percentage; whether the change is marked |
 //! | low, high | its interval |
 //!
 //! A value that a cell does not have is an empty field; a missing cell has no line. A table with

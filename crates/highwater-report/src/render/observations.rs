@@ -3,10 +3,10 @@
 //!
 //! | column | is |
 //! |---|---|
-//! | experiment, host, machine, policy, label | what ran where; the label is the heading of tables |
+//! | experiment, host, machine, policy, label | the run; the label is its heading in tables |
 //! | seed, iteration | whole numbers; iterations of a run count from 0 |
 //! | kind | `sample`, `counter`, `time` |
-//! | metric, operation | a sample's; a counter is an operation of `vmstat`, a time one of `time` |
+//! | metric, operation | of a sample; a counter is an operation of `vmstat`, a time one of `time` |
 //! | unit | the metric's; `count`, `ns` |
 //! | value | a number |
 //!

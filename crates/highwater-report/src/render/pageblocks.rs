@@ -2,12 +2,12 @@
 //!
 //! | column | is |
 //! |---|---|
-//! | machine, policy, label | what ran; the label is the heading of tables |
-//! | seed, part | which run, and which step of it |
+//! | machine, policy, label | the run; the label is its heading in tables |
+//! | seed, part | seed of the run, and name of its step |
 //! | ms | virtual time since boot |
 //! | zone | `node0/Normal` |
-//! | first_pfn, blocks_per_cell | the frame that the first cell begins with, and how many pageblocks a cell has |
-//! | cells | a letter for each cell, and behind it of how many following cells it is true: `m3f` is `mmmf`; [`BLOCK_STATES`] |
+//! | first_pfn, blocks_per_cell | first frame of the first cell, and pageblocks per cell |
+//! | cells | a letter for each cell, and after it the number of equal cells in a row: `m3f` is `mmmf`; [`BLOCK_STATES`] |
 //!
 //! [`BLOCK_STATES`]: highwater_results::pageblocks::BLOCK_STATES
 

@@ -2,8 +2,8 @@
 //!
 //! | column | is |
 //! |---|---|
-//! | machine, policy, label | what ran; the label is the heading of tables |
-//! | seed, part | which run, and which step of it |
+//! | machine, policy, label | the run; the label is its heading in tables |
+//! | seed, part | seed of the run, and name of its step |
 //! | ms | virtual time since boot |
 //! | the others | counters as `/proc/vmstat` names them; `node0/DMA32/order9`: free blocks of a zone, as `/proc/buddyinfo` |
 //!

@@ -3,10 +3,10 @@
 //! | shown | from |
 //! |---|---|
 //! | CPUs with their tasks | `sched_switch`, as ftrace's bundles |
-//! | a thread for each task; what it is in, what it waits for, its operations | slices |
-//! | who woke whom | flows from an instant of the waker to one of the woken |
+//! | a thread for each task: its phases, waits and operations | slices |
+//! | wakeups | flows from an instant of the waker to one of the woken |
 //! | tracepoints, under their Linux names | instants on the thread, with ftrace's text |
-//! | free pages and watermarks of each zone, LRU sizes, dirty pages, events | counters, those that change |
+//! | free pages and watermarks of each zone, LRU sizes, dirty pages, events | counters (only those that change) |
 //!
 //! Packets are made in order and encoded one by one, because a recording is large and its trace is
 //! smaller. Times are virtual, since boot.

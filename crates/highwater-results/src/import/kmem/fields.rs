@@ -1,4 +1,4 @@
-//! The `key=value` pairs behind an event's colon.
+//! The `key=value` pairs after an event's colon.
 //!
 //! Pairs may come in any order and among others. Text without `=` is skipped: trace-cmd prints
 //! `[FAILED TO PARSE]` there when it lacks the kernel's formulas, and then prints all values as

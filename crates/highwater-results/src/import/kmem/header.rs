@@ -32,7 +32,7 @@ pub(super) struct Header<'l> {
     pub(super) cpu: u32,
     pub(super) time_ns: u64,
     pub(super) event: EventName,
-    /// What follows the event's colon.
+    /// The text after the event's colon.
     pub(super) fields: &'l [u8],
 }
 
@@ -122,7 +122,7 @@ enum Named<'l> {
     Nothing,
 }
 
-/// The event behind the time stamp, with or without `kmem:`; perf may print a period before it.
+/// The event after the time stamp, with or without `kmem:`; perf may print a period before it.
 #[inline]
 fn event_name(text: &[u8]) -> Named<'_> {
     let mut text = text.trim_ascii_start();

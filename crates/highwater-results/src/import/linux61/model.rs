@@ -36,7 +36,7 @@ pub struct Static {
     pub nodes: Vec<Node>,
 }
 
-/// `kind: scenario`: what a small program did to the counters.
+/// `kind: scenario`: the effect of a small program on the counters.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Scenario {
     /// Name of the capture.
@@ -124,7 +124,7 @@ pub struct NodeLevels {
     pub gauges: Counters,
 }
 
-/// What a step did to a node.
+/// Changes of a node in one step.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct NodeStep {
     /// Node number.

@@ -9,12 +9,12 @@
 //! | dialect | read as |
 //! |---|---|
 //! | counters in the zone's lines (before 4.8) or the node's | named numbers of the zone, of the node |
-//! | no `managed` (before 3.9) | as many as are present, which did not count the page structs; more free pages than that are present |
+//! | no `managed` (before 3.9) | equal to present, which excludes the page structs; present is raised to the free pages if these are more |
 //! | `zone Normal` without `Node N,` | node 0 |
-//! | a number without a name (RHEL 8 hides a counter so) | passed over |
-//! | 7 to 32 orders | as many as there are, the same number in each row |
-//! | `$ cat /proc/zoneinfo`, `# remark`, `me@host:~$` | passed over ([`passed_over`]) |
-//! | `> ` before lines, as mail quotes | left out |
+//! | a number without a name (RHEL 8 hides a counter this way) | skipped |
+//! | 7 to 32 orders | accepted if each row has the same number |
+//! | `$ cat /proc/zoneinfo`, `# remark`, `me@host:~$` | skipped ([`passed_over`]) |
+//! | `> ` before lines, as in quoted mails | removed |
 
 mod buddyinfo;
 mod kernel_zones;
