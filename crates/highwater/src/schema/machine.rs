@@ -10,7 +10,7 @@ use highwater_sim::disk::{DiskSpec, FIGURES, Figure, FigureValue};
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value, json};
 
-use super::{choice, size};
+use super::{choice, flag, size};
 use crate::input::catalogue::texts::COSTS;
 use crate::machine_file::disks::MODELS;
 
@@ -34,7 +34,7 @@ fn tunable(field: &TunableField, default: &Value) -> Value {
             "minItems": count,
             "maxItems": count,
         }),
-        TunableForm::Bool => json!({ "type": "boolean" }),
+        TunableForm::Bool => flag(),
         TunableForm::Word(words) => {
             json!({ "type": "string", "oneOf": choice(words.iter().map(|w| (w.name, w.doc))) })
         }

@@ -133,6 +133,11 @@ fn properties(schema: &mut Schema) -> &mut Map<String, Value> {
     }
 }
 
+/// A switch that is on or off; Linux's own files have 1 and 0.
+fn flag() -> Value {
+    json!({ "enum": [true, false, 1, 0] })
+}
+
 /// One of several words, each with what it means.
 fn choice<'a>(words: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<Value> {
     let word = |(name, doc): (&str, &str)| {

@@ -4,7 +4,7 @@ use highwater_core::config::{Policy, PolicyField, Values};
 use schemars::{Schema, json_schema};
 use serde_json::{Value, json};
 
-use super::choice;
+use super::{choice, flag};
 use crate::policy_file;
 
 /// The schema.
@@ -70,7 +70,7 @@ fn section() -> Value {
 
 fn switch(field: &PolicyField) -> Value {
     let mut schema = match field.values {
-        Values::Bool => json!({ "type": "boolean" }),
+        Values::Bool => flag(),
         Values::Numbers { min, max, .. } => {
             json!({ "type": "integer", "minimum": min, "maximum": max })
         }
