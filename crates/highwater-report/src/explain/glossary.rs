@@ -6,6 +6,8 @@ use std::collections::BTreeSet;
 
 use highwater_results::explain::{Cause, Explanation};
 
+use super::tree::folded;
+
 /// The beginning of a cause's name, and its meaning.
 const WORDS: &[(&str, &str)] = &[
     ("slow allocation", "no free page above the watermark: the task has to find one itself"),
@@ -94,8 +96,12 @@ pub fn words() -> impl Iterator<Item = &'static str> {
 }
 
 /// Meanings of the causes of the slowest operations, as far as the text of an explanation shows
-/// them; empty without any.
-pub(super) fn glossary(explanation: &Explanation, is_shown: impl Fn(&str) -> bool) -> String {
+/// them, in lines of this width; empty without any.
+pub(super) fn glossary(
+    explanation: &Explanation,
+    is_shown: impl Fn(&str) -> bool,
+    width: usize,
+) -> String {
     let mut names = BTreeSet::new();
     for operation in explanation.runs.iter().flat_map(|run| &run.worst) {
         collect(&operation.causes, &mut names);
@@ -104,9 +110,12 @@ pub(super) fn glossary(explanation: &Explanation, is_shown: impl Fn(&str) -> boo
     let there: BTreeSet<usize> = names.iter().filter_map(of_name).collect();
     let used: Vec<_> =
         there.into_iter().map(|at| WORDS[at]).filter(|(word, _)| is_shown(word)).collect();
-    let width = used.iter().map(|(word, _)| word.len()).max().unwrap_or(0);
-    let lines = used.iter().map(|(word, meaning)| format!("  {word:width$}  {meaning}\n"));
-    let lines: String = lines.collect();
+    let widest = used.iter().map(|(word, _)| word.len()).max().unwrap_or(0);
+    let further = " ".repeat(widest + 4);
+    let line = |(word, meaning): &(&str, &str)| {
+        folded(&format!("  {word:widest$}  "), &further, meaning, ", ", width)
+    };
+    let lines: String = used.iter().map(line).collect();
     if lines.is_empty() { lines } else { format!("in other words\n{lines}") }
 }
 
@@ -122,14 +131,14 @@ mod tests {
 
     #[test]
     fn only_what_is_shown_is_explained() {
-        let all = glossary(&explanation(), |_| true);
+        let all = glossary(&explanation(), |_| true, 120);
         let words: Vec<&str> =
             all.lines().map(|line| line.split("  ").nth(1).unwrap_or("")).collect();
         assert_eq!(
             words[1..],
             ["slow allocation", "direct reclaim", "inactive list", "waiting for a CPU"]
         );
-        assert_eq!(glossary(&explanation(), |_| false), "");
+        assert_eq!(glossary(&explanation(), |_| false, 120), "");
     }
 
     #[test]

@@ -121,8 +121,23 @@ fn cells(row: &LockRow) -> Vec<Cell> {
         us(row.hold_ns, 0),
         mean(row.hold_ns, row.taken),
         us(row.hold_ns_max, 2),
-        holder(row),
+        match row.worst_holder.as_str() {
+            "" => Cell::Missing,
+            holder => Cell::text(shortened(holder)),
+        },
     ]
+}
+
+/// What a holder did, of a long path the last two parts: a table has lines of a page. Data have all of it.
+fn shortened(holder: &str) -> String {
+    let (task, path) = holder.split_once(": ").unwrap_or(("", holder));
+    let parts: Vec<&str> = path.split(" > ").collect();
+    match parts.as_slice() {
+        [_, .., before, last] if parts.len() > 3 && !task.is_empty() => {
+            format!("{task}: ... > {before} > {last}")
+        }
+        _ => holder.to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -132,6 +147,15 @@ mod tests {
     use super::super::tests::explanation;
     use super::*;
     use crate::render::Format;
+
+    #[test]
+    fn a_long_path_of_a_holder_is_shortened() {
+        let long = "leaker/0: page fault > slow allocation > direct reclaim > isolate";
+        assert_eq!(shortened(long), "leaker/0: ... > direct reclaim > isolate");
+        for short in ["leaker/0: exit", "kswapd0 in node pass > isolate", "a: b > c > d", ""] {
+            assert_eq!(shortened(short), short);
+        }
+    }
 
     #[test]
     fn those_waited_for_longest_come_first() {

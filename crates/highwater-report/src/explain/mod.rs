@@ -21,8 +21,10 @@ use serde::Serialize;
 pub use figures::human;
 pub use folded::folded;
 use locks::Classes;
+use tree::{TREE_WIDTH, folded as folded_words};
 
 use crate::render::Format;
+use crate::render::terminal::PAGE_WIDTH;
 use crate::table::{Cell, Layout, Table};
 
 /// An explanation as text that ends with a newline.
@@ -34,8 +36,13 @@ use crate::table::{Cell, Layout, Table};
 /// | JSON | the explanation itself |
 /// | CSV | every cause of the slowest operations, of the bands and of the tasks; locks |
 pub fn render(explanation: &Explanation, format: Format) -> String {
+    render_in(explanation, format, None)
+}
+
+/// The same for a terminal of so many columns. Without one trees have 80, and tables those of a page.
+pub fn render_in(explanation: &Explanation, format: Format, columns: Option<usize>) -> String {
     match format {
-        Format::Terminal => text(explanation),
+        Format::Terminal => text(explanation, columns),
         Format::Markdown => markdown(explanation),
         Format::Json => json(explanation),
         Format::Csv => format.renderer().tables(&rows(explanation)),
@@ -107,10 +114,10 @@ impl<'a> Group<'a> {
     }
 
     /// The operations as text, with their seeds if there are several.
-    fn trees(&self) -> Vec<String> {
+    fn trees(&self, width: usize) -> Vec<String> {
         let is_one = self.runs.len() == 1;
         let text = |(at, (seed, operation)): (usize, (u64, &Operation))| {
-            tree::operation(at + 1, operation, (!is_one).then_some(seed))
+            tree::operation(at + 1, operation, (!is_one).then_some(seed), width)
         };
         self.worst().into_iter().enumerate().map(text).collect()
     }
@@ -188,23 +195,28 @@ fn settings(explanation: &Explanation) -> Option<String> {
     (!said.is_empty()).then(|| format!("set for this run: {said}"))
 }
 
-fn text(explanation: &Explanation) -> String {
+fn text(explanation: &Explanation, columns: Option<usize>) -> String {
+    let width = columns.unwrap_or(TREE_WIDTH);
     let groups = groups(explanation);
-    let mut text = title(explanation) + "\n";
+    let mut text = folded_words("", "  ", &title(explanation), ": ", width);
     if let Some(set) = settings(explanation) {
-        text += &format!("# {set}\n");
+        text += &folded_words("# ", "#  ", &set, ": ", width);
     }
     text.push('\n');
     for group in &groups {
-        let trees = group.trees();
-        text += &format!("== {}\n\n", group.heading(trees.len()));
+        let trees = group.trees(width);
+        text += &folded_words("== ", "   ", &group.heading(trees.len()), ", ", width);
+        text.push('\n');
         for tree in trees {
             text += &tree;
             text.push('\n');
         }
     }
-    text += &Format::Terminal.renderer().tables(&tables(explanation, &groups));
-    let words = glossary::glossary(explanation, |word| text.contains(word));
+    let tables = tables(explanation, &groups);
+    text += &Format::Terminal.tables(&tables, columns.unwrap_or(PAGE_WIDTH));
+    // A name may be broken between its words.
+    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let words = glossary::glossary(explanation, |word| flat.contains(word), width);
     if words.is_empty() { text } else { format!("{text}\n{words}") }
 }
 
@@ -215,7 +227,7 @@ fn markdown(explanation: &Explanation) -> String {
         text += &format!("{set}\n\n");
     }
     for group in &groups {
-        let trees = group.trees();
+        let trees = group.trees(TREE_WIDTH);
         text +=
             &format!("### {}\n\n```text\n{}```\n\n", group.heading(trees.len()), trees.join("\n"));
     }
@@ -483,7 +495,8 @@ pub(crate) mod tests {
         assert_eq!((worst[0].0, worst[0].1.ns), (2, mmap().ns + 1));
         assert!(groups[0].heading(1).contains("seeds 1, 2: the slowest 1 of 400"));
         assert!(
-            groups[0].trees()[0].starts_with("1. mmap-48 by latency with seed 2, 12.3 s after")
+            groups[0].trees(TREE_WIDTH)[0]
+                .starts_with("1. mmap-48 by latency with seed 2, 12.3 s after")
         );
         let sum = groups[0].sum();
         assert_eq!((sum.bands[0].count, sum.locks[1].taken, sum.tasks[0].count), (400, 800, 48));

@@ -30,8 +30,18 @@ const REASON_TENTHS: u64 = 5;
 /// Time that a cause spends outside its inner causes. If it is the only child, the cause's name is
 /// enough.
 const OWN: [&str; 2] = ["running", "waiting"];
-/// Longest line, if it can be broken.
-const WIDTH: usize = 80;
+/// Columns of trees where there is no terminal.
+pub const TREE_WIDTH: usize = 80;
+/// Columns below which a level is one further in, not two.
+const NARROW: usize = 72;
+
+/// Indent of a level of a tree. Names keep a quarter of the width, so very deep levels stand below
+/// each other.
+fn indent(depth: usize, before: usize, width: usize) -> String {
+    let step = if width < NARROW { 1 } else { 2 };
+    " ".repeat((step * depth).min(width.saturating_sub(before + width / 4)))
+}
+
 /// Number of waits shown with the tasks that caused them.
 const CHAINS_MAX: usize = 5;
 
@@ -98,18 +108,25 @@ fn push(
     }
 }
 
-/// One operation as text; `rank` starts at 1. The seed is printed if there are several.
-pub(super) fn operation(rank: usize, operation: &Operation, seed: Option<u64>) -> String {
+/// One operation as text, in lines of this width; `rank` starts at 1. The seed is printed if there
+/// are several.
+pub(super) fn operation(
+    rank: usize,
+    operation: &Operation,
+    seed: Option<u64>,
+    width: usize,
+) -> String {
     let Operation { name, task, start_ns, ns, causes, waits, chains } = operation;
     let seed = seed.map_or_else(String::new, |seed| format!(" with seed {seed}"));
     let (start, took) = (human(*start_ns), human(*ns));
-    let mut text = format!("{rank}. {name} by {task}{seed}, {start} after the start: {took}\n");
-    text += &format!("   {}\n", sentence(causes));
-    text += &table(&lines(causes));
+    let heading = format!("{name} by {task}{seed}, {start} after the start: {took}");
+    let mut text = folded(&format!("{rank}. "), "   ", &heading, SEPARATOR, width);
+    text += &folded("   ", "   ", &sentence(causes), ", ", width);
+    text += &table(&lines(causes), width);
     text += &chains_heading(chains.len() as u64, *waits);
     let alike = alike(chains);
     for chains in alike.iter().take(CHAINS_MAX) {
-        text += &chain_text(chains);
+        text += &chain_text(chains, width);
     }
     let nr_left: usize = alike.iter().skip(CHAINS_MAX).map(Vec::len).sum();
     if nr_left > 0 {
@@ -162,50 +179,73 @@ pub(super) fn sentence(causes: &Cause) -> String {
     words.join(", ")
 }
 
-fn table(lines: &[Line]) -> String {
+fn table(lines: &[Line], width: usize) -> String {
     let ns: Vec<String> = lines.iter().map(|line| grouped(line.ns)).collect();
     let times: Vec<String> =
         lines.iter().map(|line| line.count.map_or_else(String::new, grouped)).collect();
-    let width =
+    let widest =
         |texts: &[String], least: usize| texts.iter().map(String::len).fold(least, usize::max);
-    let (ns_width, times_width) = (width(&ns, 2), width(&times, 5));
+    let (ns_width, times_width) = (widest(&ns, 2), widest(&times, 5));
     let mut text =
         format!("   {:>ns_width$}  {:>7}      %  {:>times_width$}\n", "ns", "time", "times");
     for ((line, ns), times) in lines.iter().zip(&ns).zip(&times) {
         let time = human(line.ns);
         let percent = percent(line.tenths);
-        let indent = "  ".repeat(line.depth);
         let figures =
-            format!("   {ns:>ns_width$}  {time:>7}  {percent:>5}  {times:>times_width$}  {indent}");
-        let further = " ".repeat(figures.chars().count() + 2);
-        text += &folded(&figures, &further, &line.name, " > ");
+            format!("   {ns:>ns_width$}  {time:>7}  {percent:>5}  {times:>times_width$}  ");
+        let indent = indent(line.depth, figures.chars().count(), width);
+        let begin = figures + &indent;
+        let further = " ".repeat(begin.chars().count() + 2);
+        text += &folded(&begin, &further, &line.name, SEPARATOR, width);
     }
     text
 }
 
-/// Text in lines of a terminal's usual width, after `begin`. Lines break after a separator, and
-/// `further` begins each continuation.
-fn folded(begin: &str, further: &str, words: &str, separator: &str) -> String {
+/// Between a cause and what is in it.
+const SEPARATOR: &str = " > ";
+
+/// Text in lines of this width, after `begin`. Lines break after a separator if they can, else
+/// between words, and `further` begins each continuation.
+pub(super) fn folded(
+    begin: &str,
+    further: &str,
+    words: &str,
+    separator: &str,
+    width: usize,
+) -> String {
+    let length = |text: &str| text.chars().count();
     let mut text = String::new();
     let mut line = begin.to_owned();
     let mut is_empty = true;
     let mut parts = words.split(separator).peekable();
     while let Some(part) = parts.next() {
-        let end = if parts.peek().is_some() { separator } else { "" };
-        let length = line.chars().count() + part.chars().count() + end.trim_end().chars().count();
-        if !is_empty && length > WIDTH {
+        let end = if parts.peek().is_some() { separator.trim_end() } else { "" };
+        let part = format!("{part}{end}");
+        let mut next = |line: &mut String, is_empty: &mut bool| {
             text += line.trim_end();
             text.push('\n');
-            further.clone_into(&mut line);
+            further.clone_into(line);
+            *is_empty = true;
+        };
+        if !is_empty && length(&line) + 1 + length(&part) > width {
+            next(&mut line, &mut is_empty);
         }
-        line += part;
-        line += end;
-        is_empty = false;
+        // One that is longer than a line.
+        for word in part.split(' ') {
+            if !is_empty && length(&line) + 1 + length(word) > width {
+                next(&mut line, &mut is_empty);
+            }
+            if !is_empty {
+                line.push(' ');
+            }
+            line += word;
+            is_empty = false;
+        }
     }
     text + line.trim_end() + "\n"
 }
 
-fn chain_text(chains: &[&Chain]) -> String {
+fn chain_text(chains: &[&Chain], width: usize) -> String {
     let Some((Chain { start_ns, ns, what, links, is_cut }, others)) = chains.split_first() else {
         return String::new();
     };
@@ -217,16 +257,24 @@ fn chain_text(chains: &[&Chain]) -> String {
             format!(" (and {} like it, {} together)", others.len(), human(sum))
         }
     };
-    let mut text = format!("   {:>7}  {what}, at {}{also}\n", human(*ns), human(*start_ns));
+    let margin = " ".repeat(12);
+    let first = format!("{what}, at {}{also}", human(*start_ns));
+    let mut text = folded(
+        &format!("   {:>7}  ", human(*ns)),
+        &format!("{margin}  "),
+        &first,
+        SEPARATOR,
+        width,
+    );
+    let indent = |depth: usize| margin.clone() + &indent(depth, margin.len(), width);
     for (depth, link) in links.iter().enumerate() {
-        let indent = "  ".repeat(depth);
         let doing =
             if link.doing.is_empty() { String::new() } else { format!(", in {}", link.doing) };
-        text += &format!("            {indent}{} {}{doing}\n", link.how, link.task);
+        let (begin, link) = (indent(depth), format!("{} {}{doing}", link.how, link.task));
+        text += &folded(&begin, &format!("{begin}    "), &link, SEPARATOR, width);
     }
     if *is_cut {
-        let indent = "  ".repeat(links.len());
-        text += &format!("            {indent}and so on: not followed any further\n");
+        text += &format!("{}and so on: not followed any further\n", indent(links.len()));
     }
     text
 }
@@ -241,7 +289,8 @@ mod tests {
     fn an_operation_as_text() {
         let expected = "\
 1. mmap-48 by latency, 12.3 s after the start: 3.21 s
-   88.0 % throttled: no progress, 6.0 % waiting for a CPU, 2.4 % running in inactive list
+   88.0 % throttled: no progress, 6.0 % waiting for a CPU,
+   2.4 % running in inactive list
               ns     time      %   times
    3,213,456,789   3.21 s  100.0       1  mmap-48
    3,113,456,789   3.11 s   96.9  32,768    page fault
@@ -260,7 +309,7 @@ mod tests {
             woken by kswapd0, in balance node > inactive list
               held by hog/3
 ";
-        let text = operation(1, &mmap(), None);
+        let text = operation(1, &mmap(), None, TREE_WIDTH);
         assert_eq!(text, expected, "\n{text}");
     }
 
@@ -271,10 +320,15 @@ mod tests {
             .iter()
             .rev()
             .fold(leaf("waiting", 5, 1), |inner, name| cause(name, 1, vec![inner]));
-        let text = table(&lines(&cause("mmap-48", 1, vec![deep, leaf("running", 5, 1)])));
-        assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
-        assert!(names.iter().all(|name| text.contains(name)), "{text}");
-        assert_eq!(folded("  ", "    ", "short", " > "), "  short\n");
+        let lines = lines(&cause("mmap-48", 1, vec![deep, leaf("running", 5, 1)]));
+        for width in [60, TREE_WIDTH, 200] {
+            let text = table(&lines, width);
+            assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
+            assert!(names.iter().all(|name| text.contains(name)), "{text}");
+        }
+        assert_eq!(folded("  ", "    ", "short", " > ", 80), "  short\n");
+        let long = folded("1  ", "     ", "waiting: writes to be fewer > running", " > ", 20);
+        assert_eq!(long, "1  waiting: writes\n     to be fewer >\n     running\n");
     }
 
     #[test]
@@ -284,13 +338,13 @@ mod tests {
         mmap.chains =
             (0..8).map(|at| Chain { what: format!("wait {at}"), ..first.clone() }).collect();
         mmap.chains[0].is_cut = true;
-        let text = operation(1, &mmap, None);
+        let text = operation(1, &mmap, None, TREE_WIDTH);
         let shown = text.lines().skip_while(|line| !line.contains("who held")).collect::<Vec<_>>();
         assert_eq!(shown[0].trim(), "the 8 longest of 36 waits, and who held them up");
         assert_eq!(shown[4].trim(), "and so on: not followed any further");
         assert_eq!(shown.last().map(|line| line.trim()), Some("3 of these 8 are left out"));
         mmap.chains.truncate(6);
-        assert!(operation(1, &mmap, None).ends_with("   1 of these 6 is left out\n"));
+        assert!(operation(1, &mmap, None, TREE_WIDTH).ends_with("   1 of these 6 is left out\n"));
         assert_eq!(chains_heading(0, 0), "");
         assert_eq!(chains_heading(1, 1).trim(), "its only wait, and who held it up");
         assert_eq!(chains_heading(3, 3).trim(), "its 3 waits, and who held them up");
@@ -320,6 +374,27 @@ mod tests {
             (proptest::collection::vec(inner, 1..12), "[a-c]")
                 .prop_map(|(children, name)| cause(&name, 1, children))
         })
+    }
+
+    #[test]
+    fn however_deep_a_tree_is_its_lines_fit_and_its_numbers_stand_below_each_other() {
+        let name = "waiting: a request of the device to be served by the disk that is slow";
+        let pair = |inner: Cause| cause(name, 1, vec![inner, leaf("running", 1, 1)]);
+        let deep = (0..40).fold(leaf(name, 5, 1), |inner, _| pair(inner));
+        for width in [60, TREE_WIDTH, 132] {
+            let text = table(&lines(&deep), width);
+            assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
+            let end = text.find("times").unwrap() + "times".len();
+            for line in text.lines().skip(1) {
+                // Figures, or the rest of a name.
+                let figures = line[..end].trim();
+                assert!(figures.is_empty() || line[end..].starts_with("  "), "{text}");
+                assert!(
+                    figures.chars().all(|c| c.is_ascii_digit() || " ,.ns".contains(c)),
+                    "{text}"
+                );
+            }
+        }
     }
 
     proptest! {

@@ -118,8 +118,8 @@ fn summary(args: &CaptureArgs, captured: &Capture, texts: &Files) -> String {
             };
             let job = name(&args.output);
             format!(
-                "{job}: processes: {nr}, left out: {nr_left_out}; {how}; \
-                 `highwater compare {job} --machine {machine} --quick`"
+                "{job}: processes: {nr}, left out: {nr_left_out}; {how}; next:\n  \
+                 highwater compare {job} --machine {machine} --quick"
             )
         }
     });

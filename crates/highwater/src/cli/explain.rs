@@ -66,9 +66,9 @@ pub(super) fn run(registry: &Registry, args: &ExplainArgs) -> Result<Outcome, Cl
         Some(file) if file == Path::new(STDOUT) => print(&report::folded(&explanation))?,
         Some(file) => {
             write_atomically(file, report::folded(&explanation).as_bytes()).map_err(failed)?;
-            print(&report::render(&explanation, args.format))?;
+            print(&report::render_in(&explanation, args.format, super::terminal()))?;
         }
-        None => print(&report::render(&explanation, args.format))?,
+        None => print(&report::render_in(&explanation, args.format, super::terminal()))?,
     }
     Ok(Outcome::Done)
 }

@@ -29,6 +29,7 @@ mod vary;
 mod watch;
 
 use std::collections::BTreeSet;
+use std::env;
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -250,9 +251,15 @@ pub(crate) fn tables(format: Format, tables: &[Table]) -> String {
 }
 
 fn width() -> usize {
-    // None if standard output is no terminal.
-    let terminal = terminal_size::terminal_size_of(io::stdout());
-    terminal.map_or(PAGE_WIDTH, |(width, _)| WIDTH_MIN.max(usize::from(width.0)))
+    terminal().unwrap_or(PAGE_WIDTH)
+}
+
+/// Columns of the terminal, or as many as `COLUMNS` says where that is exported; none if standard output is no terminal.
+fn terminal() -> Option<usize> {
+    let exported = || env::var("COLUMNS").ok()?.trim().parse().ok();
+    let size = || terminal_size::terminal_size_of(io::stdout());
+    let columns = exported().or_else(|| size().map(|(width, _)| usize::from(width.0)));
+    columns.map(|columns| columns.max(WIDTH_MIN))
 }
 
 /// Prints what somebody reads, with colours where that is wanted; data as they are.

@@ -253,7 +253,7 @@ fn nothing_checked_is_no_success() {
     // The trace of the work is not beside it.
     let ab = root().join("reference/linux-6.1/ab/002-unix-stream-16384.json");
     std::fs::copy(ab, dir.path().join("ab.json")).unwrap();
-    complaint(path, 1, "nothing was checked: no figure in 1 files");
+    complaint(path, 1, "nothing was checked: no figure in 1 file");
 }
 
 #[test]

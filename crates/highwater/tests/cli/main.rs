@@ -53,7 +53,12 @@ fn program() -> PathBuf {
 
 /// Runs the command in the root of the workspace.
 fn highwater(args: &[&str]) -> Output {
-    Command::new(program()).current_dir(root()).args(args).output().expect("the command starts")
+    Command::new(program())
+        .current_dir(root())
+        .env_remove("COLUMNS")
+        .args(args)
+        .output()
+        .expect("the command starts")
 }
 
 /// The standard output of a run that must succeed.

@@ -155,6 +155,36 @@ fn an_operation_that_cannot_be_explained_says_why() {
     }
 }
 
+/// Of a terminal of 60 columns, and of none: trees have 80 then, and tables a page's 100.
+#[test]
+fn trees_of_causes_keep_to_the_width_and_lists_too() {
+    let command = |columns: Option<&str>, args: &[&str]| {
+        let mut run = std::process::Command::new(crate::program());
+        run.current_dir(crate::root()).args(args).env_remove("COLUMNS");
+        if let Some(columns) = columns {
+            run.env("COLUMNS", columns);
+        }
+        String::from_utf8(run.output().expect("it runs").stdout).expect("text")
+    };
+    let widest = |text: &str| text.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+    let explain = ["explain", "leak", "--quick", "--worst", "2"];
+    let page = command(None, &explain);
+    let (trees, tables) = page.split_once("\nleaker.page: where").expect("trees, then tables");
+    assert!(widest(trees) <= 80 && widest(tables) <= 100, "{page}");
+    // The same words and figures, in the same order.
+    for columns in ["60", "72", "200"] {
+        let text = command(Some(columns), &explain);
+        let (narrow, _) = text.split_once("\nleaker.page: where").expect("trees, then tables");
+        assert!(widest(narrow) <= columns.parse().expect("a number"), "{narrow}");
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(words(narrow), words(trees));
+        assert_eq!(command(Some(columns), &explain), text);
+    }
+    let narrow = command(Some("72"), &["list"]);
+    assert!(widest(&narrow) <= 72 && narrow.contains("zipf-reader"), "{narrow}");
+    assert!(widest(&stdout(&["list"])) <= 100);
+}
+
 #[test]
 fn no_kernel_boots_in_less_than_4_mib() {
     let dir = tempfile::tempdir().unwrap();

@@ -107,7 +107,7 @@ fn finish(mut command: Command, results: PathBuf) -> Done {
     }
     *nr_free -= 1;
     drop(nr_free);
-    let output = command.current_dir(root()).output();
+    let output = command.current_dir(root()).env_remove("COLUMNS").output();
     *free.lock().unwrap_or_else(PoisonError::into_inner) += 1;
     freed.notify_one();
     let output = output.unwrap_or_else(|error| panic!("{command:?}: {error}"));
