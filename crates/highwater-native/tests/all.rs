@@ -20,7 +20,7 @@ mod unmap;
 use std::time::Duration;
 
 /// Time for which threads hammer in each case: `HIGHWATER_STRESS_SECONDS`, or half a second. The
-/// gate (`.ci/run`) takes longer.
+/// gate (`.ci/full`) takes longer.
 fn case_time() -> Duration {
     let seconds = std::env::var("HIGHWATER_STRESS_SECONDS").ok();
     Duration::from_secs_f64(seconds.map_or(0.5, |text| text.parse().expect("a number of seconds")))

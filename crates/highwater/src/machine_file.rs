@@ -46,7 +46,7 @@ use toml::de::{DeTable, DeValue, ValueDeserializer};
 use crate::input::catalogue::texts;
 use crate::input::names::unknown;
 use crate::input::size::{parse_ranges, parse_size};
-use crate::input::{Catalogue, InputError, Source, one_line, read_flags};
+use crate::input::{Catalogue, InputError, Source, one_line, read_flag, read_flags};
 use crate::workload::Bytes;
 use disks::{Disks, RawDisk, RawSwap};
 
@@ -325,6 +325,9 @@ impl Raw {
                     .iter()
                     .any(|field| field.key == key && field.form == TunableForm::Bool)
             });
+        }
+        if let Some(all) = root.get_mut().get_mut("disk") {
+            read_flag(all, false, &disks::is_flag);
         }
         let span = root.span();
         let root = Spanned::new(span, DeValue::Table(root.into_inner()));

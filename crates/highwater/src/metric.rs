@@ -132,7 +132,7 @@ impl MetricName {
             }
         };
         for (policy, label) in policies {
-            if let Some((name, since)) = lacking(policy.kernel) {
+            if let Some((name, since)) = lacking(policy.counters()) {
                 let next = "name another figure, or a policy whose kernel counts it";
                 return Err(format!("{name} is not counted in {label} (since {since}); {next}"));
             }

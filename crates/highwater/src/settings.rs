@@ -35,6 +35,7 @@ use crate::input::names::{nearest, not_modelled, unknown};
 use crate::input::size::{CPUS_MAX, parse_size};
 use crate::input::{InputError, one_line, said};
 use crate::machine_file::MachineFile;
+use crate::machine_file::disks;
 use crate::machine_file::equip::Storage;
 use crate::policy_file;
 use crate::workload::{Bytes, HostKind};
@@ -282,6 +283,8 @@ impl Settings {
 fn flag(key: &str, value: Value) -> Value {
     let mut fields = Tunables::FIELDS.iter();
     let is_flag = fields.any(|field| field.key == key && field.form == TunableForm::Bool);
+    let figure = key.rsplit('.').next().unwrap_or(key);
+    let is_flag = is_flag || (key.starts_with("disk.") && disks::is_flag(figure));
     match value.as_integer() {
         Some(nr @ (0 | 1)) if is_flag => Value::Boolean(nr == 1),
         _ => value,

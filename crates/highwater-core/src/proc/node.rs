@@ -57,7 +57,7 @@ pub fn node_vmstat<H: Host>(
     alloc: &PageAllocator<H>,
     node: NodeId,
 ) -> fmt::Result {
-    let kernel = alloc.policy.kernel;
+    let kernel = alloc.policy.counters();
     let mut line = |name: &str, value: u64| writeln!(w, "{name} {value}");
     let zones = || alloc.zones_of(node);
     for item in ZoneStat::of_kernel(kernel) {

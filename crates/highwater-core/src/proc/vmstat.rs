@@ -26,7 +26,7 @@ pub fn vmstat<H: Host>(
     alloc: &PageAllocator<H>,
     dirty: DirtyThresholds,
 ) -> fmt::Result {
-    let kernel = alloc.policy.kernel;
+    let kernel = alloc.policy.counters();
     let mut line = |name: &str, value: u64| writeln!(w, "{name} {value}");
     for item in ZoneStat::of_kernel(kernel) {
         let sum = alloc.populated_zones().map(|z| z.stats.read(item as usize)).sum();

@@ -30,7 +30,7 @@ pub fn zoneinfo<H: Host>(
                 continue;
             };
             if !node_shown {
-                per_node(w, node, alloc.policy.kernel)?;
+                per_node(w, node, alloc.policy.counters())?;
                 node_shown = true;
             }
             sizes(w, &Sizes::of(zone))?;

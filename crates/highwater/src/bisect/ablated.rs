@@ -100,7 +100,7 @@ fn of_machine(document: &Document, runs: &[&Run]) -> Option<Report> {
     } else {
         let needed = parts.needed();
         let mut report = new(&Found::Together(needed));
-        report.sentence = none_alone(document, &report);
+        report.sentence = none_alone(&report);
         report
     };
     report.machine.clone_from(&first.machine);
@@ -110,16 +110,18 @@ fn of_machine(document: &Document, runs: &[&Run]) -> Option<Report> {
     Some(report)
 }
 
-fn none_alone(document: &Document, report: &Report) -> String {
+fn none_alone(report: &Report) -> String {
     let names: Vec<String> = report.answer.iter().take(4).map(|path| format!("`{path}`")).collect();
     let (to, goes) = (&report.to.policy, report.goes());
     let needed = match names.len() {
         0 => format!("and {to} misses none alone"),
         _ => format!("and {to} cannot do without {}", names.join(" or ")),
     };
-    let (from, job, metric) = (&report.from.policy, &document.experiment, &report.metric);
-    let next = format!("highwater bisect {from} {to} {job} --metric {metric}");
-    format!("{goes}: no switch alone does it, {needed}; `{next}` tries several together.")
+    let (from, metric) = (&report.from.policy, &report.metric);
+    let next = format!("highwater bisect {from} {to} JOB --metric {metric}");
+    format!(
+        "{goes}: no switch alone does it, {needed}; `{next}`, with this command's job, machine and settings, tries several together."
+    )
 }
 
 fn named<'a>(runs: &[&'a Run], label: &str) -> Option<&'a Run> {

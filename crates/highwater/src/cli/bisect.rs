@@ -10,7 +10,7 @@ use super::interrupt::NEVER;
 use super::out::{Out, Plans, failed, prepare};
 use super::plan::experiment_plan;
 use super::progress::Bar;
-use super::{CliError, Outcome, remark};
+use super::{CliError, Outcome, own_words, remark};
 use crate::bisect::{Bisect, BisectError, Report};
 use crate::experiment::RunPlan;
 use crate::metric::MetricName;
@@ -72,6 +72,9 @@ pub(super) fn run(registry: &Registry, args: &BisectArgs) -> Result<Outcome, Cli
     Ok(if report.is_significant { Outcome::Done } else { Outcome::Disagrees })
 }
 
+/// Options of this command that `explain` has not, or that only say where results go.
+const OF_BISECT: [&str; 5] = ["--metric", "--seeds", "--iterations", "--out", "--format"];
+
 /// The sentence, the trials, what to do next; as data all of it.
 fn text(report: &Report, args: &BisectArgs, format: Format, width: usize) -> String {
     let tables = format.tables(&[report.table()], width);
@@ -79,8 +82,13 @@ fn text(report: &Report, args: &BisectArgs, format: Format, width: usize) -> Str
         Format::Json => report.json(),
         Format::Csv => tables,
         _ => {
+            let mut own = own_words(&OF_BISECT, &["--force", "--resume"]);
+            for policy in [&args.from, &args.to] {
+                let at = own.iter().position(|word| word == policy);
+                at.map(|at| own.remove(at));
+            }
             let next: String =
-                report.next(&args.job).iter().map(|line| format!("{line}\n")).collect();
+                report.next(&own.join(" ")).iter().map(|line| format!("{line}\n")).collect();
             format!("{}\n\n{tables}\n{next}", report.sentence)
         }
     }

@@ -10,7 +10,7 @@ use super::interrupt::NEVER;
 use super::out::{Out, Plans, failed, prepare};
 use super::plan::experiment_plan;
 use super::progress::Bar;
-use super::{CliError, Outcome, remark};
+use super::{CliError, Outcome, own_words, remark};
 use crate::experiment::RunPlan;
 use crate::fit::{Answer, Fit, FitError, Found, Objective, Place, Refused};
 use crate::input::size::{parse_size, size_text};
@@ -21,6 +21,8 @@ use crate::workload::{Registry, Workload};
 const MEMORY: &str = "machine.memory";
 /// Of memory nothing finer is told apart.
 const MIB: u64 = 1 << 20;
+/// Options of this command that `compare` has not, or that only say where results go.
+const OF_FIT: [&str; 7] = ["--slo", "--min", "--from", "--to", "--within", "--out", "--format"];
 /// Without a range: shares of the memory of the job's machine.
 const DEFAULT_RANGE: (u64, u64) = (16, 4);
 
@@ -182,7 +184,8 @@ fn not_monotone(args: &FitArgs, range: &Range, answer: &Answer) -> Option<(u64, 
     let (Found::Between { good, .. } | Found::Least(good)) = answer.found else { return None };
     let (bad, safe) = (answer.relapse()?.value, answer.from_here_on()?.value);
     let [from, middle, to] = [good, bad, safe].map(|value| range.text(value));
-    let check = format!("highwater compare {} --vary {}={from},{middle},{to}", args.job, args.min);
+    let own = own_words(&OF_FIT, &["--allow-kills", "--force", "--resume"]).join(" ");
+    let check = format!("highwater compare {own} --vary {}={from},{middle},{to}", args.min);
     let seeds = match answer.points.iter().map(|point| point.keeps.len()).max() {
         Some(1) => "; one seed: --iterations 5 shows how much of it is chance",
         _ => "",
@@ -239,6 +242,9 @@ fn table(args: &FitArgs, fit: &Fit, range: &Range, answer: &Answer) -> Table {
     table.notes.push(match answer.found {
         Found::Between { bad, good } => {
             format!("{} keeps it in every seed, {} does not{}", said(good), said(bad), why(bad))
+        }
+        Found::Least(value) if value == 0 || (value == 1 && full_key(key) == "machine.cpus") => {
+            format!("{} keeps it already, and there is no less", said(value))
         }
         Found::Least(value) => format!("{} keeps it already: --from could be less", said(value)),
         Found::Nothing(value) => match answer.at(value).and_then(|point| point.refused.as_ref()) {

@@ -215,6 +215,29 @@ fn complain(message: &str) {
     let _ = writeln!(io::stderr(), "{}{}", colour::error("error: "), one_line(message));
 }
 
+/// Options that no advice repeats: how the command ran, not what it ran.
+const HOW: [&str; 3] = ["--jobs", "--progress", "--color"];
+const HOW_FLAGS: [&str; 2] = ["-q", "--quiet"];
+
+/// The words of the user's command behind its name, for advice on another command that runs the same. Left out: `options`
+/// with their values, and `flags`.
+fn own_words(options: &[&str], flags: &[&str]) -> Vec<String> {
+    let mut kept = Vec::new();
+    let mut words = std::env::args().skip(2);
+    while let Some(word) = words.next() {
+        let name = word.split('=').next().unwrap_or_default();
+        if options.contains(&name) || HOW.contains(&name) {
+            if name.len() == word.len() {
+                words.next();
+            }
+        } else if !flags.contains(&name) && !HOW_FLAGS.contains(&name) {
+            let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=./,:+%@[]".contains(c);
+            kept.push(if word.chars().all(is_plain) { word } else { format!("'{word}'") });
+        }
+    }
+    kept
+}
+
 /// One line on stderr, unless the user wants quiet.
 pub(crate) fn remark(message: &str) {
     if !is_quiet() {

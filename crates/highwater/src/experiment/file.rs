@@ -17,7 +17,7 @@ use super::vars::{self, Given};
 use crate::input::catalogue::{is_file, texts};
 use crate::input::names::unknown;
 use crate::input::{Catalogue, InputError, Source, read_flag, said};
-use crate::machine_file::MachineFile;
+use crate::machine_file::{MachineFile, disks};
 use crate::policy_file;
 use crate::settings::Settings;
 use crate::workload::job::{self, Job as JobFile};
@@ -81,6 +81,9 @@ fn read_flags_of(entry: Entry, params: &mut Spanned<DeTable<'_>>) {
         if let Some(lists) = params.get_mut().get_mut(key) {
             read_flag(lists, false, &|key| job::FLAGS.contains(&key));
         }
+    }
+    if let Some(disks) = params.get_mut().get_mut("disk") {
+        read_flag(disks, false, &disks::is_flag);
     }
 }
 

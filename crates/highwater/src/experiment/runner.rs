@@ -409,7 +409,7 @@ fn document(plan: &RunPlan, outcomes: Vec<Outcome>) -> Document {
         let mut runs: Vec<Run> = plan.policies.iter().map(of).collect();
         for (run, (policy, _)) in runs.iter_mut().zip(&plan.policies) {
             let kernel = policy.kernel;
-            set_not_counted(run, experiment.job.not_counted(kernel), kernel);
+            set_not_counted(run, experiment.job.not_counted(kernel), policy.counters());
             run.kernel = kernel.to_string();
             let why = experiment.why(&run.label).map(|why| format!("{}: {why}", run.label));
             run.notes.extend(why);

@@ -162,6 +162,7 @@ impl Fit {
         stop: &AtomicBool,
     ) -> Result<Answer, FitError<E>> {
         let mut points: Vec<Point> = Vec::new();
+        let mut errors: Vec<RunError> = Vec::new();
         let mut measure = |value: u64| -> Result<bool, FitError<E>> {
             let refused =
                 |reason: String| Point { value, refused: Some(reason), ..Point::default() };
@@ -172,7 +173,11 @@ impl Fit {
                     let progress = begin(&Place { value, plan: &plan });
                     match experiment::run(&plan, &progress, stop) {
                         Ok(document) => self.point(value, &document)?,
-                        Err(error) if cannot_start(&error) => refused(why(&error)),
+                        Err(error) if cannot_start(&error) => {
+                            let reason = why(&error);
+                            errors.push(error);
+                            refused(reason)
+                        }
                         Err(error) => return Err(error.into()),
                     }
                 }
@@ -188,6 +193,18 @@ impl Fit {
         })?;
         for value in above(found, self.range.1, self.grain, &tried) {
             measure(value)?;
+        }
+        // If both ends are refused for the same reason, the value has no part in it: the job is wrong.
+        if matches!(found, Found::Nothing(_)) && !tried.contains(&self.range.0) {
+            measure(self.range.0)?;
+            let reasons: Vec<_> = points.iter().map(|point| point.refused.clone()).collect();
+            if let [Some(first), .., Some(last)] = &reasons[..]
+                && first == last
+                && let Some(error) = errors.pop()
+            {
+                return Err(error.into());
+            }
+            points.pop();
         }
         points.sort_by_key(|point| point.value);
         Ok(Answer { points, found })

@@ -106,6 +106,11 @@ impl Catalogue {
         })?;
         // A definition may quote a kernel's log, as the comment of a job that reproduces a bug does.
         let is_toml = || toml::from_str::<toml::Table>(&text).is_ok();
+        if text.trim_start().starts_with('{') {
+            let advice =
+                "this is JSON: `highwater report DIR` shows results that --out kept in DIR";
+            return Err(wrong(format!("{advice}; expected: {}", self.expected())));
+        }
         let advice = match KernelText::of(&text).filter(|_| !is_toml()) {
             Some(kernel) => Some(kernel.advice()),
             None => other_definition(&text, self.kinds).map(str::to_owned),

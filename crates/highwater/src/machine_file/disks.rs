@@ -40,6 +40,15 @@ pub(crate) const MODELS: &[(&str, DiskKind, &str)] = &[
     ("ram", DiskKind::Ram, "Memory: done at once, the submitter copies."),
 ];
 
+/// True if a figure of a disk is on or off.
+pub(crate) fn is_flag(key: &str) -> bool {
+    let figures = FIGURES.iter().filter(|figure| figure.key == key);
+    let mut values = figures.flat_map(|figure| {
+        MODELS.iter().filter_map(|(name, kind, _)| figure.get(&DiskSpec::new(*name, *kind, 1)))
+    });
+    values.any(|value| matches!(value, FigureValue::Flag(_)))
+}
+
 /// Devices are numbered with a byte.
 const DISKS_MAX: usize = 256;
 /// Priority of the first area that names none; each further one gets one less (as Linux does).

@@ -188,7 +188,7 @@ fn disk_figure(figure: &Figure, models: &[(&str, DiskSpec)]) -> Value {
         let Some(value) = figure.get(disk) else { continue };
         schema = match value {
             FigureValue::Number(_) => numbers(std::slice::from_ref(&figure.range)),
-            FigureValue::Flag(_) => json!({ "type": "boolean" }),
+            FigureValue::Flag(_) => flag(),
             FigureValue::Word(_) => json!({ "type": "string", "enum": figure.words(disk) }),
         };
         usual.push(format!("`{name}` {}", value.to_string().trim_matches('"')));

@@ -27,6 +27,7 @@ use serde_json::{Map, Value, json};
 use crate::bisect::Report;
 use crate::machine_file::Raw as RawMachine;
 use crate::workload::Registry;
+use crate::workload::job::FLAGS;
 
 /// What there are schemas of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,6 +93,9 @@ impl Kind {
         if self != Kind::Bisect {
             RecursiveTransform(without_null).transform(&mut schema);
         }
+        if self == Kind::Experiment {
+            RecursiveTransform(job_flags).transform(&mut schema);
+        }
         RecursiveTransform(tidy).transform(&mut schema);
         schema
     }
@@ -136,6 +140,18 @@ fn properties(schema: &mut Schema) -> &mut Map<String, Value> {
 /// A switch that is on or off; Linux's own files have 1 and 0.
 fn flag() -> Value {
     json!({ "enum": [true, false, 1, 0] })
+}
+
+/// Makes the flags of a job's tables what [`flag`] says.
+fn job_flags(schema: &mut Schema) {
+    let Some(Value::Object(keys)) = schema.get_mut("properties") else { return };
+    for (key, value) in keys {
+        if value["type"] == "boolean" && FLAGS.contains(&key.as_str()) {
+            let Value::Object(value) = value else { continue };
+            value.shift_remove("type");
+            value.insert("enum".to_owned(), flag()["enum"].clone());
+        }
+    }
 }
 
 /// One of several words, each with what it means.
@@ -218,6 +234,7 @@ mod tests {
             inner: Option<Inner>,
         }
         let mut schema = read().into_root_schema_for::<Outer>();
+        RecursiveTransform(without_null).transform(&mut schema);
         RecursiveTransform(tidy).transform(&mut schema);
         let value = schema.to_value();
         assert!(!value.to_string().contains("null"), "{value}");

@@ -192,7 +192,7 @@ pub(crate) fn counters_of<H: Host>(
     memory: &PageAllocator<H>,
     mut each: impl FnMut(&'static str, u64),
 ) {
-    let kernel = memory.policy.kernel;
+    let kernel = memory.policy.counters();
     for item in ZoneStat::of_kernel(kernel) {
         each(
             item.name(),

@@ -165,8 +165,8 @@ fn where_more_did_worse_is_said() {
     assert_eq!(knee(&table), (68, 67));
     let notes = table["notes"].as_array().unwrap();
     let wanted = "not monotone: 102M does not keep it: a.get.p99 is 1.98 ms; all that were tried from 124M on do; \
-                  check with highwater compare crates/highwater/tests/cli/fit/remap.toml --vary \
-                  machine.memory=68M,102M,124M; one seed: --iterations 5 shows how much of it is chance";
+                  check with highwater compare crates/highwater/tests/cli/fit/remap.toml --machine \
+                  crates/highwater/tests/cli/fit/swap-machine.toml --vary machine.memory=68M,102M,124M; one seed: --iterations 5 shows how much of it is chance";
     assert_eq!(notes[1], wanted);
     // With seeds enough it is monotone, and more memory is recommended.
     let (_, table) = fit("remap", "swap-machine", &[&range[..], &["--iterations", "5"]].concat());

@@ -104,7 +104,7 @@ fn an_inferred_machine_has_memory_where_the_frames_are() {
     // A board whose memory lies at 512 GiB.
     let lines = ["mm_page_alloc: page=1 pfn=0x8000010 order=0 migratetype=0 gfp_flags=GFP_KERNEL"];
     let text = stdout(&["replay", &write_trace(dir.path(), &lines, &[])]);
-    assert!(text.contains("machine: 1 CPUs, 1024 MiB, inferred"), "{text}");
+    assert!(text.contains("machine: 1 CPU, 1024 MiB, inferred"), "{text}");
     for name in ["gfp-hex", "t"] {
         let report =
             json(&["replay", &trace(&format!("perf-script/{name}.trace")), "--format", "json"]);

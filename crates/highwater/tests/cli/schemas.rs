@@ -317,6 +317,8 @@ const CHANGES: &[(Kind, &str, &str, bool)] = &[
     (Kind::Machine, "thp = \"never\"", "swappiness = 201", false),
     (Kind::Machine, "thp = \"never\"", "wbt = 1", true),
     (Kind::Machine, "thp = \"never\"", "wbt = 2", false),
+    (Kind::Machine, "model = \"ssd\"", "model = \"ssd\"\nrotational = 1", true),
+    (Kind::Machine, "model = \"ssd\"", "model = \"ssd\"\nrotational = 2", false),
     (Kind::Machine, "thp = \"never\"", "wbt = \"1\"", false),
     (Kind::Machine, "thp = \"never\"", "lowmem_reserve_ratio = [1, 2, 3]", false),
     (Kind::Machine, "thp = \"never\"", "lowmem_reserve_ratio = [1, 2, 3, 4]", true),

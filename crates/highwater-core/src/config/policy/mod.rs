@@ -107,6 +107,21 @@ impl fmt::Display for Difference {
 }
 
 impl Policy {
+    /// Returns the kernel whose counters this policy has: its own, or, for patches on an older kernel, the first release
+    /// that has the patches with their counters.
+    pub fn counters(&self) -> KernelVersion {
+        let Policy { compaction, reclaim, .. } = self;
+        let daemon = match compaction.kcompactd {
+            Kcompactd::Absent => self.kernel,
+            _ => KernelVersion::new(4, 6),
+        };
+        let throttles = match reclaim.throttle.node_pass {
+            NodePassWait::BatchCongestion | NodePassWait::Congestion => self.kernel,
+            NodePassWait::Writeback | NodePassWait::Congested => KernelVersion::new(5, 16),
+        };
+        self.kernel.max(daemon).max(throttles)
+    }
+
     /// Every switch, in the order of their declarations.
     pub fn describe() -> Vec<PolicyField> {
         let mut fields = Vec::new();

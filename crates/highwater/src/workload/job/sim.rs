@@ -400,8 +400,12 @@ fn drive(machine: &SimKernel, cx: &Cx<'_, SimHost>, plan: Rc<Plan>) -> Result<En
     let said = machine.kernel.oom_reports(cx.cpu());
     for EndedEarly { task, killed, .. } in &mut early {
         let rest_of = |name: &str| name.strip_prefix(&**task).map(str::to_owned);
+        let is_number = |rest: &str| {
+            let digits = rest.strip_prefix('/').unwrap_or_default();
+            !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit())
+        };
         let is_copy =
-            |name: &str| rest_of(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+            |name: &str| rest_of(name).is_some_and(|rest| rest.is_empty() || is_number(&rest));
         let victims = said.iter().filter_map(|kill| kill.victim.as_deref());
         *killed = (*killed).max(victims.filter(|name| is_copy(name)).count() as u32);
     }

@@ -258,6 +258,8 @@ fn check(seed: u64) {
     match (ran(seed, &drawn), ran(seed, &drawn)) {
         (Ok(one), Ok(two)) if one == two => {}
         (Ok(_), Ok(_)) => fails("two runs differ"),
+        // All tasks are in the background, so the job ends where it begins.
+        (Err(one), Err(two)) if one == two && one.starts_with("nothing was done in the ") => {}
         (Err(error), _) | (_, Err(error)) => fails(&error),
     }
 }

@@ -139,8 +139,9 @@ fn a_map_that_is_refused_says_what_is_missing() {
     );
     let error = failed("[[task]]\nname = \"t\"\nrounds = 0\n[[file]]\nname = \"f\"\nsize = \"0\"\n[[task.phase]]\ndo = \"read\"\nof = \"f\"\n".replace("[[file]]\nname = \"f\"\nsize = \"0\"\n", "").replacen("[[task]]", "[[file]]\nname = \"f\"\nsize = \"0\"\n[[task]]", 1).as_str());
     assert!(
-        error.starts_with("t never ends: a round of its phases takes no time")
-            && error.ends_with("(x.toml:8)"),
+        error.starts_with(
+            "t never ends, and takes no time: t: nothing to read: file f begins empty"
+        ) && error.ends_with("(x.toml:8)"),
         "{error}"
     );
 }
