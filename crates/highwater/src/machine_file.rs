@@ -76,11 +76,14 @@ pub(crate) fn check_size(machine: &Machine) -> Result<(), String> {
 
 /// Least memory of a machine that runs: an x86-64 kernel lies at a multiple of 2 MiB behind the first, which firmware uses, and is
 /// mapped in pages of 2 MiB.
+#[cfg(feature = "cli")]
 pub(crate) const BYTES_MIN: u64 = 4 << 20;
 /// Frames of a small PC that are no memory: frame 0, the hole below 1 MiB.
+#[cfg(feature = "cli")]
 const PC_HOLE_PAGES: u64 = 98;
 
 /// Says so if no kernel would boot with so little memory.
+#[cfg(feature = "cli")]
 pub(crate) fn check_boots(machine: &Machine) -> Result<(), String> {
     let zones = machine.nodes.iter().flat_map(|node| &node.zones);
     let pages: u64 = zones.map(|zone| zone.present).sum();

@@ -62,7 +62,8 @@ impl Sweep {
         paths.filter(|path| path.extension().is_some_and(|end| end == "json")).count()
     }
 
-    /// Starts it, and ends it by a signal as soon as so many units are kept: its status and what it said.
+    /// Starts it, and ends it by a signal as soon as so many units are kept, one of them by this run: its status and what it
+    /// said.
     fn cut(
         &self,
         command: &[&str],
@@ -70,6 +71,7 @@ impl Sweep {
         units: usize,
         signal: &str,
     ) -> (Option<i32>, String) {
+        let before = self.units(out);
         let mut run: Child = Command::new(crate::program())
             .args(self.args(command, out, &["--resume"]))
             .stdout(Stdio::null())
@@ -77,7 +79,7 @@ impl Sweep {
             .spawn()
             .expect("the command starts");
         let begun = Instant::now();
-        while self.units(out) < units && run.try_wait().unwrap().is_none() {
+        while self.units(out) < units.max(before + 1) && run.try_wait().unwrap().is_none() {
             assert!(begun.elapsed() < Duration::from_secs(100), "nothing is kept");
             std::thread::sleep(Duration::from_millis(2));
         }
