@@ -26,7 +26,7 @@ use crate::reclaim::batch::Look;
 use crate::reclaim::budget::inactive_is_low;
 use crate::units::LruVecId;
 use crate::units::SWAP_CLUSTER_MAX;
-use crate::vm::{VmaFlags, Referenced, Trail};
+use crate::vm::{Referenced, Trail, VmaFlags};
 
 impl<H: Devices> Kernel<H> {
     /// Deactivates a batch of `want` pages at most from the tail of the active list of a type,
