@@ -335,7 +335,6 @@ const CHANGES: &[(Kind, &str, &str, bool)] = &[
     (Kind::Machine, "model = \"ssd\"", "model = \"hdd\"", false),
     (Kind::Machine, "channels = 8", "channels = 0", false),
     (Kind::Machine, "channels = 8", "chanels = 8", false),
-    (Kind::Machine, "rotational = true", "rotational = 1", false),
     (Kind::Machine, "\"none\"", "\"cfq\"", false),
     (Kind::Machine, "priority = -7", "priority = \"low\"", false),
     (Kind::Machine, "priority = -7", "prio = 7", false),
