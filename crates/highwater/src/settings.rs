@@ -49,7 +49,7 @@ const OF_SIMULATION: [&str; 5] = ["disk", "swap", "cache", "cost", "costs"];
 
 /// Names of keys that options have, too.
 const SHORT: [(&str, &str); 2] = [("mem", "machine.memory"), ("cpus", "machine.cpus")];
-/// What a machine is equipped with, by the names of the options.
+/// Equipment of a machine, by the names of the options.
 const STORAGE: [&str; 2] = ["disk", "swap"];
 
 /// Largest share of a machine's memory: of 1 GiB 64 GiB.

@@ -39,7 +39,7 @@ pub struct Frame {
     pub tasks: Vec<TaskLine>,
     /// The kernel that runs.
     pub kernel: KernelVersion,
-    /// What `/proc/pressure` says; none of a kernel that has no such files.
+    /// The figures of `/proc/pressure`. None: the kernel has no such files.
     pub pressure: Option<Reading>,
 }
 

@@ -1,4 +1,4 @@
-//! What an address space maps where: mmap, finding VMAs, taking them out, changing their flags.
+//! VMAs of an address space: mmap creates them, munmap removes them, mprotect changes their flags.
 //!
 //! Addresses are given out from the bottom up, first fit. VMAs are values that never change: a
 //! change of flags or an unmapped part puts new VMAs in the place of the old one.

@@ -1,4 +1,4 @@
-//! What an address space holds: its VMAs by address, its page tables by level.
+//! Contents of an address space: its VMAs by address, its page tables by level.
 //!
 //! ```text
 //! top table (PGD) ─ third level (PUD), 512 GiB ─ second (PMD), 1 GiB ─ lowest (PTE), 2 MiB

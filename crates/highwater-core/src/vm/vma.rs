@@ -12,7 +12,7 @@ use crate::swap::VmaSwapState;
 use crate::units::MemoryPolicy;
 
 bitflags! {
-    /// What a VMA allows and how it is used (rules/faults#areas).
+    /// Access rights and use of a VMA (rules/faults#areas).
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
     pub struct VmaFlags: u32 {
         /// May be read.
@@ -36,7 +36,7 @@ bitflags! {
     }
 }
 
-/// What is behind a VMA.
+/// Memory or file that a VMA maps.
 pub enum Backing<H: Tasks> {
     /// Anonymous memory.
     Anon,

@@ -128,7 +128,8 @@ fn cells(row: &LockRow) -> Vec<Cell> {
     ]
 }
 
-/// What a holder did, of a long path the last two parts: a table has lines of a page. Data have all of it.
+/// Shortens a holder's path to its last two parts, so that a table fits a page. CSV and JSON have the
+/// whole path.
 fn shortened(holder: &str) -> String {
     let (task, path) = holder.split_once(": ").unwrap_or(("", holder));
     let parts: Vec<&str> = path.split(" > ").collect();

@@ -39,7 +39,7 @@ impl Many {
         for entry in std::fs::read_dir(dir).map_err(failed)? {
             let path = entry.map_err(failed)?.path();
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            // What begins with a dot is ours, or somebody hides it.
+            // A name that begins with a dot is a temporary directory of ours, or hidden on purpose.
             if path.is_dir() && !name.starts_with('.') {
                 dirs.push((name, path));
             }

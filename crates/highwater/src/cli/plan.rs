@@ -110,7 +110,7 @@ fn no_workload(registry: &Registry, name: &str) -> CliError {
         let meant = format!("did you mean {with_suffix}?");
         return CliError::new(format!("no file and no workload \"{name}\"; {meant}"));
     }
-    // What lies around may be what is wrong with an experiment; then its own commands say so.
+    // If loading an experiment fails too, `compare` reports the reason.
     if let Ok(Experiment { name: whole, job, .. }) = Experiment::load(registry, name) {
         let workload = job.entry().name;
         return CliError::new(format!(

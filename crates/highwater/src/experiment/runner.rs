@@ -427,7 +427,7 @@ fn document(plan: &RunPlan, outcomes: Vec<Outcome>) -> Document {
     document
 }
 
-/// What the run's kernel does not count: operations of the job, and counters.
+/// Notes operations and counters that the run's kernel does not count.
 fn set_not_counted(run: &mut Run, operations: Vec<(String, KernelVersion)>, kernel: KernelVersion) {
     let counters = vmstat::names().filter_map(|(name, since)| Some((name.to_owned(), since?)));
     let counters = counters.filter(|(_, since)| *since > kernel);

@@ -59,7 +59,7 @@ pub fn above(found: Found, to: u64, grain: u64, tried: &[u64]) -> Vec<u64> {
     values.extend(is_least.then_some(good + (to.max(good) - good) / 2));
     let mut news: Vec<u64> = Vec::new();
     for value in values.into_iter().map(|value| value / grain * grain) {
-        // What is as near to a value that was tried says nothing new.
+        // A value within 1/32 of one that was tried adds nothing.
         let is_near = |&known: &u64| known.abs_diff(value) <= value / 32;
         if value < to && !tried.iter().chain(&news).any(is_near) {
             news.push(value);

@@ -121,7 +121,7 @@ impl Catalogue {
         }
     }
 
-    /// What a file may be.
+    /// Lists the kinds of file that this catalogue takes, for errors.
     fn expected(&self) -> String {
         let with_article = |kind: &&str| {
             let article = if kind.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };

@@ -57,7 +57,8 @@ const DEFINITIONS: [(&str, &str); 4] = [
     ("policy", "this is a policy file: `--policy FILE` of `highwater compare` reads it"),
 ];
 
-/// What a definition of another kind than these is, for who wanted one of them; none also of a text whose kind nobody can tell.
+/// Returns advice for a definition of another kind than `wanted`. None: it is of a wanted kind, or its
+/// kind cannot be recognised.
 pub(crate) fn other_definition(text: &str, wanted: &[&str]) -> Option<&'static str> {
     let table = DeTable::parse(text).ok()?;
     let (_, advice) = kind_of(table.get_ref()).filter(|(kind, _)| !wanted.contains(kind))?;

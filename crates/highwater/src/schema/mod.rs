@@ -36,7 +36,7 @@ pub enum Kind {
     Results,
     /// What `explain` writes.
     Explanation,
-    /// What `bisect` writes.
+    /// The answer of `bisect`.
     Bisect,
     /// The file of an experiment.
     Experiment,

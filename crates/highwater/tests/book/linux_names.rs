@@ -207,7 +207,7 @@ struct Entry {
     sentence: String,
     /// Kernels that have it, if not all.
     since: String,
-    /// What differs.
+    /// Differences from Linux.
     differs: String,
 }
 
@@ -369,7 +369,7 @@ fn entries() -> Vec<Entry> {
 
 /// An alias.
 static ALIAS: LazyLock<Regex> = LazyLock::new(|| pattern(r#"^#\[doc\(alias = "(\w+)"\)\]$"#));
-/// What an item is, and its name.
+/// Matches the kind of an item and its name.
 static ITEM: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
         r"^(?:pub(?:\([^)]*\))? )?(?:const |async |unsafe )*(fn|struct|enum|trait|type|const|static) (\w+)",
@@ -451,7 +451,7 @@ fn entries_of(file: &str, text: &str) -> Vec<Entry> {
     entries
 }
 
-/// What the paragraph about Linux says: which kernels, what differs, and whether the name is the same.
+/// Reads the paragraph about Linux: which kernels, what differs, and whether the name is the same.
 fn linux_paragraph(paragraphs: &[String]) -> (String, String, bool) {
     let Some(found) = paragraphs.iter().find_map(|text| LINUX.captures(text)) else {
         return Default::default();

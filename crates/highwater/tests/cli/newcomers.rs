@@ -1,5 +1,5 @@
-//! What people trip over who try the command for the first time: files that are not called as files are, jobs in which nothing can
-//! happen, machines on which no kernel boots.
+//! Mistakes of people who try the command for the first time: files with unusual names, jobs in which
+//! nothing can happen, machines on which no kernel boots.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! What a policy's kernel does not count is not 0: it is "not counted in X (since Y)", everywhere.
+//! A figure that a policy's kernel does not count is "not counted in X (since Y)" everywhere, never 0.
 
 use std::fs;
 

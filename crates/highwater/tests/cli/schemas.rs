@@ -146,7 +146,7 @@ fn answers_of_bisect_are_as_their_schema_says() {
         ("/switches/0/path", Value::Null),
     ];
     check_written(Kind::Bisect, &document, &broken);
-    // What has no value is null.
+    // A trial without a value has null.
     let mut none = document;
     for place in ["/change_limits", "/left_without", "/trials/0/values/0", "/trials/1/part"] {
         *none.pointer_mut(place).unwrap_or_else(|| panic!("{place} is there")) = Value::Null;

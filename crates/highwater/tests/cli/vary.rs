@@ -79,7 +79,7 @@ fn what_cannot_be_varied_is_refused_before_anything_runs() {
     assert!(error(&["--vary", "vm.swappiness=1", "--fail-if-worse", "1"]).contains("--vary"));
 }
 
-/// What options are called is a key, too: each value is a machine of its own.
+/// `mem`, `cpus`, `swap` and `disk` are keys too: each value gives a separate machine.
 #[test]
 fn what_options_are_called_can_be_varied() {
     let (job, machine) = (

@@ -75,7 +75,7 @@ struct Plan {
     is_over: Cell<bool>,
     /// A task whose operations take no time.
     idle: Cell<Option<usize>>,
-    /// What came to nothing: waits, phases.
+    /// Waits that did not end, and phases that found nothing to do.
     stuck: Stuck,
     /// Copies of each task that have not ended.
     nr_left: RefCell<Vec<u32>>,
@@ -334,7 +334,7 @@ struct Ended {
     early: Vec<EndedEarly>,
     /// The first of them whose call failed.
     failed: Option<RunError>,
-    /// What came to nothing.
+    /// Waits that did not end, and phases that found nothing to do.
     stuck: Stuck,
     /// Counters of steps.
     steps: Vec<(String, f64)>,
@@ -561,7 +561,7 @@ fn on_ground<T>(
             while plan.nr_left.borrow()[task] > 0 && !is_over() {
                 cx.host.sleep_ns(LOOK_NS);
             }
-            // Those that it waited for may have ended because the job did.
+            // The awaited copies may have ended only because the job did.
             if plan.nr_left.borrow()[task] > 0 || cx.host.now_ns() >= plan.end_ns {
                 plan.stuck.waited(Waited { number, of: task, since_ns });
             }

@@ -1,5 +1,5 @@
-//! What of a job came to nothing: tasks that waited for others to the end, phases that found nothing to work on, and a job in which
-//! nothing was done at all.
+//! Tasks that waited for others until the job ended, phases that found nothing to work on, and jobs in
+//! which nothing was done at all.
 
 use std::cell::RefCell;
 
@@ -17,7 +17,7 @@ pub(super) struct Waited {
     pub(super) since_ns: u64,
 }
 
-/// What a phase came to so far.
+/// The outcome of a phase so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Came {
     /// It was not gone through.
@@ -29,7 +29,7 @@ enum Came {
     ToSomething,
 }
 
-/// What came to nothing.
+/// Collects waits that did not end and phases that found nothing to do.
 #[derive(Clone, Debug)]
 pub(super) struct Stuck {
     params: JobParams,
@@ -63,14 +63,14 @@ impl Stuck {
         }
     }
 
-    /// What a task found nothing to do, for one whose rounds take no time.
+    /// Says which phase of a task found nothing to do, for a task whose rounds take no time.
     pub(super) fn nothing_of(&self, number: usize) -> Option<String> {
         let (task, phases) = (&self.params.task[number], self.phases.borrow());
         let at = phases[number].iter().position(|came| *came == Came::ToNothing)?;
         Some(nothing(&self.params, task, &task.phase[at]))
     }
 
-    /// What to say of it.
+    /// Returns the report's lines about them.
     ///
     /// # Errors
     /// If tasks wait for each other; and if nothing was done, although all tasks lived (`all_lived`).
@@ -97,7 +97,7 @@ impl Stuck {
             return Err(RunError::At { path, reason, place: None });
         }
         let mut notes = Vec::new();
-        // Those in the background end with the job, whatever they wait for.
+        // Background tasks end with the job, whatever they wait for.
         for wait in waits.iter().filter(|wait| !params.task[wait.number].background) {
             let (waiter, of, since_s) =
                 (name(wait.number), name(wait.of), wait.since_ns as f64 / 1e9);
@@ -163,7 +163,7 @@ fn never_ends(task: &JobTask) -> Option<&'static str> {
     }
 }
 
-/// What a phase that never found anything to work on was to do, and what is missing.
+/// Describes a phase that never found anything to work on, and what it lacked.
 fn nothing(params: &JobParams, task: &JobTask, phase: &JobPhase) -> String {
     let (name, does) = (&task.name, phase.action.name());
     let Some(of) = phase.of.as_deref() else {
