@@ -66,15 +66,7 @@ pub fn has_ended<'a>(
     if !known.iter().any(|known| known == name) {
         return is_operation(name, ended);
     }
-    let mut names: Vec<&str> = Vec::new();
-    for ended in ended {
-        if ended == name {
-            return Ok(());
-        }
-        if !names.contains(&ended) {
-            names.push(ended);
-        }
-    }
+    let Some(names) = others(name, ended) else { return Ok(()) };
     let others = match names.is_empty() {
         true => "no operation did".to_owned(),
         false => format!("{} did", names.join(", ")),
@@ -82,20 +74,26 @@ pub fn has_ended<'a>(
     Err(format!("--op {name}: {name} did not end within the run; {others}"))
 }
 
+/// Lists each name once. None: `name` is among them.
+fn others<'a>(name: &str, all: impl Iterator<Item = &'a str>) -> Option<Vec<&'a str>> {
+    let mut names: Vec<&str> = Vec::new();
+    for other in all {
+        if other == name {
+            return None;
+        }
+        if !names.contains(&other) {
+            names.push(other);
+        }
+    }
+    Some(names)
+}
+
 /// Whether an operation is among those that there are.
 ///
 /// # Errors
 /// If it is not: which there are.
 pub fn is_operation<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Result<(), String> {
-    let mut names: Vec<&str> = Vec::new();
-    for known in known {
-        if known == name {
-            return Ok(());
-        }
-        if !names.contains(&known) {
-            names.push(known);
-        }
-    }
+    let Some(names) = others(name, known) else { return Ok(()) };
     Err(match names.is_empty() {
         true => format!(
             "--op {name}: no operation is timed; a phase of a job has one by `op = \"NAME\"`"
