@@ -107,19 +107,21 @@ impl fmt::Display for Difference {
 }
 
 impl Policy {
-    /// Returns the kernel whose counters this policy has: its own, or, for patches on an older kernel, the first release
-    /// that has the patches with their counters.
+    /// Returns the kernel whose counters this policy has: its own, or the next release for patches of that release on it.
+    ///
+    /// 4.6 came with kcompactd and its counter, 5.16 with reclaim throttling and its counter, and neither with others. So
+    /// the bump is from the release before only: the same switch on an older kernel would bring counters of other patches.
     pub fn counters(&self) -> KernelVersion {
-        let Policy { compaction, reclaim, .. } = self;
-        let daemon = match compaction.kcompactd {
-            Kcompactd::Absent => self.kernel,
-            _ => KernelVersion::new(4, 6),
+        let Policy { compaction, reclaim, kernel, .. } = self;
+        let is_daemon = compaction.kcompactd != Kcompactd::Absent;
+        let throttles =
+            matches!(reclaim.throttle.node_pass, NodePassWait::Writeback | NodePassWait::Congested);
+        let patches = [(is_daemon, (4, 5), (4, 6)), (throttles, (5, 15), (5, 16))];
+        let version = |(major, minor)| KernelVersion::new(major, minor);
+        let of = |(is_there, before, since)| {
+            (is_there && *kernel == version(before)).then(|| version(since))
         };
-        let throttles = match reclaim.throttle.node_pass {
-            NodePassWait::BatchCongestion | NodePassWait::Congestion => self.kernel,
-            NodePassWait::Writeback | NodePassWait::Congested => KernelVersion::new(5, 16),
-        };
-        self.kernel.max(daemon).max(throttles)
+        patches.into_iter().find_map(of).unwrap_or(*kernel)
     }
 
     /// Every switch, in the order of their declarations.
@@ -191,6 +193,18 @@ mod tests {
     use alloc::string::ToString;
 
     use super::*;
+
+    #[test]
+    fn patches_of_the_next_release_bring_its_counter() {
+        let counters = |name: &str| crate::config::preset(name).unwrap().counters();
+        assert_eq!(counters("kswapd-inline"), KernelVersion::new(4, 5));
+        assert_eq!(counters("kcompactd"), KernelVersion::new(4, 6));
+        assert_eq!(counters("congestion-wait-5.15"), KernelVersion::new(5, 15));
+        assert_eq!(counters("series-8"), KernelVersion::new(5, 16));
+        let mut old = crate::config::preset("5.4").unwrap();
+        old.reclaim.throttle.node_pass = NodePassWait::Writeback;
+        assert_eq!(old.counters(), KernelVersion::new(5, 4), "no counters of 5.5 to 5.15");
+    }
 
     #[test]
     fn every_switch_is_described_and_can_be_set_to_each_of_its_values() {
