@@ -1,6 +1,6 @@
 //! Experiments = machine + policy + workload + seeds; the highwater command.
 
-// Macros of this crate name it as a program of its own would.
+// Macros of this crate use the crate's name, as an embedding program would.
 extern crate self as highwater;
 
 pub mod bisect;

@@ -1,13 +1,14 @@
-//! A figure of a run by its name: what an objective bounds (`fit`) and a change is taken apart by (`bisect`).
+//! Metrics of a run, by name: objectives bound them (`fit`), and searches for a cause follow them
+//! (`bisect`).
 //!
 //! | name | is, in each seed |
 //! |---|---|
-//! | `reader.get.p99`, `reader.p99`, `reader.get.rate` | a figure of a job's operation; of a task with one operation its name does |
-//! | `memory.some`, `io.full` | a share of the time: pressure, of jobs |
-//! | `pgscan_direct`, `pgscan_direct+pgscan_kswapd` | how far a counter of `/proc/vmstat` moved, or several together |
+//! | `reader.get.p99`, `reader.p99`, `reader.get.rate` | a metric of a job's operation; the task's name is enough if it has one operation |
+//! | `memory.some`, `io.full` | PSI as a share of the time, for jobs |
+//! | `pgscan_direct`, `pgscan_direct+pgscan_kswapd` | growth of a `/proc/vmstat` counter, or the sum of several |
 //! | `pgmajfault.rate` | the same for each second of the run |
 //! | `time.system`, `time.user`, `time.elapsed` | seconds |
-//! | `mmap-4`, `mmap-4.p99`, `mmap-4.max` | of other workloads the mean of an operation's samples, a percentile, the largest |
+//! | `mmap-4`, `mmap-4.p99`, `mmap-4.max` | for other workloads: mean, percentile or maximum of an operation's samples |
 //!
 //! Key type: [`MetricName`].
 
@@ -22,7 +23,7 @@ use crate::workload::Job;
 use crate::workload::job::{FIGURES, HITS, RATE as OF_ENDED};
 use crate::workload::outcome::counter_names;
 
-/// What stands behind counters for each second.
+/// Suffix of a counter's name for its rate per second.
 const RATE: &str = ".rate";
 /// Times of a run.
 const TIMES: [&str; 3] = ["time.system", "time.user", "time.elapsed"];
@@ -32,16 +33,16 @@ const MAX: &str = "max";
 /// The name of a figure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetricName {
-    /// As it was written.
+    /// The name as written.
     pub text: String,
 }
 
-/// What a name stands for in a document.
+/// What a name refers to in a document.
 #[derive(Clone, Debug, PartialEq)]
 enum Source {
     /// One sample a seed.
     Sample(String),
-    /// A statistic of an operation's samples: a share of them is below it; none: their mean.
+    /// A statistic of an operation's samples: the percentile at this share; `None`: the mean.
     Samples(String, Option<f64>),
     /// Counters together, for each second or for the run.
     Counters { names: String, is_rate: bool },
@@ -50,12 +51,12 @@ enum Source {
 }
 
 impl MetricName {
-    /// A name; whether there is such a figure, the results say.
+    /// A name; whether the metric exists depends on the results.
     pub fn new(text: &str) -> MetricName {
         MetricName { text: text.trim().to_owned() }
     }
 
-    /// The figure of a job's operation or of a resource, and what it is of: `p99` and `reader.get`.
+    /// Metric and source for a job's operation or a resource: `p99` and `reader.get`.
     pub fn of_operation(&self) -> Option<(&str, &'static str)> {
         // The longest that fits: p99.9 ends with a figure, too.
         let before = |figure: &str| self.text.strip_suffix(figure)?.strip_suffix('.');
@@ -77,10 +78,10 @@ impl MetricName {
         self.of_operation().is_some_and(|(_, figure)| is_time(figure))
     }
 
-    /// Whether a job with these metrics has such a figure.
+    /// Checks that a job with these metrics has this one.
     ///
     /// # Errors
-    /// If not, or if several could be meant.
+    /// If it does not, or if several match.
     pub fn check(&self, metrics: &[highwater_results::Metric]) -> Result<(), String> {
         let mut document = Document::new("", "", "", 0);
         document.metrics = metrics.to_vec();
@@ -140,8 +141,8 @@ impl MetricName {
         Ok(())
     }
 
-    /// Why it has no value in a seed of a run. An operation of a job that ended, or whose arrivals were not answered, has a
-    /// rate.
+    /// Why the metric has no value in a seed of a run. A rate exists if an operation ended, or if
+    /// arrivals were not served.
     pub(crate) fn why_none(&self, document: &Document, run: &Run) -> &'static str {
         let of = self.of_operation();
         let rate = of.map(|(of, _)| MetricName::new(&format!("{of}.{OF_ENDED}")));
@@ -154,7 +155,7 @@ impl MetricName {
         }
     }
 
-    /// What it is in a document.
+    /// What the name refers to in a document.
     fn source(&self, document: &Document) -> Result<Source, String> {
         let text = &*self.text;
         if let Some(at) = TIMES.iter().position(|time| *time == text) {
@@ -188,7 +189,7 @@ impl MetricName {
         let Some(counter) = unknown_counter else {
             return Ok(Source::Counters { names: names.to_owned(), is_rate });
         };
-        // What was meant: an operation, if one is named like it, else a counter.
+        // Report the job's error if an operation has a similar name; otherwise try counters.
         of_job?;
         if let Some((of, figure)) = self.of_operation() {
             let names = operations(&all, None);
@@ -217,10 +218,11 @@ impl MetricName {
         ))
     }
 
-    /// The figure in each seed of a run; none where there is none: of an operation that never ended, for one.
+    /// The metric in each seed of a run; `None` without a value, for example if the operation never
+    /// ended.
     ///
     /// # Errors
-    /// If the document has no such figure, or several could be meant.
+    /// If the document has no such metric, or several match.
     pub fn values(&self, document: &Document, run: &Run) -> Result<Vec<Option<f64>>, String> {
         let source = self.source(document)?;
         let of_seed = |seed: &u64| -> Option<f64> {
@@ -262,7 +264,7 @@ fn seconds(totals: &SeedTotals) -> f64 {
     totals.times.elapsed_s().max(1e-9)
 }
 
-/// A kernel of any version has such a counter, whether or not it moved.
+/// Whether some kernel version has such a counter; it need not have moved.
 fn is_counter(document: &Document, name: &str) -> bool {
     let moved = document.runs.iter().any(|run| run.counters.iter().any(|(known, _)| known == name));
     moved || counter_names().any(|known| known == name)
@@ -280,7 +282,7 @@ fn operations<'a>(all: &[&'a str], figure: Option<&str>) -> Vec<&'a str> {
     names
 }
 
-/// The sample of an operation's figure; none if nothing is called that.
+/// The metric of a job's operation; `None` if no operation has that name.
 fn job_operation((of, figure): (&str, &str), all: &[&str]) -> Result<Option<String>, String> {
     let names = operations(all, Some(figure));
     let named = |name: &str| Ok(Some(format!("{name} {figure}")));
@@ -306,7 +308,7 @@ pub fn value_text(value: f64, unit: &str) -> String {
         _ => trimmed(format!("{value:.2}")),
     };
     match unit {
-        // "microseconds waited per process": what of, the figure's name says.
+        // For "microseconds waited per process": the metric's name says what for.
         unit if unit.starts_with("microseconds") => time(value),
         unit if unit.starts_with("milliseconds") => time(value * 1e3),
         unit if unit.starts_with("seconds") => time(value * 1e6),
@@ -332,7 +334,7 @@ pub(crate) fn time(us: f64) -> String {
     format!("{} {unit}", trimmed(format!("{value:.digits$}")))
 }
 
-/// Without zeros at the end that say nothing.
+/// Without trailing zeros.
 fn trimmed(number: String) -> String {
     match number.contains('.') {
         true => number.trim_end_matches('0').trim_end_matches('.').to_owned(),

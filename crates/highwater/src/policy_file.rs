@@ -1,4 +1,4 @@
-//! Policies: the core's presets, those that come with the program as files, files of users.
+//! Policies: the core's presets, files that come with the program, and the user's files.
 //!
 //! ```toml
 //! base = "6.1"                # a policy by its name; everything below overrides it
@@ -9,8 +9,8 @@
 //! boost = false
 //! ```
 //!
-//! The keys are those of [`Policy::describe`]. A file never repeats its base: what it does
-//! not mention follows that, so a before/after pair differs in nothing else.
+//! The keys are those of [`Policy::describe`]. Keys that a file does not mention keep the base's
+//! values, so a before/after pair differs only in the mentioned keys.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -24,28 +24,30 @@ use crate::input::catalogue::texts;
 use crate::input::names::{not_modelled, unknown};
 use crate::input::{Catalogue, InputError, Source};
 
-/// A policy that a program defines in code ([`crate::cli::Program`]): a known one, what it sets otherwise, and rules of its own.
+/// A policy defined in code by an embedding program ([`crate::cli::Program`]): its base, the
+/// switches that it changes, and its own rules.
 #[derive(Clone, Copy)]
 pub struct OwnPolicy {
     /// Its name, and that of its rules.
     pub name: &'static str,
     /// A line about it.
     pub about: &'static str,
-    /// The policy that it stands on.
+    /// Its base policy.
     pub base: &'static str,
-    /// What it sets otherwise.
+    /// Changes its switches.
     pub set: fn(&mut Policy),
-    /// Its rules; none: switches say all.
+    /// Its own rules; `None`: switches only.
     pub answers: Option<fn() -> Box<dyn Answers>>,
 }
 
 /// Policies of the program that this is part of.
 static OWN: OnceLock<Vec<OwnPolicy>> = OnceLock::new();
 
-/// Makes policies known by their names, everywhere that takes one. Once, before any is asked for.
+/// Registers policies by name, everywhere that a policy name is accepted. Call it once, before any
+/// lookup.
 ///
 /// # Errors
-/// If this was done before, or a base is not known: what it says.
+/// If it was called before, or a base is not known.
 pub fn bring(policies: &[OwnPolicy]) -> Result<(), InputError> {
     for (at, own) in policies.iter().enumerate() {
         if policies[..at].iter().any(|other| other.name == own.name) {
@@ -103,10 +105,10 @@ const CATALOGUE: Catalogue = Catalogue {
     texts: texts::POLICIES,
 };
 
-/// The policy of a name or a file.
+/// The policy with a name, or from a file.
 ///
 /// # Errors
-/// If there is none, or the file is not one.
+/// If there is none, or the file is not a policy.
 pub fn load(name: &str) -> Result<Policy, InputError> {
     if let Some(policy) = known(name) {
         return Ok(policy);
@@ -117,7 +119,7 @@ pub fn load(name: &str) -> Result<Policy, InputError> {
     parse(&found.file, &found.text)
 }
 
-/// The policy that a file of something else calls by a name, or by a path from its own directory.
+/// The policy that another file refers to, by name or by a path relative to that file's directory.
 ///
 /// # Errors
 /// As [`load`].
@@ -125,7 +127,7 @@ pub fn load_beside(file: &str, name: &str) -> Result<Policy, InputError> {
     load(&CATALOGUE.beside(file, name, known(name).is_some()))
 }
 
-/// Names of all policies with a line about each, presets first, those of the program's own last.
+/// Names of all policies with a summary line: presets first, the embedding program's own last.
 pub fn all() -> Vec<(String, String)> {
     let presets = PRESETS.iter().map(|(name, about)| ((*name).to_owned(), (*about).to_owned()));
     let files = CATALOGUE.names().map(|name| (name.to_owned(), summary(name).to_owned()));
@@ -148,13 +150,14 @@ pub fn summary(name: &str) -> &'static str {
 
 /// A policy, every switch spelled out, as a TOML text that [`parse`] reads.
 pub fn to_toml(policy: &Policy) -> String {
-    // Plain structs of numbers and names: nothing that TOML could not hold.
+    // Plain structs of numbers and names: always valid TOML.
     let table = Table::try_from(policy).unwrap_or_default();
     let body = toml::to_string(&table).unwrap_or_default();
     format!("base = \"6.1\"\n{body}")
 }
 
-/// The same as a file to start another one from: without the name, which is to be that of the new file.
+/// The same as a template for a new file, without the name, because the new file's name is the
+/// default.
 pub fn template(policy: &Policy) -> String {
     let unnamed = Policy { name: String::new(), ..policy.clone() };
     let body = to_toml(&unnamed).replacen("name = \"\"\n", "", 1);
@@ -164,7 +167,7 @@ pub fn template(policy: &Policy) -> String {
     )
 }
 
-/// The path of the first switch whose key this is, in whatever section; none if there is none.
+/// The path of the first switch with this key, in any section; `None` if there is none.
 pub(crate) fn path_of(key: &str) -> Option<String> {
     let mut paths = Policy::describe().into_iter().map(|field| field.path);
     paths.find(|path| path.rsplit('.').next() == Some(key))
@@ -224,8 +227,8 @@ pub fn parse(file: &str, text: &str) -> Result<Policy, InputError> {
     Ok(policy)
 }
 
-/// Sets what a section of the file mentions, one switch at a time, so that a wrong one can be named.
-/// `paths` are all there are.
+/// Applies a section of the file, one switch at a time, so that an error names the switch. `paths`
+/// lists all switches.
 fn overlay(
     policy: &mut Policy,
     paths: &[String],
@@ -265,7 +268,7 @@ pub(crate) fn value_of(value: &Value) -> Setting<'_> {
         Value::Boolean(on) => Setting::Bool(*on),
         Value::Integer(number) if *number >= 0 => Setting::Number(number.unsigned_abs()),
         Value::String(name) => Setting::Choice(name),
-        // Nothing that a switch could be set to; no choice has such a name.
+        // A type that no switch has: use a choice that does not exist.
         _ => Setting::Choice(""),
     }
 }

@@ -1,4 +1,5 @@
-//! `--set KEY=VALUE`: any key of what runs, set for this run alone.
+//! `--set KEY=VALUE`: sets any key of the experiment, its machines or its policies for this run
+//! alone.
 //!
 //! | key | is |
 //! |---|---|
@@ -6,16 +7,17 @@
 //! | `job.var.NAME` | a variable of a job's file |
 //! | `iterations`, `native.memory`, `native.cpus` | keys of the experiment |
 //! | `machine.KEY`, as `machine.disk.data.model` | a key of every machine's file; lists by number or name |
-//! | `machine.memory`, `machine.cpus` | the memory of all nodes together, a size or a share of what there is (`50%`); the CPUs of the one node |
+//! | `machine.memory`, `machine.cpus` | the memory of all nodes together, a size or a share of the present size (`50%`); the CPUs of the one node |
 //! | `mem`, `cpus` | the same two, as the options are called |
-//! | `disk`, `swap` | what `--disk` and `--swap` say: the model of a machine without a disk, the size of its swap (0: none) |
+//! | `disk`, `swap` | the same as `--disk` and `--swap`: the disk model of a machine without a disk, the size of its swap (0: none) |
 //! | `vm.NAME`, as `vm.swappiness` | a sysctl: `machine.tunables.NAME` |
 //! | `policy.KEY`, as `policy.watermark.boost` | a switch of every policy |
 //!
-//! A value is written as in TOML; text needs no quotes, lists no brackets. What was set is kept with the results.
+//! A value is written as in TOML; text needs no quotes, lists no brackets. The results keep the
+//! settings.
 //!
-//! Key type: [`Settings`]. Neighbours: the command reads them, applies them to what it resolved, and puts them into
-//! the plan.
+//! Key type: [`Settings`]. Neighbours: the command parses the settings, applies them to what it
+//! resolved, and puts them into the plan.
 
 mod place;
 
@@ -40,9 +42,9 @@ use crate::machine_file::equip::Storage;
 use crate::policy_file;
 use crate::workload::{Bytes, HostKind};
 
-/// What the names of a job's variables stand behind.
+/// Prefix of the names of a job's variables.
 const VAR: &str = "var.";
-/// Keys of an experiment that can be set, beside those of its workload.
+/// Keys of an experiment that can be set, besides those of its workload.
 const OF_EXPERIMENT: [&str; 3] = ["iterations", "native.memory", "native.cpus"];
 /// Sections of a machine that only its simulation knows.
 const OF_SIMULATION: [&str; 5] = ["disk", "swap", "cache", "cost", "costs"];
@@ -55,7 +57,7 @@ const STORAGE: [&str; 2] = ["disk", "swap"];
 /// Largest share of a machine's memory: of 1 GiB 64 GiB.
 pub(crate) const PERCENT_MAX: f64 = 6400.0;
 
-/// What the user set, in the order in which it was said.
+/// The user's settings, in their order on the command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings(Vec<Setting>);
 
@@ -69,7 +71,7 @@ struct Setting {
     text: String,
 }
 
-/// What a key is a key of.
+/// The part that a key belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scope {
     Workload,
@@ -91,10 +93,10 @@ impl Setting {
 }
 
 impl Settings {
-    /// Reads `KEY=VALUE` texts for an experiment of a workload.
+    /// Parses `KEY=VALUE` texts for an experiment of a workload.
     ///
     /// # Errors
-    /// If one has another form, its key is of nothing that runs, or was set before.
+    /// If one has another form, its key belongs to nothing that runs, or it was set before.
     pub fn parse(texts: &[String], workload: &str) -> Result<Settings, InputError> {
         let mut settings: Vec<Setting> = Vec::new();
         for text in texts {
@@ -109,30 +111,30 @@ impl Settings {
         Ok(Settings(settings))
     }
 
-    /// As they were written, for results.
+    /// The settings as written, for results.
     pub fn texts(&self) -> Vec<String> {
         self.0.iter().map(|setting| setting.text.clone()).collect()
     }
 
-    /// Those of policies, as options.
+    /// Settings of policies, as options.
     pub fn of_policies(&self) -> String {
         let options = self.of(Scope::Policy).map(|setting| format!("--set {}", setting.text));
         options.collect::<Vec<_>>().join(" ")
     }
 
-    /// Whether they say how many seeds: nothing else may, then.
+    /// The number of seeds, if it is set; then no option may set it too.
     pub fn iterations(&self) -> Option<&str> {
         let of_experiment = self.of(Scope::Experiment);
         of_experiment.filter(|setting| setting.path == "iterations").map(|s| s.text.as_str()).next()
     }
 
-    /// What says what a parameter of the workload is.
+    /// The setting of a parameter of the workload.
     pub fn of_workload(&self, key: &str) -> Option<&str> {
         let mut of_workload = self.of(Scope::Workload);
         of_workload.find(|setting| setting.path == key).map(|setting| setting.text.as_str())
     }
 
-    /// What sets a sysctl, as it was written: the last one that does.
+    /// The last setting of a sysctl, as written.
     pub fn of_sysctl(&self, key: &str) -> Option<&str> {
         let of_machine = self.of(Scope::Machine);
         let is_it = |setting: &&Setting| setting.path.strip_prefix("tunables.") == Some(key);
@@ -153,7 +155,7 @@ impl Settings {
         self.0.iter().filter(move |setting| setting.scope == scope)
     }
 
-    /// Refuses what would change nothing on a host.
+    /// Refuses a setting that has no effect on a host.
     ///
     /// # Errors
     /// Names the first such setting.
@@ -162,7 +164,7 @@ impl Settings {
             let head = setting.path.split('.').next().unwrap_or_default();
             match (host, setting.scope) {
                 (HostKind::Sim, Scope::Experiment) => head == "native",
-                // What things cost and are stored on: this computer's own.
+                // Costs and storage are those of this computer.
                 (HostKind::Native, Scope::Storage) => true,
                 (HostKind::Native, Scope::Machine) => OF_SIMULATION.contains(&head),
                 _ => false,
@@ -177,15 +179,16 @@ impl Settings {
         }
     }
 
-    /// Sets what is the experiment's: parameters of its workload, seeds, the shape of native runs.
+    /// Applies the settings of the experiment: parameters of its workload, seeds, the shape of
+    /// native runs.
     ///
     /// # Errors
-    /// If there is no such key, or it cannot have this value.
+    /// If there is no such key, or the value is not valid for it.
     pub fn set_experiment(&self, experiment: &mut Experiment) -> Result<(), InputError> {
         for setting in self.of(Scope::Experiment) {
             setting.set_experiment(experiment)?;
         }
-        // First: what else is set is set in what they make.
+        // Variables first, because the other settings apply to the job that they make.
         let var = |setting: &Setting| setting.path.strip_prefix(VAR).map(str::to_owned);
         let vars: Vec<Given> = self
             .of(Scope::Workload)
@@ -210,14 +213,14 @@ impl Settings {
         Ok(())
     }
 
-    /// A machine with its keys set.
+    /// A machine with its settings applied.
     ///
     /// # Errors
     /// If there is no such key, or no such machine.
     pub fn set_machine(&self, machine: MachineFile) -> Result<MachineFile, InputError> {
         let mut table: Option<Table> = None;
         let mut settings: Vec<&Setting> = self.of(Scope::Machine).collect();
-        // Those first that bring figures of their own: what is said of single ones holds, in whatever order.
+        // Settings that bring many figures go first, so single figures win in any order.
         settings.sort_by_key(|setting| !setting.is_wholesale());
         for setting in settings {
             let table = match &mut table {
@@ -235,7 +238,7 @@ impl Settings {
         let wrong = |reason: String| InputError::whole(said.as_str(), one_line(&reason));
         let text = toml::to_string(&table).map_err(|error| wrong(error.to_string()))?;
         let mut changed = MachineFile::parse(&machine.name, &text).map_err(|error| {
-            // The line is that of a text that nobody wrote.
+            // The line number would be that of a generated text, which the user has not seen.
             let field = error.field.map(|field| format!("{field}: ")).unwrap_or_default();
             wrong(format!("{field}{}", error.reason))
         })?;
@@ -247,10 +250,10 @@ impl Settings {
         Ok(changed)
     }
 
-    /// Sets switches of a policy.
+    /// Applies the settings of a policy.
     ///
     /// # Errors
-    /// If there is no such switch, or it cannot be set to this.
+    /// If there is no such switch, or the value is not valid for it.
     pub fn set_policy(&self, policy: &mut Policy) -> Result<(), InputError> {
         for setting in self.of(Scope::Policy) {
             let value = setting.value_like(None);
@@ -351,7 +354,8 @@ impl Setting {
         Ok(Setting::new(scope, &path, value, text))
     }
 
-    /// Whether it is a name for many figures: of a cost table, of a disk's model; or all nodes' memory.
+    /// Whether it sets many figures at once: a cost table, a disk's model, or the memory of all
+    /// nodes.
     fn is_wholesale(&self) -> bool {
         let is_model = self.path.starts_with("disk.") && self.path.ends_with(".model");
         is_model || ["costs", "memory"].contains(&self.path.as_str())
@@ -361,9 +365,10 @@ impl Setting {
         Setting { scope, path: path.to_owned(), value: value.to_owned(), text: text.to_owned() }
     }
 
-    /// The value as TOML: as text where there is text now, as a list where there is one, else as what it looks like.
+    /// The value as TOML: text if the old value is text, a list if that is a list, otherwise what
+    /// it looks like.
     fn value_like(&self, old: Option<&Value>) -> Value {
-        // Nothing may follow: a comment, another key.
+        // A literal must be the whole text: no comment or second key may follow.
         let literal = |text: &str| {
             let line = format!("x = {text}");
             let span = DeTable::parse(&line).ok()?.get_ref().get("x")?.span();
@@ -421,7 +426,8 @@ impl Setting {
             "memory" => return self.set_memory(table, machine),
             "cpus" => return self.set_cpus(table),
             "costs" => {
-                // What that table says, instead of what the machine's said; a name that leads nowhere is told later.
+                // The named table's figures replace the machine's; an unknown name is reported
+                // later.
                 let named = texts::COSTS.iter().find(|(name, _)| *name == self.value);
                 let costs = named.and_then(|(_, text)| toml::from_str::<Table>(text).ok());
                 table.extend(costs.into_iter().flatten().filter(|(section, _)| section == "cost"));
@@ -433,7 +439,7 @@ impl Setting {
         }
         let parts: Vec<&str> = self.path.split('.').collect();
         let Some((last, above)) = parts.split_last() else { return Ok(()) };
-        // Memory is a size where zones are spelt out: then all nodes have sizes.
+        // If zones are listed, memory becomes a size, and then all nodes need sizes.
         if let ["node", _] = above
             && *last == "memory"
         {
@@ -468,7 +474,7 @@ impl Setting {
                 if let ["disk", _] = above
                     && *last == "model"
                 {
-                    // Figures are those of the model.
+                    // The new model brings its own figures.
                     table.retain(|key, _| FIGURES.iter().all(|figure| figure.key != key));
                 }
                 // Figures of a disk as Linux writes them, too: read_ahead_kb.
@@ -539,7 +545,7 @@ impl Setting {
         let last = old.iter().rposition(|&mib| mib > 0);
         for (at, (node, mib)) in nodes.into_iter().flatten().zip(&old).enumerate() {
             let share = (u128::from(bytes) * u128::from(*mib) / u128::from(total.max(1))) as u64;
-            // Whole pages, and nothing lost to rounding.
+            // Round to whole pages; the last node gets the remainder.
             let share = if Some(at) == last { bytes - given } else { share & !0xfff };
             given += share;
             if let Some(node) = node.as_table_mut() {
@@ -565,11 +571,11 @@ impl Setting {
     }
 }
 
-/// Writes the memory of nodes as sizes instead of zones; MiB of each. What a kernel reserves of a size is taken
-/// from it as at any boot, so that the size given is the size that the machine was bought with.
+/// Writes the memory of nodes as sizes (MiB each) instead of zones. The kernel's reserved part
+/// comes out of a size, as at any boot. So a size is the installed memory.
 fn memory_by_size(table: &mut Table, machine: &MachineFile) -> Result<Vec<u64>, String> {
     let nodes = &machine.machine.nodes;
-    // Firmware's holes are smaller than a MiB.
+    // Holes of the firmware are smaller than a MiB.
     let mib =
         |node: &NodeSpec| node.zones.iter().map(|zone| zone.present).sum::<u64>().div_ceil(256);
     let sizes: Vec<u64> = nodes.iter().map(mib).collect();
@@ -595,8 +601,9 @@ fn memory_by_size(table: &mut Table, machine: &MachineFile) -> Result<Vec<u64>, 
     Ok(sizes)
 }
 
-/// A machine's text with what it leaves out and what stands behind its figures, so that two can be set side by side:
-/// every sysctl, memory as a size, and zones only where they do not follow from it. A text that is none stays.
+/// Completes a machine's text so that two machines can be compared: every sysctl, the values behind
+/// named tables, memory as a size, and zones only if they do not follow from the size. An invalid
+/// text stays as it is.
 pub fn in_full(definition: &mut Definition) {
     let parsed = MachineFile::parse(&definition.name, &definition.definition);
     let table = toml::from_str::<Table>(&definition.definition);
@@ -610,7 +617,7 @@ pub fn in_full(definition: &mut Definition) {
         if !again.is_ok_and(|again| again.is_ok_and(|m| m.machine.nodes == machine.machine.nodes)) {
             table = spelt_out;
         }
-        // Of a single node it is that of the machine.
+        // A single node's memory is the machine's.
         if let Some([Value::Table(node)]) =
             table.get_mut("node").and_then(Value::as_array_mut).map(Vec::as_mut_slice)
         {

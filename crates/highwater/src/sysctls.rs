@@ -1,7 +1,8 @@
-//! Sysctls of machines, judged by the kernels of policies: a kernel has some of them, and takes other values than another.
+//! Checks the sysctls of machines against the kernels of policies. Kernels differ in the sysctls
+//! that they have, and in the values that they accept.
 //!
-//! Which kernel has what is declared with the sysctls ([`Tunables::FIELDS`]). A kernel that does not have one runs as if
-//! nobody had set it (the core sees to that at boot); here the user learns of it:
+//! The sysctls' declarations say which kernels have them ([`Tunables::FIELDS`]). A kernel without a
+//! sysctl runs with the default; the core ensures this at boot. This module informs the user:
 //!
 //! | a sysctl that was set | then |
 //! |---|---|
@@ -15,10 +16,11 @@ use crate::input::InputError;
 use crate::machine_file::MachineFile;
 use crate::settings::Settings;
 
-/// What the policies' kernels make of the machines' sysctls: a remark for each that some of them do not have.
+/// Checks the machines' sysctls against the policies' kernels. Returns a remark for each sysctl
+/// that some of them do not have.
 ///
 /// # Errors
-/// If a sysctl of the command line acts under no policy, or a kernel refuses a value.
+/// If a sysctl of the command line has no effect under any policy, or a kernel refuses a value.
 pub fn judge(
     machines: &[MachineFile],
     policies: &[(Policy, String)],
@@ -60,8 +62,9 @@ pub fn judge(
     Ok(remarks)
 }
 
-/// Why a change between two policies cannot be taken apart on these machines: a sysctl that was set acts under one of them
-/// only. A policy with switches of both has it, so switches would be blamed for what the sysctl does.
+/// Why a change between two policies cannot be taken apart on these machines: a sysctl that the
+/// user set has an effect under only one of them. A policy in between has the sysctl, so switches
+/// would be blamed for its effect.
 pub fn of_one_end(
     machines: &[MachineFile],
     from: &(Policy, String),
@@ -82,7 +85,7 @@ pub fn of_one_end(
     })
 }
 
-/// What a run's notes say of sysctls that its policy's kernel does not have.
+/// The remark in a run's notes about sysctls that its policy's kernel does not have.
 pub fn note(machine: &MachineFile, policy: &Policy) -> Option<String> {
     let missing: Vec<&str> =
         machine.machine.tunables.not_in(policy.kernel).map(|field| field.key).collect();
@@ -142,7 +145,7 @@ mod tests {
         names.iter().map(|name| (preset(name).unwrap(), (*name).to_owned())).collect()
     }
 
-    /// What is said of settings on the command line.
+    /// Remarks about settings on the command line.
     fn set(texts: &[&str], names: &[&str]) -> Result<Vec<String>, String> {
         let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
         let settings = Settings::parse(&texts, "unmap").unwrap();
@@ -164,7 +167,7 @@ mod tests {
               ignored there"
             ]
         );
-        // Also if it is set to what it is anyway.
+        // The same if it is set to its default.
         assert!(set(&["vm.watermark_scale_factor=10"], &["4.3"]).is_err());
         assert_eq!(set(&[scale], &["5.4", "6.1"]), Ok(Vec::new()));
         let went = set(&["vm.percpu_pagelist_fraction=8"], &["6.1"]).unwrap_err();
@@ -203,7 +206,7 @@ mod tests {
         assert!(error.starts_with("machine m: tunables.swappiness: 5.4 refuses it: "), "{error}");
     }
 
-    /// Another value than the usual one, as it is written.
+    /// A value that differs from the default, as text.
     fn another(field: &TunableField) -> String {
         let usual = toml::Table::try_from(Tunables::default()).unwrap();
         let usual = usual.get(field.key);
@@ -232,7 +235,7 @@ mod tests {
             let settings = Settings::parse(std::slice::from_ref(&text), "unmap").unwrap();
             let machine = match settings.set_machine(small.clone()) {
                 Ok(machine) => machine,
-                // 0 is what a kernel shows, not what it takes.
+                // A kernel reports 0 but does not accept it.
                 Err(error) => {
                     assert!(error.to_string().contains("Linux refuses 0"), "{error}");
                     continue;
@@ -265,7 +268,7 @@ mod tests {
         }
     }
 
-    /// What nobody asks for would change nothing.
+    /// A sysctl or switch that the core never reads would have no effect.
     #[test]
     fn the_core_asks_for_every_sysctl_and_every_switch() {
         let core = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../highwater-core/src");

@@ -1,13 +1,13 @@
-//! Looking at a simulated run while it goes on: what the memory and the tasks are at, time after time.
+//! Watches a simulated run while it goes on: the state of memory and tasks at regular times.
 //!
 //! ```text
-//! thread of the simulation                        thread of who looks
+//! thread of the simulation                        thread of the observer
 //! engine: every so much virtual time ──▶ Watcher ──▶ frame()
-//!         waits as long as it is told to ◀── pace ◀── set_pace(), step()
+//!         waits as long as the pace says ◀── pace ◀── set_pace(), step()
 //! ```
 //!
-//! Key types: [`Watcher`] (goes with a unit of work), [`Frame`] (one look), [`Pace`]. Virtual time does not know of any
-//! of it: a run that is watched, slowed down or stopped for a while comes out the same.
+//! Key types: [`Watcher`] (accompanies a unit of work), [`Frame`] (one look), [`Pace`]. Watching
+//! does not affect virtual time: a run that is watched, slowed down or paused has the same results.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -39,7 +39,7 @@ pub struct Frame {
     pub tasks: Vec<TaskLine>,
     /// The kernel that runs.
     pub kernel: KernelVersion,
-    /// The figures of `/proc/pressure`. None: the kernel has no such files.
+    /// The figures of `/proc/pressure`. `None`: the kernel has no such files.
     pub pressure: Option<Reading>,
 }
 
@@ -50,7 +50,7 @@ pub struct ZoneView {
     pub name: String,
     /// Pages that the allocator has.
     pub managed: u64,
-    /// Pages that are free.
+    /// Free pages.
     pub free: u64,
     /// Watermarks: min, low, high.
     pub marks: [u64; 3],
@@ -67,7 +67,7 @@ pub struct TaskLine {
     pub is_daemon: bool,
     /// The CPU that it has.
     pub cpu: Option<u16>,
-    /// What it is in, as `explain` calls it; what it waits for is at the end.
+    /// Its current phases, named as in `explain`; the last one is what it waits for.
     pub doing: String,
     /// It waits for something to do: a daemon at rest.
     pub is_idle: bool,
@@ -95,7 +95,7 @@ struct Shared {
     hold_at_ns: Option<u64>,
 }
 
-/// Goes with a unit of work and shows what it is at.
+/// Accompanies a unit of work and publishes its state.
 #[derive(Clone, Debug)]
 pub struct Watcher {
     every_ns: u64,
@@ -113,13 +113,13 @@ impl Watcher {
         self.every_ns
     }
 
-    /// The latest look, and how many there were.
+    /// The latest look, and the number of looks so far.
     pub fn frame(&self) -> (Option<Arc<Frame>>, u64) {
         let shared = self.lock();
         (shared.frame.clone(), shared.nr_frames)
     }
 
-    /// Waits for the first look at this time or later; none if the run has gone by then.
+    /// Waits for the first look at or after this time; `None` if the run is over by then.
     pub fn frame_at(&self, at_ns: u64, is_over: impl Fn() -> bool) -> Option<Arc<Frame>> {
         let mut shared = self.lock();
         shared.hold_at_ns = Some(at_ns);
@@ -137,12 +137,12 @@ impl Watcher {
         }
     }
 
-    /// How fast it goes.
+    /// The present pace.
     pub fn pace(&self) -> Pace {
         self.lock().pace
     }
 
-    /// From now on it goes that fast.
+    /// Sets the pace from now on.
     pub fn set_pace(&self, pace: Pace) {
         self.lock().pace = pace;
         self.shared.1.notify_all();
@@ -158,7 +158,7 @@ impl Watcher {
     }
 
     fn lock(&self) -> MutexGuard<'_, Shared> {
-        // A frame is replaced whole: whoever panicked left a good one.
+        // A frame is replaced as a whole, so it is valid even after a panic.
         self.shared.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -245,12 +245,12 @@ impl Frame {
         Frame { at_ns, zones: zones.collect(), counters, tasks: tasks.collect(), kernel, pressure }
     }
 
-    /// A counter; 0 if there is no such.
+    /// A counter; 0 if it does not exist.
     pub fn counter(&self, name: &str) -> u64 {
         self.counters.get(name).copied().unwrap_or(0)
     }
 
-    /// Counters whose names begin like this, together.
+    /// Sum of the counters whose names have this prefix.
     pub fn sum(&self, beginning: &str) -> u64 {
         let all = self.counters.iter().filter(|(name, _)| name.starts_with(beginning));
         all.map(|(_, value)| value).sum()

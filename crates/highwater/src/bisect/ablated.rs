@@ -1,8 +1,10 @@
-//! The answer of a comparison that took a change apart (`compare --ablate`): which switch does it.
+//! The result of a comparison that took a change apart (`compare --ablate`): which switch explains
+//! it.
 //!
-//! Such a comparison has both ends, each switch alone and each left out, and no sets of several: where no switch alone is
-//! enough, it says so, and [`super::Bisect`] searches on. One seed gives the values and no intervals: it cannot separate
-//! chance from effect, so no switch is named as the answer.
+//! Such a comparison runs both ends, each switch alone and each switch left out. It runs no sets of
+//! several switches. If no switch alone is enough, the result says so, and [`super::Bisect`]
+//! searches on. One seed gives values without intervals. It cannot separate an effect from chance,
+//! so the result names no switch then.
 
 use highwater_report::Table;
 use highwater_report::table::{Cell, Layout};
@@ -14,17 +16,19 @@ use crate::experiment::label;
 use crate::metric::MetricName;
 use crate::policy_file;
 
-/// A figure that moves by less than this share of itself is not what a change is about.
+/// A metric that moves by less than this share of itself is ignored when the headline metric is
+/// chosen.
 const LEAST_CHANGE: f64 = 0.01;
-/// Lines of all that is said.
+/// Most lines of the whole result.
 const LINES_MAX: usize = 24;
-/// Lines of a machine's answer beside the rows of its table: sentence, title, heads, note, and two empty ones.
+/// Lines that a machine's result needs besides the rows of its table: sentence, title, heads, note
+/// and two empty lines.
 const LINES_BESIDE: usize = 6;
 /// Most rows of a table.
 const ROWS_MAX: usize = 10;
 
-/// Of each machine the figure that changes most, the sentence, and switches in their order; empty if the document is of
-/// something else.
+/// For each machine: the metric that changes most, as a sentence, and the switches ranked. Empty if
+/// the document is not an ablation.
 pub fn ablated(document: &Document) -> Vec<(String, Option<Table>)> {
     let groups = document.by_machine();
     let nr_rows = (LINES_MAX / groups.len().max(1)).saturating_sub(LINES_BESIDE).min(ROWS_MAX);
@@ -37,7 +41,7 @@ pub fn ablated(document: &Document) -> Vec<(String, Option<Table>)> {
     groups.iter().filter_map(of).take(LINES_MAX).collect()
 }
 
-/// The answer for the runs of one machine; none if they are not those of a change taken apart.
+/// The result for the runs of one machine; `None` if these runs are not an ablation.
 fn of_machine(document: &Document, runs: &[&Run]) -> Option<Report> {
     let (first, last) = (runs.first()?, runs.last()?);
     let policy = |name: &str| {
@@ -65,7 +69,7 @@ fn of_machine(document: &Document, runs: &[&Run]) -> Option<Report> {
     };
     let all: Vec<(Set, &Run)> =
         sets.into_iter().map(|set| run_of(&set).map(|run| (set, run))).collect::<Option<_>>()?;
-    // One switch alone is no change that was taken apart.
+    // A difference of one switch has no parts.
     if nr < 2 {
         return None;
     }
@@ -128,7 +132,8 @@ fn named<'a>(runs: &[&'a Run], label: &str) -> Option<&'a Run> {
     runs.iter().find(|run| run.label == label).copied()
 }
 
-/// The figure that changes by the largest factor, not by chance; where all may be chance, the largest.
+/// The metric that changes by the largest factor among the significant ones; if none is
+/// significant, the largest of all.
 fn changed_most(
     document: &Document,
     first: &Run,
@@ -136,7 +141,7 @@ fn changed_most(
     parts_of: impl Fn(&MetricName) -> Option<Parts>,
 ) -> Option<(MetricName, Parts)> {
     let mut best: Option<((bool, f64), MetricName, Parts)> = None;
-    // Shares of time and counters of steps are evidence, not what a job is about.
+    // Shares of time and counters of steps explain a result; they are not a job's headline metrics.
     let metrics = document.metrics.iter().filter(|m| m.whole.is_none() && !m.skips_zeros);
     for metric in metrics {
         let of_runs = || first.operations().into_iter().chain(last.operations());
@@ -168,7 +173,8 @@ fn changed_most(
     best.map(|(_, metric, parts)| (metric, parts))
 }
 
-/// Switches in their order: what each makes of the change alone, and what is gone without it.
+/// Switches in order: the part of the change that each makes alone, and the part that is lost
+/// without it.
 fn ranking(report: &Report, nr_rows: usize) -> Table {
     let heads = ["alone", "left out", "A", "B", "kernel"].map(str::to_owned).to_vec();
     let title = format!("{}: parts of the change, switch by switch", report.metric);

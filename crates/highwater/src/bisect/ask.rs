@@ -10,29 +10,29 @@ use crate::experiment::{self, Progress, RunPlan, between};
 use crate::metric::MetricName;
 use crate::workload::RunError;
 
-/// What is asked: by which switches a figure changes.
+/// The question: which switches change a metric?
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bisect {
-    /// Which figure.
+    /// The metric.
     pub metric: MetricName,
 }
 
 /// Why there is no report.
 #[derive(Debug, Error)]
 pub enum BisectError {
-    /// The plan is not of two policies on one machine.
+    /// The plan does not have exactly two policies on one machine.
     #[error("a change is taken apart between two policies, on one machine")]
     Shape,
-    /// There is nothing to take apart.
+    /// The policies do not differ.
     #[error("{0} and {1} are the same policy")]
     Same(String, String),
-    /// From one seed nobody can say what is chance.
+    /// One seed cannot separate an effect from chance.
     #[error("one seed cannot say what is chance: at least 2, better 5")]
     OneSeed,
-    /// There is no such figure.
+    /// The results have no such metric.
     #[error("{0}")]
     Metric(String),
-    /// An end has no value in a seed.
+    /// The metric has no value for a policy in a seed.
     #[error("{metric} has no value under {policy} in a seed: {reason}; choose another figure")]
     NoValue {
         /// Why.
@@ -48,11 +48,12 @@ pub enum BisectError {
 }
 
 impl Bisect {
-    /// Searches between the two policies of a plan. `begin` is told before each batch of runs what is about to run, and
-    /// says who is to be told how far it is.
+    /// Searches between the two policies of a plan. `begin` is called before each batch with the
+    /// runs of the batch, and returns the progress callback for them.
     ///
     /// # Errors
-    /// If the plan is of something else, the figure is none of its results', or a run fails.
+    /// If the plan does not have two policies on one machine, the results do not have the metric,
+    /// or a run fails.
     pub fn run<P: Progress>(
         &self,
         plan: &RunPlan,
@@ -76,7 +77,7 @@ impl Bisect {
         let (mut unit, mut seeds) = (String::new(), Vec::new());
         let found = find(&mut parts, |parts, sets| {
             let policies = sets.iter().map(|set| between(from, to, &points, set)).collect();
-            // What is kept of a comparison, a trial has no use for.
+            // A trial needs only the metrics: no explanation and no story.
             let batch = RunPlan { policies, explain: None, story: None, ..plan.clone() };
             let progress = begin(&batch);
             let document = experiment::run(&batch, &progress, stop)?;

@@ -1,4 +1,4 @@
-//! The kernel that a switch came with.
+//! The kernel version that introduced a switch.
 
 use std::fmt;
 
@@ -7,16 +7,16 @@ use highwater_core::config::{Difference, Policy, Value, Values, preset};
 /// Kernels among the presets, oldest first.
 const KERNELS: [&str; 9] = ["4.3", "4.5", "4.6", "5.4", "5.10", "5.16", "5.17", "5.18", "6.1"];
 
-/// When the newer of two values of a switch came.
+/// When Linux got the newer of two values of a switch.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Came {
-    /// With this kernel.
+    /// In this version.
     With(String),
-    /// With one behind this one.
+    /// In a version after this one.
     After(String),
-    /// With one behind the first of these, the second at the latest.
+    /// In a version after the first, and in the second at the latest.
     Between(String, String),
-    /// No kernel among the presets has it.
+    /// No preset kernel has it.
     Nowhere,
 }
 
@@ -31,7 +31,8 @@ impl fmt::Display for Came {
     }
 }
 
-/// When the newer of the two values came: as the switch's declaration says, else between which presets.
+/// When Linux got the newer of the two values. The switch's declaration says it, or else the
+/// presets bound it.
 pub fn came(difference: &Difference) -> Came {
     let of_kernels: Vec<Option<Value<'static>>> =
         KERNELS.iter().map(|kernel| preset(kernel)?.get(&difference.path)).collect();
@@ -39,7 +40,8 @@ pub fn came(difference: &Difference) -> Came {
     let is_at = |at: usize, value: Value<'static>| of_kernels[at] == Some(value);
     let step = |from, to| (1..KERNELS.len()).find(|&at| is_at(at - 1, from) && is_at(at, to));
     let first = |value| (0..KERNELS.len()).find(|&at| is_at(at, value));
-    // As the caller has it, else the other way about; of values that no kernel changed into each other the newer one.
+    // Try the caller's direction, then the other one. If no kernel changed one value into the
+    // other, the value that came later counts.
     let (newer, older, at) = match (step(from, to), step(to, from), first(from), first(to)) {
         (Some(at), ..) => (to, from, at),
         (_, Some(at), ..) => (from, to, at),
@@ -76,7 +78,7 @@ fn before(doc: &str, words: &str) -> Option<String> {
     version(text.rsplit(|c: char| c == '(' || c.is_whitespace()).next()?)
 }
 
-/// The version behind some words.
+/// The version after some words.
 fn behind(doc: &str, words: &str) -> Option<String> {
     let text = &doc[doc.find(words)? + words.len()..];
     version(text.split([')', ',', ' ']).next()?)
@@ -106,15 +108,15 @@ mod tests {
         assert_eq!(came_of("5.4", "6.1", "compaction.proactive"), "came with 5.9");
         assert_eq!(came_of("5.4", "6.1", "reclaim.anon-new"), "came after 5.8");
         assert_eq!(came_of("5.17", "5.18", "merge"), "came with 5.18");
-        // The other way about it is the same switch.
+        // The other direction is the same switch.
         assert_eq!(came_of("6.1", "5.4", "reclaim.balance"), "came with 5.8");
         assert_eq!(came_of("4.3", "6.1", "fallback"), "came between 4.6 and 5.4");
-        // It came back.
+        // This rule came back in a later kernel.
         assert_eq!(came_of("5.4", "5.10", "zonelist.node-load"), "came between 5.4 and 5.10");
         assert_eq!(came_of("5.18", "pcp-blocks", "pcp.own-blocks"), "is in no kernel");
     }
 
-    /// Kernels are presets, and every one that is a version is there.
+    /// `KERNELS` lists every preset whose name is a version.
     #[test]
     fn kernels_are_the_presets_with_the_name_of_a_version() {
         let presets = highwater_core::config::PRESETS.iter().map(|(name, _)| *name);

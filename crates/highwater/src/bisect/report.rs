@@ -1,4 +1,4 @@
-//! What came out: one sentence, and the trials that show it.
+//! The result: one sentence, and the trials that show it.
 
 use highwater_core::config::Difference;
 use highwater_report::table::Cell;
@@ -16,9 +16,10 @@ use crate::metric::value_text;
 
 /// Trials of single switches that the table shows.
 const SHOWN: usize = 6;
-/// More than this part of the change: other switches take some of it back.
+/// A part above this: other switches take some of the change back.
 const MORE: f64 = 1.25;
-/// Left without the switches: others do it, too.
+/// If more than this part is left without the answer's switches, other switches have the same
+/// effect.
 const LEFT: f64 = 0.2;
 
 /// A search and its answer.
@@ -118,7 +119,7 @@ pub struct Trial {
 }
 
 impl Report {
-    /// Puts together what a search found.
+    /// Builds the report from a finished search.
     pub(super) fn new(
         metric: &str,
         unit: &str,
@@ -194,7 +195,7 @@ impl Report {
         report
     }
 
-    /// From what to what the figure goes.
+    /// "goes from A's value to B's", in words.
     pub(super) fn goes(&self) -> String {
         let value = |end: &End| format!("{} ({})", value_text(end.mean, &self.unit), end.policy);
         format!("`{}` goes from {} to {}", self.metric, value(&self.from), value(&self.to))
@@ -251,10 +252,10 @@ impl Report {
         format!("{goes}: {needs}{more}; {}.", self.say_came(came))
     }
 
-    /// With which kernels the answer's switches came.
+    /// The kernel versions that introduced the answer's switches.
     fn say_came(&self, came: &[Came]) -> String {
         let [first, rest @ ..] = came else { return String::new() };
-        // Alternatives: what is said is said of each.
+        // The answer's switches are alternatives: the sentence must hold for each.
         if !self.or.is_empty() || self.answer.len() > 4 {
             let of: Vec<String> = self
                 .answer
@@ -278,7 +279,7 @@ impl Report {
         }
     }
 
-    /// The trials that say most: the ends, single switches that do something, the answer.
+    /// The trials that matter most: both ends, single switches with an effect, and the answer.
     pub fn table(&self) -> Table {
         let nr = self.switches.len();
         let title = format!(
@@ -352,7 +353,7 @@ impl Report {
         once.into_iter().map(|at| &self.trials[at]).collect()
     }
 
-    /// What to do next, a line each; the job by the name that the user gave it.
+    /// Suggested next commands, one per line, with the job named as the user named it.
     pub fn next(&self, job: &str) -> Vec<String> {
         let (from, to) = (&self.from.policy, &self.to.policy);
         if !self.is_significant {

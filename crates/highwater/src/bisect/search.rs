@@ -1,20 +1,21 @@
-//! The search among sets of switches, whatever is measured of them.
+//! The search among sets of switches; it does not depend on what is measured.
 
 use std::collections::BTreeMap;
 
 use highwater_report::stats::paired::Paired;
 
-/// A set is enough if with it so much of the change is there.
+/// A set is enough if it makes at least this part of the change.
 pub const ENOUGH: f64 = 0.8;
-/// A switch that makes less of the change, alone and left out, is not looked at in pairs.
+/// Switches that make less of the change than this, both alone and left out, are not tried in
+/// pairs.
 pub(super) const LITTLE: f64 = 0.02;
-/// Switches of which all pairs are tried.
+/// Most switches of which all pairs are tried.
 const PAIRED_MAX: usize = 8;
 
-/// Switches that are as B has them, by number, ascending; the others are as A has them.
+/// Numbers of the switches that have B's value, ascending; all others have A's.
 pub type Set = Vec<usize>;
 
-/// What was measured: of each set the figure in each seed, the same seeds for all.
+/// Measurements: for each set, the metric in each seed. All sets have the same seeds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Parts {
     values: BTreeMap<Set, Vec<Option<f64>>>,
@@ -22,22 +23,22 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Of so many switches nothing was measured.
+    /// No measurements yet, for this number of switches.
     pub fn new(nr_switches: usize) -> Parts {
         Parts { values: BTreeMap::new(), nr_switches }
     }
 
-    /// How many switches there are.
+    /// The number of switches.
     pub fn nr_switches(&self) -> usize {
         self.nr_switches
     }
 
-    /// Adds what was measured of a set.
+    /// Adds the measurement of a set.
     pub fn add(&mut self, set: Set, values: Vec<Option<f64>>) {
         self.values.insert(set, values);
     }
 
-    /// Sets that were measured, small ones first.
+    /// The measured sets, smallest first.
     pub fn sets(&self) -> Vec<&Set> {
         let mut sets: Vec<&Set> = self.values.keys().collect();
         sets.sort_by_key(|set| set.len());
@@ -64,18 +65,18 @@ impl Parts {
         self.values.get(set).cloned().unwrap_or_default()
     }
 
-    /// The mean of a set; none if it was not measured, or had no value in a seed.
+    /// The mean of a set; `None` if the set was not measured, or has no value in a seed.
     pub fn mean(&self, set: &[usize]) -> Option<f64> {
         let values = self.values(set).filter(|values| !values.is_empty())?;
         Some(values.iter().sum::<f64>() / values.len() as f64)
     }
 
-    /// How far the figure moves from A to a set, with the limits between which that is believed to be (95 %).
+    /// How far the metric moves from A to a set, with its 95 % interval.
     pub fn change(&self, set: &[usize]) -> Option<(f64, Option<(f64, f64)>)> {
         self.scaled(set, 1.0)
     }
 
-    /// The part of the whole change that a set makes, with its limits.
+    /// The part of the whole change that a set makes, with its 95 % interval.
     pub fn part(&self, set: &[usize]) -> Option<(f64, Option<(f64, f64)>)> {
         let whole = self.mean(&self.all())? - self.mean(&[])?;
         if whole == 0.0 { None } else { self.scaled(set, whole) }
@@ -87,7 +88,7 @@ impl Parts {
         Some((change.point, change.limits))
     }
 
-    /// The change from A to B is not by chance.
+    /// Whether the change from A to B is significant.
     pub fn is_changed(&self) -> bool {
         let limits = self.change(&self.all()).and_then(|(_, limits)| limits);
         limits.is_some_and(|(low, high)| low > 0.0 || high < 0.0)
@@ -97,13 +98,13 @@ impl Parts {
         self.part(set).is_some_and(|(part, _)| part >= ENOUGH)
     }
 
-    /// The part that one switch alone makes, and the part that is gone without it.
+    /// The part that one switch makes alone, and the part that is lost without it.
     pub fn of_one(&self, at: usize) -> (f64, f64) {
         let part = |set: &[usize]| self.part(set).map(|(part, _)| part);
         (part(&[at]).unwrap_or(0.0), part(&self.without(&[at])).map_or(0.0, |part| 1.0 - part))
     }
 
-    /// Switches, those first that do most, alone or left out.
+    /// Switches, the largest effect first (alone or left out).
     pub fn ranked(&self) -> Vec<usize> {
         let weight = |at: usize| {
             let (alone, left_out) = self.of_one(at);
@@ -114,7 +115,7 @@ impl Parts {
         ranked
     }
 
-    /// Switches each of which is enough alone, the one first that is nearest to the whole change.
+    /// Switches that are enough alone, the one nearest to the whole change first.
     pub fn enough_alone(&self) -> Vec<usize> {
         let mut alone: Vec<usize> = self.all();
         alone.retain(|&at| self.is_enough(&[at]));
@@ -123,27 +124,27 @@ impl Parts {
         alone
     }
 
-    /// Switches without which hardly anything of the change is left.
+    /// Switches without which almost nothing of the change is left.
     pub fn needed(&self) -> Set {
         (0..self.nr_switches).filter(|&at| self.of_one(at).1 >= ENOUGH).collect()
     }
 }
 
-/// What a search ended with.
+/// How a search ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// A and B do not differ in the figure, but by chance.
+    /// The metric does not differ significantly between A and B.
     NoChange,
-    /// One switch is enough; so is each of the others, alone.
+    /// This switch is enough alone; so is each of the others.
     One(usize, Vec<usize>),
-    /// These together are enough, and fewer are not.
+    /// These switches are enough together, and no smaller set is.
     Together(Set),
 }
 
-/// Searches; `measure` is given sets that were not measured yet, several at a time.
+/// Searches. `measure` gets sets that are not measured yet, several at a time.
 ///
 /// # Errors
-/// As `measure`.
+/// Those of `measure`.
 pub fn find<E>(
     parts: &mut Parts,
     mut measure: impl FnMut(&mut Parts, Vec<Set>) -> Result<(), E>,
@@ -162,7 +163,7 @@ pub fn find<E>(
     if !parts.is_changed() {
         return Ok(Found::NoChange);
     }
-    // From both ends.
+    // Measure each switch from both ends.
     let ones = all.iter().flat_map(|&at| [vec![at], parts.without(&[at])]).collect();
     need(parts, ones)?;
     let alone = parts.enough_alone();
@@ -176,12 +177,12 @@ pub fn find<E>(
     Ok(Found::Together(together))
 }
 
-/// No switch is enough alone: which are together.
+/// No switch is enough alone: find the set that is.
 fn together<E>(
     parts: &mut Parts,
     need: &mut impl FnMut(&mut Parts, Vec<Set>) -> Result<(), E>,
 ) -> Result<Set, E> {
-    // Without each of these B is like A: no set without one of them is enough.
+    // Without any of these, B behaves like A. So every set that is enough contains all of them.
     let needed = parts.needed();
     if needed.len() > 1 {
         need(parts, vec![needed.clone()])?;
@@ -211,7 +212,7 @@ fn together<E>(
     if let Some(pair) = pairs.into_iter().next() {
         return Ok(pair);
     }
-    // Those that do most, as many as it takes; in the end all.
+    // Start with the switches that have the largest effect, and add more until the set is enough.
     let mut set = parts.all();
     let mut nr = 3;
     while nr <= ranked.len() && ranked.len() < set.len() + 1 {
@@ -230,7 +231,8 @@ fn together<E>(
     reduced(parts, need, set)
 }
 
-/// Delta debugging: takes away what is not needed, in halves, quarters, and so on down to single switches.
+/// Delta debugging: drops switches that are not needed, first in halves, then in quarters, and so
+/// on down to single switches.
 fn reduced<E>(
     parts: &mut Parts,
     need: &mut impl FnMut(&mut Parts, Vec<Set>) -> Result<(), E>,
@@ -261,14 +263,14 @@ fn reduced<E>(
 mod tests {
     use super::*;
 
-    /// Searches among so many switches; the figure of a set is `of`, and a little more or less by the seed.
+    /// Runs a search among `nr` switches. The metric of a set is `of`, plus some noise by seed.
     fn search(nr: usize, of: impl Fn(&[usize]) -> f64) -> (Found, Parts, usize) {
         let (mut parts, mut nr_trials) = (Parts::new(nr), 0);
         let found = find(&mut parts, |parts, sets| {
             for set in sets {
                 nr_trials += 1;
                 let value = of(&set);
-                // Of each seed all sets have the same luck, and each a little of its own.
+                // Each seed adds the same noise to all sets, and each set adds a little of its own.
                 let own = (set.iter().sum::<usize>() % 3) as f64 * 0.1;
                 let seeds = (0..5).map(|seed| Some(value + f64::from(seed) + own)).collect();
                 parts.add(set, seeds);
@@ -288,7 +290,7 @@ mod tests {
         assert_eq!(found, Found::One(7, Vec::new()));
         assert!((parts.of_one(7).0 - 1.0).abs() < 0.05 && (parts.of_one(7).1 - 1.0).abs() < 0.05);
         assert_eq!(nr, 2 + 2 * 12);
-        // Of two that do the same each is enough, and without one alone nothing changes.
+        // Two switches with the same effect: each is enough, and leaving out one changes nothing.
         let either =
             |set: &[usize]| if set.contains(&2) || set.contains(&5) { 10.0 } else { 100.0 };
         assert_eq!(search(8, either).0, Found::One(2, vec![5]));
@@ -299,7 +301,7 @@ mod tests {
         let (found, parts, nr) = search(12, |set| if has(set, &[3, 9]) { 10.0 } else { 100.0 });
         assert_eq!(found, Found::Together(vec![3, 9]));
         assert!(parts.of_one(3).0.abs() < 0.05 && parts.of_one(9).0.abs() < 0.05);
-        // Those that B cannot do without: no pair had to be tried.
+        // B needs these switches, so the search tried no pair.
         assert!(nr <= 2 + 24 + 2, "{nr}");
         // Two that add up.
         let sum = |set: &[usize]| {
@@ -308,7 +310,7 @@ mod tests {
                 - 50.0 * f64::from(u8::from(set.contains(&4)))
         };
         assert_eq!(search(6, sum).0, Found::Together(vec![1, 4]));
-        // A pair of which another one can take the place of one.
+        // A pair in which another switch can replace one of the two.
         let spare = |set: &[usize]| {
             if set.contains(&0) && (set.contains(&3) || set.contains(&4)) { 10.0 } else { 100.0 }
         };
@@ -325,7 +327,8 @@ mod tests {
             100.0 - 30.0 * set.iter().filter(|at| [0, 6, 13].contains(at)).count() as f64
         };
         assert_eq!(search(14, thirds).0, Found::Together(vec![0, 6, 13]));
-        // None does anything alone, none is missed alone: two of five are enough of each half.
+        // No switch has an effect alone, and none is missed alone: two of five are enough for each
+        // half.
         let hidden = |set: &[usize]| {
             let of = |half: [usize; 3]| set.iter().filter(|at| half.contains(at)).count() >= 2;
             if of([0, 1, 2]) && of([3, 4, 5]) { 10.0 } else { 100.0 }

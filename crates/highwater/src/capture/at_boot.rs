@@ -1,37 +1,38 @@
-//! What zones managed when Linux computed their sizes, found again from those sizes.
+//! Managed pages of zones at the time when Linux computed their sizes, derived from those sizes.
 //!
-//! A kernel releases the memory of its own start after it has computed watermarks and reserves, and recomputes
-//! neither (rules/zones#boot-order). What `/proc/zoneinfo` says is managed is therefore more than what these followed
-//! from, and the difference is written down nowhere. But every size bounds it: a mark is a share of min_free_kbytes,
-//! the gap between marks is a share of the zone, a reserve a share of the zones above. Where all bounds meet, the
-//! zone boots with the sizes of the running kernel.
+//! A kernel frees its init memory after it has computed watermarks and reserves, and recomputes
+//! neither (rules/zones#boot-order). So `/proc/zoneinfo` reports more managed pages than the sizes
+//! were computed from, and Linux does not report the difference. But every size bounds it: a min
+//! mark is the zone's share of min_free_kbytes, the gap between marks is a share of the zone, and a
+//! reserve is a share of the zones above. If all bounds meet, the zone boots with the sizes of the
+//! running kernel.
 
 use highwater_core::config::HighWatermark;
 use highwater_core::zone::watermark;
 use highwater_results::import::linux61::Zone;
 
-/// Most pages that a kernel is taken to have released later.
+/// Most pages that a kernel is assumed to have freed after boot.
 const RELEASED_MAX: u64 = 1 << 16;
 
-/// What sizes are computed from, besides the zones.
+/// The inputs of the sizes, besides the zones.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rules {
-    /// `vm.min_free_kbytes`, with what huge pages added.
+    /// `vm.min_free_kbytes`, including what transparent huge pages add.
     pub(super) min_free_kbytes: u64,
     /// `vm.watermark_scale_factor`.
     pub(super) scale_factor: u64,
     /// `vm.lowmem_reserve_ratio`.
     pub(super) reserve_ratio: [u64; 4],
-    /// How far the marks are from each other.
+    /// The rule for the gaps between the marks.
     pub(super) gaps: HighWatermark,
 }
 
-/// Which sizes were computed at boot.
+/// The sizes that were computed at boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sizes {
     /// Marks and reserves.
     All,
-    /// Marks alone: newer kernels compute reserves again when memory is released.
+    /// Marks alone: newer kernels recompute reserves when memory is freed.
     Marks,
 }
 
@@ -40,11 +41,12 @@ enum Sizes {
 pub(super) struct AtBoot {
     /// Its pages, in the order of the zones.
     pub(super) managed: Vec<u64>,
-    /// How far the sizes are off that follow from it: 0 if all come out, 1 if all marks do.
+    /// Distance of the resulting sizes from the captured ones: 0 if all are equal, 1 if all marks
+    /// are.
     pub(super) off: u64,
 }
 
-/// What each zone managed; as much as it manages now where nothing comes nearer to its sizes.
+/// Managed pages of each zone at boot; today's value if no other value fits its sizes better.
 pub(super) fn managed_at_boot(zones: &[Zone], rules: Rules) -> AtBoot {
     let now: Vec<u64> = zones.iter().map(|zone| zone.managed).collect();
     let share = rules.min_free_kbytes / 4;
@@ -56,7 +58,7 @@ pub(super) fn managed_at_boot(zones: &[Zone], rules: Rules) -> AtBoot {
     let marks = || search(zones, share, rules, Sizes::Marks).filter(|(off, _)| *off == 0);
     match all {
         Some((0, managed)) => AtBoot { managed, off: 0 },
-        // One size that was computed otherwise does not hide the others.
+        // One size that was computed in another way does not hide the others.
         all => match (marks(), all.filter(|(least, _)| *least < off)) {
             (Some((_, managed)), _) => AtBoot { managed, off: 1 },
             (None, Some((least, managed))) => AtBoot { managed, off: least.saturating_add(1) },
@@ -65,8 +67,9 @@ pub(super) fn managed_at_boot(zones: &[Zone], rules: Rules) -> AtBoot {
     }
 }
 
-/// What comes nearest to these sizes, the largest of equals, and by how much it is off. A mark is a share of the whole,
-/// so with the whole known each zone has its own bounds; it is tried from what is managed now downwards.
+/// The values nearest to these sizes (the largest of equals), and their error in pages. A mark is a
+/// share of the whole, so each zone has its own bounds once the whole is known. The search starts
+/// with today's whole and goes down.
 fn search(zones: &[Zone], share: u64, rules: Rules, sizes: Sizes) -> Option<(u64, Vec<u64>)> {
     let now: u64 = zones.iter().map(|zone| zone.managed).sum();
     let fixed = (0..zones.len()).map(|at| bounds(zones, at, rules, sizes));
@@ -84,7 +87,7 @@ fn search(zones: &[Zone], share: u64, rules: Rules, sizes: Sizes) -> Option<(u64
         if !(least..=most).contains(&total) {
             return None;
         }
-        // What is too much is taken from the first zones, or from the last.
+        // The excess is taken from the first zones, or from the last.
         let given = |order: &mut dyn Iterator<Item = usize>| {
             let mut pages: Vec<u64> = ranges.iter().map(|range| range.high).collect();
             let mut over = most - total;
@@ -113,7 +116,7 @@ fn search(zones: &[Zone], share: u64, rules: Rules, sizes: Sizes) -> Option<(u64
     best
 }
 
-/// By how many pages all these sizes are off.
+/// By how many pages all these sizes are off together.
 fn error(zones: &[Zone], managed: &[u64], rules: Rules, sizes: Sizes) -> u64 {
     let total: u64 = managed.iter().sum();
     let mut sum = 0u64;
@@ -146,14 +149,14 @@ struct Bounds {
 }
 
 impl Bounds {
-    /// Within both; none if there is nothing.
+    /// The intersection; `None` if it is empty.
     fn and(self, low: u64, high: u64) -> Option<Bounds> {
         let both = Bounds { low: self.low.max(low), high: self.high.min(high) };
         (both.low <= both.high).then_some(both)
     }
 }
 
-/// What is known of a zone whatever the whole was; none if it contradicts itself.
+/// Bounds of a zone that hold for any whole; `None` if they contradict each other.
 fn bounds(zones: &[Zone], at: usize, rules: Rules, sizes: Sizes) -> Option<Bounds> {
     let zone = &zones[at];
     let mut bounds = Bounds { low: 0, high: zone.managed };
@@ -161,11 +164,11 @@ fn bounds(zones: &[Zone], at: usize, rules: Rules, sizes: Sizes) -> Option<Bound
     let gap = zone.low.saturating_sub(zone.min);
     if rules.gaps == HighWatermark::ScaleFactor && gap > min / 4 && rules.scale_factor > 0 {
         let pages = |gap: u64| gap.saturating_mul(10_000).div_ceil(rules.scale_factor);
-        // A gap that no zone of this size has says nothing of its size.
+        // A gap that is impossible for a zone of this size gives no bound.
         let both = bounds.and(pages(gap), pages(gap.saturating_add(1)).saturating_sub(1));
         bounds = both.unwrap_or(bounds);
     }
-    // The zone right below keeps a share of this one from those who could use it.
+    // The zone right below keeps a share of this one from requests that could use this one.
     let below = zones
         .iter()
         .filter(|other| other.node == zone.node && other.zone < zone.zone)
@@ -190,7 +193,7 @@ mod tests {
 
     use super::*;
 
-    /// Of machines whose kernel said at boot what each zone managed.
+    /// These kernels logged at boot how much each zone managed.
     #[test]
     fn what_was_managed_at_boot_is_found_again() {
         let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../reference/linux-6.1/static");
@@ -220,7 +223,7 @@ mod tests {
                 captured.zones.iter().map(|zone| zone.managed - zone.managed_for_sizing()).sum();
             assert!(wrong <= later, "{}: {found:?} of {truth:?}", path.display());
 
-            // A kernel that computes reserves again: its marks are found all the same.
+            // A kernel that recomputes reserves: its marks still give the value.
             let mut newer = captured.zones.clone();
             for zone in &mut newer {
                 let mut managed = [0; 5];

@@ -1,11 +1,12 @@
-//! Kernels before 3.9, which do not say what a zone manages.
+//! Kernels before 3.9, which do not report managed pages of zones.
 //!
-//! These kernels compute sizes from `present`, which leaves out the page structs of the zone's pages, also
-//! where these lie in another zone: a zone can have more free pages than it has present ones.
+//! These kernels compute sizes from `present`. `present` leaves out the page structs of the zone's
+//! pages, even if these structs lie in another zone. So a zone can have more free pages than
+//! present ones.
 
 use highwater_results::import::proc::{Buddyinfo, ZoneinfoZone};
 
-/// Free pages that the later text counts are present too, as far as the zone reaches.
+/// Free pages in the later text count as present too, up to the zone's spanned size.
 pub(super) fn free_is_present(zones: &mut [ZoneinfoZone], buddyinfo: &Buddyinfo) {
     for zone in zones.iter_mut().filter(|zone| !zone.has_managed) {
         let rows = buddyinfo.zones.iter();
@@ -15,7 +16,7 @@ pub(super) fn free_is_present(zones: &mut [ZoneinfoZone], buddyinfo: &Buddyinfo)
     }
 }
 
-/// A line that says which figure stands for `managed`; none if the kernel prints it.
+/// A note about which figure stands for `managed`; `None` if the kernel prints it.
 pub(super) fn note(zones: &[ZoneinfoZone]) -> Option<String> {
     let old = || zones.iter().filter(|zone| !zone.has_managed);
     old().next()?;

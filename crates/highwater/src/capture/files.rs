@@ -1,14 +1,16 @@
-//! The files that a process has open: `/proc/PID/fd` says which, `/proc/PID/fdinfo` where in them and how.
+//! The open files of a process: `/proc/PID/fd` lists them, `/proc/PID/fdinfo` has position and
+//! flags.
 //!
-//! Regular files only. Sockets, pipes, terminals, devices, `eventfd` and its like, and files of `/proc` and `/sys` are
-//! counted by their kind and are no files: bytes that went through them never become reads or writes of a disk.
+//! Regular files only. Sockets, pipes, terminals, devices, `eventfd` and the like, and files of
+//! `/proc` and `/sys` are only counted by kind. Bytes that went through them never become reads or
+//! writes of a disk.
 
 use std::collections::BTreeMap;
 
 use super::Source;
 use super::smaps::is_shared_memory;
 
-/// How a file was opened, in the octal `flags` of `fdinfo`.
+/// Access mode in the octal `flags` of `fdinfo`.
 const O_ACCMODE: u64 = 0o3;
 const O_WRONLY: u64 = 0o1;
 const O_RDWR: u64 = 0o2;
@@ -23,7 +25,7 @@ pub struct OpenFile {
     pub key: String,
     /// Its path.
     pub path: String,
-    /// Reads and writes without a position of their own go on here.
+    /// The file position: reads and writes without an explicit offset continue here.
     pub pos: u64,
     /// It may be read.
     pub can_read: bool,
@@ -31,7 +33,7 @@ pub struct OpenFile {
     pub can_write: bool,
     /// Writes go to its end.
     pub is_append: bool,
-    /// Bytes; none of a recorded tree, where it cannot be asked.
+    /// Size in bytes; `None` in a recorded tree, where the file does not exist.
     pub size: Option<u64>,
     /// It is in memory: tmpfs.
     pub is_memory: bool,
@@ -42,18 +44,18 @@ pub struct OpenFile {
 pub struct Open {
     /// Regular files by descriptor.
     pub files: BTreeMap<u32, OpenFile>,
-    /// Everything else, by kind: how many. Those that bytes are read from and written to.
+    /// Counts of everything else, by kind. Only kinds that bytes are read from or written to.
     pub others: BTreeMap<&'static str, u32>,
 }
 
 impl Open {
-    /// Bytes may have been read from or written to something that is no regular file.
+    /// Whether bytes may have been read from or written to something other than a regular file.
     pub fn has_streams(&self) -> bool {
         self.others.keys().any(|kind| *kind != NULL)
     }
 }
 
-/// The open descriptors of a process; none if they may not be read, or were not recorded.
+/// The open descriptors of a process; `None` if they are not readable or were not recorded.
 pub(super) fn open(source: &Source, pid: u32) -> Option<Open> {
     let dir = format!("proc/{pid}/fd");
     let fds = source.numbered_or_none(&dir)?;
@@ -74,7 +76,8 @@ pub(super) fn open(source: &Source, pid: u32) -> Option<Open> {
     Some(open)
 }
 
-/// The kind of a descriptor that is no regular file; none for a regular file. `is_file` is the kernel's answer, if it was asked.
+/// The kind of a descriptor that is not a regular file; `None` for a regular file. `is_file` is the
+/// kernel's answer, if it is known.
 fn kind(path: &str, is_file: Option<bool>) -> Option<&'static str> {
     let under = |dir: &str| path.strip_prefix(dir).is_some_and(|rest| rest.starts_with('/'));
     Some(match () {
@@ -129,7 +132,7 @@ fn mounts_in_memory(mountinfo: &str) -> Vec<String> {
     mountinfo.lines().filter_map(of).collect()
 }
 
-/// The use of a file while its process was watched.
+/// How a file was used while its process was watched.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Used {
     /// Its path.
@@ -138,7 +141,7 @@ pub struct Used {
     pub can_read: bool,
     /// It could be written.
     pub can_write: bool,
-    /// Its size at last; none if it was not to be asked.
+    /// Its last known size; `None` if unknown.
     pub size: Option<u64>,
     /// Writes go to its end.
     pub is_append: bool,
@@ -155,8 +158,8 @@ pub struct Used {
 pub struct Uses(pub BTreeMap<String, Used>);
 
 impl Uses {
-    /// Takes another look in. Of the first one (`before` is none) positions do not count, of a process's whole life they do
-    /// (`before` has nothing open).
+    /// Adds another look. The first look of a watched process has no `before`: its positions do not
+    /// count. For the average over a process's whole life, `before` has no open files.
     pub(super) fn add(&mut self, before: Option<&Open>, now: &Open) {
         let mut moved: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
         for (fd, file) in &now.files {
@@ -170,7 +173,7 @@ impl Uses {
                 used.size = file.size.or(used.size);
                 continue;
             };
-            // A descriptor that is new goes on where another one of the same file was.
+            // A new descriptor continues at the position of another descriptor of the same file.
             let was = before.files.get(fd).filter(|was| was.key == file.key);
             let of_file = || before.files.values().find(|was| was.key == file.key);
             let was = was.or_else(of_file);
@@ -179,7 +182,7 @@ impl Uses {
             let is_written = match (file.can_read, file.can_write) {
                 (_, false) => false,
                 (false, true) => true,
-                // Both: a file that grew was written.
+                // Open for both: a file that grew was written.
                 (true, true) => grown.is_some_and(|grown| grown > 0),
             };
             // Opened to append, it begins at 0 and is at its end with the first write.
@@ -188,7 +191,7 @@ impl Uses {
                 (true, Some(grown)) => by.min(grown),
                 _ => by,
             };
-            // Descriptors that were duplicated have one position.
+            // Duplicated descriptors share one position.
             let known = moved.entry(&file.key).or_default();
             match is_written {
                 true => known.1 = known.1.max(by),
@@ -271,7 +274,7 @@ mod tests {
             (1, "/log", &at(10, log), Some(10)),
             (5, "/data", &at(100, data), Some(4096)),
         ]);
-        // 1 and 2 are one descriptor twice.
+        // 1 and 2 are duplicates of one descriptor.
         let last = opened(&[
             (1, "/log", &at(40, log), Some(40)),
             (2, "/log", &at(40, log), Some(40)),

@@ -1,32 +1,33 @@
-//! Which of the bytes that a process read and wrote were of files.
+//! Which of the bytes that a process read and wrote belong to files.
 //!
-//! `/proc/PID/io` adds up everything that went through `read` and `write`: `rchar` and `wchar` have sockets and pipes in
-//! them, `read_bytes` what came from a disk, `write_bytes` pages of files that became dirty. `fdinfo` has positions, which
-//! move with `read` and `write` and not with `pread` and `pwrite`. What follows:
+//! `/proc/PID/io` sums everything that went through `read` and `write`. `rchar` and `wchar` include
+//! sockets and pipes. `read_bytes` counts bytes that came from a disk, `write_bytes` pages of files
+//! that became dirty. `fdinfo` has positions, which `read` and `write` move, and `pread` and
+//! `pwrite` do not. The rules:
 //!
-//! | bytes | are |
+//! | bytes | count as |
 //! |---|---|
-//! | a position moved, or a file grew | of that file |
-//! | the rest of what was read, with no socket, pipe or terminal open | of the files that are open for reading |
-//! | the same beside sockets | of those files if calls have a page or more on average (a guess, and said), else left out |
-//! | what came from a disk | reads of files, but for what faults on mapped files bring in |
-//! | pages that became dirty | writes to files, at most what calls wrote |
-//! | the rest of what was written | sockets, pipes, or pages that were dirty before: left out, and said |
+//! | a position moved, or a file grew | bytes of that file |
+//! | the rest of `rchar`, with no socket, pipe or terminal open | reads of the files open for reading |
+//! | the same with sockets open | reads of those files if calls average a page or more (a guess, with a remark); otherwise left out |
+//! | bytes from a disk | reads of files, minus what faults on mapped files read |
+//! | pages that became dirty | writes to files, at most `wchar` |
+//! | the rest of `wchar` | sockets, pipes, or pages that were already dirty: left out, with a remark |
 
 use std::collections::BTreeMap;
 
 use super::files::Used;
 use super::process::{Io, Process};
 
-/// Calls of so many bytes on average are taken for blocks of a file.
+/// Reads of at least this many bytes per call are taken for blocks of a file.
 const BLOCK_LEAST: f64 = 4096.0;
-/// Directories that a process's files are told apart by, at most.
+/// Most directories into which a process's files are grouped.
 const DIRECTORIES_MAX: usize = 4;
-/// A part below this of all is not told apart.
+/// A directory with less than this share of the bytes gets no group of its own.
 const PART_LEAST: f64 = 0.02;
-/// Fewer bytes a second than this are none.
+/// Fewer bytes a second than this count as none.
 const BYTES_LEAST: f64 = 16.0;
-/// Pages that became dirty may exceed what calls wrote by so much before it is said.
+/// A remark says so if pages that became dirty exceed the bytes that calls wrote by this factor.
 const FOLIOS_LEAST: f64 = 1.2;
 /// The factor by which faults on mapped files may read more than they touch (fault-around).
 const AROUND: u64 = 2;
@@ -34,9 +35,10 @@ const AROUND: u64 = 2;
 /// Reads or writes of a file, or of several in one directory.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Flow {
-    /// The file, or the directory with a slash behind it; none: files that were open between two looks only.
+    /// The file, or the directory with a trailing slash; `None` for files that were open only
+    /// between two looks.
     pub path: Option<String>,
-    /// Bytes of the files together; 0 if nobody knows.
+    /// Total size of the files in bytes; 0 if unknown.
     pub size: u64,
     /// Bytes a second.
     pub bytes: f64,
@@ -51,7 +53,7 @@ pub(super) struct Flow {
 /// Reads and writes of files of a process, a second.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Flows {
-    /// Reads of what was in memory.
+    /// Reads that hit the page cache.
     pub cached: Vec<Flow>,
     /// Reads that came from a disk.
     pub disk: Option<Flow>,
@@ -61,7 +63,7 @@ pub(super) struct Flows {
     pub remarks: Vec<String>,
 }
 
-/// The flows of a process; none if its reads and writes are not ours to see.
+/// The flows of a process; `None` if we have no permission to read its `io`.
 pub(super) fn of(process: &Process) -> Option<Flows> {
     process.last.io?;
     let mut flows = Flows::default();
@@ -105,7 +107,7 @@ fn reads(process: &Process, flows: &mut Flows) {
         files.iter().copied().filter(|f| f.can_read && f.size != Some(0)).collect();
     let has_streams = process.last.open.as_ref().is_none_or(super::files::Open::has_streams);
     let mean = all / calls;
-    // Of a disk, beyond what faults on mapped files and on swap can have read.
+    // Bytes that came from a disk, minus what faults on mapped files and on swap can have read.
     let faulted = process.rate(|look| look.major_faults) > 0.0;
     let mapped = AROUND * (process.last.memory.file + process.last.memory.swap);
     let mapped = if faulted { mapped as f64 / process.seconds } else { 0.0 };
@@ -164,7 +166,7 @@ fn reads(process: &Process, flows: &mut Flows) {
     if cached <= of_files * PART_LEAST {
         return;
     }
-    // What moved says which; the rest goes by size.
+    // Moved positions say which files were read; the rest is divided by size.
     let mut shares = directories(&readable, |file| match moved > of_files / 2.0 {
         true => file.read as f64,
         false => file.size.unwrap_or(1) as f64,
@@ -177,7 +179,8 @@ fn reads(process: &Process, flows: &mut Flows) {
     }
 }
 
-/// Files by directory, the heaviest first: path, size, and share of the weight of those that are told.
+/// Files grouped by directory, the heaviest first: path, size, and share of the listed files'
+/// weight.
 fn directories(files: &[&Used], weight: impl Fn(&Used) -> f64) -> Vec<(Option<String>, u64, f64)> {
     let mut all: BTreeMap<String, (u64, f64)> = BTreeMap::new();
     for file in files {
@@ -246,7 +249,8 @@ fn writes(process: &Process, flows: &mut Flows) {
     grown.sort_by_key(|file| std::cmp::Reverse(file.written));
     grown.truncate(DIRECTORIES_MAX);
     let growth: f64 = grown.iter().map(|file| written(file)).sum();
-    // Whole pages became dirty, and less than that may have been written: what a file grew by is nearer.
+    // Dirty pages count whole, and a write may have been smaller. The growth of the file is the
+    // better estimate.
     if to_files <= 0.0 {
         grown.clear();
     }
@@ -261,7 +265,7 @@ fn writes(process: &Process, flows: &mut Flows) {
         .collect();
     let is_told_apart = rest > to_files * PART_LEAST;
     let places = if is_told_apart { directories(&in_place, |_| 1.0) } else { Vec::new() };
-    // Nobody else can have had the rest: files that were replaced while nobody looked.
+    // Only files that were replaced between two looks can have received the rest.
     let of_grown = if places.is_empty() && growth > 0.0 { to_files } else { known };
     for file in &grown {
         let bytes = of_grown * written(file) / growth;
@@ -321,7 +325,7 @@ mod tests {
         }
     }
 
-    /// An append-only file beside clients: what clients send is no read of a disk.
+    /// An append-only file beside clients: bytes that clients send are not disk reads.
     #[test]
     fn what_comes_from_sockets_is_no_read() {
         let io = Io {
@@ -347,14 +351,14 @@ mod tests {
             flows.remarks[1].contains("97.7 KiB a second that it wrote to sockets"),
             "{flows:?}"
         );
-        // Pages that faults brought in from the program's file are no reads either.
+        // Pages of the program's file that faults brought in are not reads either.
         let mut faults = process(Io { disk_read: 7_000_000, ..io }, &[("sockets", 21)], &[aof]);
         faults.last.memory.file = 8 << 20;
         faults.last.major_faults = 90;
         assert_eq!(of(&faults).unwrap().disk, None);
     }
 
-    /// A database that reads blocks at positions of its own, and has a socket that it does not `read` from.
+    /// A database that uses `pread`, and has a socket that it does not `read` from.
     #[test]
     fn blocks_of_files_are_reads() {
         let io = Io {

@@ -1,11 +1,11 @@
-//! Which kernel it is, and the preset that comes nearest.
+//! The kernel version of a capture, and the nearest preset.
 
 use highwater_core::config::{PRESETS, Policy};
 
 use crate::input::InputError;
 use crate::policy_file;
 
-/// What a capture is judged by where its kernel says nothing that could be understood.
+/// The preset for a capture whose kernel version cannot be parsed.
 const DEFAULT_PRESET: &str = "6.1";
 
 /// A kernel's version, as far as presets go.
@@ -31,7 +31,7 @@ impl KernelVersion {
         })
     }
 
-    /// Releases since 2.6.0: 3.19 was followed by 4.0, 4.20 by 5.0, and so on.
+    /// Releases since 2.6.0: 4.0 follows 3.19, 5.0 follows 4.20, and so on.
     fn release(self) -> u32 {
         let before = match self.major {
             0..=2 => 0,
@@ -42,7 +42,7 @@ impl KernelVersion {
         before + self.minor
     }
 
-    /// The version that a preset has for a name; none: it has another one.
+    /// The version in a preset's name; `None` if its name is not a version.
     fn of_preset(name: &str) -> Option<KernelVersion> {
         let (major, minor) = name.split_once('.')?;
         Some(KernelVersion { major: major.parse().ok()?, minor: minor.parse().ok()? })
@@ -56,18 +56,20 @@ pub struct Nearest {
     pub preset: &'static str,
     /// It is of the kernel's own version.
     pub is_exact: bool,
-    /// The preset of the kernel's own version, and how many figures it has otherwise: this one's are less than half.
+    /// The preset of the kernel's own version and its number of differing figures, if this preset
+    /// has less than half of them.
     pub instead_of: Option<(&'static str, usize)>,
     /// The kernel does not say its version, and its texts have lines that no preset's kernel prints.
     pub is_newest: bool,
 }
 
-/// A kernel whose preset is wanted.
+/// A kernel for which a preset is wanted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Judged<'a> {
     /// Its version, as it prints it.
     pub(crate) kernel: &'a str,
-    /// Its `/proc/zoneinfo` has `promo` or `high_min`, as those of kernels since 6.7 have: later than all presets.
+    /// Its `/proc/zoneinfo` has `promo` or `high_min`, which kernels print since 6.7: later than
+    /// all presets.
     pub(crate) is_later: bool,
 }
 
@@ -106,7 +108,7 @@ impl Nearest {
         both.into_iter().map(nearest).collect()
     }
 
-    /// A line about a kernel that is no preset; none for one that is.
+    /// A note about a kernel that has no preset of its own; `None` if it has one.
     pub fn note(&self, kernel: &str) -> Option<String> {
         let preset = self.preset;
         if let Some((own, nr_wrong)) = self.instead_of {
@@ -133,10 +135,11 @@ impl Nearest {
     }
 }
 
-/// What a kernel is judged by. `judge` compares it with a preset and says how many figures differ; of the
-/// [candidates](Nearest::candidates) the one is taken with which fewest do, the likeliest of equals. Distributions
-/// change their kernels, and texts get under wrong names: a preset of another version stands in if it has less than
-/// half of the differences.
+/// The preset by which a kernel is judged. `judge` compares the kernel with a preset and returns
+/// the number of figures that differ. The best of the [candidates](Nearest::candidates) has the
+/// fewest; among equals the likeliest wins. Distributions change their kernels, and captures get
+/// wrong version labels. So a preset of another version replaces the kernel's own if it has less
+/// than half of its differences.
 pub(crate) fn judged_by<T>(
     kernel: Judged<'_>,
     mut judge: impl FnMut(&Policy) -> Result<(T, usize), InputError>,
@@ -158,7 +161,7 @@ pub(crate) fn judged_by<T>(
         return Ok((nearest, judged));
     }
     let mut other: Option<(usize, Nearest, T)> = None;
-    // Of equals the oldest: the rules since when it has such figures.
+    // Among equals the oldest preset wins: it is the first with these rules.
     for candidate in Nearest::candidates(Judged { kernel: "", ..kernel }).into_iter().rev() {
         let asked = ask(candidate)?;
         if asked.0 * 2 < nr_wrong && other.as_ref().is_none_or(|other| asked.0 < other.0) {

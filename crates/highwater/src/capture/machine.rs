@@ -11,16 +11,16 @@ use super::settings;
 use crate::input::InputError;
 use crate::input::size::size_text;
 
-/// What operations cost on a processor that is emulated, and on others.
+/// The cost table for an emulated processor, and for others.
 const COSTS_EMULATED: &str = "qemu-tcg";
 const COSTS: &str = "server-3ghz";
-/// What the kernel keeps in a swap area of its own, so that `/proc/swaps` does not count it.
+/// The header of a swap area, which `/proc/swaps` does not count.
 const SWAP_HEADER_KIB: u64 = 4;
 
 /// The text of the file.
 ///
 /// # Errors
-/// If a setting is none that the model could have.
+/// If the model cannot represent a setting.
 pub(super) fn to_toml(system: &System, captured: &Static) -> Result<String, InputError> {
     let mut text = String::new();
     // Writing to a string does not fail.
@@ -101,7 +101,7 @@ fn zone(zone: &Zone) -> String {
     )
 }
 
-/// Settings that differ from what a kernel comes with.
+/// Settings that differ from the kernel's defaults.
 fn tunables(text: &mut String, captured: &Static) -> Result<(), InputError> {
     let default = toml::Table::try_from(Tunables::default()).unwrap_or_default();
     let mut adopted = Tunables::default();

@@ -1,8 +1,9 @@
-//! `vm.min_free_kbytes` of a kernel whose sysctls are missing, found from the marks of its zones.
+//! `vm.min_free_kbytes` of a kernel whose sysctls are missing, derived from the marks of its zones.
 //!
-//! Each min mark is the zone's share of the whole, rounded down (rules/watermarks#marks). With `n` zones the whole is
-//! therefore the sum of the marks, or up to `n - 1` pages more. Which of these it is, the rest of the sizes decides:
-//! the one that gives most of them. Of equals, the one that a kernel computes itself.
+//! Each min mark is the zone's share of the whole, rounded down (rules/watermarks#marks). With `n`
+//! zones the whole is therefore the sum of the marks, or up to `n - 1` pages more. Among these
+//! values the one that reproduces most of the other sizes wins. Among equals, the value that a
+//! kernel computes by default wins.
 
 use std::ops::RangeInclusive;
 
@@ -18,7 +19,7 @@ const COMPUTED_MAX: [u64; 2] = [262_144, 65_536];
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct MinFree {
     pub(super) kbytes: u64,
-    /// All that give the same marks; none if the kernel says what it is.
+    /// All values that give the same marks; `None` if the kernel reports the value.
     pub(super) found: Option<RangeInclusive<u64>>,
 }
 
@@ -61,7 +62,7 @@ impl MinFree {
         best.map_or(MinFree { kbytes: 1, found: Some(1..=1) }, |(_, found)| found)
     }
 
-    /// A line about what had to be found.
+    /// A note about a derived value.
     pub(super) fn note(&self) -> Option<String> {
         let (kbytes, range) = (self.kbytes, self.found.as_ref()?);
         let (least, most) = (range.start(), range.end());
@@ -80,15 +81,16 @@ fn computed(low: &[&ZoneinfoZone], page_bytes: u64) -> Vec<u64> {
     let used = total(low, |zone| zone.managed.saturating_sub(zone.high));
     let nr_zones = low.iter().filter(|zone| zone.zone != "Movable").count() as u64;
     let managed = total(low, |zone| zone.managed);
-    // More than any machine has: their root is above what is computed at most.
+    // Larger than any machine: the square root is above the largest default.
     let small = managed.saturating_mul((page_bytes / 4096).max(1)).min(1 << 50);
     let mut computed = vec![watermark::thp_min_free_kbytes(nr_zones, used)];
     computed.extend(COMPUTED_MAX.map(|most| watermark::min_free_kbytes(small, most)));
     computed
 }
 
-/// A kernel computes its number from less memory than it has later: the nearest of a range to one that is a little
-/// larger than all of them; otherwise the first, which is whole pages.
+/// A kernel computes its default from less memory than it has later. If a computed default lies at
+/// most 1 % above the range, the last value of the range is the nearest to it. Otherwise take the
+/// first value, which is whole pages.
 fn nearest(range: &RangeInclusive<u64>, computed: &[u64]) -> u64 {
     let is_near = |kbytes: &&u64| *kbytes > range.end() && *kbytes - range.end() <= *kbytes / 100;
     if computed.iter().any(|kbytes| is_near(&kbytes)) { *range.end() } else { *range.start() }

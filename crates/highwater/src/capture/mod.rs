@@ -1,4 +1,5 @@
-//! A running Linux, captured: its machine, what its processes do, and what its kernel computed.
+//! A capture of a running Linux: its machine, the work of its processes, and the sizes that its
+//! kernel computed.
 //!
 //! ```text
 //!  Source ──▶ proc         the machine             ──▶ machine    a machine file
@@ -7,25 +8,25 @@
 //!        └──▶ working_set  what they touch         ──▶ flows ──▶ job  a job file
 //! ```
 //!
-//! | room | holds |
+//! | module | holds |
 //! |---|---|
 //! | [`Source`] | the tree with `proc` and `sys`: the running kernel's, or a recorded one |
 //! | [`proc`] | zones, nodes, CPUs, caches, disks, swap, settings |
 //! | `select` | processes by number, name or control group |
 //! | [`process`] | memory, CPU time, reads, writes and faults of processes |
-//! | `smaps` | VMAs, added up by what they map: private memory, shared memory, files |
+//! | `smaps` | VMAs, added up by mapping: private memory, shared memory, files |
 //! | `files` | open files: descriptors, positions, how they were opened |
-//! | `working_set` | memory that was touched in a time |
-//! | `flows` | which bytes that were read and written were of files |
+//! | `working_set` | memory touched in an interval |
+//! | `flows` | which of the bytes read and written belong to files |
 //! | [`settings`] | sysctls: Linux's names and the machine's keys |
 //! | [`kernel`] | the kernel's version, and the preset nearest to it |
-//! | [`at_boot`] | what zones managed when their sizes were computed |
+//! | [`at_boot`] | managed pages of zones when their sizes were computed |
 //! | [`before_managed`] | zones of kernels before 3.9 |
 //! | [`min_free`] | `vm.min_free_kbytes` where the kernel does not say it |
 //! | [`machine`], [`job`], [`reference`](mod@reference) | the three files |
 //!
-//! What cannot be read is left out, and a line says so ([`Capture::notes`]). Without `/proc/zoneinfo` there is no
-//! capture.
+//! A file that cannot be read is left out, and a note says so ([`Capture::notes`]). Without
+//! `/proc/zoneinfo` there is no capture.
 
 mod at_boot;
 mod before_managed;
@@ -68,23 +69,23 @@ use crate::machine_file::MachineFile;
 use highwater_results::import::linux61::{Reference, Static};
 use min_free::MinFree;
 
-/// Processes that are taken unless they are named.
+/// Most processes that are captured, unless the user names them.
 const PROCESSES_MAX: usize = 12;
 /// Less memory than this is not worth a task, unless the process runs.
 const RSS_LEAST: u64 = 4 << 20;
 /// Nor is less of a CPU.
 const CPUS_LEAST: f64 = 0.005;
 
-/// What to capture.
+/// The options of a capture.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
-    /// Processes by number; none: those of this user that use memory or CPU time.
+    /// Processes by number; if empty, this user's processes that use memory or CPU time.
     pub pids: Vec<u32>,
     /// Processes by name, as `/proc/PID/comm` has it.
     pub comms: Vec<String>,
-    /// Processes of a control group and of those below it.
+    /// Processes of a control group and of the groups below it.
     pub cgroups: Vec<String>,
-    /// How long touches of memory are measured; zero: they are guessed.
+    /// How long memory touches are measured; zero: they are guessed.
     pub working_set: Duration,
     /// How long to watch them; zero: averages since each began.
     pub watch: Duration,
@@ -101,48 +102,48 @@ impl Wanted {
     }
 }
 
-/// What was found.
+/// The result of a capture.
 #[derive(Clone, Debug)]
 pub struct Capture {
     /// The machine.
     pub system: System,
     /// Its processes, the largest first.
     pub processes: Vec<Process>,
-    /// Processes of the user that would have been worth a task, and were too many.
+    /// Processes that would have deserved a task, but exceed the limit.
     pub nr_left_out: usize,
-    /// Seconds that were watched; none: rates are averages since each process began.
+    /// Seconds of watching; `None`: rates are averages since each process began.
     pub watched: Option<f64>,
     /// Counters of `/proc/vmstat` at the beginning and at the end.
     vmstat: Option<[Vmstat; 2]>,
-    /// What is not known, a line each.
+    /// Unknown facts, one line each.
     pub notes: Vec<String>,
 }
 
-/// The three files, as texts that were read again.
+/// The three files as texts, each parsed again as a check.
 #[derive(Clone, Debug)]
 pub struct Files {
-    /// The machine file; none of a machine that is not modelled.
+    /// The machine file; `None` if the model cannot represent the machine.
     pub machine: Option<String>,
-    /// The job file; none without processes or machine.
+    /// The job file; `None` without processes or machine.
     pub job: Option<String>,
     /// A line for each guess in the job.
     pub guesses: Vec<String>,
-    /// The static reference; none of a machine with zones or pages that it cannot hold.
+    /// The static reference; `None` if it cannot hold the machine's zones or pages.
     pub reference: Option<String>,
     /// Why there is no machine file.
     pub not_modelled: Option<String>,
-    /// What the kernel computed, beside what follows from its zones.
+    /// The sizes that the kernel computed, compared with the model's sizes for the same zones.
     pub verdict: Verdict,
 }
 
-/// What a kernel computed beside what the model makes of the same zones.
+/// The sizes that a kernel computed, compared with the model's sizes for the same zones.
 #[derive(Clone, Debug)]
 pub struct Verdict {
-    /// The preset by whose rules.
+    /// The preset whose rules apply.
     pub nearest: Nearest,
     /// Every figure.
     pub figures: Vec<Figure>,
-    /// What is to be said about them.
+    /// Remarks about them.
     pub notes: Vec<String>,
 }
 
@@ -153,7 +154,7 @@ pub struct Names<'a> {
     pub machine: &'a str,
     /// The job file.
     pub job: &'a str,
-    /// The machine's file from that of the job; none: the job names no machine.
+    /// Path of the machine file as the job file names it; `None`: the job names no machine.
     pub machine_of_job: Option<&'a str>,
     /// The static reference.
     pub reference: &'a str,
@@ -162,10 +163,10 @@ pub struct Names<'a> {
 /// Looks at a kernel and its processes.
 ///
 /// # Errors
-/// If there is no kernel to look at, a text of it is not what it should be, or a process that was named is not there.
+/// If there is no kernel to look at, a file cannot be parsed, or a named process does not exist.
 pub fn capture(source: &Source, wanted: &Wanted) -> Result<Capture, InputError> {
     let mut notes = Vec::new();
-    // What there is no capture without is looked at before anybody waits.
+    // Check the required files before waiting for the watch to end.
     System::read(source, &mut Vec::new())?;
     let is_watching = !source.is_recorded() && !wanted.watch.is_zero();
     let (own_pid, user) = process::own(source);
@@ -205,7 +206,7 @@ pub fn capture(source: &Source, wanted: &Wanted) -> Result<Capture, InputError> 
     };
     let mut processes: Vec<Process> = watched
         .into_iter()
-        // Until the last look: when the first one was.
+        // Until the last look the third field is the time of the first.
         .map(|(pid, at, first)| {
             Process::new(pid, process::comm(source, pid), first, at.as_secs_f64())
         })
@@ -233,7 +234,7 @@ pub fn capture(source: &Source, wanted: &Wanted) -> Result<Capture, InputError> 
     })
 }
 
-/// A line about files of a process that could not be read; none if all could.
+/// A note about files of a process that could not be read; `None` if all could.
 fn unseen(process: &Process, is_recorded: bool) -> Option<String> {
     let (pid, comm) = (process.pid, &process.comm);
     let last = &process.last;
@@ -256,7 +257,7 @@ fn vmstat(source: &Source, notes: &mut Vec<String>) -> Option<Vmstat> {
     parsed.map_err(|error| notes.push(error.to_string())).ok()
 }
 
-/// Looks again and again until the time is over. A process that ended stays as it was last seen.
+/// Looks repeatedly until the time is over. A process that ended keeps its last look.
 fn watch(
     source: &Source,
     wanted: &Wanted,
@@ -274,7 +275,7 @@ fn watch(
                 continue;
             }
             let look = process::look(source, process.pid)?;
-            // A number may have gone to somebody else.
+            // The PID may have been reused by another process.
             let Some(look) = look.filter(|look| look.began_ticks == process.first.began_ticks)
             else {
                 *gone = true;
@@ -288,7 +289,7 @@ fn watch(
             process.seconds = began.elapsed().as_secs_f64() - first;
         }
         if left.is_zero() || began.elapsed() >= wanted.watch {
-            // A process that was seen once only has no rates.
+            // A process that was seen only once has no rates.
             for (process, first) in processes.iter_mut().zip(&firsts) {
                 if process.last == process.first && process.seconds == *first {
                     process.seconds = 0.0;
@@ -308,12 +309,12 @@ fn since_they_began(source: &Source, processes: &mut [Process]) {
         let began_ticks = process.last.began_ticks;
         process.first = Look { io, began_ticks, ..Look::default() };
         process.uses = Uses::default();
-        // Everything that it has open was opened since.
+        // All its open files were opened during its life.
         process.last.open.iter().for_each(|open| process.uses.add(Some(&Open::default()), open));
     }
 }
 
-/// Keeps what is worth a task, the largest first. How many were too many.
+/// Keeps the processes that deserve a task, the largest first. Returns how many exceed the limit.
 fn choose(processes: &mut Vec<Process>, are_named: bool) -> usize {
     processes.sort_by_key(|process| (std::cmp::Reverse(process.last.memory.rss), process.pid));
     if are_named {
@@ -327,10 +328,10 @@ fn choose(processes: &mut Vec<Process>, are_named: bool) -> usize {
 }
 
 impl Capture {
-    /// Writes the three texts, and boots the machine that one of them describes.
+    /// Writes the three texts, and boots the machine of the machine file.
     ///
     /// # Errors
-    /// If there can be no such machine.
+    /// If such a machine cannot exist.
     pub fn files(&self, names: Names<'_>) -> Result<Files, InputError> {
         let not_modelled = self.system.not_modelled();
         let is_modelled = not_modelled.is_none();
@@ -341,7 +342,7 @@ impl Capture {
         };
         let reference = Some(reference::to_json(&captured));
         let machine = match is_modelled {
-            // What is written is what will be read: nothing that cannot be is written.
+            // Every text is parsed as a user's file would be, so an invalid one is never written.
             true => {
                 let text = machine::to_toml(&self.system, &captured)?;
                 MachineFile::parse(names.machine, &text)?;
@@ -359,15 +360,16 @@ impl Capture {
         Ok(Files { machine, job, guesses, reference, not_modelled, verdict })
     }
 
-    /// What the kernel computed beside what the model makes of its zones; `file` names the texts in errors.
+    /// The sizes that the kernel computed, compared with the model's sizes for its zones. `file`
+    /// names the source in errors.
     ///
     /// # Errors
-    /// If there can be no such machine.
+    /// If such a machine cannot exist.
     pub fn verdict(&self, file: &str) -> Result<Verdict, InputError> {
         Ok(self.judged(file)?.0)
     }
 
-    /// The same, with the static reference, if there can be one.
+    /// The same, with the static reference if it can be made.
     fn judged(&self, file: &str) -> Result<(Verdict, Option<Static>), InputError> {
         let system = &self.system;
         let is_static =
@@ -411,7 +413,7 @@ impl Capture {
         Ok((Verdict { nearest, figures: compared.figures, notes }, captured))
     }
 
-    /// What sizes follow from, of a machine that cannot be booted.
+    /// The inputs of the sizes for a machine that cannot be booted.
     fn sized(&self, policy: &Policy) -> (SizedMachine, MinFree) {
         let system = &self.system;
         let number =
@@ -453,7 +455,7 @@ impl Capture {
         (sized, min_free)
     }
 
-    /// By how much a counter grew in a second; none if it is not known.
+    /// Growth of a counter per second; `None` if unknown.
     fn counted(&self, name: &str) -> Option<f64> {
         let [first, last] = self.vmstat.as_ref()?;
         let grown = last.get(name)?.saturating_sub(first.get(name)?);
@@ -476,7 +478,7 @@ mod tests {
     fn the_largest_are_taken_and_the_rest_is_counted() {
         let mut all: Vec<Process> = (1..=20).map(|n| process(n, u64::from(n) << 20, 0)).collect();
         all.push(process(21, 0, 10_000_000));
-        // 4 to 20 MiB are 17, and one that runs.
+        // 17 processes have 4 to 20 MiB, and one runs.
         assert_eq!(choose(&mut all, false), 6);
         assert_eq!(all.len(), PROCESSES_MAX);
         assert_eq!((all[0].pid, all[11].pid), (20, 9));

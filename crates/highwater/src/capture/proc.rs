@@ -1,8 +1,8 @@
-//! What a kernel says of the whole machine: memory, CPUs, caches, disks, settings.
+//! The kernel's report of the whole machine: memory, CPUs, caches, disks, settings.
 //!
-//! Zones, free blocks and counters are read by the parsers of [`highwater_results::import::proc`]; what is small
-//! enough for a line is parsed here. CPUs that are off and nodes that are missing leave gaps in Linux's numbers; the
-//! machines of the model have none, so both are numbered anew, in their order.
+//! The parsers of [`highwater_results::import::proc`] read zones, free blocks and counters;
+//! single-line values are parsed here. Offline CPUs and missing nodes leave gaps in Linux's
+//! numbers. The model's machines have no gaps, so both are renumbered in order.
 
 use std::collections::BTreeMap;
 
@@ -16,33 +16,35 @@ use crate::input::InputError;
 use crate::input::size::parse_ranges;
 use crate::machine_file::{BYTES_MAX, no_such_zone};
 
-/// Bytes of a page that are modelled.
+/// The modelled page size in bytes.
 const PAGE_SIZE: u64 = 4096;
-/// Bytes of a sector, in which sysfs counts the size of disks.
+/// Bytes of a sector, the unit of disk sizes in sysfs.
 const SECTOR: u64 = 512;
-/// Devices that are no disks of the machine: files, memory, parts of others, and what reads media.
+/// Block devices that are not disks of the machine: loop files, RAM, parts of other devices, and
+/// removable media.
 const NO_DISKS: [&str; 9] = ["loop", "ram", "zram", "dm-", "md", "sr", "fd", "nbd", "mtd"];
-/// Zones may lack this part of memory without a word: counters are read one file after the other.
+/// Zones may lack this share of memory without a note, because the counters are read one after the
+/// other.
 const MISSING_PART: u64 = 64;
-/// Disks that are told, the largest first.
+/// Most disks in a machine file; the largest win.
 const DISKS_MAX: usize = 4;
 
 /// A machine and its kernel.
 #[derive(Clone, Debug)]
 pub struct System {
-    /// `Linux 6.18.44`: what there is before the words of who built it.
+    /// `Linux 6.18.44`: the version without the build information.
     pub kernel: String,
-    /// Bytes of a page, by how many there are.
+    /// Page size in bytes, derived from the number of pages.
     pub page_bytes: u64,
-    /// Zones with memory, nodes and CPUs numbered without gaps.
+    /// Zones with memory; nodes and CPUs are numbered without gaps.
     pub zones: Vec<ZoneinfoZone>,
-    /// Zones that the kernel may have; none if its lists fit no kernel.
+    /// Zones that the kernel may have; `None` if its lists fit no kernel.
     pub kernel_zones: Option<KernelZones>,
-    /// `lowmem_reserve_ratio`, a number for each of these; empty if it is not told.
+    /// `lowmem_reserve_ratio`, one number for each of these; empty if not recorded.
     pub reserve_ratio: Vec<u64>,
-    /// Free blocks, where they could be read.
+    /// Free blocks, if readable.
     pub buddyinfo: Option<Buddyinfo>,
-    /// Types of pageblocks, where they could be read.
+    /// Types of pageblocks, if readable.
     pub pagetypeinfo: Option<PageTypeInfo>,
     /// KiB by the names of `/proc/meminfo`.
     pub meminfo: BTreeMap<String, u64>,
@@ -50,11 +52,11 @@ pub struct System {
     pub node_meminfo: Vec<BTreeMap<String, u64>>,
     /// Nodes.
     pub nodes: Vec<Node>,
-    /// CPUs that are on.
+    /// Online CPUs.
     pub nr_cpus: u32,
-    /// What `/proc/cpuinfo` calls them; empty if it says nothing.
+    /// Model name in `/proc/cpuinfo`; empty if it has none.
     pub cpu_model: String,
-    /// Caches of a CPU; none if they are not told.
+    /// Caches of a CPU; `None` if unknown.
     pub caches: Option<Caches>,
     /// Sockets.
     pub nr_sockets: u64,
@@ -62,9 +64,9 @@ pub struct System {
     pub disks: Vec<Disk>,
     /// Swap areas, in the order of `/proc/swaps`.
     pub swaps: Vec<SwapArea>,
-    /// How the kernel is set, by Linux's names.
+    /// The kernel's settings, by Linux's names.
     pub settings: BTreeMap<String, String>,
-    /// `/proc/pressure/memory`, where it is counted.
+    /// `/proc/pressure/memory`, if the kernel has PSI.
     pub memory_pressure: Option<String>,
 }
 
@@ -86,9 +88,9 @@ pub struct Disk {
     pub name: String,
     /// How large it is.
     pub bytes: u64,
-    /// What it says of itself.
+    /// The rotational flag that the disk reports.
     pub is_rotational: bool,
-    /// Which waiting request is next: the word in brackets.
+    /// I/O scheduler: the word in brackets.
     pub scheduler: Option<String>,
     /// Requests of its queue.
     pub nr_requests: Option<u64>,
@@ -99,17 +101,17 @@ pub struct Disk {
 /// A swap area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SwapArea {
-    /// How large it is, without its first page.
+    /// Its size without the header page.
     pub kib: u64,
-    /// KiB of it that are in use.
+    /// KiB in use.
     pub used_kib: u64,
-    /// Areas of a higher priority are filled first.
+    /// Swap areas with a higher priority are filled first.
     pub priority: i64,
-    /// It lies in memory, compressed.
+    /// It is a compressed RAM disk.
     pub is_in_memory: bool,
 }
 
-/// Linux's numbers of something, in order: the position is the model's number.
+/// Linux's numbers, in order; the position is the model's number.
 struct Numbering(Vec<u32>);
 
 impl Numbering {
@@ -129,10 +131,10 @@ impl Numbering {
 }
 
 impl System {
-    /// Reads what there is.
+    /// Reads all files of a source.
     ///
     /// # Errors
-    /// If there are no zones, or a text is not what it should be.
+    /// If there are no zones, or a file cannot be parsed.
     pub fn read(source: &Source, notes: &mut Vec<String>) -> Result<System, InputError> {
         const ZONEINFO: &str = "proc/zoneinfo";
         let zoneinfo = source.needed(ZONEINFO)?;
@@ -163,7 +165,7 @@ impl System {
         };
 
         let cpus = cpus(source, &zoneinfo, notes)?;
-        // Pages of a device are never free, and a zone that manages nothing gives nothing.
+        // Device pages are never free, and a zone with no managed pages is left out.
         let has_memory = |zone: &&ZoneinfoZone| zone.is_populated() && zone.managed > 0;
         let idle = zoneinfo.zones.iter().filter(|zone| zone.is_populated() && zone.managed == 0);
         notes.extend(idle.map(|zone| {
@@ -172,7 +174,7 @@ impl System {
         let with_memory = zoneinfo.zones.iter().filter(has_memory);
         let listed = source.numbered(NODES, "node");
         let numbers = Numbering::new(match listed.is_empty() {
-            // Nodes without memory are listed too: they have CPUs.
+            // Nodes without memory are listed too, because they have CPUs.
             true => zoneinfo.zones.iter().map(|zone| zone.node).collect(),
             false => listed,
         });
@@ -229,7 +231,7 @@ impl System {
         Ok(system)
     }
 
-    /// Pages that Linux says it has; those of its zones if it does not say.
+    /// Pages of the machine as Linux reports them, or else the sum of its zones.
     pub fn phys_pages(&self) -> u64 {
         match self.meminfo.get("MemTotal") {
             Some(kib) => kib / (self.page_bytes / 1024),
@@ -237,7 +239,7 @@ impl System {
         }
     }
 
-    /// Why no machine here can be like this one; none if one can.
+    /// Why the model cannot represent this machine; `None` if it can.
     pub fn not_modelled(&self) -> Option<String> {
         if self.page_bytes != PAGE_SIZE {
             let kib = self.page_bytes / 1024;
@@ -264,7 +266,7 @@ impl System {
         })
     }
 
-    /// The kernel prints lines of a zone that kernels do since 6.7.
+    /// Whether the kernel prints zone lines that kernels have since 6.7.
     pub(super) fn is_later(&self) -> bool {
         let is_later = |zone: &ZoneinfoZone| {
             zone.stat("promo").is_some() || zone.pagesets.iter().any(|set| set.high_min.is_some())
@@ -281,10 +283,10 @@ impl System {
         self.zones.iter().fold(0, |sum, zone| sum.saturating_add(of(zone)))
     }
 
-    /// A zone's name of the model.
+    /// The model's name for a zone.
     ///
     /// # Errors
-    /// If the model has no such zone.
+    /// If the model does not have this zone.
     pub fn zone_name(zone: &ZoneinfoZone) -> Result<ZoneName, InputError> {
         let all =
             [ZoneName::Dma, ZoneName::Dma32, ZoneName::Normal, ZoneName::Movable, ZoneName::Device];
@@ -294,14 +296,15 @@ impl System {
         })
     }
 
-    /// Refuses a kernel whose pages are not of the size that is modelled, and notes memory that no zone has.
+    /// Refuses a kernel with another page size than the modelled one, and notes memory that is in
+    /// no zone.
     fn check_pages(&self, file: &str, notes: &mut Vec<String>) -> Result<(), InputError> {
         let (present, managed) = (self.pages(|zone| zone.present), self.pages(|zone| zone.managed));
         let said = self.phys_pages();
         if managed == 0 || said == 0 {
             return Err(InputError::whole(file, "no zone has memory"));
         }
-        // What is managed tells nothing: zones can have less than there is.
+        // `managed` cannot be compared, because zones can manage less than they have.
         if present < said {
             let kib = said.saturating_mul(self.page_bytes / 1024);
             let reason = format!(
@@ -325,7 +328,7 @@ impl System {
 const NODES: &str = "sys/devices/system/node";
 const CPUS: &str = "sys/devices/system/cpu";
 
-/// Bytes of a page: the least with which the zones have what the kernel says it has.
+/// Page size in bytes: the smallest with which the zones cover the memory that the kernel reports.
 fn page_bytes(zones: &[ZoneinfoZone], meminfo: &BTreeMap<String, u64>) -> u64 {
     let present = zones.iter().fold(0u64, |sum, zone| sum.saturating_add(zone.present));
     let said = meminfo.get("MemTotal").copied().unwrap_or(0);
@@ -333,13 +336,13 @@ fn page_bytes(zones: &[ZoneinfoZone], meminfo: &BTreeMap<String, u64>) -> u64 {
     [PAGE_SIZE, 4 * PAGE_SIZE, 16 * PAGE_SIZE].into_iter().find(holds).unwrap_or(PAGE_SIZE)
 }
 
-/// `lowmem_reserve_ratio` as the kernel has it: a number for each zone that it may have.
+/// `lowmem_reserve_ratio` of the kernel: one number for each zone that it may have.
 fn ratios(source: &Source) -> Vec<u64> {
     let text = source.word("proc/sys/vm/lowmem_reserve_ratio").unwrap_or_default();
     text.split_whitespace().map_while(|word| word.parse().ok()).collect()
 }
 
-/// `Linux 6.18.44` of `Linux version 6.18.44-x (somebody@somewhere) ...`: who built it is nobody's business.
+/// Takes `Linux 6.18.44` from `Linux version 6.18.44-x (user@host) ...`. The build user is private.
 fn kernel(version: &str) -> String {
     let release = version.split_whitespace().nth(2).unwrap_or_default();
     let end = release.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(release.len());
@@ -349,7 +352,8 @@ fn kernel(version: &str) -> String {
     }
 }
 
-/// The number of a line `Name: 12 kB`, by the text behind its colon; none of a line of another form.
+/// The number in a line `Name: 12 kB`, from the text after the colon; `None` if the line has
+/// another form.
 pub(super) fn kilobytes(
     (file, line): (&str, usize),
     name: &str,
@@ -366,7 +370,7 @@ pub(super) fn kilobytes(
     value.parse().map(Some).map_err(wrong)
 }
 
-/// `Name: 12 kB` lines, also with `Node 0` before the name; a name that is there several times is their sum.
+/// `Name: 12 kB` lines, also with `Node 0` before the name. Lines with the same name are summed.
 pub(super) fn sizes(file: &str, text: &str) -> Result<BTreeMap<String, u64>, InputError> {
     let mut sizes = BTreeMap::new();
     for (at, line) in text.lines().enumerate() {
@@ -385,7 +389,7 @@ fn node_sizes(source: &Source, node: u32) -> BTreeMap<String, u64> {
     sizes(&path, &text).unwrap_or_default()
 }
 
-/// CPUs that are on; where sysfs is missing, those that have page lists.
+/// Online CPUs; without sysfs, the CPUs that have per-CPU lists.
 fn cpus(
     source: &Source,
     zoneinfo: &Zoneinfo,
@@ -412,7 +416,7 @@ fn ranges(source: &Source, path: &str, text: &str) -> Result<Vec<u32>, InputErro
     Ok(numbers.into_iter().map(u32::from).collect())
 }
 
-/// The nodes with their CPUs and distances. Without sysfs they have equal shares of the CPUs, in order.
+/// The nodes with their CPUs and distances. Without sysfs they share the CPUs equally, in order.
 fn nodes(
     source: &Source,
     numbers: &Numbering,
@@ -471,7 +475,7 @@ fn cpu_model(source: &Source) -> String {
     model.map(|model| model.trim_start_matches([' ', '\t', ':']).to_owned()).unwrap_or_default()
 }
 
-/// What CPU 0 has; none unless a first and a second level are told.
+/// Caches of CPU 0; `None` unless first and second level are both known.
 fn caches(source: &Source) -> Option<Caches> {
     let mut levels: BTreeMap<u64, u64> = BTreeMap::new();
     for index in source.numbered(&format!("{CPUS}/cpu0/cache"), "index") {
@@ -489,7 +493,7 @@ fn caches(source: &Source) -> Option<Caches> {
     Some(Caches { l1: *levels.get(&1)?, l2: *levels.get(&2)?, llc: last })
 }
 
-/// Sockets of the CPUs that are on; one if the kernel does not say.
+/// Sockets of the online CPUs; one if unknown.
 fn nr_sockets(source: &Source, cpus: &Numbering) -> u64 {
     let package =
         |cpu: &u32| source.number(&format!("{CPUS}/cpu{cpu}/topology/physical_package_id"));
@@ -529,7 +533,7 @@ fn disks(source: &Source) -> Vec<Disk> {
 fn swap_areas(file: &str, text: &str) -> Result<Vec<SwapArea>, InputError> {
     let mut areas = Vec::new();
     for (at, line) in text.lines().enumerate().skip(1) {
-        // A path may have blanks in it; what is behind it has none.
+        // A path may contain blanks; the fields after it do not.
         let mut words: Vec<&str> = line.split_whitespace().rev().take(4).collect();
         words.reverse();
         let &[_kind, size, used, priority] = words.as_slice() else { continue };

@@ -1,7 +1,8 @@
-//! What a kernel says of processes: memory, CPU time, reads and writes, faults.
+//! The kernel's report of processes: memory, CPU time, reads and writes, faults.
 //!
-//! A [`Look`] is what was there at a moment; a [`Process`] has the first and the last one of a capture, the largest
-//! memory between, and rates. Of a recorded tree, and with no seconds to wait, rates are averages since a process began.
+//! A [`Look`] is the state at one moment. A [`Process`] has the first and the last look of a
+//! capture, the largest memory in between, and rates. In a recorded tree, or with zero seconds to
+//! watch, rates are averages since the process began.
 
 use std::collections::BTreeMap;
 
@@ -16,9 +17,9 @@ use crate::input::InputError;
 const TICKS_PER_SECOND: u64 = 100;
 const NS_PER_TICK: u64 = 1_000_000_000 / TICKS_PER_SECOND;
 const KIB: u64 = 1024;
-/// A thread that ran this part of what the busiest one did counts as a thread at work.
+/// A thread is busy if it ran at least this fraction (1/n) of the busiest thread's time.
 const BUSY_PART: u64 = 10;
-/// The name of shared memory of which only sums are told.
+/// The name of shared memory that is known only as a sum.
 pub(super) const SUMS: &str = "shared memory, of which only the sum is told";
 
 /// Bytes of memory of a process.
@@ -28,7 +29,8 @@ pub struct Memory {
     pub rss: u64,
     /// Private memory, in memory.
     pub anon: u64,
-    /// Its share of that: a page that a fork left to several processes counts once among all.
+    /// Its share of `anon`: a page that a fork left to several processes counts once among all of
+    /// them.
     pub anon_share: u64,
     /// Private memory, in swap.
     pub swap: u64,
@@ -36,40 +38,41 @@ pub struct Memory {
     pub file: u64,
     /// Shared memory that is mapped, in memory.
     pub shared: u64,
-    /// Its share of files and shared memory: a page that several processes map counts once among all.
+    /// Its share of files and shared memory: a page that several processes map counts once among
+    /// all of them.
     pub pss: u64,
-    /// Of `anon`, in huge pages.
+    /// The part of `anon` in huge pages.
     pub huge: u64,
-    /// Locked.
+    /// Mlocked bytes.
     pub locked: u64,
 }
 
 /// Bytes and calls of reads and writes since a process began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Io {
-    /// Bytes that calls read, from wherever.
+    /// Bytes that calls read from files, sockets and everything else.
     pub read_chars: u64,
-    /// Bytes that calls wrote, to wherever.
+    /// Bytes that calls wrote to files, sockets and everything else.
     pub written_chars: u64,
     /// Calls that read.
     pub reads: u64,
     /// Calls that wrote.
     pub writes: u64,
-    /// Bytes that came from a disk.
+    /// Bytes read from a disk.
     pub disk_read: u64,
-    /// Bytes that go to a disk.
+    /// Bytes for a disk.
     pub disk_written: u64,
 }
 
-/// Which of the kernel's texts a process's areas are from.
+/// The proc file from which a process's mappings were read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Told {
     /// `smaps`: VMA by VMA.
     #[default]
     Smaps,
-    /// `smaps_rollup`: sums, with shares of files and of shared memory.
+    /// `smaps_rollup`: sums, with the shares of files and shared memory.
     Rollup,
-    /// `status`, which everybody may read: sums.
+    /// `status`, readable by everybody: sums.
     Status,
 }
 
@@ -78,53 +81,53 @@ pub enum Told {
 pub struct Look {
     /// Memory.
     pub memory: Memory,
-    /// The same by what it maps.
+    /// The same, by mapping.
     pub areas: Vec<Area>,
-    /// Where that is from.
+    /// The source of these figures.
     pub told: Told,
-    /// Files that are open; none if they are not ours to see.
+    /// Open files; `None` without permission.
     pub open: Option<Open>,
     /// Nanoseconds that each thread ran, by number.
     pub ran_ns: BTreeMap<u32, u64>,
-    /// Reads and writes; none if they are not ours to see.
+    /// Reads and writes; `None` without permission.
     pub io: Option<Io>,
     /// CPU time of all threads.
     pub cpu_ns: u64,
     /// Time that threads waited for a CPU.
     pub waited_ns: u64,
-    /// Faults without a device.
+    /// Minor faults.
     pub faults: u64,
-    /// Faults that waited for one.
+    /// Major faults.
     pub major_faults: u64,
     /// Threads.
     pub threads: u64,
-    /// When it began, ticks after the kernel: with its number who it is.
+    /// Start time in ticks since boot; it identifies the process together with its PID.
     pub began_ticks: u64,
 }
 
 /// A process of a capture.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Process {
-    /// Its number.
+    /// PID.
     pub pid: u32,
-    /// What it calls itself.
+    /// The name in `comm`.
     pub comm: String,
     /// At the beginning of the capture, or of the process.
     pub first: Look,
     /// At the end.
     pub last: Look,
-    /// The largest memory of its own that a look found.
+    /// The largest private memory of all looks.
     pub anon_max: u64,
-    /// Files that any look found open, and what happened to them.
+    /// Files that were open in any look, and how they were used.
     pub uses: Uses,
-    /// Memory that it touched in a time, if that was measured.
+    /// Memory that it touched in an interval, if measured.
     pub working_set: Option<WorkingSet>,
-    /// Seconds from the first to the last.
+    /// Seconds from the first look to the last.
     pub seconds: f64,
 }
 
 impl Process {
-    /// A process of which one look was taken.
+    /// A process with one look.
     pub(super) fn new(pid: u32, comm: String, first: Look, seconds: f64) -> Process {
         let mut uses = Uses::default();
         first.open.iter().for_each(|open| uses.add(None, open));
@@ -140,7 +143,7 @@ impl Process {
         }
     }
 
-    /// Takes another look in.
+    /// Adds a look.
     pub(super) fn seen(&mut self, look: Look) {
         self.anon_max = self.anon_max.max(look.memory.anon);
         if let Some(open) = &look.open {
@@ -149,14 +152,14 @@ impl Process {
         self.last = look;
     }
 
-    /// It maps this now.
+    /// Replaces the mappings of the last look.
     pub(super) fn has_now(&mut self, areas: Vec<Area>) {
         self.last.memory = Memory { locked: self.last.memory.locked, ..memory(&areas) };
         self.anon_max = self.anon_max.max(self.last.memory.anon);
         self.last.areas = areas;
     }
 
-    /// Threads that did a part of its work worth a task: a tenth of what the busiest one ran, at least.
+    /// Threads that deserve a task: those that ran at least a tenth of the busiest thread's time.
     pub fn busy_threads(&self) -> usize {
         let ran = |(thread, ran): (&u32, &u64)| {
             ran.saturating_sub(self.first.ran_ns.get(thread).copied().unwrap_or(0))
@@ -166,7 +169,7 @@ impl Process {
         ran.iter().filter(|ran| most > 0 && **ran >= most / BUSY_PART).count()
     }
 
-    /// What grew by so much in a second.
+    /// Growth of a value per second.
     pub fn rate(&self, of: impl Fn(&Look) -> u64) -> f64 {
         match self.seconds > 0.0 {
             true => of(&self.last).saturating_sub(of(&self.first)) as f64 / self.seconds,
@@ -179,7 +182,7 @@ impl Process {
         self.rate(|look| look.cpu_ns) / 1e9
     }
 
-    /// The same of reads and writes; none if they are not known.
+    /// The same for reads and writes; `None` if unknown.
     pub fn io_rate(&self, of: impl Fn(&Io) -> u64) -> Option<f64> {
         let last = self.last.io.as_ref().map(&of)?;
         let first = self.first.io.as_ref().map(&of)?;
@@ -190,12 +193,12 @@ impl Process {
     }
 }
 
-/// Seconds since the kernel began.
+/// Seconds since boot.
 pub(super) fn uptime(source: &Source) -> Option<f64> {
     source.word("proc/uptime")?.split_whitespace().next()?.parse().ok()
 }
 
-/// The process that looks, and whose processes are its own.
+/// The PID of this process, and its user.
 pub(super) fn own(source: &Source) -> (Option<u32>, Option<u32>) {
     match source.is_recorded() {
         true => (None, None),
@@ -206,12 +209,12 @@ pub(super) fn own(source: &Source) -> (Option<u32>, Option<u32>) {
     }
 }
 
-/// Numbers of all processes.
+/// PIDs of all processes.
 pub(super) fn all(source: &Source) -> Vec<u32> {
     source.numbered("proc", "")
 }
 
-/// Whose it is; none if it is gone.
+/// User of a process; `None` if the process is gone.
 pub(super) fn owner(source: &Source, pid: u32) -> Option<u32> {
     user(&source.text(&format!("proc/{pid}/status")).ok()?)
 }
@@ -222,12 +225,12 @@ fn user(status: &str) -> Option<u32> {
     line.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// What it calls itself.
+/// The name in `comm`.
 pub(super) fn comm(source: &Source, pid: u32) -> String {
     source.word(&format!("proc/{pid}/comm")).unwrap_or_default()
 }
 
-/// A process as it is; none if it is gone, or has no memory of its own because it is the kernel's.
+/// A look at a process; `None` if it is gone, or is a kernel thread without an address space.
 pub(super) fn look(source: &Source, pid: u32) -> Result<Option<Look>, InputError> {
     let file = |name: &str| format!("proc/{pid}/{name}");
     let (Ok(stat), Ok(status)) = (source.text(&file("stat")), source.text(&file("status"))) else {
@@ -253,7 +256,7 @@ pub(super) fn look(source: &Source, pid: u32) -> Result<Option<Look>, InputError
         told,
         open: files::open(source, pid),
         io,
-        // Ticks are coarse, and threads that have ended are in them alone.
+        // Ticks are coarse, but only they include threads that have ended.
         cpu_ns: ran.max(stat.cpu_ticks.saturating_mul(NS_PER_TICK)),
         waited_ns,
         ran_ns,
@@ -264,18 +267,18 @@ pub(super) fn look(source: &Source, pid: u32) -> Result<Option<Look>, InputError
     }))
 }
 
-/// When a process began, ticks after the kernel; none if it is gone.
+/// Start time of a process in ticks since boot; `None` if it is gone.
 pub(super) fn began_ticks(source: &Source, pid: u32) -> Option<u64> {
     let path = format!("proc/{pid}/stat");
     Some(Stat::parse(&source.name(&path), &source.text(&path).ok()?).ok()?.began_ticks)
 }
 
-/// When a process began, seconds after the kernel.
+/// Start time of a process in seconds since boot.
 pub(super) fn began(look: &Look) -> f64 {
     look.began_ticks as f64 / TICKS_PER_SECOND as f64
 }
 
-/// The mapped areas of a process, from the best text that there is.
+/// The mappings of a process, from the most detailed readable file.
 pub(super) fn areas(
     source: &Source,
     pid: u32,
@@ -295,7 +298,7 @@ pub(super) fn areas(
     }
 }
 
-/// Sums over areas.
+/// Sums over mappings.
 fn memory(areas: &[Area]) -> Memory {
     let sum = |kinds: &[Kind], of: fn(&Area) -> u64| {
         let areas = areas.iter().filter(|area| kinds.contains(&area.kind));
@@ -315,7 +318,7 @@ fn memory(areas: &[Area]) -> Memory {
     }
 }
 
-/// An area of private memory, one of shared memory and one of files, of the sums of a process.
+/// One private mapping, one shared one and one of files, from the sums of a process.
 fn of_sums(pid: u32, anon: Area, shared: [u64; 2], file: [u64; 2]) -> Vec<Area> {
     let area = |kind, key: &str, [rss, pss]: [u64; 2]| Area {
         size: rss,
@@ -326,13 +329,13 @@ fn of_sums(pid: u32, anon: Area, shared: [u64; 2], file: [u64; 2]) -> Vec<Area> 
     let all = [
         anon,
         area(Kind::Shared, SUMS, shared),
-        // Which files these are is not told, so nobody else has them.
+        // The sum does not say which files, so it gets a key that no other process has.
         area(Kind::File, &format!("files of process {pid}"), file),
     ];
     all.into_iter().filter(|area| area.rss > 0 || area.swap > 0).collect()
 }
 
-/// What everybody may read of another's memory.
+/// Mappings from `status`, which everybody may read.
 fn of_status(pid: u32, sizes: &BTreeMap<String, u64>) -> Vec<Area> {
     let bytes = |name: &str| sizes.get(name).copied().unwrap_or(0).saturating_mul(KIB);
     let anon = Area {
@@ -344,7 +347,8 @@ fn of_status(pid: u32, sizes: &BTreeMap<String, u64>) -> Vec<Area> {
     of_sums(pid, anon, [bytes("RssShmem"), 0], [bytes("RssFile"), 0])
 }
 
-/// Areas from `smaps_rollup`, which has sums only: of files and shared memory just the share (`Pss`).
+/// Mappings from `smaps_rollup`, which has only sums. For files and shared memory it has only the
+/// share (`Pss`).
 fn of_rollup(pid: u32, sizes: &BTreeMap<String, u64>) -> Vec<Area> {
     let bytes = |name: &str| sizes.get(name).copied().unwrap_or(0).saturating_mul(KIB);
     let anon = Area {
@@ -359,7 +363,7 @@ fn of_rollup(pid: u32, sizes: &BTreeMap<String, u64>) -> Vec<Area> {
         false => ([bytes("Rss").saturating_sub(bytes("Anonymous")), 0], [0; 2]),
     };
     let mut areas = of_sums(pid, anon, shared, file);
-    // Touched pages are one sum, too: each has its part.
+    // Referenced pages are one sum too: divide it in proportion to size.
     let (rss, referenced) = (bytes("Rss").max(1), bytes("Referenced"));
     for area in &mut areas {
         area.referenced = (u128::from(referenced) * u128::from(area.rss) / u128::from(rss)) as u64;
@@ -367,7 +371,8 @@ fn of_rollup(pid: u32, sizes: &BTreeMap<String, u64>) -> Vec<Area> {
     areas
 }
 
-/// Nanoseconds that each thread ran, and that they waited for a CPU; nothing where the kernel does not count them.
+/// Nanoseconds that each thread ran, and the total wait for a CPU; empty if the kernel does not
+/// count them.
 fn schedule(source: &Source, pid: u32) -> (BTreeMap<u32, u64>, u64) {
     let (mut ran, mut waited) = (BTreeMap::new(), 0u64);
     for thread in source.numbered(&format!("proc/{pid}/task"), "") {
@@ -381,7 +386,7 @@ fn schedule(source: &Source, pid: u32) -> (BTreeMap<u32, u64>, u64) {
     (ran, waited)
 }
 
-/// What is used of `/proc/PID/stat`.
+/// The used fields of `/proc/PID/stat`.
 #[derive(Debug, PartialEq, Eq)]
 struct Stat {
     faults: u64,
@@ -392,13 +397,13 @@ struct Stat {
 }
 
 impl Stat {
-    /// Fields are counted behind the name, which may have blanks and brackets in it.
+    /// Fields are counted after the name, because the name may contain blanks and brackets.
     fn parse(file: &str, text: &str) -> Result<Stat, InputError> {
         let (_, rest) = text
             .rsplit_once(')')
             .ok_or_else(|| InputError::whole(file, "no name in brackets in it"))?;
         let words: Vec<&str> = rest.split_whitespace().collect();
-        // The first of these is the third of the file.
+        // The first field after the name is field 3 of the file.
         let field = |nr: usize, name: &str| {
             let word = words.get(nr - 3).copied().unwrap_or_default();
             word.parse::<u64>().map_err(|_| InputError {
@@ -492,7 +497,7 @@ mod tests {
     fn threads_at_work_are_those_that_ran() {
         let look =
             |ran: &[(u32, u64)]| Look { ran_ns: ran.iter().copied().collect(), ..Look::default() };
-        // Redis: one thread serves, another closes files now and then, two never do anything.
+        // Redis: one thread serves, one closes files now and then, two are idle.
         let redis = [(1, 1_000_000), (2, 20_000), (3, 0), (4, 0)];
         let mut process = Process::new(1, "a".to_owned(), Look::default(), 1.0);
         assert_eq!(process.busy_threads(), 0);

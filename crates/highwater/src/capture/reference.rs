@@ -1,4 +1,5 @@
-//! The static reference: what the kernel computed for its zones, in the format that `highwater check` reads.
+//! The static reference: the sizes that the kernel computed for its zones, in the format that
+//! `highwater check` reads.
 
 use highwater_core::config::{Machine, Policy, Tunables};
 use highwater_core::host::Solo;
@@ -15,12 +16,12 @@ use crate::check::captured_machine;
 use crate::input::InputError;
 use crate::machine_file::check_size;
 
-/// What is not in the kernel's texts, in words.
+/// A remark about facts that the kernel does not report.
 const REMARK: &str = "captured from a kernel that had been running: managed_at_boot, where it is given, was found from \
                       the sizes that the kernel computed, which it does not say itself; free pages and baselines \
                       are of the moment";
 
-/// The file: what it starts with, and the rest.
+/// The file: its head, then the flattened rest.
 #[derive(Serialize)]
 struct Document<'a> {
     schema: u64,
@@ -33,14 +34,14 @@ struct Document<'a> {
 /// The text of the file.
 pub(super) fn to_json(captured: &Static) -> String {
     let document = Document { schema: 1, kind: "static", remark: REMARK, captured };
-    // Plain rows and names: nothing that JSON could not hold.
+    // Plain rows and names: always valid JSON.
     serde_json::to_string_pretty(&document).unwrap_or_default() + "\n"
 }
 
-/// What was captured, with what is not told worked out; `file` names it in errors.
+/// The captured sizes, with unreported inputs derived. `file` names the source in errors.
 ///
 /// # Errors
-/// If a machine cannot be so, or is larger than machines here.
+/// If such a machine cannot exist, or is larger than the largest model machine.
 pub(super) fn of(
     capture: &Capture,
     policy: &Policy,
@@ -59,12 +60,12 @@ pub(super) fn of(
         cpus: system.nr_cpus,
         buddyinfo: blocks(system, &zones),
         zones,
-        // Any: the zones are looked at before it is known.
+        // A placeholder: the zones are checked before the value is known.
         min_free_kbytes: 1,
         settings: system.settings.clone(),
         nodes: system.nodes.clone(),
     };
-    // Sums are of what can be.
+    // Check the zones before adding them up.
     read(&captured, file)?;
     let rules = |min_free_kbytes: u64| Rules {
         min_free_kbytes,
@@ -80,7 +81,7 @@ pub(super) fn of(
     for (zone, pages) in captured.zones.iter_mut().zip(found) {
         zone.managed_at_boot = (pages != zone.managed).then_some(pages);
     }
-    // A number that the kernel computes itself nobody set.
+    // A number that the kernel computes by default is not a setting.
     captured.settings.remove(settings::MIN_FREE);
     if computed_min_free(&captured, &tunables, policy) != Some(min_free_kbytes) {
         captured.settings.insert(settings::MIN_FREE.to_owned(), min_free_kbytes.to_string());
@@ -88,10 +89,11 @@ pub(super) fn of(
     Ok((captured, min_free))
 }
 
-/// Reads it as `check` would. An error names the zone: nobody has seen the lines of this text.
+/// Parses it as `check` would. Errors name the zone, because the user has not seen the lines of
+/// this text.
 ///
 /// # Errors
-/// If a machine cannot be so; `file` names it.
+/// If such a machine cannot exist; `file` names it.
 pub(super) fn read(captured: &Static, file: &str) -> Result<Reference, InputError> {
     Reference::parse(file, to_json(captured).as_bytes()).map_err(|error| {
         let error = InputError::from(error);
@@ -107,7 +109,8 @@ fn of_zone(field: &str, zones: &[Zone]) -> Option<String> {
     Some(format!("node {}, zone {}: {field}", zone.node, zone.zone))
 }
 
-/// What the machine's own boot makes of min_free_kbytes; none if it cannot boot, which is told elsewhere.
+/// The min_free_kbytes that the model computes when this machine boots; `None` if it cannot boot
+/// (reported elsewhere).
 fn computed_min_free(captured: &Static, tunables: &Tunables, policy: &Policy) -> Option<u64> {
     let tunables = Tunables { min_free_kbytes: None, ..tunables.clone() };
     let machine = captured_machine("", captured.cpus, &captured.nodes, &captured.zones);
@@ -145,16 +148,16 @@ fn zones(system: &System) -> Result<Vec<Zone>, InputError> {
             managed: zone.managed,
             managed_at_boot: None,
             protection: protection(system, zone),
-            // A zone with memory has one: the parser asks for it.
+            // The parser requires this field for a zone with memory.
             start_pfn: zone.start_pfn.unwrap_or(0),
         });
     }
-    // Linux lists zones of a node by index; the model wants all of them by node.
+    // Linux lists the zones of a node by index; the model lists all zones by node.
     zones.sort_by_key(|zone| (zone.node, zone.zone));
     Ok(zones)
 }
 
-/// What a zone keeps from requests for each of the model's zones.
+/// The zone's protection against requests for each of the model's zones.
 fn protection(system: &System, zone: &ZoneinfoZone) -> Vec<u64> {
     let names = ZoneType::ALL.map(ZoneType::name);
     match &system.kernel_zones {
@@ -163,7 +166,7 @@ fn protection(system: &System, zone: &ZoneinfoZone) -> Vec<u64> {
     }
 }
 
-/// Free blocks of the zones that are told.
+/// Free blocks of the listed zones.
 fn blocks(system: &System, zones: &[Zone]) -> Vec<ZoneBlocks> {
     let rows = system.buddyinfo.iter().flat_map(|info| &info.zones);
     rows.filter_map(|row| {

@@ -1,4 +1,4 @@
-//! Which processes are captured: by number, by name, by control group.
+//! Selects processes to capture: by PID, by name, by control group.
 
 use super::process;
 use super::{Source, Wanted};
@@ -7,10 +7,10 @@ use crate::input::InputError;
 /// Characters of a name that the kernel keeps (TASK_COMM_LEN - 1): `--comm` compares these.
 const COMM_MAX: usize = 15;
 
-/// The processes that were chosen; all of them if nothing was.
+/// The selected processes; all of them if nothing was selected.
 ///
 /// # Errors
-/// If a choice matches no process: one line that says which.
+/// If a selector matches no process; the message names the selector.
 pub(super) fn pids(source: &Source, wanted: &Wanted) -> Result<Vec<u32>, InputError> {
     let all = process::all(source);
     if !wanted.is_selected() {

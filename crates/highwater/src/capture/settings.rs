@@ -45,8 +45,8 @@ pub(crate) const SETTINGS: &[(&str, &str)] = &[
 /// The setting that has a number for each zone that the kernel may have.
 pub(super) const RESERVE_RATIO: &str = "vm.lowmem_reserve_ratio";
 
-/// The ratios of the zones that the model has, of a kernel that may have others; a zone that it does not have keeps
-/// what kernels come with.
+/// The ratios of the zones that the model has. The kernel may have other zones; a model zone that
+/// it lacks keeps the default.
 fn ratios(text: &str, zones: &KernelZones) -> String {
     let list: Option<Vec<u64>> = text.split_whitespace().map(|word| word.parse().ok()).collect();
     let Some(list) = list else { return text.to_owned() };
@@ -56,7 +56,7 @@ fn ratios(text: &str, zones: &KernelZones) -> String {
     all.join(" ")
 }
 
-/// The setting that a kernel computes unless somebody says it.
+/// The setting that the kernel computes unless the user sets it.
 pub(crate) const MIN_FREE: &str = "vm.min_free_kbytes";
 
 /// A setting of Android's kernels that has no place in the model.
@@ -73,8 +73,8 @@ fn path(name: &str) -> String {
     }
 }
 
-/// Every setting that the kernel shows; of a choice (`always [madvise] never`) the word that is chosen. What the model
-/// refuses is left out, and a line says so.
+/// Every setting that the kernel reports. Of a choice (`always [madvise] never`), the selected
+/// word. A setting that the model refuses is left out with a note.
 pub(super) fn read(
     source: &Source,
     zones: Option<&KernelZones>,
@@ -122,10 +122,10 @@ pub(crate) struct Refused {
     pub(crate) reason: String,
 }
 
-/// Sets a machine as a kernel was set. What the model does not have stays out.
+/// Applies a kernel's settings to a machine. Settings that the model does not have are left out.
 ///
 /// # Errors
-/// With the first setting whose value no kernel would have.
+/// The first setting with an impossible value.
 pub(crate) fn adopt(
     settings: &BTreeMap<String, String>,
     tunables: &mut Tunables,

@@ -15,7 +15,7 @@ use crate::input::InputError;
 
 const KIB: u64 = 1024;
 
-/// The kind of memory that an area maps.
+/// The kind of memory of a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// Private memory.
@@ -43,14 +43,14 @@ pub struct Area {
     pub pss: u64,
     /// In swap.
     pub swap: u64,
-    /// Of `rss`, touched since referenced bits were cleared, or ever.
+    /// The part of `rss` that was touched since the referenced bits were cleared, or ever.
     pub referenced: u64,
     /// Of `rss`, in huge pages.
     pub huge: u64,
 }
 
 impl Area {
-    /// An area of which nothing is known.
+    /// A mapping with unknown sizes.
     pub(super) fn new(kind: Kind, key: &str, path: &str) -> Area {
         let (key, path) = (key.to_owned(), path.to_owned());
         Area { kind, key, path, size: 0, rss: 0, pss: 0, swap: 0, referenced: 0, huge: 0 }
@@ -72,10 +72,10 @@ pub(super) fn is_shared_memory(path: &str) -> bool {
     named.iter().any(|start| path.starts_with(start))
 }
 
-/// The areas of a `smaps`, private memory first.
+/// The mappings of a `smaps` file, private memory first.
 ///
 /// # Errors
-/// If a size is no number.
+/// If a size is not a number.
 pub(super) fn areas(file: &str, text: &str) -> Result<Vec<Area>, InputError> {
     let mut all: BTreeMap<(Kind, String), Area> = BTreeMap::new();
     let mut vma: Option<Vma> = None;
@@ -95,7 +95,7 @@ pub(super) fn areas(file: &str, text: &str) -> Result<Vec<Area>, InputError> {
     Ok(all.into_values().collect())
 }
 
-/// A VMA while its lines are read.
+/// A VMA whose lines are being read.
 #[derive(Default)]
 struct Vma {
     is_shared: bool,
@@ -149,7 +149,7 @@ impl Vma {
         })
     }
 
-    /// The kind of memory of an area, apart from its private pages.
+    /// The kind of memory of a mapping, apart from its private pages.
     fn kind(&self) -> Kind {
         match () {
             () if is_shared_memory(&self.path) => Kind::Shared,
@@ -171,7 +171,8 @@ impl Vma {
             0 => 0,
             _ => (u128::from(all) * u128::from(of) / u128::from(whole)) as u64,
         };
-        // What is not said to be private memory; of private memory all.
+        // For private memory all resident pages; for other kinds the pages that `smaps` lists as
+        // anonymous.
         let anon = if kind == Kind::Anon { self.rss } else { self.anon.min(self.rss) };
         if kind == Kind::Anon || anon > 0 {
             put(

@@ -1,4 +1,4 @@
-//! Where the texts of a kernel are: under `/`, or under a directory that somebody recorded.
+//! Where the kernel's files are: under `/`, or under a recorded directory.
 
 use std::fs;
 use std::io;
@@ -17,18 +17,18 @@ const BYTES_MAX: u64 = 64 << 20;
 pub struct Source {
     root: PathBuf,
     form: Form,
-    /// Nothing in it changes any more.
+    /// A recording: its contents do not change.
     is_recorded: bool,
     /// The text of `proc/zoneinfo`, if it came through a pipe.
     zoneinfo: Option<String>,
 }
 
-/// What a recorded tree's root is.
+/// The form of a recorded tree's root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     /// A directory with `proc` and `sys`.
     Tree,
-    /// What was in `proc`, without it.
+    /// The contents of `proc`, without the directory itself.
     Proc,
     /// `zoneinfo` alone, or `X.zoneinfo` with `X.buddyinfo` and `X.pagetypeinfo` beside it.
     Zoneinfo,
@@ -54,7 +54,7 @@ impl Source {
         }
     }
 
-    /// A recorded tree; what was in `proc` may lie in it directly.
+    /// A recorded tree; the contents of `proc` may lie in it directly.
     pub fn recorded(root: impl Into<PathBuf>) -> Source {
         let root = root.into();
         let has = |file: &str| {
@@ -64,7 +64,7 @@ impl Source {
         Source { root, form, is_recorded: true, zoneinfo: None }
     }
 
-    /// A copy of `/proc/zoneinfo`, with what lies beside it under the same name.
+    /// A copy of `/proc/zoneinfo`, with copies of other files beside it under the same stem.
     pub fn zoneinfo(file: impl Into<PathBuf>) -> Source {
         Source { root: file.into(), form: Form::Zoneinfo, is_recorded: true, zoneinfo: None }
     }
@@ -74,7 +74,7 @@ impl Source {
         Source { zoneinfo: Some(text), ..Source::zoneinfo(file) }
     }
 
-    /// Nothing in it changes any more.
+    /// Whether this is a recording, whose contents do not change.
     pub fn is_recorded(&self) -> bool {
         self.is_recorded
     }
@@ -116,7 +116,7 @@ impl Source {
         })
     }
 
-    /// The same with what a mail put before its lines.
+    /// The same, including the indentation or quoting that a mail put before its lines.
     fn as_is(&self, path: &str) -> io::Result<String> {
         if let (Some(text), "proc/zoneinfo") = (&self.zoneinfo, path) {
             return Ok(text.clone());
@@ -132,10 +132,10 @@ impl Source {
         })
     }
 
-    /// The text of a file without which there is no capture, as it stands: what is not its own is remarked on.
+    /// The text of a required file, unchanged except that foreign lines are reported.
     ///
     /// # Errors
-    /// Names it.
+    /// If the file is missing or unreadable; the error names it.
     pub fn needed(&self, path: &str) -> Result<String, InputError> {
         let unreadable = |error: io::Error| match recognised(&self.root) {
             // A file instead of a directory.
@@ -157,11 +157,11 @@ impl Source {
         self.word(path)?.parse().ok()
     }
 
-    /// The text of a file that may be missing; then a line says what is not known for that.
+    /// The text of an optional file; if it is missing, a note says what is unknown because of that.
     pub fn text_or_note(&self, path: &str, lost: &str, notes: &mut Vec<String>) -> Option<String> {
         match self.text(path) {
             Ok(text) => Some(text),
-            // Beside a copy of zoneinfo nothing else is expected.
+            // A single copy of zoneinfo has no other files, so there is nothing to note.
             Err(_) if self.form == Form::Zoneinfo => None,
             Err(error) => {
                 let reason = one_line(&error.to_string()).to_owned();
@@ -171,7 +171,7 @@ impl Source {
         }
     }
 
-    /// The names in a directory, sorted; none if it cannot be read.
+    /// The names in a directory, sorted; `None` if it is unreadable.
     pub fn names(&self, path: &str) -> Vec<String> {
         let Ok(entries) = fs::read_dir(self.path(path)) else { return Vec::new() };
         let name = |entry: io::Result<fs::DirEntry>| entry.ok()?.file_name().into_string().ok();
@@ -180,19 +180,19 @@ impl Source {
         names
     }
 
-    /// Where a symbolic link leads, as it is written.
+    /// The target of a symbolic link, as written.
     pub fn link(&self, path: &str) -> Option<String> {
         fs::read_link(self.path(path)).ok().map(|target| target.display().to_string())
     }
 
-    /// The names in a directory that are numbers, in order; none if it is not there or not ours to read.
+    /// The numeric names in a directory, ascending; `None` if it is missing or unreadable.
     pub fn numbered_or_none(&self, path: &str) -> Option<Vec<u32>> {
         fs::read_dir(self.path(path)).ok()?;
         Some(self.numbered(path, ""))
     }
 
-    /// Whether what a descriptor leads to is a regular file, and its size. Nobody is asked of a recorded tree: its paths are
-    /// another computer's.
+    /// Whether a descriptor's target is a regular file, and its size. For a recorded tree both are
+    /// unknown: its paths belong to another computer.
     pub fn file_behind(&self, path: &str) -> (Option<bool>, Option<u64>) {
         match fs::metadata(self.path(path)) {
             Ok(metadata) if !self.is_recorded => {

@@ -1,10 +1,13 @@
-//! Memory that a process touches in a time: referenced bits cleared, waited, and read again.
+//! Memory that a process touches in an interval: clear the referenced bits, wait, and read them
+//! again.
 //!
-//! Writing 1 to `/proc/PID/clear_refs` clears the referenced bit of every page that the process maps; `Referenced` of `smaps`
-//! then has what was touched since. It is read twice, after half of the time and after all of it: pages that are touched
-//! at random out of a hot set of H at a rate r are `H (1 - exp(-r t / H))` after t, so two readings give both H and r.
+//! Writing 1 to `/proc/PID/clear_refs` clears the referenced bit of every page that the process
+//! maps. `Referenced` in `smaps` then counts pages that were touched since. It is read twice, after
+//! half of the interval and at its end. Random touches of a hot set of H pages at rate r reference
+//! `H (1 - exp(-r t / H))` pages after t. So two readings give both H and r.
 //!
-//! Reclaim uses the same bits. Clearing them makes all of a process's memory look idle to the kernel once.
+//! Reclaim uses the same bits. Clearing them makes all of a process's memory look idle to the
+//! kernel once.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -17,12 +20,12 @@ use super::process::{self, Process};
 use super::smaps::{Area, Kind};
 
 const PAGE: f64 = 4096.0;
-/// Most times that each page of the hot set is touched in the whole time: from then on the second reading has nothing new,
-/// and a higher rate could not be told from this one.
+/// Most touches of each hot page in the whole interval that can be measured. Above this the second
+/// reading adds nothing, so a higher rate looks the same.
 const TOUCHES_MOST: f64 = 6.0;
-/// The same of one reading only: 95 % of the hot set have been touched.
+/// The same with one reading only: 95 % of the hot set have been touched.
 const TOUCHES_ONE: f64 = 3.0;
-/// Less of an area than this is as good as nothing.
+/// Less of a mapping than this counts as none.
 const LEAST: u64 = 4096;
 
 /// Pages that a process touched.
@@ -30,28 +33,29 @@ const LEAST: u64 = 4096;
 pub struct WorkingSet {
     /// Seconds from the clearing to the last reading.
     pub seconds: f64,
-    /// Seconds to the reading at half time; none if there was only one.
+    /// Seconds to the reading at half time; `None` if there was only one reading.
     pub half_seconds: Option<f64>,
-    /// Bytes that were touched of each kind and key, at half time and at the end.
+    /// Touched bytes of each kind and key, at half time and at the end.
     pub touched: BTreeMap<(Kind, String), [u64; 2]>,
 }
 
-/// How an area is touched.
+/// How a mapping is touched.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Touching {
-    /// Bytes of it that are touched.
+    /// Touched bytes of it.
     pub hot: u64,
     /// Touches a second.
     pub rate: f64,
 }
 
 impl WorkingSet {
-    /// Bytes that were touched of everything.
+    /// Touched bytes of all mappings.
     pub fn bytes(&self) -> u64 {
         self.touched.values().fold(0, |sum, [_, full]| sum.saturating_add(*full))
     }
 
-    /// How these areas are touched, of which so many bytes are in memory; none if they are not.
+    /// How these mappings are touched, of which `rss` bytes are resident; `None` if they are not
+    /// touched.
     pub fn touching(&self, areas: &[(Kind, String)], rss: u64) -> Option<Touching> {
         let mut sums = [0u64; 2];
         for bytes in areas.iter().filter_map(|area| self.touched.get(area)) {
@@ -67,14 +71,15 @@ impl WorkingSet {
     }
 }
 
-/// The hot set and the rate at which so much was touched after half of the time and after all of it.
+/// The hot set and the touch rate that explain the bytes touched at half time and at the end.
 fn fitted(whole: f64, half: Option<(f64, f64)>, (full, seconds): (f64, f64)) -> Touching {
     let touched = |turns: f64| 1.0 - (-turns).exp();
     // How often each page of the hot set is touched in the whole time.
     let turns = match half {
         None => TOUCHES_ONE,
         Some((half, half_seconds)) => {
-            // With x = exp(-turns / 2): full / half = (1 - x x) / (1 - x) = 1 + x. Times that differ from a half are near it.
+            // With x = exp(-turns / 2): full / half = (1 - x x) / (1 - x) = 1 + x. The formula also
+            // serves for times near a half.
             let ratio = (full / half.max(1.0))
                 .powf((0.5 * seconds / half_seconds.max(1e-9)).clamp(0.5, 1.0));
             let x = (ratio - 1.0).clamp((-TOUCHES_MOST / 2.0).exp(), 1.0);
@@ -85,7 +90,7 @@ fn fitted(whole: f64, half: Option<(f64, f64)>, (full, seconds): (f64, f64)) -> 
     let hot = if turns > 0.0 { full / touched(turns) } else { f64::INFINITY };
     let (hot, turns) = match hot < whole {
         true => (hot, turns),
-        // More than there is: all of it, as often as gives what was touched.
+        // More than the whole: everything is hot, at the rate that gives the touched bytes.
         false => {
             let share = (full / whole).min(touched(TOUCHES_MOST));
             (whole, -(1.0 - share).ln())
@@ -95,7 +100,7 @@ fn fitted(whole: f64, half: Option<(f64, f64)>, (full, seconds): (f64, f64)) -> 
     Touching { hot: (pages.ceil() * PAGE) as u64, rate: turns * pages / seconds }
 }
 
-/// Measures what processes touch; a line for each that could not be measured.
+/// Measures the memory that processes touch; a note for each process that could not be measured.
 pub(super) fn measure(
     source: &Source,
     seconds: Duration,
@@ -103,7 +108,8 @@ pub(super) fn measure(
     notes: &mut Vec<String>,
 ) {
     if source.is_recorded() {
-        // Somebody cleared the bits before the texts were copied: so long ago, it is said.
+        // A recorded tree: the bits were cleared before the files were copied, and the given
+        // interval is how long before.
         for process in processes {
             process.working_set = Some(WorkingSet {
                 seconds: seconds.as_secs_f64(),
@@ -160,7 +166,7 @@ pub(super) fn measure(
     }
 }
 
-/// Bytes referenced, by what is mapped.
+/// Referenced bytes, by mapping.
 fn referenced(areas: &[Area]) -> BTreeMap<(Kind, String), [u64; 2]> {
     let of = |area: &Area| ((area.kind, area.key.clone()), [area.referenced; 2]);
     areas.iter().map(of).collect()
@@ -187,7 +193,7 @@ mod tests {
 
     const MIB: f64 = 1048576.0;
 
-    /// Bytes of a hot set that were touched after some seconds, at random and at this rate.
+    /// Bytes of a hot set that were touched after some seconds of random touches at this rate.
     fn left(hot: f64, rate: f64, seconds: f64) -> f64 {
         hot * (1.0 - (-rate * PAGE * seconds / hot).exp())
     }
@@ -205,7 +211,7 @@ mod tests {
     #[test]
     fn what_is_touched_in_the_time_is_what_was_touched() {
         let cases = [
-            // All of it, at once: the rate has an end.
+            // All of it at once: the rate is capped.
             (64.0, Some(64.0), 64.0),
             // In order: as much in the second half as in the first one.
             (64.0, Some(10.0), 20.0),

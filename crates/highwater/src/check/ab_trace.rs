@@ -1,7 +1,7 @@
 //! `ab-trace` files: the same work on real kernels that differ in one rule.
 //!
-//! A trace of the work lies beside the file (`../traces/<work>.trace.gz` or in the same directory);
-//! it was taken on another kernel than the file's, so blocks and counts are near each other, not
+//! A trace of the work lies beside the file (`../traces/<work>.trace.gz` or the same directory). It
+//! was recorded on another kernel than those of the file, so blocks and counts are close, not
 //! equal. The model replays it under each kernel's rule.
 
 use std::path::{Path, PathBuf};
@@ -49,7 +49,7 @@ pub fn check(path: &Path, captured: &AbTrace) -> Result<FileResult, InputError> 
 }
 
 fn trace_of(path: &Path, work: &str) -> Option<PathBuf> {
-    // A name, not a path: nothing outside of these directories is opened.
+    // A name, not a path: no file outside these directories is opened.
     if work.contains(['/', '\\']) {
         return None;
     }

@@ -1,4 +1,4 @@
-//! The captured machine, with what was in its memory.
+//! The captured machine, with the contents of its memory.
 
 use std::collections::BTreeMap;
 
@@ -18,9 +18,10 @@ use crate::capture::settings;
 use crate::input::InputError;
 use crate::machine_file::{MachineFile, check_size};
 
-/// The machine that tells what operations cost in the emulator with a CPU or two.
+/// The machine file with the operation costs of the emulator, for one or two CPUs.
 pub(super) const EMULATOR: &str = "captured-vm";
-/// The same of the one with four CPUs on two of the host's cores, which ran what throttles reclaim.
+/// The same for the emulator with four CPUs on two cores of the host, which ran the throttling
+/// captures.
 pub(super) const EMULATOR_OF_FOUR: &str = "captured-vm-4";
 /// Device numbers.
 pub(super) const DATA: DeviceId = DeviceId(0);
@@ -28,13 +29,13 @@ const SWAP: DeviceId = DeviceId(1);
 /// Sizes of the captured machines' disks, 3 GiB for files and 2 GiB for swap, in pages.
 pub(super) const DATA_PAGES: u64 = 3 << 18;
 const SWAP_PAGES: u32 = 2 << 18;
-/// Both are flagged rotational, and neither turns: about 0.2 to 1 GB/s, and wherever on the disk a
-/// request goes, what the emulator takes for it. The captured times say how much: writing back what
-/// `randwrite-0.5` left dirty took 38 to 46 us a page, that is some 50 us a request.
+/// Both disks are flagged rotational, and neither rotates. They transfer about 0.2 to 1 GB/s, and a
+/// request costs the emulator's overhead wherever it goes. The captured times give this overhead:
+/// writing back what `randwrite-0.5` left dirty took 38 to 46 us a page, about 50 us a request.
 const DISK: HddSpec =
     HddSpec { seek_min_ns: 50_000, seek_max_ns: 50_000, ..HddSpec::streaming(500_000_000) };
 
-/// What a file says of its machine.
+/// A file's description of its machine.
 pub(super) struct System<'a> {
     /// The file.
     pub(super) file: &'a str,
@@ -46,21 +47,22 @@ pub(super) struct System<'a> {
     pub(super) nodes: &'a [Node],
     /// Zones with memory.
     pub(super) zones: &'a [Zone],
-    /// Levels before the work; what is missing is taken from the zones.
+    /// Levels before the work; missing ones come from the zones.
     pub(super) gauges: BTreeMap<String, i64>,
-    /// The same of each node; empty: they were not recorded.
+    /// The same for each node; empty if not recorded.
     pub(super) start_nodes: &'a [NodeLevels],
     /// Bytes a second that each disk is limited to.
     pub(super) disk_limit: Option<u64>,
-    /// Name of the machine that tells what operations cost.
+    /// Name of the machine file with the operation costs.
     pub(super) costs_of: &'a str,
-    /// Pages of swap; none: as much as the captured machines usually have.
+    /// Pages of swap; `None`: the usual swap of the captured machines.
     pub(super) swap_pages: Option<u32>,
-    /// How its kernel was set, by Linux's names.
+    /// The kernel's settings, by Linux's names.
     pub(super) settings: BTreeMap<String, String>,
 }
 
-/// Sets a machine as the captured kernel was set. What the model does not have stays out.
+/// Applies the captured kernel's settings to a machine. Settings that the model does not have are
+/// left out.
 pub(super) fn adopt_settings(
     file: &str,
     settings: &BTreeMap<String, String>,
@@ -74,15 +76,16 @@ pub(super) fn adopt_settings(
     })
 }
 
-/// How the disks' queues were set; none: as such disks usually are.
+/// Settings of the disks' queues; `None`: the usual ones of such disks.
 struct Queue {
     depth: Option<u32>,
     scheduler: Option<Scheduler>,
     wbt: bool,
 }
 
-/// The queue of the data disk, as its directory in sysfs said. Both disks are of one make, so the swap disk's is
-/// the same; but whether writes are throttled is set for each by itself, and was for this one.
+/// The queue of the data disk, from its directory in sysfs. Both disks are of one model, so the
+/// swap disk has the same queue. Writeback throttling is set per disk; the capture has it for this
+/// one.
 fn queue(system: &System<'_>) -> Result<Queue, InputError> {
     let setting = |key: &str| system.settings.get(&format!("vda.queue.{key}")).map(String::as_str);
     let wrong = |key: &str, value: &str| InputError {
@@ -93,7 +96,7 @@ fn queue(system: &System<'_>) -> Result<Queue, InputError> {
     };
     let mut queue =
         Queue { depth: None, scheduler: None, wbt: setting("wbt_lat_usec") != Some("0") };
-    // No scheduler is what a disk has that offers a queue to each CPU, and requests are counted for each queue.
+    // A disk with a hardware queue for each CPU has no scheduler, and counts requests per queue.
     let nr_queues;
     (queue.scheduler, nr_queues) = match setting("scheduler") {
         None => (None, 1),
@@ -109,14 +112,14 @@ fn queue(system: &System<'_>) -> Result<Queue, InputError> {
     Ok(queue)
 }
 
-/// What to boot.
+/// The machine to boot.
 pub(super) fn config(system: &System<'_>, policy: &Policy) -> Result<MachineConfig, InputError> {
     let costs = MachineFile::load(system.costs_of)?
         .costs()
         .map_err(|reason| InputError::whole(system.costs_of, reason))?;
     let mut shape = captured_machine(system.name, system.cpus, system.nodes, system.zones);
-    // As the captured kernels were set: huge pages for all who do not refuse them, and khugepaged takes
-    // what it finds.
+    // As the captured kernels were set: huge pages for everybody (`always`), and khugepaged
+    // collapses what it finds.
     shape.tunables.thp = Thp::Always;
     shape.tunables.khugepaged_defrag = false;
     adopt_settings(system.file, &system.settings, &mut shape.tunables)?;
@@ -149,8 +152,8 @@ pub(super) fn config(system: &System<'_>, policy: &Policy) -> Result<MachineConf
     Ok(config)
 }
 
-/// Watermarks, reserves and list sizes as captured: they were computed from what each zone managed
-/// when Linux did its sums, which these files do not have.
+/// Adopts watermarks, reserves and list sizes as captured. Linux computed them from the managed
+/// pages at boot, which these files do not have.
 pub(super) fn adopt_sizes<H: Devices>(kernel: &Kernel<H>, zones: &[Zone]) {
     for real in zones {
         let kind = ZoneType::ALL[real.zone.index()];
@@ -175,7 +178,7 @@ pub(super) fn adopt_sizes<H: Devices>(kernel: &Kernel<H>, zones: &[Zone]) {
     kernel.mem.refresh_reserves();
 }
 
-/// What was in memory before the work.
+/// The contents of memory before the work.
 pub(super) fn baseline(system: &System<'_>) -> Baseline {
     let of_zones = |name: &str| -> i64 {
         system.zones.iter().filter_map(|zone| zone.baseline.get(name)).sum()
@@ -188,8 +191,8 @@ pub(super) fn baseline(system: &System<'_>) -> Baseline {
         zone: ZoneType::ALL[zone.zone.index()],
         free: zone.free,
     };
-    // Pages that a program filled before the first snapshot are the program's, not the system's: what
-    // was swappable before it began are the files of the initial RAM disk.
+    // Pages that a program filled before the first snapshot belong to the program. Swappable pages
+    // from before it began are the files of the initial RAM disk.
     let shmem = of_zones("nr_shmem").max(0) as u64 + of_zones("nr_anon_pages").max(0) as u64;
     let swappable = level("nr_inactive_anon") + level("nr_active_anon");
     let all = if shmem == 0 { swappable } else { shmem };

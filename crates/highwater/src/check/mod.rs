@@ -1,8 +1,8 @@
-//! The model judged against files captured from a real Linux.
+//! Compares the model with files captured from a real Linux.
 //!
-//! | kind of file | what is compared | agrees if |
+//! | kind of file | compared figures | agrees if |
 //! |---|---|---|
-//! | `static` | what a boot computes for each zone | every figure is the same |
+//! | `static` | sizes that a boot computes for each zone | every figure is the same |
 //! | `/proc/zoneinfo`, a directory with it | the same | the same |
 //! | `ab-trace` | refills, drains, hottest block, distinct blocks of three kernels | within the limits of [`ab_trace`] |
 //! | `scenario` | key counters of every step of a small program | within max(10 %, distance of the real runs, 256) |
@@ -59,7 +59,7 @@ pub enum Limit {
     },
     /// Within this distance.
     Distance(f64),
-    /// Shares in percent, within so many percentage points.
+    /// Shares in percent, within this many percentage points.
     Points(f64),
     /// Numbers of events: at most this factor larger or smaller, or as far away as chance brings so few.
     FactorOrChance(f64),
@@ -100,17 +100,18 @@ impl Limit {
 /// One figure.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Figure {
-    /// What it is, such as `node 0 DMA32: high`.
+    /// Name of the figure, such as `node 0 DMA32: high`.
     pub field: String,
-    /// What Linux had; text where the field is a list.
+    /// Linux's value; text if the field is a list.
     pub real: String,
-    /// What the model has.
+    /// The model's value.
     pub model: String,
     /// How near it has to be.
     pub limit: Limit,
-    /// Whether it is.
+    /// Whether the figure agrees.
     pub agrees: bool,
-    /// It is, but only because a few events are always allowed: relative limits alone would not hold.
+    /// The figure agrees only because a few events are always allowed; relative limits alone would
+    /// not hold.
     #[serde(skip_serializing_if = "is_false")]
     pub only_by_events: bool,
 }
@@ -135,8 +136,8 @@ impl Figure {
         !self.agrees || (self.limit != Limit::Exact && !nothing)
     }
 
-    /// Compares two lists that have an entry for each zone. Kernels have fewer or more zones than the model: a list that
-    /// is shorter says the same if the longer one only goes on as it ends.
+    /// Compares two lists with one entry per zone. Kernels may have fewer or more zones than the
+    /// model. The lists are equal if the longer one only repeats the last entry of the shorter one.
     pub fn entries(field: impl Into<String>, real: &[u64], model: &[u64]) -> Figure {
         let text = |list: &[u64]| list.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
         let nr = real.len().min(model.len());
@@ -155,7 +156,7 @@ impl Figure {
     }
 }
 
-/// What became of a file.
+/// The result of checking a file.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FileResult {
     /// The file.
@@ -171,7 +172,7 @@ pub struct FileResult {
 }
 
 impl FileResult {
-    /// Nothing was found to differ.
+    /// Whether no difference was found.
     pub fn agrees(&self) -> bool {
         self.figures.iter().all(|f| f.agrees)
     }
@@ -190,7 +191,7 @@ impl FileResult {
         self.figures.iter().filter(|f| f.agrees).count()
     }
 
-    /// Of those, figures that agree only because a few events are always allowed.
+    /// The part of the agreeing figures that agree only because a few events are always allowed.
     pub fn nr_only_by_events(&self) -> usize {
         self.figures.iter().filter(|f| f.only_by_events).count()
     }
@@ -203,7 +204,7 @@ pub struct CheckReport {
     pub schema: &'static str,
     /// Of this program.
     pub version: &'static str,
-    /// Files that were compared.
+    /// Number of compared files.
     pub nr_files: usize,
     /// Files of which every figure agrees.
     pub nr_files_agreeing: usize,
@@ -211,7 +212,7 @@ pub struct CheckReport {
     pub nr_figures: usize,
     /// Figures that agree.
     pub nr_figures_agreeing: usize,
-    /// Of those, figures of scenarios that agree only because 256 events are always allowed.
+    /// Scenario figures that agree only because 256 events are always allowed.
     pub nr_figures_only_by_events: usize,
     /// Files that this version cannot judge.
     pub nr_not_checked: usize,
@@ -257,7 +258,8 @@ impl CheckReport {
                 file.figures.iter().filter(|f| f.is_worth_a_line()).cloned().collect();
             for f in &rows::collapsed(&told) {
                 let verdict = if f.agrees { "agrees" } else { "DIFFERS" };
-                // What differs may be all that is looked for in the output: such a line stands by itself.
+                // A user may grep only for lines that differ, so such a line must be complete by
+                // itself.
                 let file = if f.agrees { String::new() } else { format!("{}: ", file.file) };
                 lines.push(format!(
                     "  {file}{}: Linux {}, model {}: {verdict} ({})",
@@ -298,7 +300,7 @@ impl CheckReport {
         lines.join("\n") + "\n"
     }
 
-    /// Share of the figures that agree, in percent; none if nothing was compared.
+    /// Share of the figures that agree, in percent; `None` if nothing was compared.
     pub fn agreement(&self) -> Option<f64> {
         let all = self.nr_figures as f64;
         (self.nr_figures > 0).then(|| self.nr_figures_agreeing as f64 * 100.0 / all)
@@ -308,12 +310,13 @@ impl CheckReport {
 /// Checks files and everything below directories.
 ///
 /// # Errors
-/// If a path is not there, or a file is not what its name says.
+/// If a path does not exist, or a file does not match its name.
 pub fn check(paths: &[PathBuf]) -> Result<(CheckReport, Vec<InputError>), InputError> {
     check_telling(paths, &mut |_, _| {})
 }
 
-/// As [`check`]; `tell` is called with how many files are done, and of how many, before each and at the end.
+/// As [`check`]; `tell` is called with the number of finished files and the total, before each file
+/// and at the end.
 ///
 /// # Errors
 /// As [`check`].
@@ -348,9 +351,9 @@ pub fn check_telling(
 /// How a path came up.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Found {
-    /// The user named it: it is checked whatever its name.
+    /// The user named it: checked under any name.
     Named,
-    /// In a directory: only if its name says what it is.
+    /// In a directory: only if its name marks a check file.
     InDirectory,
 }
 
@@ -361,7 +364,7 @@ fn collect(path: &Path, files: &mut Vec<PathBuf>, found: Found) -> Result<(), In
             format!("cannot be read: {}", refusal(&error)),
         )
     };
-    // Links inside of directories are not followed: they may lead in circles.
+    // Links inside directories are not followed, because they may form loops.
     let kind = match found {
         Found::Named => std::fs::metadata(path),
         Found::InDirectory => std::fs::symlink_metadata(path),
@@ -387,7 +390,7 @@ fn collect(path: &Path, files: &mut Vec<PathBuf>, found: Found) -> Result<(), In
     Ok(())
 }
 
-/// Where a machine's zones are in a recorded tree.
+/// Path of the zones in a recorded tree.
 const ZONEINFO: &str = "proc/zoneinfo";
 const ZONEINFO_GZ: &str = "proc/zoneinfo.gz";
 
@@ -418,13 +421,13 @@ fn text(path: &Path) -> Result<String, InputError> {
     input::read_text(path, BYTES_MAX).map_err(unreadable)
 }
 
-/// `judged` gets what other files may be compared with.
+/// `judged` collects results that other files are compared with.
 fn check_file(path: &Path, judged: &mut Vec<throttling::Judged>) -> Result<FileResult, InputError> {
     let file = path.display().to_string();
     if path.is_dir() {
         return tree::check(&file, &Source::recorded(path));
     }
-    // What comes through a pipe is read once.
+    // A pipe can be read only once.
     let piped = match input::is_read_once(path) {
         true => Some(text(path)?),
         false => None,

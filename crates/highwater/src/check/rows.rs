@@ -9,7 +9,8 @@ fn of_cpu(field: &str) -> Option<(&str, u32, &str)> {
     Some((zone, cpu.parse().ok()?, what))
 }
 
-/// The figures in their order; those of CPUs that have the same numbers in a zone are one, where the first of them is.
+/// The figures in order. Equal figures of several CPUs in a zone become one row, at the first CPU's
+/// place.
 pub(super) fn collapsed(figures: &[Figure]) -> Vec<Figure> {
     let mut rows: Vec<(Figure, Vec<u32>)> = Vec::new();
     for figure in figures {
@@ -21,7 +22,7 @@ pub(super) fn collapsed(figures: &[Figure]) -> Vec<Figure> {
             let place = of_cpu(&known.field).is_some_and(|(z, _, w)| (z, w) == (zone, what));
             place && (&known.real, &known.model) == (&figure.real, &figure.model)
         };
-        // Those of a zone follow each other.
+        // Rows of a zone are adjacent.
         let near = rows.iter_mut().rev().take_while(|(known, _)| known.field.starts_with(zone));
         match near.into_iter().find(is_same) {
             Some((_, cpus)) => cpus.push(cpu),

@@ -1,7 +1,8 @@
-//! The sizes that a kernel computes for zones, from their page counts alone: no machine is booted.
+//! The sizes that a kernel computes for zones, from their page counts alone. No machine is booted.
 //!
-//! For machines that cannot be booted here, since they have HighMem, larger pages or more memory than fits: what their
-//! kernel computed can be compared all the same (rules/watermarks#marks, rules/per-cpu-lists#sizes).
+//! The model cannot boot machines with HighMem, other page sizes or too much memory. This module
+//! still compares the sizes that their kernel computed (rules/watermarks#marks,
+//! rules/per-cpu-lists#sizes).
 
 use highwater_core::config::{HighWatermark, PcpSizing, Policy};
 use highwater_core::zone::watermark;
@@ -13,15 +14,15 @@ const PAGE_SHIFT: u32 = 12;
 /// Ratios of a kernel as it comes, by zone.
 const RATIOS: [(&str, u64); 6] =
     [("DMA", 256), ("DMA32", 256), ("Normal", 32), ("HighMem", 0), ("Movable", 0), ("Device", 0)];
-/// What the min mark of HighMem is at least and at most.
+/// Limits of the min mark of HighMem.
 const HIGHMEM_MIN: std::ops::RangeInclusive<u64> = 32..=128;
 
-/// A zone with what its kernel computed.
+/// A zone with the sizes that its kernel computed.
 #[derive(Clone, Debug)]
 pub(crate) struct SizedZone {
     pub(crate) node: u32,
     pub(crate) name: String,
-    /// Pages managed when marks were computed.
+    /// Managed pages when the marks were computed.
     pub(crate) at_boot: u64,
     /// Pages managed now.
     pub(crate) managed: u64,
@@ -74,14 +75,14 @@ impl SizedMachine {
     fn marks(&self, zone: &SizedZone, policy: &Policy) -> [u64; 3] {
         let is_low = |zone: &&SizedZone| zone.name != "HighMem";
         let low: u64 = self.zones.iter().filter(is_low).map(|zone| zone.at_boot).sum();
-        // The share of the marks is counted in pages, which are larger here.
+        // The share of the marks is counted in pages, which are larger on this machine.
         let kbytes = self.min_free_kbytes >> self.shift();
         let gaps = policy.watermark.gaps;
         let marks = watermark::marks(kbytes, zone.at_boot, low, self.scale_factor, gaps);
         if zone.name != "HighMem" {
             return [marks.min, marks.low, marks.high];
         }
-        // HighMem keeps little; its gaps are as if it had a share.
+        // HighMem has a small min mark; its gaps are computed as if it had a share.
         let min = (zone.at_boot / 1024).clamp(*HIGHMEM_MIN.start(), *HIGHMEM_MIN.end());
         let share = (kbytes / 4) * zone.at_boot / low.max(1);
         match gaps {
@@ -98,7 +99,8 @@ impl SizedMachine {
         let local = self.node_cpus.get(zone.node as usize).copied().unwrap_or(0);
         let cpus = if local == 0 { self.nr_cpus } else { local };
         let sizing = policy.pcp.sizing;
-        // A batch is capped in bytes: as many pages less as they are larger. Below the cap it is a share of pages.
+        // A batch is capped in bytes: with larger pages the cap is fewer pages. Below the cap a
+        // batch is a share of the zone's pages.
         let cap = if sizing == PcpSizing::SixBatches { 128 } else { 256 } >> self.shift();
         let managed = zone.at_boot.min(cap << 10);
         let managed = if self.high_fraction > 0 { zone.at_boot } else { managed };

@@ -1,8 +1,8 @@
-//! `static` files: what Linux computed for the zones of a freshly booted machine.
+//! `static` files: the sizes that Linux computed for the zones of a freshly booted machine.
 //!
-//! Given nodes, CPUs, spans, settings and what each zone managed at boot, every figure has to be the same
-//! (rules/watermarks#min-free). The policy is the preset of the file's kernel; of a kernel that is none, the nearest
-//! one, and a note says so.
+//! The file gives nodes, CPUs, spans, settings and the pages that each zone managed at boot. With
+//! these every figure must be equal (rules/watermarks#min-free). The policy is the preset of the
+//! file's kernel. A kernel without a preset is judged by the nearest one, and a note says so.
 
 use highwater_core::config::{Machine, PcpSizing, Policy};
 use highwater_core::host::Solo;
@@ -22,7 +22,7 @@ use crate::machine_file::check_size;
 /// Boots the captured machine and compares.
 ///
 /// # Errors
-/// If there can be no such machine.
+/// If such a machine cannot exist.
 pub fn check(file: &str, captured: &Static) -> Result<FileResult, InputError> {
     let machine = machine(file, captured)?;
     let is_later =
@@ -48,10 +48,10 @@ pub fn check(file: &str, captured: &Static) -> Result<FileResult, InputError> {
     Ok(FileResult { file, kind, figures, not_checked: None, notes })
 }
 
-/// The machine of a reference, set as its kernel was.
+/// The machine of a reference, with its kernel's settings.
 ///
 /// # Errors
-/// If a setting is none that the model could have.
+/// If the model cannot represent a setting.
 pub(crate) fn machine(file: &str, captured: &Static) -> Result<Machine, InputError> {
     let mut machine =
         captured_machine(&captured.name, captured.cpus, &captured.nodes, &captured.zones);
@@ -59,7 +59,7 @@ pub(crate) fn machine(file: &str, captured: &Static) -> Result<Machine, InputErr
     Ok(machine)
 }
 
-/// Figures of a boot beside those of a kernel, and what is to be said about them.
+/// Figures of a boot compared with those of a kernel, and remarks about them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Compared {
     pub(crate) figures: Vec<Figure>,
@@ -73,11 +73,11 @@ impl Compared {
     }
 }
 
-/// Boots a machine and sets its figures beside those of a captured one. Of a machine with more memory than can be
-/// booted here the same figures are computed from its page counts.
+/// Boots a machine and compares its figures with those of a captured one. If the machine has more
+/// memory than the model can boot, the same figures are computed from its page counts.
 ///
 /// # Errors
-/// If there can be no such machine.
+/// If such a machine cannot exist.
 pub(crate) fn compare(
     file: &str,
     machine: &Machine,
@@ -108,7 +108,7 @@ pub(crate) fn compare(
     Ok(compared)
 }
 
-/// What sizes of a captured machine follow from.
+/// The inputs of the sizes of a captured machine.
 fn sized(machine: &Machine, captured: &Static) -> SizedMachine {
     let zone = |zone: &Zone| SizedZone {
         node: zone.node,
@@ -141,7 +141,8 @@ fn sized(machine: &Machine, captured: &Static) -> SizedMachine {
     }
 }
 
-/// Pages of a section, which is what a kernel that initialises memory late begins a node's last zone with.
+/// Pages of a section. A kernel with deferred memory initialisation starts with one section of a
+/// node's last zone.
 const SECTION_PAGES: u64 = 1 << 15;
 
 fn compare_zone(memory: &PageAllocator<Solo>, real: &Zone, is_last: bool, compared: &mut Compared) {
@@ -173,7 +174,7 @@ fn compare_zone(memory: &PageAllocator<Solo>, real: &Zone, is_last: bool, compar
         watermark::stat_threshold_pressure(&marks, cpus),
     ];
     for set in &real.pagesets {
-        // Where a list tunes itself, what it starts from.
+        // The high of a list without auto-tuning; the initial high of a list that tunes itself.
         let high = set.high_min.unwrap_or(set.high);
         let is_late = Some((set.batch, high)) == late && late != Some(whole);
         nr_late += u32::from(is_late);
@@ -208,8 +209,9 @@ fn compare_zone(memory: &PageAllocator<Solo>, real: &Zone, is_last: bool, compar
     ));
 }
 
-/// Batch and high of a node's last zone in a kernel that initialises memory late and does not compute them again
-/// (rules/per-cpu-lists#sizes); none in one that does, or for a zone that is no larger than that.
+/// Batch and high of a node's last zone in a kernel that defers memory initialisation and does not
+/// recompute them afterwards (rules/per-cpu-lists#sizes). `None` for a kernel that recomputes them,
+/// or for a zone of at most one section.
 fn late_lists(memory: &PageAllocator<Solo>, managed: u64, is_last: bool) -> Option<(u64, u64)> {
     let sizing = memory.policy.pcp.sizing;
     let is_fixed = matches!(sizing, PcpSizing::SixBatches | PcpSizing::SixBatchesMib);

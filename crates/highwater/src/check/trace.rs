@@ -8,7 +8,7 @@ use crate::input::InputError;
 use crate::policy_file;
 use crate::replay::{self, EventKind, Tally, UseSidecars};
 
-/// Refills and drains: within a quarter, or 64 events where there are few.
+/// Refills and drains: within a quarter, or within 64 events for small counts.
 pub(super) const EVENTS: Limit =
     Limit::Share { share: replay::NEAR_SHARE, events: replay::NEAR_EVENTS };
 /// Uses of the hottest block.

@@ -1,13 +1,13 @@
-//! The texts of a machine as somebody posted them: `/proc/zoneinfo`, with what lies beside it.
+//! A machine's proc files as somebody posted them: `/proc/zoneinfo`, with the files beside it.
 
 use super::FileResult;
 use crate::capture::{self, Source, Wanted};
 use crate::input::InputError;
 
-/// Compares what its kernel computed with what follows from the zones.
+/// Compares the sizes that its kernel computed with the model's sizes for the same zones.
 ///
 /// # Errors
-/// If the texts cannot be read.
+/// If a file cannot be read.
 pub(super) fn check(file: &str, source: &Source) -> Result<FileResult, InputError> {
     let wanted = Wanted { no_processes: true, ..Wanted::default() };
     let captured = capture::capture(source, &wanted)?;

@@ -1,4 +1,4 @@
-//! Directories with the answer of a search (`fit --out`, `bisect --out`): what `report` prints of them.
+//! Result directories of a search (`fit --out`, `bisect --out`): what `report` prints of them.
 
 use std::path::Path;
 
@@ -10,19 +10,19 @@ use highwater_results::{Contents, input};
 use super::args::ReportArgs;
 use super::{CliError, Outcome, print};
 
-/// The answer of a search, in its directory.
+/// The result of a search, in its directory.
 pub(super) struct Answer<'a> {
     dir: &'a Path,
     /// The command that searched.
     command: &'static str,
-    /// The answer as data.
+    /// The file with the result as data.
     file: &'static str,
     /// Their format, as `--format` has it.
     format: (Format, &'static str),
 }
 
 impl<'a> Answer<'a> {
-    /// The answer that a directory holds, if it holds one.
+    /// The search result in a directory, if it has one.
     pub(super) fn of(dir: &'a Path) -> Option<Answer<'a>> {
         let contents = Contents::of(dir)?;
         let (command, format) = match contents {

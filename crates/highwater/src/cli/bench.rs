@@ -52,7 +52,7 @@ pub(super) fn run(args: &BenchArgs) -> Result<Outcome, CliError> {
 
 fn table(args: &BenchArgs, rows: &[BenchRow]) -> Table {
     let labels = ["allocator", "order", "pattern", "threads"];
-    // CPU time alone would flatter locks whose waiters sleep: they use none.
+    // CPU time alone would favour sleeping locks, whose waiters use no CPU time.
     let columns = ["CPU time", "best", "elapsed", "note"].map(str::to_owned).to_vec();
     let mut title = "native allocator benchmarks, ns per alloc+free".to_owned();
     if args.policy != "6.1" {

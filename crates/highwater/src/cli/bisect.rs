@@ -38,7 +38,7 @@ pub(super) fn run(registry: &Registry, args: &BisectArgs) -> Result<Outcome, Cli
     {
         return Err(CliError::new(reason));
     }
-    // Before anything runs; of other workloads only results know which operations there are.
+    // Check before anything runs. For other workloads only the results list the operations.
     if plan.experiment.job.entry().name == Job::NAME {
         let metrics = plan.experiment.job.metrics(&plan.machines);
         let wrong = |reason| CliError::new(format!("--metric: {reason}"));
@@ -66,7 +66,7 @@ pub(super) fn run(registry: &Registry, args: &BisectArgs) -> Result<Outcome, Cli
     if let Some(store) = place.begin(Contents::Bisect)? {
         let text = text(&report, args, Format::Terminal, PAGE_WIDTH);
         store.write_text(REPORT_FILE, &text).map_err(failed)?;
-        // Last: where it is, everything is.
+        // Written last: if this file exists, all others do.
         store.write_text(Contents::Bisect.last_file(), &report.json()).map_err(failed)?;
     }
     Ok(if report.is_significant { Outcome::Done } else { Outcome::Disagrees })
@@ -75,7 +75,7 @@ pub(super) fn run(registry: &Registry, args: &BisectArgs) -> Result<Outcome, Cli
 /// Options of this command that `explain` has not, or that only say where results go.
 const OF_BISECT: [&str; 5] = ["--metric", "--seeds", "--iterations", "--out", "--format"];
 
-/// The sentence, the trials, what to do next; as data all of it.
+/// The sentence, the trials and the next steps; as data, everything.
 fn text(report: &Report, args: &BisectArgs, format: Format, width: usize) -> String {
     let tables = format.tables(&[report.table()], width);
     match format {

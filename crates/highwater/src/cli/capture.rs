@@ -19,7 +19,7 @@ use crate::check::Figure;
 /// Captures, writes the files and says how near the model's boot comes.
 pub(super) fn run(args: &CaptureArgs) -> Result<Outcome, CliError> {
     let files = [&args.output, &args.machine, &args.reference];
-    // Everything is looked at before anybody waits.
+    // Check every output path before waiting.
     for (at, file) in files.iter().enumerate() {
         if files[..at].contains(file) {
             let reason = "two of the files have this name";
@@ -86,7 +86,7 @@ fn write(file: &Path, text: &str) -> Result<(), CliError> {
     write_atomically(file, text.as_bytes()).map_err(|error| CliError::new(error.to_string()))
 }
 
-/// What was written.
+/// A summary of the written files.
 fn summary(args: &CaptureArgs, captured: &Capture, texts: &Files) -> String {
     let system = &captured.system;
     let name = |file: &PathBuf| file.display().to_string();
@@ -177,7 +177,7 @@ fn verdict(captured: &Capture, texts: &Files) -> Table {
     table
 }
 
-/// Figures of CPUs that are all the same are one row.
+/// Equal figures of several CPUs become one row.
 fn rows(figures: &[Figure]) -> Vec<Figure> {
     let mut rows: Vec<Figure> = Vec::new();
     for figure in figures {

@@ -19,11 +19,11 @@ pub(super) fn run(args: &CheckArgs) -> Result<Outcome, CliError> {
         return Err(refused.remove(0).into());
     }
     match args.format {
-        // Plain rows and names: nothing that JSON could not hold.
+        // Plain rows and names: always valid JSON.
         Format::Json => print(&(serde_json::to_string_pretty(&report).unwrap_or_default() + "\n"))?,
         _ => print(&report.text())?,
     }
-    // One bad file does not hide what the others say; it does decide how the command ends.
+    // A bad file does not hide the results of the others, but it decides the exit status.
     let last = refused.pop();
     for error in &refused {
         complain(&error.to_string());

@@ -1,7 +1,7 @@
-//! Colours on a terminal: what got better and worse, what is said below a table, what went wrong.
+//! Colours on a terminal: better and worse results, notes below a table, errors.
 //!
-//! Only what is printed is painted, never what is kept in files; and only where somebody sees it, unless the user says
-//! otherwise (`--color`, `NO_COLOR`, `CLICOLOR_FORCE`).
+//! Only printed text is coloured, never text in files. It is coloured only on a terminal, unless
+//! the user says otherwise (`--color`, `NO_COLOR`, `CLICOLOR_FORCE`).
 
 use std::io::{self, IsTerminal};
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -14,7 +14,7 @@ const DIM: &str = "\u{1b}[2m";
 const BOLD: &str = "\u{1b}[1m";
 const PLAIN: &str = "\u{1b}[0m";
 
-/// What the user chose: 0 auto, 1 always, 2 never.
+/// The user's choice: 0 auto, 1 always, 2 never.
 static CHOICE: AtomicU8 = AtomicU8::new(0);
 
 /// From now on.
@@ -51,8 +51,8 @@ pub(super) fn error(text: &str) -> String {
     }
 }
 
-/// Tables as [`Format::Terminal`](highwater_report::Format::Terminal) has them, painted. Without the colours they are what
-/// they were.
+/// Adds colours to tables in [`Format::Terminal`](highwater_report::Format::Terminal). Only colour
+/// codes are added.
 pub(super) fn painted(text: &str) -> String {
     let mut painted = String::with_capacity(text.len() + text.len() / 8);
     let mut is_title = true;
@@ -67,7 +67,7 @@ pub(super) fn painted(text: &str) -> String {
             title if is_title => wrap(&mut painted, BOLD, title),
             row => paint_row(&mut painted, row),
         }
-        // A title is the first line after an empty one; one that goes on below itself is indented.
+        // A title is the first line after an empty one. Its continuation lines are indented.
         is_title = words.is_empty();
         painted.push_str(end);
     }

@@ -21,7 +21,7 @@ use crate::experiment::{self, Ran, RunPlan};
 use crate::explain;
 use crate::workload::Registry;
 
-/// Slowest operations of each policy on each machine that are kept with results.
+/// Slowest operations that are kept with results, for each policy on each machine.
 const STORY_OPERATIONS: usize = 5;
 
 /// Runs an experiment, or several one after the other.
@@ -48,12 +48,12 @@ pub(super) fn run(registry: &Registry, args: &CompareCommand) -> Result<Outcome,
     finish(plan, &wanted, args.format, out.as_ref())
 }
 
-/// What is kept has the story of its first seed, from which charts are drawn.
+/// Results that are kept include the story of the first seed, from which charts are drawn.
 fn with_story(plan: RunPlan, out: Option<&Out<'_>>) -> RunPlan {
     RunPlan { story: out.map(|_| STORY_OPERATIONS), ..plan }
 }
 
-/// Runs several experiments: of each its verdict, at the end what they add up to.
+/// Runs several experiments: prints the verdict of each, then a summary of all.
 fn several(
     registry: &Registry,
     experiments: &[String],
@@ -102,7 +102,7 @@ fn several(
         let all = [table];
         text += &Format::Terminal.tables(&all, PAGE_WIDTH);
         store.write_text(REPORT_FILE, &text).map_err(failed)?;
-        // Last: where it is, everything is.
+        // Written last: if this file exists, all others do.
         let csv = Format::Csv.tables(&all, PAGE_WIDTH);
         store.write_text(Contents::Several.last_file(), &csv).map_err(failed)?;
     }
@@ -118,7 +118,7 @@ pub(super) fn run_one(registry: &Registry, args: &RunArgs) -> Result<Outcome, Cl
     finish(plan, &wanted, args.format, out.as_ref())
 }
 
-/// What is wanted of a run besides its tables.
+/// Outputs of a run besides its tables.
 struct Wanted<'a> {
     histograms: bool,
     fail: &'a FailArgs,
@@ -127,7 +127,7 @@ struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    /// Before hours are spent on what cannot be judged.
+    /// Refuse what cannot be judged before spending hours on it.
     fn check(&self, plan: &RunPlan) -> Result<(), CliError> {
         let entry = plan.experiment.job.entry();
         if self.histograms && !entry.counts_delays {
@@ -172,7 +172,7 @@ fn measure(plan: &RunPlan, wanted: &Wanted<'_>) -> Result<Ran, CliError> {
     let document = &mut ran.document;
     document.command_line = command_line();
     if wanted.histograms {
-        // Before what the study is about, which is read last.
+        // Inserted before the study's main section, which is last.
         let at = document.sections.len().saturating_sub(1);
         document.sections.insert(at, Section::Histograms);
     }
@@ -180,13 +180,13 @@ fn measure(plan: &RunPlan, wanted: &Wanted<'_>) -> Result<Ran, CliError> {
     Ok(ran)
 }
 
-/// Keeps what a plan left.
+/// Keeps the results of a plan.
 fn keep(store: &Store, ran: &Ran, look: Look) -> Result<(), CliError> {
     let Ran { document, explained, series, maps, ages, texts } = ran;
     store.write_document(document).map_err(failed)?;
     let text = report::text(document, look.kept())?;
     store.write_text(REPORT_FILE, &text).map_err(failed)?;
-    // What another run left there is not this one's.
+    // Remove what an earlier run left there.
     let table = || highwater_report::render::series::series(series);
     let (samples, timeline) = match document.sampled {
         Some(_) => (Some(table()), None),
@@ -222,7 +222,7 @@ fn keep(store: &Store, ran: &Ran, look: Look) -> Result<(), CliError> {
 const OF_OUTPUT: [&str; 7] =
     ["--jobs", "--out", "--folded", "--format", "--fail-if-worse", "--color", "--progress"];
 
-/// The command without what does not change its results.
+/// The command line without options that do not change results.
 pub(super) fn command_line() -> Vec<String> {
     let mut words = vec!["highwater".to_owned()];
     let mut args = std::env::args().skip(1);

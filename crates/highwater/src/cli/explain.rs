@@ -21,10 +21,10 @@ use crate::workload::{Registry, Workload};
 
 /// Where `--folded` prints to stdout.
 const STDOUT: &str = "-";
-/// Seeds, unless told: one slow operation has one story.
+/// Default number of seeds: one slow operation has one story.
 const ONCE: u32 = 1;
 
-/// Explains an experiment, or what a directory holds.
+/// Explains an experiment, or the results in a directory.
 pub(super) fn run(registry: &Registry, args: &ExplainArgs) -> Result<Outcome, CliError> {
     let path = Path::new(&args.experiment);
     // Before anything runs.
@@ -38,7 +38,7 @@ pub(super) fn run(registry: &Registry, args: &ExplainArgs) -> Result<Outcome, Cl
             refuse_options(args, &[])?;
             let mut plan = source::repeat(registry, &document, path)?;
             plan.experiment.iterations = args.iterations.unwrap_or(ONCE);
-            // Unless several seeds were asked for, the one with something to explain.
+            // Unless the user asks for several seeds, take the one with the slowest operation.
             if let (None, Some((run, slowest))) = (args.iterations, document.slowest()) {
                 plan.seed = slowest.seed;
                 let (operation, label, machine) = (&slowest.operation, &run.label, &run.machine);
@@ -73,7 +73,7 @@ pub(super) fn run(registry: &Registry, args: &ExplainArgs) -> Result<Outcome, Cl
     Ok(Outcome::Done)
 }
 
-/// What to run if an experiment was named: as `compare`.
+/// The plan for an experiment by name: that of `compare`.
 fn plan(registry: &Registry, args: &ExplainArgs) -> Result<RunPlan, CliError> {
     let name = &args.experiment;
     let args = CompareArgs {
@@ -131,7 +131,8 @@ pub(super) fn check_operation(plan: &RunPlan, op: &str) -> Result<(), CliError> 
     }
 }
 
-/// A directory says itself what was run; `more` are options that this one has no use for either.
+/// A directory defines its own run, so these options are refused. `more` lists further options that
+/// do not apply.
 fn refuse_options(args: &ExplainArgs, more: &[(&str, bool)]) -> Result<(), CliError> {
     let machine = &args.machine;
     let given = [

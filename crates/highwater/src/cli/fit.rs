@@ -19,7 +19,7 @@ use crate::workload::job::Job;
 use crate::workload::{Registry, Workload};
 
 const MEMORY: &str = "machine.memory";
-/// Of memory nothing finer is told apart.
+/// Smallest step of a memory size.
 const MIB: u64 = 1 << 20;
 /// Options of this command that `compare` has not, or that only say where results go.
 const OF_FIT: [&str; 7] = ["--slo", "--min", "--from", "--to", "--within", "--out", "--format"];
@@ -79,7 +79,7 @@ pub(super) fn run(registry: &Registry, args: &FitArgs) -> Result<Outcome, CliErr
     if let Some(store) = place.begin(Contents::Fit)? {
         let text = Format::Terminal.tables(&tables, PAGE_WIDTH);
         store.write_text(REPORT_FILE, &text).map_err(failed)?;
-        // Last: where it is, everything is.
+        // Written last: if this file exists, all others do.
         store
             .write_text(Contents::Fit.last_file(), &Format::Csv.tables(&tables, PAGE_WIDTH))
             .map_err(failed)?;
@@ -90,14 +90,15 @@ pub(super) fn run(registry: &Registry, args: &FitArgs) -> Result<Outcome, CliErr
     })
 }
 
-/// What `compare` would run, with one setting more.
+/// The plan of `compare`, with one more setting.
 fn plan(registry: &Registry, args: &FitArgs, setting: Option<String>) -> Result<RunPlan, CliError> {
     let setting = setting.map(|value| format!("{}={value}", args.min));
     let plan = experiment_plan(registry, &args.job, &args.compare(setting), None)?;
     Ok(RunPlan { tolerates_failures: true, ..plan })
 }
 
-/// The plan of a value of the range, the upper end's if it can be made. If none can, the key is wrong, or the whole range.
+/// The plan at a value of the range: the upper end if it is valid. If no value is valid, the key or
+/// the whole range is wrong.
 fn possible(registry: &Registry, args: &FitArgs, range: &Range) -> Result<RunPlan, CliError> {
     let mut value = range.to;
     let first = match plan(registry, args, Some(range.text(value))) {
@@ -113,7 +114,7 @@ fn possible(registry: &Registry, args: &FitArgs, range: &Range) -> Result<RunPla
     values.iter().find_map(plan_of).ok_or(first)
 }
 
-/// Values between which is searched.
+/// The range of values to search.
 struct Range {
     from: u64,
     to: u64,
@@ -134,7 +135,7 @@ impl Range {
 fn range(args: &FitArgs, plan: &RunPlan) -> Result<Range, CliError> {
     let nodes = plan.machines.iter().flat_map(|machine| &machine.machine.nodes);
     let pages: u64 = nodes.flat_map(|node| &node.zones).map(|zone| zone.present).sum();
-    // Firmware's holes are smaller than a MiB.
+    // Holes of the firmware are smaller than a MiB.
     let memory = pages.div_ceil(256) * MIB;
     let is_memory = full_key(&args.min) == MEMORY;
     let number = |option: &str, text: &Option<String>, default: u64| {
@@ -168,7 +169,7 @@ fn range(args: &FitArgs, plan: &RunPlan) -> Result<Range, CliError> {
     let (least, most) = DEFAULT_RANGE;
     let (from, is_size) = number("--from", &args.from, memory / least / MIB * MIB)?;
     let (to, is_too) = number("--to", &args.to, memory * most / MIB * MIB)?;
-    // No bytes are no blocks, events or percent either.
+    // A bare 0 may be bytes, blocks, events or percent.
     let is_size = is_size || (from == 0 && is_too);
     if is_size != is_too {
         return Err(CliError::new("--from and --to: one is a size, the other a number"));
@@ -179,7 +180,8 @@ fn range(args: &FitArgs, plan: &RunPlan) -> Result<Range, CliError> {
     Ok(Range { from, to, grain: if is_size { MIB } else { 1 }, is_size })
 }
 
-/// Where more did worse: the value above the answer that does not keep it, and what to make of it.
+/// For a result that is not monotone: the value above the answer that fails, and a sentence about
+/// it.
 fn not_monotone(args: &FitArgs, range: &Range, answer: &Answer) -> Option<(u64, String)> {
     let (Found::Between { good, .. } | Found::Least(good)) = answer.found else { return None };
     let (bad, safe) = (answer.relapse()?.value, answer.from_here_on()?.value);
@@ -198,7 +200,7 @@ fn table(args: &FitArgs, fit: &Fit, range: &Range, answer: &Answer) -> Table {
     let (key, objectives) = (&args.min, &fit.objectives);
     let mut heads: Vec<String> = Vec::new();
     for objective in objectives {
-        // With one objective the title says whose.
+        // With one objective the title names it.
         let of = match objectives.len() {
             1 => String::new(),
             _ => format!("{} ", objective.metric.text),

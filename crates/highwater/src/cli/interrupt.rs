@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM: the process ends at once, and what is finished stays.
+//! Ctrl-C and SIGTERM: the process ends at once, and finished results stay.
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -15,16 +15,16 @@ use highwater_results::words::{count, is, refusal};
 /// The library's question whether to stop is not needed: the process ends instead.
 pub(super) static NEVER: AtomicBool = AtomicBool::new(false);
 
-/// What a signal must not leave behind, and what it leaves.
+/// Resources at exit: what a signal must clean up, and what it keeps.
 #[derive(Default)]
 pub(super) struct AtEnd {
-    /// The directory that was made for results: removed if nothing is in it.
+    /// The directory that was made for results; it is removed if it is empty.
     pub(super) made: Option<PathBuf>,
     /// Finished units, which stay.
     pub(super) units: Option<Arc<UnitStore>>,
 }
 
-/// Signals and what they end.
+/// Signal state: whether a signal may end the process now.
 pub(super) struct Interrupts {
     state: Mutex<State>,
     at_end: AtEnd,
@@ -40,7 +40,7 @@ struct State {
 }
 
 impl State {
-    /// A signal has come: it is returned if it ends the process now.
+    /// A signal has come: returns it if it ends the process now.
     fn came(&mut self, signal: i32) -> Option<i32> {
         match self.is_keeping {
             true => {
@@ -52,7 +52,7 @@ impl State {
         }
     }
 
-    /// Results are written: the signal that came meanwhile.
+    /// Results are written: returns a signal that came meanwhile.
     fn written(&mut self) -> Option<i32> {
         self.is_keeping = false;
         self.waiting.take()
@@ -60,12 +60,12 @@ impl State {
 }
 
 impl Interrupts {
-    /// Results are being written: files are whole or not there, so an interrupt waits.
+    /// Results are being written. A signal waits until the end, so that the files are complete.
     pub(super) fn begin_keeping(&self) {
         self.lock().is_keeping = true;
     }
 
-    /// They are written: an interrupt that came meanwhile ends the process.
+    /// Results are written: a signal that came meanwhile ends the process.
     pub(super) fn end_keeping(&self) {
         let mut state = self.lock();
         if let Some(signal) = state.written() {
@@ -74,7 +74,7 @@ impl Interrupts {
     }
 
     fn came(&self, signal: i32) {
-        // The lock is held to the end: nobody begins to write results.
+        // Hold the lock until exit, so that no thread begins to write results.
         let mut state = self.lock();
         if let Some(signal) = state.came(signal) {
             end(signal, &self.at_end);
@@ -86,8 +86,8 @@ impl Interrupts {
     }
 }
 
-/// From now on SIGINT and SIGTERM end the process at once, with status 130 and 143; but not while results are being
-/// written, which the caller says to what is returned.
+/// From now on SIGINT and SIGTERM end the process at once, with status 130 and 143. They wait while
+/// results are being written, which the caller marks on the returned object.
 pub(super) fn exit_on_interrupt(at_end: AtEnd) -> Result<Arc<Interrupts>, CliError> {
     let interrupts = Arc::new(Interrupts { state: Mutex::default(), at_end });
     let seen = Arc::clone(&interrupts);
@@ -114,7 +114,7 @@ fn end(signal: i32, at_end: &AtEnd) -> ! {
     });
     complain(said.as_deref().unwrap_or("interrupted"));
     if let Some(made) = &at_end.made {
-        // Only if it is empty; and one that stays does no harm.
+        // This removes only an empty directory. Leaving it behind does no harm.
         let _ = std::fs::remove_dir(made);
     }
     drop(paused);

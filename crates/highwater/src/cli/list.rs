@@ -9,7 +9,7 @@ use crate::machine_file::MachineFile;
 use crate::policy_file;
 use crate::workload::Registry;
 
-/// Lists what can be named.
+/// Lists everything that has a name.
 pub(super) fn run(registry: &Registry, args: &ListArgs) -> Result<Outcome, CliError> {
     let all = [ListKind::Experiments, ListKind::Machines, ListKind::Policies, ListKind::Workloads];
     let wanted = all.into_iter().filter(|kind| args.what.is_none_or(|what| what == *kind));

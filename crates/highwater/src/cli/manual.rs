@@ -1,4 +1,5 @@
-//! `highwater man` and `highwater completions`: what a package of the command has besides the program.
+//! `highwater man` and `highwater completions`: files that a distribution package needs besides the
+//! program.
 
 use std::path::Path;
 
@@ -45,7 +46,7 @@ fn page(command: Command) -> Result<String, CliError> {
     String::from_utf8(bytes).map_err(|error| CliError::new(format!("the manual page: {error}")))
 }
 
-/// Prints what a shell completes the command line with.
+/// Prints a shell's completion script.
 pub(super) fn completions(args: &CompletionsArgs) -> Result<Outcome, CliError> {
     let mut command = Cli::command();
     let name = command.get_name().to_owned();

@@ -12,7 +12,7 @@ use super::out::failed;
 use super::report::{self, Look, cannot_show};
 use super::{CliError, remark};
 
-/// What such a directory holds.
+/// The contents of such a directory.
 pub(super) enum Many {
     /// An experiment at each point of a grid: keys, and each point's values and results.
     Grid(Vec<String>, Vec<(Vec<String>, Document)>),
@@ -21,7 +21,7 @@ pub(super) enum Many {
 }
 
 impl Many {
-    /// Reads a directory that holds more than one comparison; none if it holds one.
+    /// Reads a directory with more than one comparison; `None` if it has one.
     pub(super) fn read(dir: &Path) -> Result<Option<Many>, CliError> {
         match Contents::of(dir) {
             Some(Contents::Grid) => Many::grid(dir).map(Some),
@@ -30,7 +30,8 @@ impl Many {
         }
     }
 
-    /// The experiments of several, by name: each in a directory that is called as it is. Others are remarked on.
+    /// The experiments of a directory, by name: each has a subdirectory of its name. A remark lists
+    /// other subdirectories.
     fn several(dir: &Path) -> Result<Many, CliError> {
         let failed = |error: std::io::Error| {
             CliError::new(format!("{}: {}", dir.display(), refusal(&error)))

@@ -47,12 +47,12 @@ use crate::input::{InputError, one_line};
 use crate::policy_file::{self, OwnPolicy};
 use crate::workload::{Entry, Registry, RunError};
 
-/// How a command ended that did what it was asked to.
+/// How a command without an error ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// All is well.
     Done,
-    /// It found what it was asked to look for: a disagreement.
+    /// It found a disagreement or a regression.
     Disagrees,
 }
 
@@ -88,7 +88,7 @@ pub fn main() -> ExitCode {
     Program::default().main()
 }
 
-/// The same command with more in it: what a program of its own makes.
+/// The command with additions, for a program that embeds Highwater.
 ///
 /// ```no_run
 /// use highwater::cli::Program;
@@ -147,7 +147,7 @@ fn run_command_line(registry: &Registry) -> ExitCode {
     match run(registry, cli.command) {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::Disagrees) => ExitCode::from(1),
-        // Whoever read our output has seen enough.
+        // The reader closed the pipe: that is not an error.
         Err(error) if error.is_broken_pipe => ExitCode::SUCCESS,
         Err(error) => {
             complain(&error.message);
@@ -182,7 +182,7 @@ fn run(registry: &Registry, command: Command) -> Result<Outcome, CliError> {
     }
 }
 
-/// Help goes to stdout; of a usage error, the sentence that says what is wrong.
+/// Help goes to stdout; for a usage error only the sentence that says what is wrong goes to stderr.
 fn usage(error: &clap::Error) -> ExitCode {
     if matches!(
         error.kind(),
@@ -191,7 +191,7 @@ fn usage(error: &clap::Error) -> ExitCode {
             | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
     ) {
         let is_asked_for = error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
-        // Nothing is left to do if even this cannot be printed.
+        // If printing fails here, there is nothing left to do.
         let _ = error.print();
         return if is_asked_for { ExitCode::SUCCESS } else { ExitCode::from(2) };
     }
@@ -200,7 +200,7 @@ fn usage(error: &clap::Error) -> ExitCode {
     let about = about.split("\n\nFor more information").next().unwrap_or(about);
     // Nobody means an option's name as a value.
     let about = about.split("\n\n  tip: to pass").next().unwrap_or(about);
-    // What was meant instead is of the same sentence.
+    // clap's tip belongs to the same sentence.
     let about = about.replace("\n\n  tip: ", "; ");
     complain(one_line(&about).trim_start_matches("error: "));
     ExitCode::from(2)
@@ -209,13 +209,14 @@ fn usage(error: &clap::Error) -> ExitCode {
 /// Whether the user wants errors only on stderr.
 static IS_QUIET: AtomicBool = AtomicBool::new(false);
 
-/// One line on stderr about what went wrong.
+/// Prints an error as one line on stderr.
 fn complain(message: &str) {
-    // Nothing is left to do if even this cannot be printed.
+    // If printing fails here, there is nothing left to do.
     let _ = writeln!(io::stderr(), "{}{}", colour::error("error: "), one_line(message));
 }
 
-/// Options that no advice repeats: how the command ran, not what it ran.
+/// Options that suggested commands leave out, because they change how a command runs and not its
+/// results.
 const HOW: [&str; 3] = ["--jobs", "--progress", "--color"];
 const HOW_FLAGS: [&str; 2] = ["-q", "--quiet"];
 
@@ -247,7 +248,7 @@ pub(crate) fn remark(message: &str) {
 
 /// One line on stderr.
 fn say(message: &str) {
-    // Nothing is left to do if even this cannot be printed.
+    // If printing fails here, there is nothing left to do.
     let _ = writeln!(io::stderr(), "{}", one_line(message));
 }
 
@@ -265,10 +266,10 @@ pub(crate) fn is_quiet() -> bool {
     IS_QUIET.load(Ordering::Relaxed)
 }
 
-/// Columns below which tables are not cut.
+/// Tables are not cut to fewer columns than this.
 const WIDTH_MIN: usize = 60;
 
-/// Tables as text, as wide as the terminal, or as a page where there is none.
+/// Tables as text, in the width of the terminal, or of a page if there is no terminal.
 pub(crate) fn tables(format: Format, tables: &[Table]) -> String {
     format.tables(tables, width())
 }
@@ -277,7 +278,8 @@ fn width() -> usize {
     terminal().unwrap_or(PAGE_WIDTH)
 }
 
-/// Columns of the terminal, or as many as `COLUMNS` says where that is exported; none if standard output is no terminal.
+/// Columns of the terminal, or the value of an exported `COLUMNS`; `None` if standard output is not
+/// a terminal.
 fn terminal() -> Option<usize> {
     let exported = || env::var("COLUMNS").ok()?.trim().parse().ok();
     let size = || terminal_size::terminal_size_of(io::stdout());
@@ -285,7 +287,7 @@ fn terminal() -> Option<usize> {
     columns.map(|columns| columns.max(WIDTH_MIN))
 }
 
-/// Prints what somebody reads, with colours where that is wanted; data as they are.
+/// Prints text for people, with colours if they are on; data unchanged.
 pub(crate) fn show(format: Format, text: &str) -> Result<(), CliError> {
     match format.is_for_reading() && colour::is_wanted() {
         true => print(&colour::painted(text)),

@@ -1,5 +1,5 @@
-//! One run of all that an experiment or its results are: a policy on a machine with a seed. What `trace` and `watch` look
-//! at.
+//! Selects one run of an experiment or of its results: a policy on a machine with a seed. `trace`
+//! and `watch` look at it.
 
 use std::path::Path;
 
@@ -14,7 +14,8 @@ use crate::explain::source;
 use crate::machine_file::MachineFile;
 use crate::workload::Registry;
 
-/// The run that was asked for: its plan has one policy, one machine, one seed. Says on stderr which.
+/// The selected run: its plan has one policy, one machine and one seed. Prints on stderr which run
+/// it is.
 pub(super) fn plan(registry: &Registry, args: &OneRunArgs) -> Result<RunPlan, CliError> {
     let path = Path::new(&args.what);
     let plan = match source::of(registry, &args.what)? {
@@ -50,7 +51,7 @@ pub(super) fn plan(registry: &Registry, args: &OneRunArgs) -> Result<RunPlan, Cl
     Ok(RunPlan { machines, policies, jobs: 1, ..plan })
 }
 
-/// Keeps what was asked for of results.
+/// Reduces the plan of results to the selected run.
 fn of_results(plan: &mut RunPlan, args: &OneRunArgs) -> Result<(), CliError> {
     let refused = |option: &str, name: &str, names: Vec<&str>| {
         let (dir, names) = (&args.what, names.join(", "));
@@ -81,7 +82,8 @@ fn is_called((policy, label): &(Policy, String), name: &str) -> bool {
     policy.name == name || label == name
 }
 
-/// As `compare` would run it; a policy goes by its heading or name there, or is any other one by name or file.
+/// The run as `compare` would do it. A policy is given by its heading or name in the experiment, or
+/// is any other policy by name or file.
 fn of_experiment(registry: &Registry, args: &OneRunArgs) -> Result<RunPlan, CliError> {
     let plan = |compare: &CompareArgs| experiment_plan(registry, &args.what, compare, None);
     let mut compare = CompareArgs {
@@ -125,7 +127,7 @@ fn of_experiment(registry: &Registry, args: &OneRunArgs) -> Result<RunPlan, CliE
                     return Ok(choose(own));
                 }
             }
-            // Not every experiment has policies beyond those of its study.
+            // Some experiments have no policies beyond those of their study.
             Err(_) if beyond => {}
             Err(error) => return Err(error),
         }
@@ -133,7 +135,7 @@ fn of_experiment(registry: &Registry, args: &OneRunArgs) -> Result<RunPlan, CliE
     plan(&CompareArgs { policies: vec![name.clone()], ..compare }).map(choose)
 }
 
-/// A directory says itself what was run.
+/// A directory defines its own run, so these options are refused.
 fn refuse_options(args: &OneRunArgs) -> Result<(), CliError> {
     let machine = &args.machine;
     let given = [

@@ -23,11 +23,11 @@ pub(super) struct Out<'a> {
     pub(super) dir: &'a Path,
     /// Whatever is there is replaced.
     force: bool,
-    /// What an interrupted run left there is used.
+    /// `--resume`: use the units of an interrupted run.
     resume: bool,
 }
 
-/// Which runs the plans of a command are.
+/// The plans of a command, for `--resume`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Plans {
     /// All that it will do.
@@ -38,7 +38,7 @@ pub(super) enum Plans {
 
 /// A directory for results that is ready.
 pub(super) struct Place {
-    /// None: nothing is kept.
+    /// `None`: nothing is kept.
     store: Option<Store>,
     /// Where each finished unit is kept at once.
     pub(super) units: Option<Arc<UnitStore>>,
@@ -46,8 +46,8 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Where to write results of this kind, if anywhere. From now on an interrupt waits. Results of another kind that are
-    /// there are removed: this command replaces them.
+    /// The directory for results of this kind, if the user wants one. From now on a signal waits.
+    /// Results of another kind in it are removed, because this command replaces them.
     pub(super) fn begin(&self, contents: Contents) -> Result<Option<&Store>, CliError> {
         let Some(store) = &self.store else { return Ok(None) };
         self.interrupts.begin_keeping();
@@ -57,7 +57,8 @@ impl Place {
         Ok(Some(store))
     }
 
-    /// Writes the results of one experiment of several into their own directory. An interrupt waits until they are there.
+    /// Writes the results of one experiment of several into a subdirectory. A signal waits until
+    /// they are written.
     pub(super) fn keep_below(
         &self,
         name: &str,
@@ -76,7 +77,8 @@ impl Place {
     }
 }
 
-/// The directories of a grid's points, as many as there are. Those of a larger grid that was there before are removed.
+/// The directories of a grid's points, `nr` of them. Directories of an earlier, larger grid are
+/// removed.
 pub(super) fn points(store: &Store, nr: usize) -> Result<Vec<Store>, CliError> {
     if Contents::of(store.dir()) == Some(Contents::Grid) {
         remove_points(store.dir(), nr).map_err(failed)?;
@@ -84,7 +86,7 @@ pub(super) fn points(store: &Store, nr: usize) -> Result<Vec<Store>, CliError> {
     (1..=nr).map(|number| below(store, &point_dir(Path::new(""), number))).collect()
 }
 
-/// A directory for results in one that is ours, without what an earlier process left half written.
+/// A subdirectory for results. Half-written files of an earlier process are removed.
 fn below(store: &Store, name: &Path) -> Result<Store, CliError> {
     let store = Store::create(store.dir().join(name)).map_err(failed)?;
     remove_half_written(store.dir()).map_err(failed)?;
@@ -147,7 +149,8 @@ impl<'a> Out<'a> {
         Ok((store, Arc::new(units)))
     }
 
-    /// Says what `--resume` continues. Refuses results of another command: they hold a run that this one does not have.
+    /// Prints what `--resume` continues. Refuses results of another command, which include a run
+    /// that this command lacks.
     fn resume(&self, plans: &[RunPlan], which: Plans, units: &UnitStore) -> Result<(), CliError> {
         let dir = self.dir.display();
         let (mut total, mut nr_found, mut found) = (0, 0, BTreeSet::new());
@@ -189,7 +192,8 @@ impl<'a> Out<'a> {
     }
 }
 
-/// Refuses a file that could not be written later: its directory is missing or not writable, or it is a directory itself.
+/// Refuses a file that could not be written later: its directory is missing or not writable, or it
+/// is a directory itself.
 pub(super) fn check_file(option: &str, file: &Path) -> Result<(), CliError> {
     let refused = |reason: String| CliError::new(format!("{option} {}: {reason}", file.display()));
     if file.is_dir() {
@@ -208,7 +212,7 @@ pub(super) fn check_file(option: &str, file: &Path) -> Result<(), CliError> {
 /// Refuses a directory that could not be made or written to later.
 pub(super) fn check_dir(option: &str, dir: &Path) -> Result<(), CliError> {
     let refused = |reason: String| CliError::new(format!("{option} {}: {reason}", dir.display()));
-    // What is not there yet is made in the nearest one that is.
+    // A missing directory will be created in its nearest existing ancestor.
     let there = dir.ancestors().find(|dir| dir.as_os_str().is_empty() || dir.exists());
     let there = there.filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     match there.is_dir() {

@@ -1,4 +1,5 @@
-//! What `compare` and `run` are to run: names to experiments, machines and policies, before anything begins.
+//! Plans of `compare` and `run`: resolves names of experiments, machines and policies before
+//! anything runs.
 
 use std::path::Path;
 use std::thread;
@@ -20,8 +21,8 @@ use crate::workload::{Registry, Workload};
 /// Seed unless one is given.
 const DEFAULT_SEED: u64 = 1;
 
-/// What `compare` runs, with every name resolved. Of `iterations` seeds, or as many as the experiment has, unless the
-/// user says how many.
+/// The plan of `compare`, with every name resolved. It has `iterations` seeds, or the experiment's
+/// number, unless the user gives a number.
 pub(super) fn experiment_plan(
     registry: &Registry,
     name: &str,
@@ -39,7 +40,8 @@ pub(super) fn experiment_plan(
     let machines = machines(&mut experiment, &args.machine, &set, host)?;
     experiment.set_variants()?;
     let policies = policies(&experiment, &args.policies, &set)?;
-    // Of a change the kernels of its two ends: what is between them has the newer one's sysctls.
+    // For a change, judge by the kernels of its two ends: policies in between have the newer
+    // kernel's sysctls.
     sysctls::judge(&machines, &policies, &set)?.iter().for_each(|line| remark_once(line));
     let policies = if args.ablate { taken_apart(&machines, &policies)? } else { policies };
     let settings = set.texts();
@@ -50,7 +52,7 @@ pub(super) fn experiment_plan(
     Ok(RunPlan { host, seed, jobs, sample_every_ms, settings, ..plan })
 }
 
-/// The experiment that `compare` was asked for.
+/// The experiment for `compare`.
 fn experiment_of(
     registry: &Registry,
     name: &str,
@@ -67,7 +69,7 @@ fn experiment_of(
     Ok(experiment)
 }
 
-/// What `run` runs: one workload under one policy.
+/// The plan of `run`: one workload under one policy.
 pub(super) fn workload_plan(registry: &Registry, args: &RunArgs) -> Result<RunPlan, CliError> {
     let mut experiment = experiment_of_workload(registry, &args.workload)?;
     let host = host_kind(args.host);
@@ -85,7 +87,7 @@ pub(super) fn workload_plan(registry: &Registry, args: &RunArgs) -> Result<RunPl
     Ok(RunPlan { host, seed, sample_every_ms, settings, ..plan })
 }
 
-/// The experiment that `run` makes of a workload: its study's, or if it has none, its defaults.
+/// The experiment that `run` makes of a workload: that of its study, or the workload's defaults.
 fn experiment_of_workload(registry: &Registry, name: &str) -> Result<Experiment, CliError> {
     let Some(entry) = registry.find(name) else {
         let Some(mut job) = Experiment::load_job(registry, name)? else {
@@ -98,7 +100,7 @@ fn experiment_of_workload(registry: &Registry, name: &str) -> Result<Experiment,
     let mut experiment = Experiment::load(registry, study)?;
     entry.name.clone_into(&mut experiment.name);
     experiment.iterations = 1;
-    // The study's variants are for comparisons; here the user says what is otherwise.
+    // The study's variants are for comparisons; in `run` the user sets what differs.
     experiment.machines.clear();
     Ok(experiment)
 }
@@ -129,7 +131,7 @@ fn no_workload(registry: &Registry, name: &str) -> CliError {
     CliError::new(format!("{meant}{then} `highwater list workloads` lists them"))
 }
 
-/// What was set; what of it is the experiment's is set in it.
+/// The user's settings. Those that belong to the experiment are applied to it.
 fn settings(
     experiment: &mut Experiment,
     texts: &[String],
@@ -181,7 +183,7 @@ fn machines(
             for at in 0..experiment.machines.len() {
                 let mut machine = experiment.load_machine(at)?;
                 machine.name = name_of(&machine, &experiment.machines[at].variant);
-                // A file's machine has a name of its own.
+                // A machine from a file has its own name.
                 experiment.machines[at].name.clone_from(&machine.name);
                 loaded.push(machine);
             }
@@ -244,7 +246,8 @@ fn name_of(machine: &MachineFile, variant: &str) -> String {
     }
 }
 
-/// A machine of the user's, once for each variant of the experiment. Nothing was published of it.
+/// The user's machine, once for each variant of the experiment. There are no published figures for
+/// it.
 fn on_each_variant(experiment: &mut Experiment, machine: MachineFile) -> Vec<MachineFile> {
     let mut variants: Vec<MachineFigures> = Vec::new();
     for MachineFigures { variant, set, .. } in &experiment.machines {
@@ -267,7 +270,7 @@ fn on_each_variant(experiment: &mut Experiment, machine: MachineFile) -> Vec<Mac
     machines
 }
 
-/// A parameter that is what variants differ in has no other value.
+/// Refuses a parameter in which the variants differ, because each variant sets it already.
 fn refuse_set_twice(experiment: &Experiment, settings: &Settings) -> Result<(), CliError> {
     let set = experiment.machines.iter().flat_map(|machine| &machine.set);
     for key in set.filter_map(|text| text.split('=').next()) {
@@ -280,7 +283,7 @@ fn refuse_set_twice(experiment: &Experiment, settings: &Settings) -> Result<(), 
     Ok(())
 }
 
-/// Policies with column headings, with what was set.
+/// Policies with column headings, with the settings applied.
 fn policies(
     experiment: &Experiment,
     names: &[String],
@@ -291,7 +294,7 @@ fn policies(
     for (policy, _) in &mut policies {
         settings.set_policy(policy)?;
     }
-    // Nothing would be compared, and nobody would notice.
+    // The comparison would compare a policy with itself, and the user might not notice.
     let is_same =
         |all: &[(Policy, String)], a: usize, b: usize| all[a].0.differences(&all[b].0).is_empty();
     for b in 1..policies.len() {
@@ -323,7 +326,7 @@ fn taken_apart(
     if let Some(parts) = ablation(first, last) {
         return Ok(parts);
     }
-    // One point is the whole change: it is shown, and nothing else.
+    // The two policies differ in one switch: show it as the whole change.
     remark(&format!("--ablate: {from} and {to} differ in {only} only: that is the whole change"));
     Ok(vec![first.clone(), last.clone()])
 }
@@ -337,7 +340,7 @@ fn policies_named(
         let mut policies: Vec<(_, String)> = Vec::new();
         for at in 0..experiment.nr_policies() {
             let (policy, label) = experiment.load_policy(at)?;
-            // Before hours are spent on columns that nobody could tell apart.
+            // Refuse equal headings before spending hours: nobody could tell the columns apart.
             if policies.iter().any(|(_, other)| *other == label) {
                 let reason = format!("two policies have the label \"{label}\"");
                 return Err(experiment
@@ -351,7 +354,7 @@ fn policies_named(
     let mut policies = Vec::new();
     for name in names {
         let policy = policy_file::load(name)?;
-        // The name that was given: the experiment's heading may be of another column.
+        // Use the given name, because the experiment's heading may belong to another column.
         let label = policy.name.clone();
         args::refuse_namesake(
             &label,

@@ -56,7 +56,7 @@ pub(super) fn run(file: File, args: &ProcArgs) -> Result<Outcome, CliError> {
     Ok(Outcome::Done)
 }
 
-/// The dirty limits of a machine on which nothing is dirty (rules/dirty-throttling#limits).
+/// The dirty limits of a machine without dirty pages (rules/dirty-throttling#limits).
 fn dirty_limits(memory: &PageAllocator<Solo>) -> DirtyThresholds {
     let limits = DirtyLimits::new(memory.dirtyable_pages() + 1, &memory.tunables, None);
     DirtyThresholds { threshold: limits.thresh, background: limits.background }

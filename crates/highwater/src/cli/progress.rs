@@ -1,7 +1,8 @@
-//! What a user sees of a command before there are results: what it will take, and how far it is.
+//! Progress of a command before it has results: its estimated size, and how far it is.
 //!
-//! On a terminal that is a bar, elsewhere a line every few seconds, with `--progress json` an object on each line. All of it
-//! goes to stderr and comes from this computer's clock: nothing of it gets into results.
+//! A terminal gets a bar; otherwise there is a line every few seconds, and with `--progress json`
+//! an object on each line. All of it goes to stderr and comes from this computer's clock, so none
+//! of it enters results.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -23,7 +24,7 @@ use crate::experiment::{Progress, RunPlan, Work};
 const LINE_EVERY: Duration = Duration::from_secs(5);
 /// Between two looks of a bar.
 const BAR_EVERY: Duration = Duration::from_millis(200);
-/// A command that goes on for longer than this says how to shorten it.
+/// A command that runs longer than this prints how to shorten it.
 const LONG: f64 = 120.0;
 
 /// How progress is shown.
@@ -44,7 +45,7 @@ static WANTED: AtomicU8 = AtomicU8::new(ProgressArg::Auto as u8);
 /// The bar that is drawn now, if one is: cleared before anything else is said.
 static DRAWN: Mutex<Option<ProgressBar>> = Mutex::new(None);
 
-/// What the user wants from now on.
+/// Applies the user's choice from now on.
 pub(super) fn choose(wanted: ProgressArg) {
     WANTED.store(wanted as u8, Ordering::Relaxed);
 }
@@ -66,13 +67,13 @@ pub(super) fn clear() {
 
 /// How far a command is.
 struct State {
-    /// What runs, for lines that stand among others.
+    /// The name of the running command, for lines among other output.
     title: String,
-    /// What is counted: `runs`, `files`.
+    /// The unit of the count: `runs`, `files`.
     what: &'static str,
     total: AtomicUsize,
     done: AtomicUsize,
-    /// Of those, how many an earlier run had kept.
+    /// The part of `done` that an earlier run had kept.
     found: AtomicUsize,
     /// Virtual time of all runs, if that is known.
     simulated_of: Option<f64>,
@@ -87,13 +88,13 @@ struct State {
 /// A moment, as `--progress json` prints it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 struct Moment<'a> {
-    /// What runs.
+    /// The name of the running command.
     title: &'a str,
-    /// What is counted.
+    /// The unit of the count.
     what: &'a str,
     done: usize,
     total: usize,
-    /// Of those that are done, how many an earlier run had kept.
+    /// The part of `done` that an earlier run had kept.
     found: usize,
     /// Seconds of virtual time.
     simulated_s: f64,
@@ -103,7 +104,7 @@ struct Moment<'a> {
     events_per_s: f64,
     /// Seconds of this computer's time.
     elapsed_s: f64,
-    /// What is left of it; null: not known yet.
+    /// Remaining seconds; null: not known yet.
     left_s: Option<f64>,
 }
 
@@ -117,13 +118,14 @@ impl State {
         let total = self.total.load(Ordering::Relaxed);
         let ran = done.saturating_sub(found);
         let to_run = total.saturating_sub(found);
-        // Units that were found take no time, and no share of the virtual time that is to pass.
+        // Units from an earlier run take no time, and have no share of the virtual time that
+        // remains.
         let of_time = self.simulated_of.map(|all| {
             let all = all * to_run as f64 / total.max(1) as f64;
             if all > 0.0 { simulated_s / all } else { 0.0 }
         });
         let of_units = ran as f64 / to_run.max(1) as f64;
-        // What runs to its end before its time is over is ahead of the clock.
+        // A run that ends before its time limit is ahead of the clock.
         let share = of_time.unwrap_or(0.0).max(of_units).min(1.0);
         let left_s = (share > 0.0).then(|| elapsed_s * (1.0 - share) / share);
         Moment {
@@ -158,7 +160,7 @@ impl State {
         }
     }
 
-    /// Says how to shorten what takes long, once it is known to.
+    /// Prints how to shorten a long command, once its length is known.
     fn advise(&self) {
         let left_s = self.moment().left_s.filter(|left| *left > LONG);
         if let (Some(left), Some(advice)) = (left_s, &self.advice)
@@ -181,15 +183,15 @@ fn duration(seconds: f64) -> String {
 /// How far a command is, on stderr.
 pub(super) struct Bar {
     state: Arc<State>,
-    /// What the plans before the present one had.
+    /// Units of the plans before the present one.
     before: AtomicUsize,
     bar: Option<ProgressBar>,
-    /// Prints lines until this goes.
+    /// The printer thread; dropping the sender stops it.
     printer: Option<(mpsc::Sender<()>, JoinHandle<()>)>,
 }
 
 impl Bar {
-    /// Says what a plan will take, and begins.
+    /// Prints the estimate of a plan, and starts.
     pub(super) fn start(plan: &RunPlan) -> Bar {
         let work = plan.work();
         remark(&format!("{}: {work}", plan.experiment.name));
@@ -250,7 +252,7 @@ impl Bar {
         let is_terminal = std::io::IsTerminal::is_terminal(&std::io::stderr());
         match wanted() {
             ProgressArg::None => {}
-            // Asked for by name: with --quiet nothing else is on stderr.
+            // The user asked for JSON: with --quiet nothing else is on stderr.
             ProgressArg::Json => {
                 printer = Some(every(LINE_EVERY, &state, print_json));
             }
@@ -292,7 +294,7 @@ impl Bar {
         }
     }
 
-    /// So many of what is counted are done, of so many.
+    /// `done` of `total` units are finished.
     pub(super) fn set(&self, done: usize, total: usize) {
         self.state.total.store(total, Ordering::Relaxed);
         self.state.done.store(done, Ordering::Relaxed);
@@ -314,7 +316,7 @@ impl Bar {
     fn stop(&mut self) {
         if let Some((stop, printer)) = self.printer.take() {
             drop(stop);
-            // It has nothing to say any more.
+            // The printer has stopped printing.
             let _ = printer.join();
         }
         if self.bar.take().is_some() {
@@ -329,7 +331,7 @@ impl Drop for Bar {
     }
 }
 
-/// Calls somebody now and then, on a thread, until the sender goes.
+/// Calls a function at intervals on a thread, until the sender is dropped.
 fn every(
     period: Duration,
     state: &Arc<State>,
@@ -391,7 +393,7 @@ mod tests {
         // A quarter of twelve runs in a minute.
         let line = state(3, 0, None).line();
         assert_eq!(line, "3 of 12 runs, 0.0 s simulated, 0.0 M events/s, about 3 min left");
-        // Half of those that were not there.
+        // Half of the units that had to run.
         let left = state(8, 4, None).moment().left_s.unwrap();
         assert!((59.0..62.0).contains(&left), "{left}");
         assert_eq!(state(4, 4, None).moment().left_s, None);

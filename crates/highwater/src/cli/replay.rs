@@ -10,7 +10,7 @@ use crate::replay::{self, Trace, UseSidecars, report};
 use crate::settings::Settings;
 use crate::sysctls;
 
-/// Replays a trace under the policies asked for.
+/// Replays a trace under the chosen policies.
 pub(super) fn run(args: &ReplayArgs) -> Result<Outcome, CliError> {
     let policies = policies(&args.policies, &["6.1"])?;
     let machine = args.machine.resolve()?;
@@ -20,7 +20,7 @@ pub(super) fn run(args: &ReplayArgs) -> Result<Outcome, CliError> {
         sysctls::judge(machine.as_slice(), &labelled.collect::<Vec<_>>(), &Settings::default());
     judged?.iter().for_each(|line| remark(line));
     let sidecars = if args.no_sidecars || machine.is_some() {
-        // A machine that was asked for is the machine.
+        // The user chose the machine, so it is not taken from the files beside the trace.
         UseSidecars::No
     } else {
         UseSidecars::Yes
@@ -33,7 +33,7 @@ pub(super) fn run(args: &ReplayArgs) -> Result<Outcome, CliError> {
     let replayed = replay::run_trace(trace, &policies, machine, sidecars, done)?;
     bar.finish();
     if args.format == Format::Csv {
-        // Rows only: what is to be said about them goes elsewhere.
+        // The output has rows only; warnings go to stderr.
         replayed.warning_lines().for_each(|line| remark(&line));
     }
     let text = match args.format {

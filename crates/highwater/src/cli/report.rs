@@ -1,4 +1,5 @@
-//! `highwater report`: the tables of results that are there, as `compare` printed them; or two of them side by side.
+//! `highwater report`: prints the tables of stored results as `compare` printed them, or two
+//! results side by side.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -81,7 +82,7 @@ pub(super) fn run(args: &ReportArgs) -> Result<Outcome, CliError> {
     Ok(tell(worse))
 }
 
-/// Of a grid or several experiments nothing is judged as a whole.
+/// A grid or a set of experiments has no verdict as a whole.
 fn refuse_judging(args: &ReportArgs) -> Result<(), CliError> {
     match args.fail.fail_if_worse {
         None => Ok(()),
@@ -104,7 +105,7 @@ fn over_time(dir: &Path) -> Result<Vec<Table>, CliError> {
     }
 }
 
-/// A file that lies beside results, and what to call it; none if it does not.
+/// A file beside results, with its title; `None` if it does not exist.
 fn beside(dir: &Path, name: &str) -> Result<Option<(String, String)>, CliError> {
     let path = dir.join(name);
     let said = path.display().to_string();
@@ -119,7 +120,7 @@ fn beside(dir: &Path, name: &str) -> Result<Option<(String, String)>, CliError> 
 
 /// Counters over time that lie beside results.
 fn series_beside(dir: &Path) -> Result<Vec<RunSeries>, CliError> {
-    // Of samples that were asked for there are more.
+    // Samples that the user asked for are more detailed, so they win.
     let table = match beside(dir, TIMELINE_FILE)? {
         None => beside(dir, SERIES_FILE)?,
         timeline => timeline,
@@ -132,7 +133,7 @@ fn series_beside(dir: &Path) -> Result<Vec<RunSeries>, CliError> {
     )
 }
 
-/// The page of results, with what lies beside them.
+/// The HTML page of results, with the files beside them.
 fn page_of(dir: &Path, document: &Document) -> Result<String, CliError> {
     let beside = |name: &str| beside(dir, name);
     let series = series_beside(dir)?;
@@ -163,7 +164,7 @@ pub(super) fn cannot_show(error: PageError) -> CliError {
     CliError::new(error.to_string())
 }
 
-/// Whole or not at all, and says where it is.
+/// Writes the complete page or none, and prints its path.
 fn write_page(file: &Path, page: &str) -> Result<(), CliError> {
     write_atomically(file, page.as_bytes()).map_err(|error| CliError::new(error.to_string()))?;
     let kib = page.len().div_ceil(1024);
@@ -208,7 +209,7 @@ pub(super) fn read(place: &Path) -> Result<Document, CliError> {
     }
 }
 
-/// What to call two directories: their names, or if these are the same, their paths.
+/// Names for two directories: their last components, or their paths if these are equal.
 fn names(before: &Path, after: &Path) -> [String; 2] {
     let last = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
     match (last(before), last(after)) {
@@ -217,10 +218,10 @@ fn names(before: &Path, after: &Path) -> [String; 2] {
     }
 }
 
-/// What of a comparison is worse than it may be, one line each.
+/// Regressions of a comparison beyond the allowed limits, one line each.
 ///
 /// # Errors
-/// If nothing is compared, or of one seed: nobody can tell.
+/// If there is no comparison, or it has only one seed, which cannot separate an effect from chance.
 pub(super) fn judge(document: &Document, fail: &FailArgs) -> Result<Vec<String>, CliError> {
     let Some(limit) = fail.fail_if_worse else { return Ok(Vec::new()) };
     let worse = worse::worse(document, limit).map_err(cannot_judge)?;
@@ -232,7 +233,7 @@ pub(super) fn cannot_judge(error: WorseError) -> CliError {
     CliError::new(format!("--fail-if-worse: {error}"))
 }
 
-/// Says what is worse.
+/// Prints the regressions.
 pub(super) fn tell(worse: Vec<String>) -> Outcome {
     worse.iter().for_each(|line| remark(line));
     if worse.is_empty() { Outcome::Done } else { Outcome::Disagrees }
@@ -242,19 +243,19 @@ pub(super) fn tell(worse: Vec<String>) -> Outcome {
 #[derive(Clone, Copy)]
 pub(super) struct Look {
     format: Format,
-    /// All of the evidence, or what shows a change.
+    /// All of the evidence, or only what shows a change.
     all: bool,
     /// Columns of a page or a terminal.
     width: usize,
 }
 
 impl Look {
-    /// In a format, with all of the evidence if that was asked for.
+    /// A format; `all`: show all of the evidence.
     pub(super) fn new(format: Format, all: bool) -> Look {
         Look { format, all, width: super::width() }
     }
 
-    /// As `report.txt`: what a terminal of a page's width is shown, whatever is printed.
+    /// The look of `report.txt`: that of a terminal of a page's width, in any output format.
     pub(super) fn kept(self) -> Look {
         Look { format: Format::Terminal, width: PAGE_WIDTH, ..self }
     }
@@ -280,7 +281,7 @@ pub(super) fn text(document: &Document, look: Look) -> Result<String, CliError> 
     })
 }
 
-/// Of a change that was taken apart, which switch does it; empty for others.
+/// For an ablation, which switch explains the change; empty for other results.
 fn ablated(document: &Document, look: Look) -> String {
     let of_machine = |(sentence, table): (String, Option<Table>)| {
         let table = table.map(|table| format!("\n{}", look.format.tables(&[table], look.width)));
@@ -295,7 +296,8 @@ pub(super) fn verdict(document: &Document, look: Look) -> Result<String, CliErro
     Ok(look.format.tables(&tables, look.width) + "\n")
 }
 
-/// Several documents as data; for whoever reads, what they add up to: the rest was printed as it came.
+/// Several documents as data. For text only the summary, because each document was printed as it
+/// finished.
 pub(super) fn several(
     documents: &[Document],
     summary: &Table,
@@ -316,7 +318,7 @@ pub(super) fn of_grid(grid: &Grid<'_>, look: Look) -> String {
     }
 }
 
-/// What else differs between two documents, then how they compare.
+/// Other differences of two documents, then their comparison.
 fn side_by_side(
     before: Named<'_>,
     after: Named<'_>,
@@ -335,7 +337,7 @@ fn side_by_side(
     })
 }
 
-/// What differs between two documents besides their results.
+/// Differences between two documents besides their results.
 fn what_differs(before: Named<'_>, after: Named<'_>, shown: Shown) -> Vec<Table> {
     let in_full = [before, after].map(|named| {
         let mut document = named.document.clone();

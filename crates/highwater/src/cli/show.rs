@@ -13,7 +13,7 @@ use crate::policy_file;
 use crate::schema::Kind;
 use crate::workload::Registry;
 
-/// Shows one of what `list` lists, in full.
+/// Shows one entry of `list` in full.
 pub(super) fn run(registry: &Registry, args: &ShowArgs) -> Result<Outcome, CliError> {
     let text = match &args.what {
         ShowWhat::Experiment(named) => experiment::embedded_text(&named.name).map_err(nameless)?,
@@ -48,7 +48,7 @@ pub(super) fn run(registry: &Registry, args: &ShowArgs) -> Result<Outcome, CliEr
     Ok(Outcome::Done)
 }
 
-/// A name that leads nowhere: it is no value of an option here.
+/// An unknown name; it is an argument here and not an option's value.
 fn nameless(error: InputError) -> CliError {
     match error.line.is_none() && error.file.starts_with("--") {
         true => CliError::new(error.reason),
@@ -61,7 +61,7 @@ fn toml(policy: &Policy) -> Result<Outcome, CliError> {
     Ok(Outcome::Done)
 }
 
-/// Every switch with its value and what it decides.
+/// Every switch with its value and its meaning.
 fn all(policy: &Policy) -> Table {
     let title = format!("policy {}", policy.name);
     let mut table = Table::new(title, &["key", "value", "about"], Vec::new(), Layout::Fitted);
@@ -71,7 +71,7 @@ fn all(policy: &Policy) -> Table {
     table
 }
 
-/// The switches that `shown` sets otherwise than `other`.
+/// The switches with different values in `shown` and `other`.
 fn differences(other: &Policy, shown: &Policy) -> Table {
     let title = format!("policy {} against {}", shown.name, other.name);
     let labels = ["key", &other.name, &shown.name, "about"];

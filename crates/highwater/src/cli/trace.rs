@@ -18,9 +18,9 @@ use super::{CliError, Outcome, one_run, print, remark};
 use crate::recording::{self, Chosen, Wanted, When};
 use crate::workload::Registry;
 
-/// Systems that a timeline is drawn with, unless told: events of single pages are millions.
+/// Default trace systems of a timeline: events of single pages would be millions.
 const OF_TIMELINE: [&str; 3] = ["vmscan", "writeback", "compaction"];
-/// Shown on either side of a slow operation, unless told.
+/// Default margin on either side of a slow operation.
 const MARGIN_NS: u64 = 5_000_000;
 /// Where the protobuf is looked at.
 const VIEWER: &str = "https://ui.perfetto.dev";
@@ -46,7 +46,7 @@ pub(super) fn run(registry: &Registry, args: &TraceArgs) -> Result<Outcome, CliE
     for (path, text) in &besides {
         write(path, text.as_bytes())?;
     }
-    // Last: where it is, everything is.
+    // Written last: if this file exists, all others do.
     write(&args.output, &bytes)?;
     print(&summary(args, &recording, &chosen, bytes.len(), &besides))?;
     Ok(Outcome::Done)
@@ -56,7 +56,7 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
     write_atomically(path, bytes).map_err(|error| CliError::new(error.to_string()))
 }
 
-/// What to record.
+/// The options of the recording.
 fn wanted(args: &TraceArgs) -> Result<Wanted, CliError> {
     let systems = KindSet::systems();
     let mut kinds = KindSet::NONE;
@@ -100,7 +100,8 @@ fn wanted(args: &TraceArgs) -> Result<Wanted, CliError> {
     Ok(Wanted { when, kinds, part: args.run.step.clone(), op: args.op.clone() })
 }
 
-/// What a replay starts from, beside the text: files of `/proc` at the beginning of the recording.
+/// Files beside the text that a replay starts from: files of `/proc` at the beginning of the
+/// recording.
 fn sidecars<'a>(args: &TraceArgs, recording: &'a Recording) -> Vec<(PathBuf, &'a str)> {
     let is_replayed = recording.event_counts().iter().any(|(system, _, _)| *system == "kmem");
     let files = recording.proc_files.iter().filter(|_| is_replayed);
@@ -108,7 +109,7 @@ fn sidecars<'a>(args: &TraceArgs, recording: &'a Recording) -> Vec<(PathBuf, &'a
     files.filter(|(path, _)| *path != args.output).collect()
 }
 
-/// What was written, in a few lines.
+/// A summary of the written files.
 fn summary(
     args: &TraceArgs,
     recording: &Recording,

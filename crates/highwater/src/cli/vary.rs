@@ -1,8 +1,8 @@
 //! `compare --vary KEY=A,B,..`: the same experiment at every combination of values.
 //!
-//! A point is what `compare` with `--set KEY=VALUE` for each key is, so a key is one of `--set`. All points are
-//! resolved before the first runs: a value that cannot be is refused at once. They run one after the other, each on all
-//! jobs, so that what comes out does not depend on how many there are.
+//! A point is `compare` with `--set KEY=VALUE` for each key, so a key is one of `--set`. All points
+//! are resolved before the first one runs, so an invalid value is refused at once. Points run one
+//! after the other, each on all jobs, so the results do not depend on the number of jobs.
 
 use highwater_report::grid::{Grid, Point};
 use highwater_report::{Format, PAGE_WIDTH};
@@ -95,7 +95,7 @@ fn check_counters(counters: &[String]) -> Result<(), CliError> {
     Err(CliError::new(format!("--counter {wrong}: no such counter; {near}")))
 }
 
-/// The table, what it says, and each point's results in a directory of its own.
+/// Writes the table, its summary, and each point's results in a subdirectory.
 fn keep(store: &Store, args: &CompareArgs, grid: &Grid<'_>, csv: &str) -> Result<(), CliError> {
     for (store, point) in points(store, grid.points.len())?.iter().zip(&grid.points) {
         store.write_document(point.document).map_err(failed)?;
@@ -105,12 +105,12 @@ fn keep(store: &Store, args: &CompareArgs, grid: &Grid<'_>, csv: &str) -> Result
     store
         .write_text(REPORT_FILE, &Format::Terminal.tables(&grid.tables(), PAGE_WIDTH))
         .map_err(failed)?;
-    // Last: where it is, everything is.
+    // Written last: if this file exists, all others do.
     store.write_text(Contents::Grid.last_file(), csv).map_err(failed)?;
     Ok(())
 }
 
-/// What `compare` would run at a point.
+/// The plan of `compare` at a point.
 fn plan(
     registry: &Registry,
     experiment: &str,

@@ -2,10 +2,10 @@
 
 use highwater_core::config::{Difference, Policy};
 
-/// Policies with their headings, between a baseline and a change that differ in several switches: the baseline; the
-/// baseline with one switch as the change has it (`+KEY`), for each; the change with one switch as the baseline has it
-/// (`-KEY`), for each; the change. Where there are two switches, one alone is the other left out: those come once.
-/// None if there are fewer than two: then there is nothing to take apart.
+/// Policies between a baseline and a change, with their headings. The order: the baseline; for each
+/// switch the baseline with the change's value of it (`+KEY`); for each switch the change with the
+/// baseline's value of it (`-KEY`); the change. With two switches, adding one equals leaving out
+/// the other, so each policy comes once. `None` if the two differ in fewer than two switches.
 pub fn ablation(
     baseline: &(Policy, String),
     change: &(Policy, String),
@@ -24,8 +24,8 @@ pub fn ablation(
     Some(sets.iter().map(|set| between(baseline, change, &points, set)).collect())
 }
 
-/// A policy between two others, with its heading: the first with some of the switches in which they differ as the second
-/// has them. The two ends are as they are.
+/// A policy between two others, with its heading: the first policy with the second's values of some
+/// switches. The two ends are unchanged.
 pub(crate) fn between(
     from: &(Policy, String),
     to: &(Policy, String),
@@ -57,8 +57,8 @@ pub(crate) fn between(
     (policy, label)
 }
 
-/// The name of a policy between two others: the switches that it has of the second, or of the first, whichever are
-/// fewer.
+/// The name of a policy between two others. It lists the switches taken from the second or from the
+/// first, whichever list is shorter.
 pub(crate) fn label(points: &[Difference], set: &[usize]) -> String {
     let is_few = 2 * set.len() <= points.len();
     let (sign, of) = match is_few {
@@ -112,7 +112,7 @@ mod tests {
         assert_eq!(labels, ["6.1", "+watermark.boost", "+zonelist.fair", "both"]);
     }
 
-    /// A sysctl that only the newer kernel has acts under all of them but the older end itself.
+    /// A sysctl that only the newer kernel has acts in every policy but the older end.
     #[test]
     fn what_has_parts_of_both_has_the_newer_kernel() {
         for (first, second) in [("4.3", "4.6"), ("4.6", "4.3")] {

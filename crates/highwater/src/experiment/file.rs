@@ -41,34 +41,34 @@ pub struct Experiment {
     pub title: String,
     /// Seeds per policy and machine.
     pub iterations: u32,
-    /// Shape of native runs; none: the user says which.
+    /// Shape of native runs; `None`: the user has to give it.
     pub native: Option<NativeShape>,
     /// Policies, the baseline first.
     pub policies: Vec<PolicyEntry>,
-    /// Machines, with what was published of each.
+    /// Machines, with the published figures of each.
     pub machines: Vec<MachineFigures>,
-    /// What runs, with its parameters.
+    /// The workload, with its parameters.
     pub job: Arc<dyn Job>,
     /// Machines on which it has others, by their names in reports.
     variants: Vec<(String, Arc<dyn Job>)>,
-    /// What `--beyond` adds.
+    /// The policies and settings that `--beyond` adds.
     pub beyond: Option<Beyond>,
-    /// It was added.
+    /// Whether `--beyond` was applied.
     is_beyond: bool,
-    /// As `--quick` and `--full` run it; none: there is no such version.
+    /// The sizes of `--quick` and `--full`; `None`: there is no such size.
     sizes: [Option<Size>; SIZES.len()],
-    /// The size that it has now, if not its own.
+    /// The present size, if not the default one.
     size: Option<&'static str>,
-    /// Where it was written; none if nobody wrote it.
+    /// Where the experiment was written; `None` if it is not from a file.
     origin: Option<Origin>,
 }
 
-/// The file of an experiment, for what is found wrong with it when names are looked up.
+/// The file of an experiment, for errors that appear when names are looked up.
 #[derive(Clone, Debug)]
 struct Origin {
     file: String,
     text: String,
-    /// The size whose machines are in the place of the others.
+    /// The size whose machines replace the default ones.
     machines_of: Option<&'static str>,
 }
 
@@ -87,24 +87,24 @@ fn read_flags_of(entry: Entry, params: &mut Spanned<DeTable<'_>>) {
     }
 }
 
-/// What another size of an experiment differs in.
+/// The differences of another size of an experiment.
 #[derive(Clone, Debug)]
 struct Size {
     iterations: u32,
-    /// Machines in the place of the others, in their order; none: the same.
+    /// Machines that replace the default ones, in order; `None`: the same machines.
     machines: Vec<String>,
     job: Arc<dyn Job>,
 }
 
-/// Every embedded experiment whose workload the registry has.
+/// Every embedded experiment whose workload is registered.
 ///
 /// # Errors
-/// Never for the program as released: a test parses them all.
+/// Never for the released program: a test parses all of them.
 pub fn embedded(registry: &Registry) -> Result<Vec<Experiment>, InputError> {
     CATALOGUE.all().map(|found| Experiment::parse(registry, &found.file, &found.text)).collect()
 }
 
-/// The text of an embedded experiment, by its name or its number alone.
+/// The text of an embedded experiment, by its name or its number.
 ///
 /// # Errors
 /// If there is none.
@@ -115,7 +115,7 @@ pub fn embedded_text(name: &str) -> Result<String, InputError> {
 }
 
 impl Experiment {
-    /// The experiment of a name, of its number alone, or of a file; or the job of a name.
+    /// The experiment with a name or a number, or from a file; or the job with a name.
     ///
     /// # Errors
     /// If there is none, or it is not valid.
@@ -125,7 +125,7 @@ impl Experiment {
         Experiment::parse(registry, &found.file, &found.text)
     }
 
-    /// The job of a name or of a file; none if it is neither.
+    /// The job with a name, or from a file; `None` if there is neither.
     ///
     /// # Errors
     /// If it is not valid.
@@ -136,7 +136,7 @@ impl Experiment {
         }
     }
 
-    /// An experiment of one workload alone, as it is.
+    /// An experiment of one workload alone, with its defaults.
     pub(crate) fn of_job(job: Arc<dyn Job>) -> Experiment {
         let entry = job.entry();
         Experiment {
@@ -156,10 +156,10 @@ impl Experiment {
         }
     }
 
-    /// Other values for variables of a job's file. Parameters that were set apart from them are lost.
+    /// Sets variables of a job file. Parameters that were set separately are lost.
     ///
     /// # Errors
-    /// If there is no such variable, or it cannot have that value.
+    /// If there is no such variable, or the value is not valid for it.
     pub(crate) fn set_vars(&mut self, given: &[Given]) -> Result<(), InputError> {
         let Some(Origin { file, text, .. }) = &self.origin else {
             let reason = "variables are those of a job's file";
@@ -172,10 +172,10 @@ impl Experiment {
         Ok(())
     }
 
-    /// Other parameters of the workload, all of them as TOML.
+    /// Sets all parameters of the workload, from TOML.
     ///
     /// # Errors
-    /// Says which cannot be.
+    /// Names the invalid parameter.
     pub(crate) fn set_params(&mut self, text: &str) -> Result<(), String> {
         let message = |error: toml::de::Error| said(&error);
         let table = DeTable::parse(text).map_err(message)?;
@@ -186,10 +186,10 @@ impl Experiment {
         Ok(())
     }
 
-    /// The experiment that results are of. Its policies and machines are theirs.
+    /// The experiment of a results document, with its policies and machines.
     ///
     /// # Errors
-    /// Says what of the workload's definition is no good.
+    /// Names the invalid part of the workload's definition.
     pub(crate) fn of_document(
         registry: &Registry,
         document: &Document,
@@ -214,10 +214,10 @@ impl Experiment {
         Ok(experiment)
     }
 
-    /// Works out what runs on the machines that have parameters of their own. Their names are those of reports by now.
+    /// Computes the jobs of machines with parameters. Machines have their report names by now.
     ///
     /// # Errors
-    /// If a parameter is not there, or cannot have that value.
+    /// If a parameter does not exist, or the value is not valid for it.
     pub(crate) fn set_variants(&mut self) -> Result<(), InputError> {
         self.variants.clear();
         for machine in self.machines.iter().filter(|machine| !machine.set.is_empty()) {
@@ -231,7 +231,7 @@ impl Experiment {
         Ok(())
     }
 
-    /// What runs on a machine, by its name in reports.
+    /// The job on a machine, by the machine's name in reports.
     pub fn job_on(&self, machine: &str) -> &Arc<dyn Job> {
         let of_machine = self.variants.iter().find(|(name, _)| name == machine);
         of_machine.map_or(&self.job, |(_, job)| job)
@@ -262,7 +262,7 @@ impl Experiment {
         }
         let params = job_of(&mut root, file);
         let entry = reader.entry(registry, &root)?;
-        // Parameters are the workload's to read: each size has its own over those of the experiment.
+        // The workload reads its own parameters: each size adds its own to those of the experiment.
         let mut params = params.or_else(|| take_table(&mut root, entry.name));
         if let Some(params) = &mut params {
             read_flags_of(entry, params);
@@ -324,7 +324,7 @@ impl Experiment {
                 machines_of: None,
             }),
         };
-        // What variants set is looked at where it is written.
+        // Check the variants' parameters now, while their place in the file is known.
         let mut variants = experiment.clone();
         for (at, machine) in experiment.machines.iter().enumerate() {
             variants.machines = vec![machine.clone()];
@@ -335,14 +335,14 @@ impl Experiment {
         Ok(experiment)
     }
 
-    /// The experiment as `--quick` runs it; none if it has no smaller version.
+    /// The experiment in its `--quick` size; `None` if it has none.
     #[must_use]
     pub fn quick(self) -> Option<Experiment> {
         let [quick, _] = self.sizes.clone();
         Some(self.changed(quick?, SIZES[0]))
     }
 
-    /// The experiment as `--full` runs it; none if it has no larger version.
+    /// The experiment in its `--full` size; `None` if it has none.
     #[must_use]
     pub fn full(self) -> Option<Experiment> {
         let [_, full] = self.sizes.clone();
@@ -362,13 +362,13 @@ impl Experiment {
         self
     }
 
-    /// The machine of a number, as the experiment names it; a path is one from the experiment's file.
+    /// The machine of a number. A path is relative to the experiment's file.
     ///
     /// # Errors
-    /// With the place of the name, if it leads nowhere.
+    /// If the name cannot be resolved, with its place in the file.
     ///
     /// # Panics
-    /// If there are not so many machines.
+    /// If `at` is out of range.
     pub fn load_machine(&self, at: usize) -> Result<MachineFile, InputError> {
         let path = match self.origin.as_ref().and_then(|origin| origin.machines_of) {
             Some(size) => format!("{size}.machines.{at}"),
@@ -378,10 +378,10 @@ impl Experiment {
         loaded.map_err(|error| self.at_name(&path, "machine", error))
     }
 
-    /// With what is beyond, if that is wanted; what it sets for all policies, but for keys that were `given`.
+    /// Adds the policies of `--beyond` if wanted, and its settings, except for `given` keys.
     ///
     /// # Errors
-    /// If it is wanted and there is nothing.
+    /// If it is wanted and the experiment has none.
     pub fn go_beyond(
         &mut self,
         is_wanted: bool,
@@ -400,24 +400,24 @@ impl Experiment {
         Ok(beyond.set.iter().filter(|text| !is_given(text)).cloned().collect())
     }
 
-    /// Policies that run unless others are named.
+    /// Number of policies that run by default.
     pub fn nr_policies(&self) -> usize {
         self.policies.len() + self.added().len()
     }
 
-    /// Those behind the shipped ones.
+    /// The policies after the shipped ones.
     fn added(&self) -> &[BeyondPolicy] {
         let added = self.beyond.as_ref().filter(|_| self.is_beyond);
         added.map_or(&[], |beyond| &beyond.policies)
     }
 
-    /// Why the policy of a heading is there, if it is one beyond.
+    /// Why the policy with a heading was added; `None` for a shipped one.
     pub fn why(&self, label: &str) -> Option<&str> {
         let mut added = self.added().iter();
         added.find(|policy| policy.label == label).map(|policy| policy.why.as_str())
     }
 
-    /// The shipped policy that others stand beside, by its heading; none if there are none beyond.
+    /// The heading of the shipped policy with which added ones are compared.
     pub fn shipped(&self) -> Option<&str> {
         let shipped = self.policies.last().filter(|_| !self.added().is_empty());
         shipped.map(|policy| policy.label.as_str())
@@ -448,22 +448,22 @@ impl Experiment {
         Ok((loaded.map_err(at_name)?, label.clone()))
     }
 
-    /// The file it is from; "" if nobody wrote it.
+    /// Its file; "" if it has none.
     fn file(&self) -> &str {
         self.origin.as_ref().map_or("", |origin| origin.file.as_str())
     }
 
-    /// A name that leads nowhere, where it is written; a fault of the file that it leads to is that file's.
+    /// Adds the place of a name that cannot be resolved. Errors inside the named file keep theirs.
     fn at_name(&self, path: &str, what: &str, error: InputError) -> InputError {
         if error.line.is_some() || error.field.is_some() {
             return error;
         }
-        // The option of that name was not given.
+        // The user did not give the option of that name.
         let is_option = error.file.starts_with("--");
         self.wrong(path, what, if is_option { error.reason } else { error.to_string() })
     }
 
-    /// What a run says, with file and line if it is about a value that is written in one.
+    /// An error of a run, with file and line if it is about a value in the file.
     pub(crate) fn at_place(&self, error: RunError) -> RunError {
         let RunError::At { path, reason, place: None } = error else { return error };
         let placed = self.origin.as_ref().and_then(|Origin { file, text, .. }| {
@@ -477,7 +477,7 @@ impl Experiment {
         RunError::At { path, reason, place: placed }
     }
 
-    /// What is wrong with a value, where it is written.
+    /// An error about a value, at its place in the file.
     pub fn wrong(&self, path: &str, what: &str, reason: String) -> InputError {
         let placed = self.origin.as_ref().and_then(|origin| {
             let source = Source { file: &origin.file, text: &origin.text };
@@ -613,7 +613,7 @@ mod tests {
                     [beyond]\nset = [\"vm.swappiness=7\", \"vm.page_cluster=0\"]\n\
                     [[beyond.policy]]\nname = \"no-such\"\nlabel = \"mine\"\nwhy = \"w\"\n";
         let mut experiment = parse(text).unwrap();
-        // What the user says goes before it.
+        // The user's settings take precedence.
         let given = ["vm.swappiness=60".to_owned()];
         assert_eq!(experiment.go_beyond(true, &given).unwrap(), ["vm.page_cluster=0"]);
         let error = experiment.load_policy(1).unwrap_err().to_string();
@@ -678,7 +678,7 @@ mod tests {
         assert!(error.contains("name of a published table"), "{error}");
     }
 
-    /// What a workload does by itself is what its study does.
+    /// A workload's defaults are those of its study.
     #[test]
     fn defaults_are_the_studies() {
         let registry = Registry::default();

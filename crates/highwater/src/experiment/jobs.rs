@@ -29,16 +29,16 @@ pub fn jobs(registry: &Registry) -> Result<Vec<Experiment>, InputError> {
     JOBS.all().map(|found| Experiment::parse(registry, &found.file, &found.text)).collect()
 }
 
-/// The text of a job that comes with the program; none if there is none of this name.
+/// The text of an embedded job; `None` if there is none with this name.
 pub fn job_text(name: &str) -> Option<String> {
     JOBS.find(name).map(|found| found.text.into_owned())
 }
 
-/// The tasks of a job that comes with the program, its variables having these values, in the order in which the file lists
-/// them (`args`); none if there is no such job, or it lists none.
+/// The tasks of an embedded job with these values of its variables, in the order of the file's
+/// `args`. `None` if there is no such job, or it lists no `args`.
 ///
 /// # Errors
-/// If there are not so many, or one cannot be.
+/// If the number of values is wrong, or a value is not valid.
 pub(crate) fn job_with(name: &str, values: &[f64]) -> Result<Option<JobParams>, String> {
     let Some(text) = job_text(name) else { return Ok(None) };
     let said = |error: toml::de::Error| error.message().to_owned();
@@ -87,7 +87,7 @@ mod tests {
         let job = |name: &str, values: &[f64]| job_with(name, values);
         let cyclic = job("cyclic", &[0.8, 3.0]).unwrap().unwrap();
         assert_eq!((cyclic.file[0].size, cyclic.task[0].rounds), (Amount::Share(0.8), 3));
-        // Whole numbers are sizes, too, where the job has sizes.
+        // Whole numbers also serve as sizes.
         let whole = job("anon", &[1.0, 1.0]).unwrap().unwrap();
         assert_eq!(whole.task[0].phase[0].size, Some(Amount::Share(1.0)));
         assert_eq!(job("thb", &[0.3, 0.0, 0.6]), Ok(None));
@@ -98,7 +98,7 @@ mod tests {
         assert!(wrong("anon", &[-1.0, 1.0]).contains("parameter 0 of anon: -1 is not between"));
         assert!(wrong("anon", &[65.0, 1.0]).contains("no share of memory"));
         assert!(wrong("numa-policy", &[0.6, 6.0]).contains("policy: is one of local, "));
-        // Every program that was captured is there.
+        // Every captured program has a job.
         let files = concat!(env!("CARGO_MANIFEST_DIR"), "/../../reference/linux-6.1");
         let mut nr = 0;
         for dir in ["scenarios", "compaction", "numa", "ab"] {

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! A cell is one policy on one machine with one seed, in one or several units of work (the steps of
-//! stutterp). Units are independent, so they run on any number of host threads and are put together
-//! in the order of the plan.
+//! stutterp). Units are independent. They run on any number of host threads, and their results are
+//! put together in the order of the plan.
 
 mod ablate;
 mod file;

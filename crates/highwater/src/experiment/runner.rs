@@ -21,7 +21,7 @@ use crate::sysctls;
 use crate::workload::outcome::add_histogram;
 use crate::workload::{HostKind, Outcome, RunError, Sampling, Unit};
 
-/// What to run, with every name resolved.
+/// A plan: what to run, with every name resolved.
 #[derive(Clone, Debug)]
 pub struct RunPlan {
     /// The experiment.
@@ -40,22 +40,24 @@ pub struct RunPlan {
     pub explain: Option<usize>,
     /// Explain this operation alone.
     pub only_op: Option<String>,
-    /// Take samples of counters, so many milliseconds of virtual time apart.
+    /// Interval of counter samples, in milliseconds of virtual time; `None`: no samples.
     pub sample_every_ms: Option<u64>,
-    /// Of the first seed book the time of operations and take samples, for its charts; how many of the slowest to keep.
-    /// Results are the same with it and without.
+    /// For charts of the first seed: record the time of operations, take samples, and keep this
+    /// many of the slowest operations. Results are the same with and without it.
     pub story: Option<usize>,
-    /// A task of a job whose call fails ends, and the results say so; else that is an error of the run.
+    /// If a call of a job's task fails, the task ends and the results report it. Without this flag
+    /// the run fails.
     pub tolerates_failures: bool,
-    /// What the user set of all that, as it was written: for the results.
+    /// The user's settings as written, for the results.
     pub settings: Vec<String>,
-    /// Where each unit is kept as soon as it is finished, and taken from if it is there; none: nowhere. In virtual time only:
-    /// what was measured on a computer would be another number the next time.
+    /// Where each finished unit is kept, and taken from if it exists; `None`: nowhere. Only for
+    /// virtual time: measurements on a computer differ each time.
     pub units: Option<Arc<UnitStore>>,
 }
 
 impl RunPlan {
-    /// What runs in virtual time, on one thread, with seed 1; nothing is booked and no samples are taken, and no unit is kept.
+    /// A plan in virtual time on one thread with seed 1, without explanation, samples or kept
+    /// units.
     pub fn new(
         experiment: Experiment,
         machines: Vec<MachineFile>,
@@ -105,16 +107,17 @@ pub trait Progress: Sync {
         self.cell_done(done, total);
     }
 
-    /// Where simulations add virtual time and events as they pass; none: nobody looks.
+    /// Where simulations add elapsed virtual time and events; `None`: not wanted.
     fn clock(&self) -> Option<&Arc<Passed>> {
         None
     }
 }
 
-/// Runs everything.
+/// Runs the plan.
 ///
 /// # Errors
-/// That of the unit that started first of those that failed, or [`RunError::Interrupted`] once `stop` is set.
+/// The error of the first-started unit among those that failed, or [`RunError::Interrupted`] once
+/// `stop` is set.
 pub fn run(
     plan: &RunPlan,
     progress: &dyn Progress,
@@ -128,20 +131,21 @@ pub fn run(
 pub struct Ran {
     /// The results.
     pub document: Document,
-    /// Where the time went, if [`RunPlan::explain`] asks for that; of the first seed, if [`RunPlan::story`] does.
+    /// Where the time went: of all seeds with [`RunPlan::explain`], of the first seed with
+    /// [`RunPlan::story`].
     pub explained: Vec<ExplainedRun>,
-    /// Counters over time, if [`RunPlan::sample_every_ms`] asks for them, unit by unit; else of the first seed, if
-    /// [`RunPlan::story`] does.
+    /// Counters over time, unit by unit: of all seeds with [`RunPlan::sample_every_ms`], of the
+    /// first seed with [`RunPlan::story`].
     pub series: Vec<RunSeries>,
-    /// What lay where in memory, if [`RunPlan::story`] asks for that: of the first seed, unit by unit.
+    /// Memory maps of the first seed, unit by unit, with [`RunPlan::story`].
     pub maps: Vec<RunMaps>,
-    /// How old pages on LRU lists were at the same moments.
+    /// Ages of pages on LRU lists at the same moments.
     pub ages: Vec<RunSeries>,
-    /// What kernels themselves would say at the ends of the first seed's runs.
+    /// The kernels' own proc files at the end of the first seed's runs.
     pub texts: Vec<RunText>,
 }
 
-/// As [`run`], with what else was asked for.
+/// As [`run`], with all further outputs of the plan.
 ///
 /// # Errors
 /// As [`run`].
@@ -154,7 +158,7 @@ pub fn run_all(
     let mut outcomes = run_cells(plan, &cells, progress, stop)?;
     let (mut explained, mut series) = (Vec::new(), Vec::new());
     let (mut maps, mut ages, mut texts) = (Vec::new(), Vec::new(), Vec::new());
-    // Policies are innermost in the plan.
+    // Policies are the innermost loop of the plan.
     let labels = plan.policies.iter().map(|(_, label)| label).cycle();
     for (((outcome, told), cell), label) in outcomes.iter_mut().zip(&cells).zip(labels) {
         let of_cell = |series| {
@@ -177,7 +181,7 @@ pub fn run_all(
             }));
         }
         if let Some(mut run) = outcome.explained.take() {
-            // Units of work have so many each.
+            // Each unit kept this many; keep as many for the whole run.
             run.worst.truncate(plan.explain.or(plan.story).unwrap_or(0));
             let (machine, policy) = (cell.machine.name.clone(), cell.policy.name.clone());
             let label = label.clone();
@@ -192,8 +196,8 @@ fn seeds(plan: &RunPlan) -> Vec<u64> {
     (0..u64::from(plan.experiment.iterations)).map(|i| plan.seed.wrapping_add(i)).collect()
 }
 
-/// Machine by machine, seed by seed, policy by policy: where time is real, the policies of a pair
-/// run next to each other, so that a computer that slows down meanwhile slows down all of them.
+/// Cells by machine, then seed, then policy. In real time the policies of a pair run next to each
+/// other, so a computer that slows down meanwhile slows down both.
 fn cells(plan: &RunPlan) -> Vec<Cell<'_>> {
     let mut cells = Vec::new();
     for machine in &plan.machines {
@@ -209,7 +213,7 @@ fn cells(plan: &RunPlan) -> Vec<Cell<'_>> {
     cells
 }
 
-/// Units of work of the cells: which cell, which part of it.
+/// Units of the cells: the cell's number, and the part of it.
 fn units(plan: &RunPlan, cells: &[Cell<'_>]) -> Vec<(usize, usize)> {
     let job = |cell: &Cell<'_>| plan.experiment.job_on(&cell.machine.name);
     let parts = |cell: &Cell<'_>| job(cell).units(cell.machine);
@@ -217,9 +221,9 @@ fn units(plan: &RunPlan, cells: &[Cell<'_>]) -> Vec<(usize, usize)> {
     cells.iter().enumerate().flat_map(of_cell).collect()
 }
 
-/// The order in which units start: the longest first, as far as anybody knows how long one takes, so that no thread is
-/// left with a long one at the end while the others have nothing to do. Units of one expected length stay in plan
-/// order, and so do all where time is real ([`cells`]).
+/// The order in which units start: the longest first, as far as lengths are known. So no thread is
+/// left with a long unit at the end while the others are idle. Units of equal expected length stay
+/// in plan order. In real time all units stay in plan order ([`cells`]).
 fn starts(plan: &RunPlan, cells: &[Cell<'_>], units: &[(usize, usize)]) -> Vec<usize> {
     let seconds = |&(cell, part): &(usize, usize)| {
         let machine = cells[cell].machine;
@@ -283,9 +287,9 @@ fn run_cells(
     Ok(outcomes)
 }
 
-/// Runs units on so many threads, those that `starts` names first first, until `is_over` or one fails. What they gave,
-/// by their numbers; of errors that of the unit that started first, so that it does not depend on how many run at once: one
-/// thread alone would have met it first.
+/// Runs units on several threads in the order of `starts`, until `is_over` or an error. Returns
+/// results by unit number. Of several errors it returns that of the unit that started first. So the
+/// error does not depend on the number of threads: one thread alone would have met it first.
 fn in_order<T: Send, E: Send>(
     starts: &[usize],
     jobs: usize,
@@ -296,7 +300,8 @@ fn in_order<T: Send, E: Send>(
     let failed = AtomicBool::new(false);
     let slots: Vec<Mutex<Option<Result<T, E>>>> = starts.iter().map(|_| Mutex::new(None)).collect();
     let work = || {
-        // Asked before a unit is taken: what is taken runs, and so does everything before a unit that failed.
+        // Checked before a unit is taken. A taken unit always runs, and so does every unit before a
+        // failed one.
         while !is_over() && !failed.load(Ordering::Relaxed) {
             let Some(&index) = starts.get(next.fetch_add(1, Ordering::Relaxed)) else { return };
             let result = run(index);
@@ -322,7 +327,8 @@ fn in_order<T: Send, E: Send>(
     Ok(ran.into_iter().map(|result| result.and_then(Result::ok)).collect())
 }
 
-/// What is kept of a unit beside its outcome: its samples, and how many of its slowest operations.
+/// What is recorded of a unit besides its outcome: samples, and the number of its slowest
+/// operations.
 fn looks(plan: &RunPlan, unit: &Unit<'_>) -> (Option<Sampling>, Option<usize>) {
     let story = plan.story.filter(|_| unit.seed == plan.seed && plan.host == HostKind::Sim);
     let timeline = story.map(|_| Sampling::timeline(STORY_ROWS));
@@ -334,7 +340,7 @@ fn looks(plan: &RunPlan, unit: &Unit<'_>) -> (Option<Sampling>, Option<usize>) {
     (sampling, plan.explain.or(story))
 }
 
-/// What decides the bytes of a unit's result.
+/// Everything that decides the bytes of a unit's result.
 fn recipe(plan: &RunPlan, unit: Unit<'_>) -> Result<Recipe, RunError> {
     let job = plan.experiment.job_on(&unit.machine.name);
     let (sampling, explain) = looks(plan, &unit);
@@ -345,7 +351,7 @@ fn recipe(plan: &RunPlan, unit: Unit<'_>) -> Result<Recipe, RunError> {
     Ok(Recipe::of(&**job, &Unit { explain, ..unit }, &samples)?)
 }
 
-/// Runs one unit, with samples if there are to be some.
+/// Runs one unit, with samples if the plan wants them.
 fn run_unit(plan: &RunPlan, unit: Unit<'_>) -> Result<UnitRan, RunError> {
     let job = plan.experiment.job_on(&unit.machine.name);
     let (sampling, explain) = looks(plan, &unit);
@@ -363,7 +369,7 @@ fn run_unit(plan: &RunPlan, unit: Unit<'_>) -> Result<UnitRan, RunError> {
     Ok(UnitRan { outcome, over_time })
 }
 
-/// Huge pages were asked for, and the machine is too small for them.
+/// A remark if huge pages were wanted and the machine is too small for them.
 fn no_huge_pages(machine: &MachineFile) -> Option<String> {
     let (name, shape) = (&machine.name, &machine.machine);
     let is_off = shape.tunables.thp == Thp::Always && shape.thp() == Thp::Never;
@@ -401,7 +407,8 @@ fn document(plan: &RunPlan, outcomes: Vec<Outcome>) -> Document {
             definition: crate::policy_file::to_toml(policy),
         })
         .collect();
-    // Delays of all seeds together say more; page frames of another boot are other frames.
+    // Delays of all seeds pooled are more precise; page frames differ between boots and are not
+    // pooled.
     let pools = experiment.job.entry().counts_delays;
     let mut outcomes = outcomes.into_iter();
     for machine in &plan.machines {
@@ -471,12 +478,13 @@ mod tests {
     use super::*;
     use crate::workload::Registry;
 
-    /// Two fail, one of them first: as if one thread alone ran them, whoever is how fast.
+    /// Two units fail, one of them first. The error is the one that a single thread would meet, at
+    /// any speed of the threads.
     #[test]
     fn the_error_is_that_of_the_unit_that_started_first() {
         let failed = (Mutex::new(false), Condvar::new());
         let nr_asked = AtomicUsize::new(0);
-        // The thread that asks first is held up until the other one's unit has failed.
+        // The thread that asks first waits until the other one's unit has failed.
         let is_over = || {
             if nr_asked.fetch_add(1, Ordering::Relaxed) == 0 {
                 let lock = failed.0.lock().unwrap();
@@ -550,7 +558,7 @@ mod tests {
         let cells = |at: usize| maps.moments[at].1.iter().map(String::len);
         assert_eq!(maps.zones.len(), cells(0).len());
         assert!((0..maps.moments.len()).all(|at| cells(at).eq(cells(0))));
-        // 64 MiB are 32 pageblocks.
+        // 64 MiB have 32 pageblocks.
         assert_eq!(cells(0).sum::<usize>(), 32);
     }
 

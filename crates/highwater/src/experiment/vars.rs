@@ -1,4 +1,4 @@
-//! Variables of a job file: values with a name, said once and changed from outside.
+//! Variables of a job file: named values that the user can change from outside.
 //!
 //! ```toml
 //! [var]
@@ -10,8 +10,9 @@
 //! pages = ["nohugepage", "hugepage"]
 //! ```
 //!
-//! `"$file"` anywhere in the file is the value, with its type; within a longer text (`"zipf $skew"`) its digits. Values keep
-//! the place at which they are used, so that what is wrong with one is told with its line.
+//! `"$file"` anywhere in the file is the value, with its type. Within a longer text (`"zipf
+//! $skew"`) it is the value's digits. Values keep the place at which they are used, so an error
+//! about one has its line.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -131,7 +132,7 @@ pub(super) fn resolve<'a>(
     Ok(())
 }
 
-/// The one of several that a number or a name stands for.
+/// The choice that a number or a name selects.
 fn chosen<'a>(value: &DeValue<'a>, choice: &DeValue<'a>) -> Result<DeValue<'a>, String> {
     let all = choice.as_array().ok_or("expected a list")?;
     let names: Vec<&str> = all.iter().filter_map(|one| one.get_ref().as_str()).collect();
@@ -169,7 +170,7 @@ fn put<'a>(
     Ok(())
 }
 
-/// A text with the values of the variables in it; one that is a variable and nothing else is that value.
+/// Replaces variables in a text. A text that is only one variable becomes that variable's value.
 fn named<'a>(text: &str, values: &Values<'a>) -> Result<DeValue<'a>, String> {
     let names: Vec<&str> = values.keys().map(String::as_str).collect();
     let find = |name: &str| values.get(name).ok_or_else(|| unknown("variable", name, &names));
@@ -220,7 +221,7 @@ mod tests {
             text.parse::<toml::Table>().unwrap()
         };
         assert_eq!(resolved(TEXT, &[]).unwrap(), expected("0.5", "3", "yes"));
-        // What is given has the kind of the file's own.
+        // A given value takes the type of the file's own.
         let given = [Given::new("file", "2"), Given::new("n", "4.0"), Given::new("huge", "no")];
         assert_eq!(resolved(TEXT, &given).unwrap(), expected("2.0", "4", "no"));
         let zero = [Given::new("huge", "0")];

@@ -1,4 +1,4 @@
-//! What a plan is going to take: told before it begins.
+//! The estimated size of a plan, reported before it starts.
 
 use std::fmt;
 
@@ -8,8 +8,8 @@ use super::RunPlan;
 use crate::machine_file::MachineFile;
 use crate::workload::HostKind;
 
-/// Host memory of a simulated page frame that is in use, bytes: what the book's page on performance measures, rounded
-/// up.
+/// Host memory in bytes for a simulated page frame in use: the measurement on the book's
+/// performance page, rounded up.
 const BYTES_PER_FRAME: u64 = 56;
 
 /// How much work a plan is. Prints as one line.
@@ -21,16 +21,16 @@ pub struct Work {
     pub nr_runs: usize,
     /// Units of work, over all runs.
     pub nr_units: usize,
-    /// How many of them at a time.
+    /// How many of them run at a time.
     pub jobs: usize,
-    /// Real time, to half or double; none: nobody knows.
+    /// Real time, within a factor of two; `None`: unknown.
     pub seconds: Option<f64>,
-    /// Memory of those that run at a time; none: real memory, as large as the machine.
+    /// Memory of those that run at a time; `None`: real memory, as large as the machine.
     pub bytes: Option<u64>,
 }
 
 impl RunPlan {
-    /// Virtual time of all its units, seconds, at most; none: nobody knows.
+    /// Upper limit of the virtual time of all units, in seconds; `None`: unknown.
     pub fn virtual_seconds(&self) -> Option<f64> {
         let per_machine = self.policies.len() * self.experiment.iterations as usize;
         let of_machine = |machine: &MachineFile| {
@@ -75,7 +75,7 @@ impl Work {
         let [machines, policies, seeds] = self.shape;
         let more = other.shape;
         Work {
-            // Points of a grid have the same policies and seeds, unless those are varied.
+            // Points of a grid have the same policies and seeds, unless these are varied.
             shape: [machines.max(more[0]), policies.max(more[1]), seeds.max(more[2])],
             nr_runs: self.nr_runs + other.nr_runs,
             nr_units: self.nr_units + other.nr_units,

@@ -1,8 +1,9 @@
-//! From a host's ledger to the rows of an explanation.
+//! Converts a host's ledger into the rows of an explanation.
 //!
-//! Trees of node keys become trees of names: a phase is called what it is, time that is no phase's is a leaf with a name
-//! of its own (`running`, `waiting for a CPU`, `throttled: no progress`). What a lock's node took itself is its leaf
-//! `waiting`, so that trees with and without interrupts in between add up alike.
+//! Trees of node keys become trees of names. A phase keeps its name. Time outside any phase is a
+//! leaf with its own name (`running`, `waiting for a CPU`, `throttled: no progress`). The own time
+//! of a lock's node becomes its leaf `waiting`, so trees with and without interrupts in between add
+//! up alike.
 
 use std::collections::BTreeMap;
 
@@ -20,22 +21,22 @@ use highwater_sim::lock::LockStats;
 use crate::recording::Recorder;
 use crate::workload::{RunError, Unit};
 
-/// Percentiles between which operations are added up; all of them come first.
+/// Percentile bands in which operations are added up; the band of all operations comes first.
 const BANDS: [(f64, f64); 7] = [
     (0.0, 100.0),
     (0.0, 50.0),
     (50.0, 90.0),
     (90.0, 99.0),
     (99.0, 100.0),
-    // The last one in two, where there are enough.
+    // Split the last band if there are enough operations.
     (99.0, 99.9),
     (99.9, 100.0),
 ];
 /// Fewer operations have no slowest thousandth.
 const THOUSANDTH_FROM: u64 = 1000;
 
-/// Rows of what was booked: the slowest operations, all operations in bands, all tasks. Machine, policy, label
-/// and seed are left for the caller to fill in.
+/// Rows of a ledger: the slowest operations, all operations in bands, all tasks. The caller fills
+/// in machine, policy, label and seed.
 fn explained(ledger: &Ledger, locks: Vec<LockRow>) -> ExplainedRun {
     ExplainedRun {
         worst: ledger.ops.iter().map(|op| operation(ledger, op)).collect(),
@@ -46,8 +47,8 @@ fn explained(ledger: &Ledger, locks: Vec<LockRow>) -> ExplainedRun {
     }
 }
 
-/// Begins to book a simulated run if it is to be explained, so many of its slowest operations, recorded or
-/// watched.
+/// Starts the ledger of a simulated run if it is to be explained, recorded or watched, with this
+/// many of its slowest operations.
 pub(crate) fn open(sim: &Sim, unit: &Unit<'_>) {
     if unit.explain.is_some() || unit.recorder.is_some() || unit.watcher.is_some() {
         let window = unit.recorder.map(Recorder::window);
@@ -55,10 +56,10 @@ pub(crate) fn open(sim: &Sim, unit: &Unit<'_>) {
     }
 }
 
-/// What was booked since [`open`], if anything.
+/// The ledger's rows since [`open`], if there are any.
 ///
 /// # Errors
-/// If the time of some operation, shown or not, or of some task has no cause.
+/// If some time of an operation (listed or not) or of a task has no cause.
 pub(crate) fn close(sim: &Sim, unit: &Unit<'_>) -> Result<Option<ExplainedRun>, RunError> {
     if unit.explain.is_none() && unit.recorder.is_none() && unit.watcher.is_none() {
         return Ok(None);
@@ -74,14 +75,14 @@ pub(crate) fn close(sim: &Sim, unit: &Unit<'_>) -> Result<Option<ExplainedRun>, 
     }
 }
 
-/// What a native machine knows: its locks.
+/// The data that a native machine has: its locks.
 pub(crate) fn close_native(host: &NativeHost, explain: Option<usize>) -> Option<ExplainedRun> {
     explain?;
     let locks = native_lock_rows(host.lock_report().as_ref().map(<[_; _]>::as_slice));
     Some(ExplainedRun { locks, ..ExplainedRun::default() })
 }
 
-/// The table of simulated locks, those that somebody took.
+/// The table of simulated locks that were taken at least once.
 fn lock_rows(stats: &[LockStats]) -> Vec<LockRow> {
     let row = |stats: &LockStats| LockRow {
         class: stats.name.to_owned(),
@@ -134,7 +135,7 @@ fn bands(ledger: &Ledger) -> Vec<Band> {
     let mut bands = Vec::new();
     for (name, latencies) in &ledger.latencies {
         let nr = latencies.count();
-        // Rounded down: however few there are, the slowest is in the slowest band.
+        // Rounded down: with few operations the slowest is still in the slowest band.
         let rank = |percentile: f64| (percentile / 100.0 * nr as f64) as u64;
         for (from, to) in BANDS {
             let (first, end) = (rank(from), rank(to));
@@ -166,7 +167,7 @@ fn tasks(ledger: &Ledger) -> Vec<TaskTime> {
     kinds.into_iter().map(row).collect()
 }
 
-/// Tasks that differ in a number only are of one kind: `kswapd0`, `hog/3`, `irq/0/2`.
+/// Tasks whose names differ only in a number are one kind: `kswapd0`, `hog/3`, `irq/0/2`.
 fn kind(name: &str) -> &str {
     let stem = name.split('/').next().unwrap_or(name);
     match stem.trim_end_matches(|c: char| c.is_ascii_digit()) {
@@ -182,7 +183,7 @@ fn causes(name: &str, tree: &Tree) -> Cause {
     cause
 }
 
-/// Adds a tree to a cause that stands for its root.
+/// Adds a tree to the cause that stands for its root.
 fn add(sum: &mut Cause, tree: &Tree) {
     // Children come after their parents: sums go up from the back.
     let nodes = tree.nodes();
@@ -209,7 +210,7 @@ fn add_node(cause: &mut Cause, tree: &Tree, at: usize, total_ns: &[u64], childre
         let entered = tree.nodes()[inner].count;
         let inside = child(cause, &name(tree.path(inner as u32).as_slice()));
         if entered == 0 {
-            // Time that is not waited: as often as what it is the time of.
+            // Time without waiting is counted as often as its operation.
             inside.count += count;
         }
         add_node(inside, tree, inner, total_ns, children);
@@ -234,7 +235,7 @@ const fn is_leaf(key: NodeKey) -> bool {
     !matches!(key, NodeKey::Root | NodeKey::Phase(_) | NodeKey::Lock(_))
 }
 
-/// What the last of a path of nodes is called there.
+/// The name of the last node of a path.
 pub(crate) fn name(path: &[NodeKey]) -> String {
     let Some((&last, before)) = path.split_last() else {
         return String::new();
@@ -257,7 +258,8 @@ pub(crate) fn name(path: &[NodeKey]) -> String {
         (NodeKey::Wait(why), _) => format!("waiting: {why}"),
         (NodeKey::Queued(why), _) => format!("waiting: {why}{IN_QUEUE}"),
         (NodeKey::Served(why), _) => format!("waiting: {why}{SERVED}"),
-        // The only throttling that nobody can end (5.15); later kernels wait for the same as an event.
+        // 5.15's throttling that no event can end; later kernels wait for the same condition with a
+        // wakeup.
         (NodeKey::Sleep, Some(Phase::Throttle)) => THROTTLED_FIXED.to_owned(),
         (NodeKey::Sleep, Some(Phase::BalanceDirty)) => "throttled: dirty pages".to_owned(),
         (NodeKey::Sleep, Some(Phase::OomKill)) => "waiting for the OOM killer".to_owned(),
@@ -429,7 +431,7 @@ mod tests {
         }
     }
 
-    /// Reports know some causes by name: names that nobody gives any more would be dead words there.
+    /// Reports treat some causes by name. Every such name must still exist.
     #[test]
     fn reports_know_only_causes_that_there_are() {
         let crates = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! source (experiment | results of a run | explanation) -> RunPlan with explain = Some(N)
-//!     -> experiment::runner -> ledger (rows of what the host booked) -> Explanation -> highwater-report
+//!     -> experiment::runner -> ledger (rows of the host's ledger) -> Explanation -> highwater-report
 //! ```
 //!
-//! Neighbours: a host's ledger is turned into rows here ([`ledger`]), `highwater-results` keeps them,
+//! Neighbours: [`ledger`] converts a host's ledger into rows, `highwater-results` stores them,
 //! `highwater-report` prints them.
 
 pub(crate) mod ledger;
@@ -21,10 +21,10 @@ use highwater_results::explain::{EXPLAIN_SCHEMA, ExplainedRun, Explanation};
 use crate::experiment::{Progress, Ran, RunPlan, run_all};
 use crate::workload::RunError;
 
-/// Runs a plan and says where the time went; every sum in it is exact.
+/// Runs a plan and explains where the time went; every sum in the explanation is exact.
 ///
 /// # Errors
-/// If a cell fails, or its host books no time.
+/// If a cell fails, or its host keeps no ledger.
 pub fn explain(
     plan: &RunPlan,
     command_line: Vec<String>,
@@ -35,11 +35,11 @@ pub fn explain(
     explanation(&document, runs, command_line)
 }
 
-/// Keeps of an explanation what is about one operation; of tasks and locks everything. `known` are those that the workload may
-/// have.
+/// Reduces an explanation to one operation; tasks and locks stay complete. `known` lists the
+/// operations that the workload may have.
 ///
 /// # Errors
-/// If there is no such operation: which there are.
+/// If there is no such operation; the error lists the operations.
 pub fn of_operation(
     explanation: &mut Explanation,
     name: &str,
@@ -54,10 +54,11 @@ pub fn of_operation(
     Ok(())
 }
 
-/// Whether an operation is among those that ended in a run; `known` are those that the workload may have.
+/// Checks that an operation is among those that ended in a run. `known` lists those that the
+/// workload may have.
 ///
 /// # Errors
-/// If it is not: which there are.
+/// If it is not; the error lists the operations.
 pub fn has_ended<'a>(
     name: &str,
     ended: impl Iterator<Item = &'a str>,
@@ -88,10 +89,10 @@ fn others<'a>(name: &str, all: impl Iterator<Item = &'a str>) -> Option<Vec<&'a 
     Some(names)
 }
 
-/// Whether an operation is among those that there are.
+/// Checks that an operation exists.
 ///
 /// # Errors
-/// If it is not: which there are.
+/// If it does not; the error lists the operations.
 pub fn is_operation<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Result<(), String> {
     let Some(names) = others(name, known) else { return Ok(()) };
     Err(match names.is_empty() {
@@ -102,10 +103,10 @@ pub fn is_operation<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Res
     })
 }
 
-/// What was booked of the runs of a document; every sum in it is exact.
+/// The explanation of a document's runs; every sum in it is exact.
 ///
 /// # Errors
-/// If there is nothing, or it does not add up.
+/// If there are no rows, or they do not add up.
 pub fn explanation(
     document: &Document,
     runs: Vec<ExplainedRun>,

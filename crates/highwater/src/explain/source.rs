@@ -1,8 +1,7 @@
-//! What there is to explain: an experiment, the results of a run, or an explanation that is there
-//! already.
+//! The source of an explanation: an experiment, the results of a run, or a stored explanation.
 //!
-//! Results hold the machines and policies with every figure, the workload with every parameter, and the seed:
-//! what those names mean today does not matter.
+//! Results hold the machines and policies with every figure, the workload with every parameter, and
+//! the seed. So changes of those names since then do not matter.
 
 use std::io;
 use std::path::Path;
@@ -18,7 +17,7 @@ use crate::machine_file::MachineFile;
 use crate::policy_file;
 use crate::workload::Registry;
 
-/// What a name on the command line stands for.
+/// What a name on the command line refers to.
 pub enum Source {
     /// Not a directory: an experiment.
     Experiment,
@@ -28,10 +27,11 @@ pub enum Source {
     Explained(Box<Explanation>),
 }
 
-/// Looks at a name. That of an experiment means the experiment, whatever lies around.
+/// Resolves a name. An experiment's name always means the experiment, even if a directory has the
+/// same name.
 ///
 /// # Errors
-/// If it is a directory without results, or they are no good.
+/// If it is a directory without results, or with invalid ones.
 pub fn of(registry: &Registry, name: &str) -> Result<Source, InputError> {
     let path = Path::new(name);
     let is_known = |experiment: &Experiment| {
@@ -78,7 +78,7 @@ pub(crate) fn parse(file: &str, text: &str) -> Result<Explanation, InputError> {
     Ok(explanation)
 }
 
-/// The run that results are of, to be run again.
+/// The plan that repeats the run of some results.
 ///
 /// # Errors
 /// If a definition in them cannot be read, or the workload is not registered.
@@ -105,7 +105,7 @@ pub fn repeat(
         .iter()
         .map(|known| {
             let mut machine = MachineFile::parse(&known.name, &known.definition)?;
-            // That of a variant is not what the machine's file says.
+            // A variant's name differs from the name in the machine file.
             machine.name.clone_from(&known.name);
             Ok(machine)
         })

@@ -1,4 +1,4 @@
-//! A search: runs at each point, and what they say.
+//! A search: runs at each point, and the results there.
 
 use std::sync::atomic::AtomicBool;
 
@@ -10,22 +10,22 @@ use super::search::{Found, above, search};
 use crate::experiment::{self, Progress, RunPlan};
 use crate::workload::RunError;
 
-/// What is asked.
+/// The question.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fit {
-    /// What has to hold, in every seed.
+    /// Objectives that must hold in every seed.
     pub objectives: Vec<Objective>,
     /// Between which values.
     pub range: (u64, u64),
-    /// Values are multiples of it.
+    /// Values are multiples of this.
     pub grain: u64,
-    /// How near the answer is to come: a share of it.
+    /// Required precision of the answer, as a share of it.
     pub within: f64,
     /// A task that is killed or gives up does not count against a value, as long as all objectives hold.
     pub allows_kills: bool,
 }
 
-/// A value at which nothing can be run, and why.
+/// A value that cannot run, and why.
 #[derive(Debug)]
 pub enum Refused<E> {
     /// The machine or the job cannot be with this value.
@@ -37,7 +37,7 @@ pub enum Refused<E> {
 /// Why a search ended without an answer.
 #[derive(Debug, Error)]
 pub enum FitError<E> {
-    /// An objective is about nothing that there is.
+    /// An objective names something that does not exist.
     #[error("{0}")]
     Objective(String),
     /// A run failed.
@@ -48,34 +48,34 @@ pub enum FitError<E> {
     Other(E),
 }
 
-/// Where a search is: what it is about to run.
+/// The progress of a search: what it runs next.
 #[derive(Debug)]
 pub struct Place<'a> {
     /// The value.
     pub value: u64,
-    /// What runs with it.
+    /// The plan that runs at the value.
     pub plan: &'a RunPlan,
 }
 
-/// A value that was tried.
+/// A tried value.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Point {
     /// The value.
     pub value: u64,
-    /// Of each objective the figure in each seed; none: there was no answer.
+    /// Each objective's metric in each seed; `None`: no value there.
     pub figures: Vec<Vec<Option<f64>>>,
-    /// Why the first objective that has no figure has none.
+    /// Why the first objective without a value has none.
     pub no_figure: Option<&'static str>,
     /// Of each seed which tasks ended before their time.
     pub ended_early: Vec<Vec<EndedEarly>>,
-    /// In which seeds it keeps all that is asked.
+    /// For each seed, whether the value meets all objectives.
     pub keeps: Vec<bool>,
-    /// Why nothing could run at all.
+    /// Why nothing could run.
     pub refused: Option<String>,
 }
 
 impl Point {
-    /// It keeps all that is asked in every seed.
+    /// Whether the value meets all objectives in every seed.
     pub fn is_good(&self) -> bool {
         self.refused.is_none() && !self.keeps.is_empty() && self.keeps.iter().all(|&keeps| keeps)
     }
@@ -90,7 +90,7 @@ impl Point {
         self.ended_early.iter().flatten().map(|early| u64::from(early.failed)).sum()
     }
 
-    /// Why it is not good: what ended a task, else the first objective that does not hold.
+    /// Why the value is not good: what ended a task, or the first objective that it misses.
     pub fn why_not(&self, fit: &Fit) -> Option<String> {
         if let Some(reason) = &self.refused {
             return Some(reason.clone());
@@ -118,10 +118,10 @@ impl Point {
     }
 }
 
-/// What came out.
+/// The result of a search.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
-    /// The points that were tried, by value.
+    /// The tried points, by value.
     pub points: Vec<Point>,
     /// The answer.
     pub found: Found,
@@ -133,28 +133,31 @@ impl Answer {
         self.points.iter().find(|point| point.value == value)
     }
 
-    /// More did not always do better: the largest value above the answer that keeps nothing, though the answer does.
+    /// For a result that is not monotone: the largest value above the answer that misses an
+    /// objective.
     pub fn relapse(&self) -> Option<&Point> {
         let (Found::Between { good, .. } | Found::Least(good)) = self.found else { return None };
         self.points.iter().rev().find(|point| point.value > good && !point.is_good())
     }
 
-    /// The least value from which on every one that was tried keeps what is asked.
+    /// The least value from which every larger tried value meets the objectives.
     pub fn from_here_on(&self) -> Option<&Point> {
         self.points.iter().rev().take_while(|point| point.is_good()).last()
     }
 }
 
 impl Fit {
-    /// Searches. `plan_at` makes the plan of a value, which tolerates that tasks fail; `begin` is told before each run and says who is to be told how far
-    /// it is.
+    /// Runs a search. `plan_at` makes the plan of a value, which tolerates failing tasks. `begin`
+    /// is called before each run and returns the progress callback for it.
     ///
-    /// The upper end runs first. A value with which nothing can run keeps nothing, there too. Behind the search a few values
-    /// above the answer run, between those that ran already: halving a range takes for granted that more is never worse, and
-    /// [`Answer::relapse`] says where it was.
+    /// The upper end runs first. A value at which nothing can run meets no objective, not even at
+    /// the upper end. After the search a few values above the answer run, between those already
+    /// tried. Halving a range assumes that more is never worse, and [`Answer::relapse`] says where
+    /// that was wrong.
     ///
     /// # Errors
-    /// If an objective is about nothing that there is, a run fails, or the caller's functions do.
+    /// If an objective names something that does not exist, a run fails, or the caller's functions
+    /// fail.
     pub fn run<E, P: Progress>(
         &self,
         mut plan_at: impl FnMut(u64) -> Result<RunPlan, Refused<E>>,
@@ -194,7 +197,8 @@ impl Fit {
         for value in above(found, self.range.1, self.grain, &tried) {
             measure(value)?;
         }
-        // If both ends are refused for the same reason, the value has no part in it: the job is wrong.
+        // If both ends are refused for the same reason, the value is not the cause: the job is
+        // wrong.
         if matches!(found, Found::Nothing(_)) && !tried.contains(&self.range.0) {
             measure(self.range.0)?;
             let reasons: Vec<_> = points.iter().map(|point| point.refused.clone()).collect();
@@ -210,7 +214,7 @@ impl Fit {
         Ok(Answer { points, found })
     }
 
-    /// What a run says.
+    /// The point of a finished run.
     fn point<E>(&self, value: u64, document: &Document) -> Result<Point, FitError<E>> {
         let mut point = Point { value, ..Point::default() };
         let Some(run) = document.runs.first() else { return Ok(point) };
@@ -234,7 +238,7 @@ impl Fit {
     }
 }
 
-/// Why nothing could run.
+/// Why nothing could run, in words.
 fn why(error: &RunError) -> String {
     match error {
         RunError::Boot(reason) => format!("the machine does not boot: {reason}"),

@@ -1,10 +1,11 @@
-//! The least of something that keeps objectives: how much memory does this job need?
+//! Finds the least value that meets objectives: how much memory does this job need?
 //!
-//! An [`Objective`] is a figure and a bound (`reader.get.p99<5ms`); [`search()`] halves a range until it is narrow. Every
-//! point runs the same seeds, and counts as good only if in every seed all objectives hold and no task ended before its
-//! time: an OOM kill, a map that was refused, a machine that does not boot.
+//! An [`Objective`] is a metric and a bound (`reader.get.p99<5ms`). [`search()`] halves a range
+//! until it is narrow. Every point runs the same seeds. A point is good only if all objectives hold
+//! in every seed and no task ended early: by an OOM kill, a refused `mmap`, or a machine that does
+//! not boot.
 //!
-//! Key types: [`Fit`] (what is asked), [`Answer`] (what came out), [`Point`] (one value that was tried).
+//! Key types: [`Fit`] (the question), [`Answer`] (the result), [`Point`] (one tried value).
 
 mod ask;
 mod objective;

@@ -1,11 +1,11 @@
-//! What has to hold: a figure and a bound.
+//! Objectives: a metric and a bound.
 
 use highwater_results::{Document, Run};
 
 use crate::metric::MetricName;
 use crate::workload::job::FIGURES;
 
-/// What has to hold of a job's results.
+/// A condition on a job's results.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Objective {
     /// Which figure.
@@ -14,12 +14,12 @@ pub struct Objective {
     pub is_below: bool,
     /// The bound, in the figure's unit: microseconds, operations a second, faults.
     pub bound: f64,
-    /// As it was written.
+    /// The text as written.
     pub text: String,
 }
 
 impl Objective {
-    /// Reads `reader.get.p99<5ms`.
+    /// Parses `reader.get.p99<5ms`.
     ///
     /// # Errors
     /// Says what is missing.
@@ -49,15 +49,16 @@ impl Objective {
         Ok(Objective { metric, is_below, bound, text: text.to_owned() })
     }
 
-    /// The figure in each seed of a run; none where there is none.
+    /// The metric in each seed of a run; `None` in a seed without a value.
     ///
     /// # Errors
-    /// If no operation is called that, or several might be.
+    /// If no operation has that name, or several match.
     pub fn values(&self, document: &Document, run: &Run) -> Result<Vec<Option<f64>>, String> {
         self.metric.values(document, run)
     }
 
-    /// Does it hold with this value? An operation that was never answered keeps nothing.
+    /// Whether the objective holds with this value. Without a value (no operation ended) it does
+    /// not.
     pub fn holds(&self, value: Option<f64>) -> bool {
         value.is_some_and(|value| match self.is_below {
             true => value < self.bound,

@@ -1,9 +1,9 @@
 //! Halving a range.
 
-/// What a search ended with.
+/// How a search ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// The least that was good, and the most below it that was not.
+    /// The least good value, and the largest value below it that was not good.
     Between {
         /// It is not enough.
         bad: u64,
@@ -16,11 +16,11 @@ pub enum Found {
     Nothing(u64),
 }
 
-/// Halves a range until it is no wider than `within` of its upper end, in steps of `grain`; `is_good` is asked at each
-/// point once.
+/// Halves a range until it is no wider than `within` of its upper end, in steps of `grain`.
+/// `is_good` is called once per point.
 ///
 /// # Errors
-/// As `is_good`.
+/// Those of `is_good`.
 pub fn search<E>(
     (from, to): (u64, u64),
     grain: u64,
@@ -47,8 +47,8 @@ pub fn search<E>(
     }
 }
 
-/// Values above an answer that a search has not tried, to see whether they are good, too: an eighth, a quarter and a half
-/// more; where even the least was good and nothing between the ends was tried, the middle, too.
+/// Untried values above an answer, to check that they are good too: an eighth, a quarter and a half
+/// more. If the least value was good and only the ends were tried, also the middle.
 pub fn above(found: Found, to: u64, grain: u64, tried: &[u64]) -> Vec<u64> {
     let (good, is_least) = match found {
         Found::Between { good, .. } => (good, false),
@@ -59,7 +59,7 @@ pub fn above(found: Found, to: u64, grain: u64, tried: &[u64]) -> Vec<u64> {
     values.extend(is_least.then_some(good + (to.max(good) - good) / 2));
     let mut news: Vec<u64> = Vec::new();
     for value in values.into_iter().map(|value| value / grain * grain) {
-        // A value within 1/32 of one that was tried adds nothing.
+        // A value within 1/32 of a tried one adds nothing.
         let is_near = |&known: &u64| known.abs_diff(value) <= value / 32;
         if value < to && !tried.iter().chain(&news).any(is_near) {
             news.push(value);

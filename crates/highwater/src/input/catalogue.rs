@@ -1,4 +1,4 @@
-//! Things by name: those that come with the program, and files of the user's.
+//! Things with names: those that come with the program, and the user's files.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -23,21 +23,21 @@ pub(crate) struct Catalogue {
     pub what: &'static str,
     /// Kinds of definitions that a file may be instead.
     pub kinds: &'static [&'static str],
-    /// How errors begin that are about a name: the option that takes it.
+    /// Prefix of errors about a name: the option that takes it.
     pub option: &'static str,
-    /// Where the texts are in the repository.
+    /// The folder of the texts in the repository.
     pub folder: &'static str,
     /// Names and texts.
     pub texts: &'static [(&'static str, &'static str)],
 }
 
-/// Whether a name is that of a file: there is one, or nothing but a file is called so.
+/// Whether a name means a file: the file exists, or the name looks like a path.
 pub(crate) fn is_file(name: &str) -> bool {
     let path = Path::new(name);
     path.extension().is_some_and(|e| e == "toml") || name.contains('/') || path.exists()
 }
 
-/// A text and what to call it in messages.
+/// A text, and its name in messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
     /// Its file.
@@ -57,7 +57,7 @@ impl Catalogue {
         self.texts.iter().map(|(name, text)| self.found(name, text))
     }
 
-    /// The text of a name, or of what stands before its first dash: studies go by their number.
+    /// The text with a name, or with the part of it before the first dash: studies have numbers.
     pub(crate) fn find(&self, name: &str) -> Option<Found> {
         let is_it = |known: &str| known == name;
         let is_number = |known: &str| {
@@ -74,8 +74,9 @@ impl Catalogue {
         Found { file: format!("{}/{name}.toml", self.folder), text: Cow::Borrowed(text) }
     }
 
-    /// What a file calls by a name, for [`Catalogue::open`]: names that it does not know, `is_known` neither, and that
-    /// look like files or are ones, are paths from the file's own directory.
+    /// Resolves a name in a file, for [`Catalogue::open`]. A name that is unknown here and to the
+    /// caller (`is_known`), and that looks like a file or is one, is a path relative to the file's
+    /// own directory.
     pub(crate) fn beside(&self, file: &str, name: &str, is_known: bool) -> String {
         if is_known || self.find(name).is_some() {
             return name.to_owned();
@@ -130,7 +131,7 @@ impl Catalogue {
         self.kinds.iter().map(with_article).collect::<Vec<_>>().join(" or ")
     }
 
-    /// The text of a name or of a file. `more` are names that somebody else knows, for the message.
+    /// The text with a name or from a file. `more` lists further names for the message.
     ///
     /// # Errors
     /// If there is no such name, or the file cannot be read.

@@ -1,4 +1,4 @@
-//! What is wrong with an input file: one line that names the file, the line and the field.
+//! Errors of input files: one line with the file, the line and the field.
 
 use std::fmt;
 use std::ops::Range;
@@ -28,7 +28,7 @@ impl InputError {
         InputError { file: file.into(), line: None, field: None, reason: reason.into() }
     }
 
-    /// A problem with a field of a text, at a byte range of it.
+    /// An error about a field, at a byte range of the text.
     pub(crate) fn at(
         file: &str,
         text: &str,
@@ -44,11 +44,12 @@ impl InputError {
         }
     }
 
-    /// What the TOML reader says, with the key of its line as the field.
+    /// An error of the TOML parser, with the key of its line as the field.
     pub(crate) fn toml(file: &str, text: &str, error: &toml::de::Error) -> InputError {
         let at = error.span().map_or(text.len(), |span| span.start);
         let reason = said(error);
-        // What is missing from the file itself has no line; what is missing from a table that it begins with has.
+        // A key missing from the file itself has no line; a key missing from a table at its start
+        // has one.
         let is_of_file = at == 0 && !text.starts_with('[');
         if let (true, Some(key)) = (is_of_file, missing(&reason)) {
             let field = Some(key.to_owned());
@@ -68,13 +69,13 @@ impl InputError {
     }
 }
 
-/// What the TOML reader says of a value or key, in the words of the other errors.
+/// The TOML parser's message about a value or key, in the style of our other errors.
 pub(crate) fn said(error: &toml::de::Error) -> String {
     let message = one_line(error.message());
     must_be(&message).unwrap_or_else(|| with_nearest(&message))
 }
 
-/// The key that a reader's sentence is about, if it says that there is none.
+/// The key in a message of the parser that says the key is missing.
 fn missing(message: &str) -> Option<&str> {
     message.strip_prefix("missing field `")?.strip_suffix('`')
 }
@@ -98,7 +99,7 @@ fn must_be(message: &str) -> Option<String> {
     let found = match found {
         "map" => "a table",
         "sequence" => "a list",
-        // After what kind of value it is.
+        // Remove the kind of value before it.
         other => match other.find(['`', '"']) {
             Some(at) => other[at..].trim_matches('`'),
             None => other,
@@ -107,8 +108,8 @@ fn must_be(message: &str) -> Option<String> {
     Some(format!("must be {wanted}; not {found}"))
 }
 
-/// A reader's sentence about an unknown key or value, with those first that may have been meant; if Linux has something
-/// of that name, what is missing.
+/// A message of the parser about an unknown key or value, with the nearest known ones first. If
+/// Linux has something of that name, it says what is not modelled.
 fn with_nearest(message: &str) -> String {
     let mut quoted = message.split('`').skip(1).step_by(2);
     let Some(name) = quoted.next().filter(|_| message.starts_with("unknown ")) else {

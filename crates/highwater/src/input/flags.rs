@@ -1,9 +1,10 @@
-//! Flags in what people write: true and false, or 1 and 0 as Linux writes a sysctl that is on or off.
+//! Flags in input files: true and false, or 1 and 0 as in a Linux sysctl.
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// Makes the 1 or 0 of each flag in a table and in the tables and lists below it what they mean. `is_flag` says which keys are.
+/// Replaces 1 or 0 by true or false for each flag in a table, and in tables and lists below it.
+/// `is_flag` says which keys are flags.
 pub(crate) fn read_flags(table: &mut DeTable<'_>, is_flag: &dyn Fn(&str) -> bool) {
     for (key, value) in table.iter_mut() {
         let is_one = is_flag(key.get_ref());
@@ -11,7 +12,7 @@ pub(crate) fn read_flags(table: &mut DeTable<'_>, is_flag: &dyn Fn(&str) -> bool
     }
 }
 
-/// The same of a value, which is a flag itself or not.
+/// The same for one value, which may itself be a flag.
 pub(crate) fn read_flag(
     value: &mut Spanned<DeValue<'_>>,
     is_one: bool,

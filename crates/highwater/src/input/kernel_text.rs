@@ -1,4 +1,4 @@
-//! Files that were given to a command that reads others: they are called by their name.
+//! Recognises files given to the wrong command, and names what they are.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -7,12 +7,12 @@ use highwater_results::import::KernelText;
 use highwater_results::input;
 use toml::de::DeTable;
 
-/// As much of a file as it takes to see what it is.
+/// Bytes of a file that are enough to recognise it.
 const HEAD_BYTES: u64 = 64 * 1024;
 
-/// What a file is, if it is a text of Linux; none also if it cannot be read.
+/// The kind of a file, if it is a text of Linux; `None` also if it cannot be read.
 pub(crate) fn recognised(path: &Path) -> Option<KernelText> {
-    // What is read from a pipe is gone.
+    // Reading a pipe would consume it.
     if !path.is_file() {
         return None;
     }
@@ -28,9 +28,9 @@ pub(crate) fn kernel_text(text: &str) -> Option<KernelText> {
     KernelText::of(text).filter(|_| !text.trim_start().starts_with('{'))
 }
 
-/// The kind of a text and the command that reads it, for a text that the command `own` cannot read; that it is none of `expected`, if
-/// it is nothing known. None of what that command does read, and of any other JSON object: its reader knows better what is
-/// wrong with it.
+/// For a text that the command `own` cannot read: its kind and the command that reads it, or a
+/// message that it is none of `expected`. `None` for a text that `own` does read, and for any other
+/// JSON object, about which its reader reports better errors.
 pub(crate) fn misplaced(text: &str, own: &str, expected: &str) -> Option<String> {
     // A job may quote a kernel's log.
     let reads = match definition(text).or_else(|| document(text)) {

@@ -1,19 +1,19 @@
-//! What people write: how it is found, read, and told that it cannot be.
+//! User input: how files and values are found and read, and how errors in them are reported.
 //!
-//! | room | holds |
+//! | module | holds |
 //! |---|---|
-//! | [`catalogue`] | things by name that come with the program, or files of the user's |
+//! | [`catalogue`] | things with names: those of the program, and the user's files |
 //! | [`source`] | the text of a TOML file and the places in it |
-//! | [`error`] | one line about what is wrong: file, line, field, reason |
+//! | [`error`] | errors in one line: file, line, field, reason |
 //! | `flags` | 1 and 0 for true and false |
-//! | `kernel_text` | texts of Linux and files of ours that were given to another command |
-//! | [`names`] | which name was meant |
-//! | [`unmodelled`] | what Linux has and the model has not, by the names that people ask for it with |
+//! | `kernel_text` | recognises files given to the wrong command |
+//! | [`names`] | unknown names: the nearest known ones |
+//! | [`unmodelled`] | features of Linux that are not modelled, by name |
 //! | [`size`], [`time`] | `8G`, `0-3,8`; `20ms` |
 //!
-//! The formats themselves are elsewhere: experiments in [`experiment`](crate::experiment), machines in
-//! [`machine_file`](crate::machine_file), policies in [`policy_file`](crate::policy_file). Files are opened by
-//! [`highwater_results::input`], which refuses what has no end.
+//! The formats themselves are elsewhere: experiments in [`experiment`](crate::experiment), machines
+//! in [`machine_file`](crate::machine_file), policies in [`policy_file`](crate::policy_file). Files
+//! are opened by [`highwater_results::input`], which refuses endless files.
 
 pub(crate) mod catalogue;
 pub mod error;

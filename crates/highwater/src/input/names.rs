@@ -1,14 +1,15 @@
-//! Names that lead nowhere: which of those that there are was meant, and which Linux has and this model has not.
+//! Unknown names: which known name is nearest, and which features of Linux are not modelled.
 
 use super::unmodelled;
 
 /// How alike two names have to be for one to be proposed for the other, from 0 to 1 (Jaro-Winkler).
 const ALIKE: f64 = 0.8;
-/// Most names that are proposed.
+/// Most names that are suggested.
 const PROPOSED_MAX: usize = 5;
-/// Up to so many names are all listed where none is near.
+/// If none is near, up to this many names are all listed.
 pub(super) const LISTED_MAX: usize = 12;
-/// Kinds of names that Linux has, too: what it calls something is told from a slip there.
+/// Kinds of names that Linux has too. For these an unknown name is looked up among Linux's
+/// features.
 const KINDS_OF_LINUX: [&str; 9] = [
     "policy",
     "field",
@@ -21,7 +22,7 @@ const KINDS_OF_LINUX: [&str; 9] = [
     "scheduler",
 ];
 
-/// The names nearest to a mistyped one, nearest first; none if nothing is near.
+/// The names nearest to a mistyped one, nearest first; empty if none is near.
 pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let mut near = by_likeness(name, known);
     near.retain(|(likeness, _)| *likeness >= ALIKE);
@@ -29,7 +30,7 @@ pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) 
     near.into_iter().map(|(_, known)| known).collect()
 }
 
-/// All names, those most alike first.
+/// All names, the most similar first.
 fn by_likeness<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<(f64, &'a str)> {
     let name = name.to_lowercase();
     let likeness = |other: &str| match other.contains(&name) && name.len() > 2 {
@@ -38,12 +39,13 @@ fn by_likeness<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<
         false => strsim::jaro_winkler(&name, other),
     };
     let mut all: Vec<(f64, &str)> = known.into_iter().map(|k| (likeness(k), k)).collect();
-    // Stable: of those equally near the first declared comes first.
+    // A stable sort: among equally near names the first declared comes first.
     all.sort_by(|a, b| b.0.total_cmp(&a.0));
     all
 }
 
-/// What there is instead of a name, in parentheses' words: all names if they are few, else how many and the nearest.
+/// The known names, for the end of a message: all of them if they are few, otherwise their number
+/// and the nearest.
 pub(crate) fn there(name: &str, known: &[&str]) -> String {
     match known {
         [] => "there is none".to_owned(),
@@ -60,8 +62,8 @@ pub(crate) fn there(name: &str, known: &[&str]) -> String {
     }
 }
 
-/// What is wrong with a name that is not known: `unknown policy "5.81"; did you mean 5.18? (there are ...)`. If Linux
-/// has something of that name, what is missing.
+/// The message about an unknown name: `unknown policy "5.81"; did you mean 5.18? (there are ...)`.
+/// If Linux has something of that name, it says what is not modelled.
 pub(crate) fn unknown(what: &str, name: &str, known: &[&str]) -> String {
     if let Some(missing) = not_modelled(what, name) {
         return missing;

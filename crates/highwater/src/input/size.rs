@@ -2,8 +2,8 @@
 
 use highwater_core::host::CpuSet;
 
-/// Bytes of a size with a unit: `K`, `M`, `G` or `T` (powers of 1024), optionally followed by `B` or
-/// `iB`; `B` alone is bytes. Only `0` needs no unit.
+/// Parses a size with a unit into bytes: `K`, `M`, `G` or `T` (powers of 1024), optionally followed
+/// by `B` or `iB`; `B` alone is bytes. Only `0` needs no unit.
 ///
 /// # Errors
 /// Says what a size looks like.

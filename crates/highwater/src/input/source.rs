@@ -14,7 +14,7 @@ pub(crate) struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// What the TOML reader says.
+    /// An error of the TOML parser.
     pub(crate) fn toml(&self, error: &toml::de::Error) -> InputError {
         InputError::toml(self.file, self.text, error)
     }
@@ -41,14 +41,14 @@ impl Source<'_> {
         }
     }
 
-    /// Where the value of a dotted path stands, or the last part of the path that there is; elements of lists go by
-    /// number. None if there is not even the first part.
+    /// The place of the value at a dotted path, or of the longest existing prefix of the path.
+    /// Elements of lists have numbers. `None` if not even the first part exists.
     pub(crate) fn place_of(&self, path: &str) -> Option<Range<usize>> {
         place_in(DeTable::parse(self.text).ok()?.get_ref(), path)
     }
 }
 
-/// The same in a table that was read.
+/// The same in a parsed table.
 pub(crate) fn place_in(table: &DeTable<'_>, path: &str) -> Option<Range<usize>> {
     let mut parts = path.split('.');
     let first = table.get(parts.next()?)?;

@@ -1,6 +1,6 @@
 //! Times as people write them: `1.5s`, `20ms`, `300us`, `50ns`; a number alone is of seconds.
 
-/// Nanoseconds of a time.
+/// Parses a time into nanoseconds.
 ///
 /// # Errors
 /// What is wrong with it.

@@ -1,7 +1,9 @@
-//! What Linux has and this model has not: one table, by the names that people ask for it with.
+//! Features of Linux that are not modelled: one table, with the names under which users look for
+//! them.
 //!
-//! A name that no key, sysctl or policy has is looked up here first. The answer is one line: what is missing, since which
-//! kernel Linux has it, the nearest thing that is there, the page of the book. The page has the table, made from this one.
+//! A name that is not a key, sysctl or policy is looked up here. The result is one line: what is
+//! missing, since which kernel Linux has it, the nearest modelled feature, and the page of the
+//! book. A test makes the table of that page from this one.
 
 use std::fmt::Write as _;
 
@@ -15,20 +17,20 @@ pub const PAGE: &str = "docs/src/not-modelled.md";
 pub struct Feature {
     /// Its address on the page.
     pub anchor: &'static str,
-    /// What it is called in a sentence: `multi-generational LRU`.
+    /// The name in a sentence: `multi-generational LRU`.
     pub name: &'static str,
-    /// Names that people ask for it with: keys, sysctls, files of `/sys` and of a cgroup. Lower case, `_` for `-`; `*` at
-    /// an end stands for anything.
+    /// Names under which users look for it: keys, sysctls, files of `/sys` and of a cgroup. In
+    /// lower case, with `_` for `-`; `*` at either end matches anything.
     pub patterns: &'static [&'static str],
     /// The kernel with which it came.
     pub since: &'static str,
     /// The nearest thing that is there.
     pub nearest: &'static str,
-    /// A kernel since then behaves otherwise unless somebody switches it off: it is named where that kernel is asked for.
+    /// Whether later kernels have it on by default; then the message about such a kernel names it.
     pub is_default: bool,
 }
 
-/// All of them.
+/// All features.
 pub const FEATURES: &[Feature] = &[
     Feature {
         anchor: "mglru",
@@ -282,7 +284,7 @@ pub const FEATURES: &[Feature] = &[
 ];
 
 impl Feature {
-    /// The line for somebody who asks for it.
+    /// The message for a user who looks for it.
     pub fn line(&self) -> String {
         let Feature { name, since, nearest, anchor, .. } = self;
         let since = match since.starts_with(|c: char| c.is_ascii_digit()) {
@@ -293,11 +295,11 @@ impl Feature {
     }
 }
 
-/// The feature that a name asks for: a key with its sections, or the name alone.
+/// The feature with a name: a key with its sections, or the name alone.
 pub fn find(name: &str) -> Option<&'static Feature> {
     let name = name.trim().to_lowercase().replace('-', "_");
     let parts = || {
-        // The whole, what follows each dot, and each part alone.
+        // Try the whole name, each suffix after a dot, and each part alone.
         let starts = std::iter::once(0).chain(name.match_indices('.').map(|(at, _)| at + 1));
         starts.map(|at| &name[at..]).chain(name.split('.'))
     };
@@ -305,7 +307,7 @@ pub fn find(name: &str) -> Option<&'static Feature> {
     FEATURES.iter().find(|feature| feature.patterns.iter().any(is_it))
 }
 
-/// Whether a name is one of a pattern, in which each `*` stands for anything.
+/// Whether a name matches a pattern, in which each `*` matches anything.
 fn matches(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == name,
@@ -324,13 +326,14 @@ fn matches(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// The line for somebody who asks for a kernel that no preset is; none if the name is no version.
+/// The message about a kernel version without a preset; `None` if the name is not a version.
 pub fn kernel(name: &str) -> Option<String> {
     let bare = name.trim_start_matches("linux-").trim_start_matches('v');
     let is_bare = bare.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     let version: KernelVersion = bare.parse().ok().filter(|_| is_bare)?;
     let kernel_of = |name: &str| preset(name).map(|policy| policy.kernel);
-    // Presets that are called by a version are kernels; others that stand on the very version come nearest.
+    // Presets named by a version are kernels. Other presets of the same version count as the
+    // nearest.
     let kernels: Vec<KernelVersion> =
         PRESETS.iter().filter_map(|(name, _)| plain_version(name)).collect();
     if kernels.contains(&version) {
@@ -364,13 +367,13 @@ pub fn kernel(name: &str) -> Option<String> {
     Some(text)
 }
 
-/// The version that a name is, and nothing more.
+/// The version, if a name is only a version.
 fn plain_version(name: &str) -> Option<KernelVersion> {
     let version: KernelVersion = name.parse().ok()?;
     (version.to_string() == name).then_some(version)
 }
 
-/// Versions of Linux that presets are.
+/// Kernel versions that have a preset.
 pub fn kernels() -> Vec<KernelVersion> {
     PRESETS.iter().filter_map(|(name, _)| plain_version(name)).collect()
 }

@@ -9,7 +9,7 @@ use highwater_sim::ledger::{Ledger, NodeKey, Window};
 
 use crate::explain::ledger::name;
 
-/// The rows of a journal; where and of what it is, the caller fills in.
+/// The rows of a journal. The caller fills in machine, policy, seed and part.
 pub(super) fn recording(ledger: &Ledger, journal: Journal, window: Window) -> Recording {
     let mut notes = Vec::new();
     if journal.nr_left_out > 0 {
@@ -42,7 +42,7 @@ fn seconds(ns: u64) -> f64 {
 struct Rows {
     names: Names,
     rows: Vec<Row>,
-    /// By task: what it is in, outermost first.
+    /// The open nodes of each task, outermost first.
     paths: Vec<Vec<NodeKey>>,
 }
 
@@ -53,7 +53,7 @@ impl Rows {
             What::Runs(cpu) => Happening::Runs { cpu: cpu.0 },
             What::Stops(None) => Happening::Preempted,
             What::Stops(Some(leaf)) => {
-                // A lock is entered before it is waited for.
+                // A task enters a lock's node before it waits for the lock.
                 let why = match path.last() == Some(&leaf) {
                     true => name(path),
                     false => name(&[path.as_slice(), &[leaf]].concat()),

@@ -1,4 +1,4 @@
-//! Which run to record, and which part of it.
+//! Selects the run to record, and the part of it.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -17,17 +17,19 @@ use crate::explain::has_ended;
 use crate::machine_file::MachineFile;
 use crate::workload::{HostKind, RunError, Unit};
 
-/// What was recorded, of all that could have been.
+/// The selected part of all that could be recorded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Chosen {
-    /// The slowest operation in the recording, if one was looked for: name, beginning and length in nanoseconds.
+    /// The slowest operation in the recording, if one was wanted: name, start and length in
+    /// nanoseconds.
     pub operation: Option<(String, u64, u64)>,
 }
 
-/// Runs the first policy of a plan on its first machine with its first seed, and records a part of that.
+/// Runs the first policy of a plan on its first machine with its first seed, and records a part of
+/// that run.
 ///
 /// # Errors
-/// If there is no such part, the unit cannot be run, or `stop` is set.
+/// If there is no such part, the unit cannot run, or `stop` is set.
 pub fn record(
     plan: &RunPlan,
     wanted: &Wanted,
@@ -57,7 +59,7 @@ pub fn record(
     };
     let unit =
         |part| Unit { part, clock: progress.clock(), ..Unit::of(machine, policy, plan.seed) };
-    // Without its slowest operation, nobody knows which step is worth a look.
+    // Only the slowest operation shows which step to record.
     let looks = match (wanted.when, part) {
         (When::Worst { .. }, Some(part)) => part..part + 1,
         (When::Worst { .. }, None) => 0..nr_parts,

@@ -1,4 +1,5 @@
-//! A recording is whole, changes nothing, and a part of it is that part of the whole.
+//! A recording is complete and changes no result, and a partial one equals that part of the
+//! complete one.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
@@ -38,7 +39,7 @@ fn netperf() -> RunPlan {
     )
 }
 
-/// Writers, a hog and who measures, on less memory than they want.
+/// Writers, a hog and a latency prober, on less memory than they need.
 fn stutterp() -> RunPlan {
     let machine = include_str!("../../tests/cli/small.toml");
     plan("[stutterp]\nladder = [4, 5]\nseconds = 0.2\nwarm-up = 0.5\n", machine)
@@ -49,7 +50,7 @@ fn recorded(plan: &RunPlan, when: When, part: Option<&str>) -> (Recording, Chose
     record(plan, &wanted, &Nobody, &AtomicBool::new(false)).unwrap()
 }
 
-/// What a task is at: its CPU, what it waits for or is inside of, whether it has an operation.
+/// State of a task: its CPU, the waits and phases that it is in, whether it has an operation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct At {
     cpu: Option<u16>,
@@ -139,7 +140,7 @@ fn a_part_is_that_part_of_the_whole() {
         };
         (row.at_ns, row.task, what)
     };
-    // Rows that say what was so when the part began come before those of the part.
+    // Rows with the state at the start of the part come before the rows of the part.
     let of_whole: Vec<_> = whole.rows.iter().filter(|row| window.has(row.at_ns)).collect();
     let of_part = &part.rows[part.rows.len() - of_whole.len()..];
     assert!(of_whole.len() > 100);

@@ -6,10 +6,10 @@
 //!                                                            report: tables, JSON
 //! ```
 //!
-//! Two passes over the file, in order of time ([`trace`]), one event in memory at a time: the first
-//! ([`survey`]) counts what the trace itself says and finds out what the machine looked like when it
-//! began, the second ([`model`]) is repeated for every policy. What was wrong with the trace goes into
-//! the report with its counts ([`warning`]).
+//! Two passes over the file in time order ([`trace`]), with one event in memory at a time. The
+//! first pass ([`survey`]) counts the trace's own events and derives the machine's state at its
+//! start. The second pass ([`model`]) is repeated for every policy. The report lists defects of the
+//! trace with their counts ([`warning`]).
 
 pub mod model;
 pub mod place;
@@ -36,25 +36,25 @@ use crate::input::{InputError, recognised};
 
 /// A replay is near its trace if counts of events differ by at most this share of the trace's,
 pub const NEAR_SHARE: f64 = 0.25;
-/// or by this many where there are few.
+/// or by this many if there are few.
 pub const NEAR_EVENTS: u64 = 64;
 
 /// Whether files beside the trace are used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UseSidecars {
-    /// If they are there.
+    /// If they exist.
     #[default]
     Yes,
     /// Not even then.
     No,
 }
 
-/// A trace and what every policy made of it.
+/// A trace, and the replay of each policy.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// The trace as named by the user.
     pub trace: String,
-    /// What it says itself.
+    /// Figures of the trace itself.
     pub survey: Survey,
     /// The machine.
     pub shape: Shape,
@@ -76,8 +76,8 @@ impl Report {
 /// Replays a trace under policies.
 ///
 /// # Errors
-/// If a file cannot be read, the trace does not fit on the machine, or so much of it is missing that a replay says
-/// nothing.
+/// If a file cannot be read, the trace does not fit the machine, or so much of the trace is missing
+/// that a replay would be meaningless.
 pub fn run(
     trace: &Path,
     policies: &[Policy],
@@ -87,11 +87,11 @@ pub fn run(
     run_trace(Trace::file(trace), policies, machine, sidecars, |_| {})
 }
 
-/// As [`run`], of a trace that is to be read in another way than usual. `done` is called after each policy with the number
-/// of policies that are replayed so far.
+/// As [`run`], for a trace with special reading options. `done` is called after each policy with
+/// the number of finished policies.
 ///
 /// # Errors
-/// As there.
+/// As [`run`].
 pub fn run_trace(
     mut trace: Trace,
     policies: &[Policy],

@@ -1,12 +1,12 @@
-//! Second pass over a trace: the model's allocator does what the trace's callers asked for.
+//! Second pass over a trace: the model's allocator serves the requests of the trace's callers.
 //!
-//! Requests and frees are replayed on the CPU they came from; what the kernel did inside the
-//! allocator (removals from the buddy lists, drains, fallbacks) is not, it is what the model has to
-//! do by itself. A real frame stands for whichever frame the model handed out in its place; frames
-//! that were in use before the trace stand for themselves.
+//! Requests and frees are replayed on the CPU that they came from. Work inside the allocator is not
+//! replayed (removals from the buddy lists, drains, fallbacks), because the model has to do it by
+//! itself. A real frame stands for the frame that the model allocated in its place. Frames that
+//! were in use before the trace stand for themselves.
 //!
-//! Frees of single pages are held back until the next event of their CPU, which says whether they
-//! were freed one by one or as a list.
+//! Single-page frees are held back until the next event of their CPU, which shows whether they were
+//! freed one by one or as a list.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
@@ -49,7 +49,7 @@ pub struct ZoneFree {
     pub nr_on_lists: u64,
 }
 
-/// What one policy made of the trace.
+/// The replay of one policy.
 #[derive(Clone, Debug)]
 pub struct Replay {
     /// The policy.
@@ -60,11 +60,11 @@ pub struct Replay {
     pub zone_lock_takings: u64,
     /// Requests that the trace served and the model could not.
     pub nr_failed: u64,
-    /// Requests that failed in the trace, as the model answers them.
+    /// Requests that failed in the trace, and the model's result for each.
     pub failed_in_trace: FailedInTrace,
     /// Frees of blocks that were in use before the trace began.
     pub nr_frees_from_before: u64,
-    /// Frees of frames of which nothing is known (the trace lost events).
+    /// Frees of unknown frames (the trace lost events).
     pub nr_frees_unknown: u64,
     /// Free memory at the start.
     pub start: Vec<ZoneFree>,
@@ -72,14 +72,14 @@ pub struct Replay {
     pub end: Vec<ZoneFree>,
     /// Free pages of the captured files that found no place.
     pub nr_unplaced: u64,
-    /// Pages on per-CPU lists at the start of which only the number was known.
+    /// Pages on per-CPU lists at the start that are known only by number.
     pub nr_unknown_on_lists: u64,
-    /// Free pages of CMA at the start, which nobody gets here.
+    /// Free CMA pages at the start, which the model does not allocate.
     pub nr_cma: u64,
 }
 
-/// Requests that failed in the trace, put to the model. It has nobody who makes room (no reclaim, no compaction):
-/// what the traced kernel did not get in spite of those, it does not get either.
+/// Requests that failed in the trace, repeated in the model. The replay has neither reclaim nor
+/// compaction. The traced kernel failed in spite of both, so the model should fail too.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FailedInTrace {
     /// The model refuses them, too.
@@ -88,7 +88,7 @@ pub struct FailedInTrace {
     pub nr_served: u64,
     /// The first of each, with the free memory of that moment.
     pub first_refused: Option<FailedRequest>,
-    /// The same of those that the model serves.
+    /// The first of these that the model serves.
     pub first_served: Option<FailedRequest>,
 }
 
@@ -99,7 +99,7 @@ pub struct FailedRequest {
     pub order: u8,
     /// Its flags, by name.
     pub gfp: String,
-    /// Free memory when the model was asked.
+    /// Free memory at the time of the model's request.
     pub free: Vec<ZoneFree>,
 }
 
@@ -128,7 +128,7 @@ pub fn replay(
     let mut model = Model::new(&host, &memory, survey, shape);
     trace.each(|event| model.take(event))?;
     model.finish();
-    // A broken rule is a bug of the model, and its figures are worth nothing.
+    // A broken rule is a bug of the model, and makes its figures worthless.
     highwater_core::audit::check(&memory, &model.cx)
         .map_err(|broken| InputError::whole(&name, format!("audit after the replay: {broken}")))?;
     let (nr_failed, nr_frees_from_before, nr_frees_unknown) =
@@ -178,7 +178,7 @@ fn restore(
     Ok(sums)
 }
 
-/// Sums over the zones of what is said about a start.
+/// Sums over the zones of their state at the start.
 #[derive(Default)]
 struct StartOf {
     nr_unplaced: u64,
@@ -217,12 +217,12 @@ impl EventSink for Recorder {
     }
 }
 
-/// The allocator with the trace's view of it.
+/// The allocator, and the trace's view of it.
 struct Model<'a> {
     memory: &'a PageAllocator<Solo<Recorder>>,
     cx: Cx<'a, Solo<Recorder>>,
-    /// Real first frame of every block allocated in the trace: the model's frame and the order;
-    /// none if the model could not serve the request.
+    /// By the first real frame of every block allocated in the trace: the model's frame and the
+    /// order; `None` if the model could not serve the request.
     live: HashMap<u64, (Option<Pfn>, u8)>,
     /// Blocks in use before the trace, not yet freed.
     before: HashSet<(u64, u8)>,
@@ -234,7 +234,7 @@ struct Model<'a> {
     takings_asked: u64,
     nr_frees_from_before: u64,
     nr_frees_unknown: u64,
-    /// What to do where the trace and its machine do not fit.
+    /// What to do if the trace does not fit its machine.
     advice: &'static str,
 }
 
@@ -287,7 +287,7 @@ impl<'a> Model<'a> {
                 self.release(event.cpu);
                 self.ask(event.cpu, order, migratetype, gfp);
             }
-            // The kernel worked inside the allocator: nothing that a caller did.
+            // Work inside the allocator, not an action of a caller.
             KmemKind::ZoneLocked { .. } | KmemKind::PcpuDrain { .. } | KmemKind::ExtFrag { .. } => {
             }
         }
@@ -301,7 +301,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// Time goes on: each CPU's statistics worker runs once a second.
+    /// Advances time: each CPU's vmstat worker runs once a second.
     fn tick(&mut self, event: &KmemEvent) {
         self.cx.host.set_now_ns(event.time_ns);
         let first = event.time_ns + STAT_INTERVAL_NS;
@@ -328,8 +328,8 @@ impl<'a> Model<'a> {
         Err(format!("{pfn:#x} is in no zone of machine {name}, which ends at {end:#x}{advice}"))
     }
 
-    /// Puts a request that failed in the trace to the model. Nobody has what it would get, so that goes back at once and
-    /// is not counted.
+    /// Repeats a request that failed in the trace. A block that the model allocates is freed at
+    /// once and not counted, because the trace has no owner for it.
     fn ask(&mut self, cpu: u32, order: u8, migratetype: u8, gfp: u32) {
         let on = CpuId(cpu as u16);
         self.cx.set_cpu(on);
@@ -377,11 +377,11 @@ impl<'a> Model<'a> {
         self.memory.alloc(&self.cx, &NoRelief, gfp, Order(order), node, None)
     }
 
-    /// A page of a list free: frees held back before it were single ones.
+    /// A page of a list free: frees held back before it were single frees.
     fn free_of_list(&mut self, cpu: u32, pfn: u64) {
         let held = self.held_back.entry(cpu).or_default();
         let Some(at) = held.iter().position(|&p| p == pfn) else {
-            // Freed already, when something else came in between; or its mm_page_free was lost.
+            // Already freed, when another event came in between; or its mm_page_free was lost.
             if self.live.contains_key(&pfn) || self.before.contains(&(pfn, 0)) {
                 self.free(cpu, pfn, 0, Way::List);
             }
@@ -394,7 +394,7 @@ impl<'a> Model<'a> {
         self.free(cpu, pfn, 0, Way::List);
     }
 
-    /// Frees what is held back of a CPU.
+    /// Releases the held-back frees of a CPU.
     fn release(&mut self, cpu: u32) {
         while let Some(pfn) = self.held_back.get_mut(&cpu).and_then(VecDeque::pop_front) {
             self.free(cpu, pfn, 0, Way::Single);
@@ -411,7 +411,7 @@ impl<'a> Model<'a> {
                 self.give_back(page, order, way);
             }
             Some((Some(page), had)) => {
-                // Larger than it was allocated: the rest came from elsewhere.
+                // Larger than its allocation: the rest came from elsewhere.
                 self.nr_frees_unknown += 1;
                 self.give_back(page, had, way);
             }
@@ -426,7 +426,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// A tail of a block allocated in the trace is freed by itself: the block was split.
+    /// Part of a block allocated in the trace is freed by itself: the block was split.
     fn split_around(&mut self, pfn: u64, order: u8) -> Option<Pfn> {
         for larger in order + 1..MAX_ORDER as u8 {
             let head = pfn & !((1 << larger) - 1);
@@ -515,9 +515,9 @@ impl ZoneFree {
         self.nr_free.iter().enumerate().map(|(order, n)| n << order).sum()
     }
 
-    /// Fragmentation index of an order, thousandths (rules/compaction#fragmentation-index): −1000
-    /// if a block is free, else towards 0 if memory is short and towards 1000 if it is in small
-    /// pieces.
+    /// Fragmentation index of an order, in thousandths (rules/compaction#fragmentation-index).
+    /// −1000 if a block is free; otherwise towards 0 if memory is short, and towards 1000 if it is
+    /// fragmented.
     pub fn fragmentation_index(&self, order: usize) -> i64 {
         compaction::fragmentation_index(Order(order as u8), &self.nr_free)
     }

@@ -1,16 +1,17 @@
-//! Where everything lies in a zone at the start of a replay.
+//! The layout of a zone at the start of a replay.
 //!
-//! Three things are known: frames that the trace gives away keep their place; `/proc/pagetypeinfo`
-//! says how many free blocks there are of each type and order, and how many pageblocks of each type;
-//! everything else is in use and stays so. Free blocks are placed around the known frames, largest
-//! first, preferring frames that the trace shows to be free and pageblocks of their own type, and
-//! never so that two of them could merge: the counts then are exactly the captured ones.
+//! Three facts are known. Frames that the trace reveals keep their place. `/proc/pagetypeinfo` has
+//! the number of free blocks of each type and order, and of pageblocks of each type. Everything
+//! else is in use and stays so. Free blocks are placed around the known frames, largest first.
+//! Frames that the trace shows to be free and pageblocks of the block's own type are preferred. No
+//! two free blocks may be able to merge, so the counts are exactly the captured ones.
 //!
-//! Free blocks that are set aside start so: HighAtomic and RESERVE in the reserve, those of CMA and isolated
-//! ones on the list that nobody is served from. CMA is not modelled: movable requests, which Linux serves from it, do not
-//! get its pages here, and the report says how many those are.
+//! Free blocks that are set aside start that way: HighAtomic and RESERVE blocks in the reserve, CMA
+//! and isolated blocks on the list from which nothing is allocated. CMA is not modelled. Linux
+//! serves movable requests from it, and the model does not; the report has the number of these
+//! pages.
 //!
-//! Without such counts, all that is not known to be in use is free, as after boot.
+//! Without such counts, everything not known to be in use is free, as after boot.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet, VecDeque};
@@ -30,10 +31,10 @@ use super::survey::Survey;
 const TYPES: [MigrateType; MigrateType::PCP_TYPES] =
     [MigrateType::Unmovable, MigrateType::Movable, MigrateType::Reclaimable];
 
-/// The types that captured free blocks start with: first those that can be had, then those set aside.
+/// The types with which captured free blocks start: allocatable ones first, then those set aside.
 const FREE_TYPES: [MigrateType; MigrateType::COUNT] = MigrateType::ALL;
 
-/// What `/proc/pagetypeinfo` calls free memory that is set aside, and how it starts.
+/// Names in `/proc/pagetypeinfo` of free memory that is set aside, and its type at the start.
 const SET_ASIDE: [(&str, MigrateType); 4] = [
     ("HighAtomic", MigrateType::HighAtomic),
     // Of 4.3 and before.
@@ -58,16 +59,16 @@ pub struct Place {
     pub managed: u64,
 }
 
-/// A zone's state, and what of the captured counts it could not hold.
+/// A zone's state, and the captured counts that did not fit.
 #[derive(Clone, Debug, Default)]
 pub struct Placed {
     /// The state.
     pub state: ZoneState,
-    /// Free pages counted by the captured file for which no place was left.
+    /// Free pages in the captured file for which there was no place.
     pub nr_unplaced: u64,
-    /// Pages on per-CPU lists of which only the number was known.
+    /// Pages on per-CPU lists that are known only by number.
     pub nr_unknown_on_lists: u64,
-    /// Free pages of CMA, which nobody gets.
+    /// Free CMA pages, which are not allocated.
     pub nr_cma: u64,
 }
 
@@ -124,7 +125,7 @@ fn counts(zone: Place, sidecars: &Sidecars) -> Option<Counts> {
             }
         }
     }
-    // Linux stops counting a type's list at 100,000; how many there are of all types buddyinfo knows.
+    // Linux stops counting a type's list at 100,000; buddyinfo has the total of all types.
     for (order, migratetype) in capped.into_iter().enumerate() {
         if let (Some(migratetype), Some(all)) = (migratetype, &of_all) {
             let counted: u64 = counts.free.iter().map(|blocks| blocks[order]).sum();
@@ -140,14 +141,14 @@ fn counts(zone: Place, sidecars: &Sidecars) -> Option<Counts> {
     Some(counts)
 }
 
-/// The type that a name of `/proc/pagetypeinfo` stands for; of a name that is not known, movable.
+/// The type with a name in `/proc/pagetypeinfo`; movable for an unknown name.
 fn type_of(name: &str) -> MigrateType {
     let set_aside = SET_ASIDE.into_iter().find(|(known, _)| *known == name);
     let known = || MigrateType::ALL.into_iter().find(|t| t.name() == name);
     set_aside.map(|(_, t)| t).or_else(known).unwrap_or(MigrateType::Movable)
 }
 
-/// Pages on each CPU's lists beyond those that the trace gives away.
+/// Pages on each CPU's lists beyond those that the trace reveals.
 fn unknown_on_lists(zone: Place, survey: &Survey, sidecars: &Sidecars) -> BTreeMap<u32, u64> {
     let Some(info) = &sidecars.zoneinfo else { return BTreeMap::new() };
     let Some(info) = info.zone(u32::from(zone.node), zone.zone.name()) else {
@@ -164,10 +165,10 @@ fn unknown_on_lists(zone: Place, survey: &Survey, sidecars: &Sidecars) -> BTreeM
     info.pagesets.iter().map(|set| (set.cpu, set.count.saturating_sub(known(set.cpu)))).collect()
 }
 
-/// What a frame is.
+/// The state of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Frame {
-    /// Nothing known.
+    /// Unknown.
     Unknown,
     /// The trace shows it to be free.
     KnownFree,
@@ -216,7 +217,7 @@ impl Builder {
                     let cpu = CpuId(cpu as u16);
                     self.placed.state.per_cpu.push((cpu, block, migratetype));
                 } else {
-                    // This policy has no such list: the block was never taken off the buddy lists.
+                    // This policy has no such list, so the block stays on the buddy lists.
                     self.placed.state.free.push((block, migratetype));
                 }
             }
@@ -304,8 +305,8 @@ impl Builder {
         placed
     }
 
-    /// Types for the pageblocks that no large free block covers: first those of which the trace
-    /// says something, then in address order, as many of each as counted.
+    /// Types for the pageblocks without large free blocks: first those that the trace reveals, then
+    /// in address order, as many of each as counted.
     fn assign_pageblocks(&mut self, left: &mut [u64; MigrateType::COUNT]) {
         let first = self.zone.start >> PAGEBLOCK_ORDER;
         let last = (self.zone.end - 1) >> PAGEBLOCK_ORDER;
@@ -336,8 +337,8 @@ impl Builder {
         }
     }
 
-    /// Pages on lists of which only the number is known lie on lists that were never seen empty:
-    /// order 0 only, in equal parts, between what is known of the two ends.
+    /// Pages on lists that are known only by number go to lists that were never seen empty. They
+    /// are order 0, in equal parts, between the known pages at both ends.
     fn unknown_on_lists(&mut self, survey: &Survey, unknown: &BTreeMap<u32, u64>) {
         let nr_unknown: u64 = unknown.values().sum();
         let mut spare = self.spare_frames(nr_unknown as usize);
@@ -372,14 +373,13 @@ impl Builder {
         lists.insert(at, (cpu, block, of));
     }
 
-    /// Frames that are not needed for anything else, by the type of their pageblock; at most so many
-    /// of each.
+    /// Frames that nothing else needs, by the type of their pageblock; at most `most` of each.
     fn spare_frames(&self, most: usize) -> [VecDeque<u64>; TYPES.len()] {
         let mut spare: [VecDeque<u64>; TYPES.len()] = Default::default();
         for (at, frame) in self.frames.iter().enumerate() {
             let pfn = self.zone.start + at as u64;
             let migratetype = self.types.get(&(pfn >> PAGEBLOCK_ORDER)).copied();
-            // Nothing on a list comes from memory that is set aside.
+            // Memory that is set aside is never on a per-CPU list.
             let of = migratetype.unwrap_or(MigrateType::Movable).idx();
             let Some(spare) = spare.get_mut(of) else { continue };
             if matches!(frame, Frame::Unknown | Frame::Blocked) && spare.len() < most {
@@ -389,7 +389,7 @@ impl Builder {
         spare
     }
 
-    /// Without counts: the lowest frames are the kernel's, the rest is free.
+    /// Without counts: the lowest frames belong to the kernel, the rest is free.
     fn all_else_free(&mut self) {
         let blocks: Vec<u64> = self.evidence.keys().copied().collect();
         for block in blocks {
@@ -429,7 +429,7 @@ impl Builder {
         }
     }
 
-    /// Takes a block's frames if all are still to be had.
+    /// Takes a block's frames if all are still available.
     fn claim(&mut self, pfn: u64, order: u8) -> Option<Block> {
         let size = 1u64 << order;
         if pfn < self.zone.start || pfn + size > self.zone.end {
@@ -482,7 +482,7 @@ impl Builder {
         }
     }
 
-    /// The type that most of a pageblock's known blocks are of.
+    /// The most frequent type of a pageblock's known blocks.
     fn likely_type(&self, block: u64) -> Option<MigrateType> {
         let votes = self.evidence.get(&block)?;
         TYPES.into_iter().max_by_key(|t| (votes[t.idx()], Reverse(t.idx())))

@@ -141,7 +141,8 @@ fn notes(report: &Report) -> Vec<String> {
     notes
 }
 
-/// What a policy makes of requests that failed in the trace: a line for each answer, about the first one.
+/// The model's results for requests that failed in the trace: a line for each kind of result, about
+/// the first request.
 fn failed_in_trace(replay: &Replay) -> Vec<String> {
     let policy = &replay.policy.name;
     let failed = &replay.failed_in_trace;
@@ -168,7 +169,7 @@ fn failed_in_trace(replay: &Replay) -> Vec<String> {
     lines
 }
 
-/// Why a request got nothing, by the free memory of its moment.
+/// Why a request failed, from the free memory at that moment.
 fn why_refused(request: &FailedRequest) -> String {
     let order = usize::from(request.order);
     let pages: u64 = request.free.iter().map(ZoneFree::nr_pages).sum();
@@ -273,7 +274,7 @@ pub fn json(report: &Report, nr_hottest: usize) -> String {
         },
         "policies": report.replays.iter().map(|r| policy(report, r, nr_hottest)).collect::<Vec<_>>(),
     });
-    // Only a map with keys that are not text can fail, and there is none.
+    // Only a map with non-text keys can fail, and there is none.
     serde_json::to_string_pretty(&document).unwrap_or_default() + "\n"
 }
 

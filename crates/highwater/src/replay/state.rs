@@ -1,9 +1,9 @@
-//! The machine a trace was taken on, and the state it was in.
+//! The machine on which a trace was taken, and its state.
 //!
-//! From best to worst, where the machine comes from: `/proc` files captured beside the trace, the
-//! command line, the trace itself. What was on per-CPU lists and which blocks were in use comes from
-//! the trace in each case ([`Survey`]); frames keep their real numbers. [`super::place`] decides
-//! where the free blocks of the captured counts lie.
+//! Sources of the machine, from best to worst: `/proc` files captured beside the trace, the command
+//! line, the trace itself. The contents of per-CPU lists and the blocks in use always come from the
+//! trace ([`Survey`]). Frames keep their real numbers. [`super::place`] decides where the free
+//! blocks of the captured counts lie.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -26,18 +26,18 @@ use crate::machine_file;
 /// `/proc` files captured just before a trace.
 #[derive(Clone, Debug, Default)]
 pub struct Sidecars {
-    /// `X.zoneinfo`: zones, and how full the per-CPU lists were.
+    /// `X.zoneinfo`: zones, and the fill of their per-CPU lists.
     pub zoneinfo: Option<Zoneinfo>,
     /// `X.pagetypeinfo`: free blocks by type, pageblocks by type.
     pub pagetypeinfo: Option<PageTypeInfo>,
     /// `X.buddyinfo`: free blocks.
     pub buddyinfo: Option<Buddyinfo>,
-    /// The files that were there.
+    /// The files that exist.
     pub files: Vec<PathBuf>,
 }
 
 impl Sidecars {
-    /// What in these files cannot be of one machine, a sentence each.
+    /// Contradictions between these files, a sentence each.
     pub(super) fn disagreements(&self) -> Vec<String> {
         let mut found = Vec::new();
         let zones = self.zoneinfo.iter().flat_map(|info| &info.zones).filter(|z| z.is_populated());
@@ -93,7 +93,7 @@ impl Sidecars {
         found
     }
 
-    /// What of these files the model has otherwise, a sentence each.
+    /// Facts in these files that the model does differently, a sentence each.
     pub(super) fn not_modelled(&self) -> Vec<String> {
         let mut found = Vec::new();
         let of_buddy = self.buddyinfo.as_ref().map(Buddyinfo::nr_orders);
@@ -113,10 +113,10 @@ impl Sidecars {
         found
     }
 
-    /// Reads what lies beside `X.trace.gz` (or `X.trace`, `X.txt`).
+    /// Reads the files beside `X.trace.gz` (or `X.trace`, `X.txt`).
     ///
     /// # Errors
-    /// If a file is there and cannot be read.
+    /// If an existing file cannot be read.
     pub fn beside(trace: &Path) -> Result<Sidecars, InputError> {
         let mut stem = trace.to_path_buf();
         if stem.extension().is_some_and(|e| e == "gz") {
@@ -161,7 +161,7 @@ impl MachineSource {
         }
     }
 
-    /// What to do about a trace that does not fit on the machine, for the end of a sentence.
+    /// What to do about a trace that does not fit the machine, for the end of a sentence.
     pub(super) const fn advice(self) -> &'static str {
         match self {
             MachineSource::Captured => {
@@ -177,15 +177,15 @@ impl MachineSource {
 /// Batch and limit of per-CPU lists of a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PcpSizes {
-    /// The zone by node and type; none: every zone large enough.
+    /// The zone by node and type; `None`: every zone that is large enough.
     pub zone: Option<(u16, ZoneType)>,
-    /// Batch; none: as computed for the machine.
+    /// Batch; `None`: as computed for the machine.
     pub batch: Option<u32>,
     /// Limit.
     pub high: ListLimit,
 }
 
-/// What is known of the limit of per-CPU lists.
+/// What is known about the high of per-CPU lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListLimit {
     /// Its value.
@@ -201,9 +201,9 @@ pub struct Shape {
     pub machine: Machine,
     /// Where it comes from.
     pub source: MachineSource,
-    /// Sizes of per-CPU lists that are known better than the machine's other figures say.
+    /// Sizes of per-CPU lists that are known more precisely than the machine's other figures imply.
     pub pcp_sizes: Vec<PcpSizes>,
-    /// Marks and reserves of zones as captured: what they were computed from is known less well.
+    /// Marks and reserves of zones as captured; their inputs are known less precisely.
     pub zone_sizes: Vec<ZoneSizes>,
 }
 
@@ -221,10 +221,10 @@ pub struct ZoneSizes {
 }
 
 impl Shape {
-    /// The machine of a trace. `given` counts where no zoneinfo lies beside the trace.
+    /// The machine of a trace. `given` counts if there is no zoneinfo beside the trace.
     ///
     /// # Errors
-    /// If no machine can be made of what there is, or the trace does not fit on it.
+    /// If the facts do not describe a machine, or the trace does not fit it.
     pub fn of(
         trace: &str,
         survey: &Survey,
@@ -279,8 +279,8 @@ impl Shape {
         memory.refresh_reserves();
     }
 
-    /// Sets what is known of the sizes of per-CPU lists, for policies that compute them as the
-    /// traced kernel did.
+    /// Applies the known sizes of per-CPU lists, for policies that compute them as the traced
+    /// kernel did.
     pub fn apply_pcp_sizes<S>(&self, policy: &Policy, memory: &PageAllocator<Solo<S>>)
     where
         Solo<S>: highwater_core::host::Host,
@@ -304,7 +304,7 @@ impl Shape {
     }
 }
 
-/// A machine like the one that zoneinfo was captured on.
+/// A machine like the one of the captured zoneinfo.
 fn captured(zoneinfo: &Zoneinfo, files: &[PathBuf]) -> Result<Shape, InputError> {
     let file = files.first().map_or_else(String::new, |f| f.display().to_string());
     let populated: Vec<_> = zoneinfo.zones.iter().filter(has_memory).collect();
@@ -356,12 +356,13 @@ fn captured(zoneinfo: &Zoneinfo, files: &[PathBuf]) -> Result<Shape, InputError>
     Ok(Shape { machine, source: MachineSource::Captured, pcp_sizes, zone_sizes })
 }
 
-/// Pages of a device are never free, and a zone that manages nothing gives nothing.
+/// Device pages are never free, and a zone with no managed pages is left out.
 fn has_memory(zone: &&ZoneinfoZone) -> bool {
     zone.is_populated() && zone.managed > 0
 }
 
-/// What a zone's file says of its marks and reserves, as they stand: with a boost, which nobody takes away here.
+/// Marks and reserves from a zone's file, unchanged: they include a watermark boost, which the
+/// replay never takes away.
 fn zone_sizes(zone: &ZoneinfoZone, zones: Option<&KernelZones>) -> Option<ZoneSizes> {
     let names = ZoneType::ALL.map(ZoneType::name);
     let reserves = zones.map(|zones| zones.reserves(&zone.zone, &zone.protection, &names));
@@ -396,8 +397,9 @@ fn captured_thp(machine: &Machine, zones: &[&ZoneinfoZone]) -> Thp {
     if distance(Thp::Never) < distance(Thp::Always) { Thp::Never } else { Thp::Always }
 }
 
-/// A machine just large enough for the highest frame and for the batch of the per-CPU lists, one node. Frames between
-/// 3 and 4 GiB, where PCs have none, are memory if the trace has some there.
+/// A machine with one node, just large enough for the highest frame and for the batch of the
+/// per-CPU lists. PCs have no memory between 3 and 4 GiB; frames there are memory if the trace has
+/// some.
 fn inferred(trace: &str, survey: &Survey) -> Result<Shape, InputError> {
     const GIB_PAGES: u64 = 1 << 18;
     let cpus: Vec<u16> = (0..survey.nr_cpus as u16).collect();
@@ -415,14 +417,14 @@ fn inferred(trace: &str, survey: &Survey) -> Result<Shape, InputError> {
     let first = survey.first_pfn.unwrap_or(0);
     let is_far_up = survey.end_pfn.saturating_mul(PAGE_SIZE as u64) > machine_file::BYTES_MAX / 8;
     let machine = if is_far_up && first >= LOW_END && survey.end_pfn - first < first / 4 {
-        // All of it far above 4 GiB, as some boards have their memory.
+        // All frames are far above 4 GiB, as on some boards.
         let start = first / GIB_PAGES * GIB_PAGES;
         let end = survey.end_pfn.max(start + survey.batch.map_or(0, pages_for_batch));
         let pages = end.next_multiple_of(GIB_PAGES) - start;
         let zones = vec![ZoneSpec::full(ZoneType::Normal, start, pages)];
         Machine::of_nodes("inferred", vec![NodeSpec { cpus, zones }])
     } else {
-        // The 1 GiB below 4 GiB are a hole: frames above it belong to the memory that comes next.
+        // The 1 GiB below 4 GiB is a hole: frames above it continue the memory.
         let pages = match survey.end_pfn {
             end if end > LOW_END => end - GIB_PAGES,
             end => end.min(3 * GIB_PAGES),
@@ -458,8 +460,8 @@ fn inferred(trace: &str, survey: &Survey) -> Result<Shape, InputError> {
     Ok(Shape { machine, source, pcp_sizes: vec![sizes], zone_sizes: Vec::new() })
 }
 
-/// Least memory of a zone whose per-CPU lists have this batch (rules/per-cpu-lists#sizes), with a
-/// tenth for what is not managed.
+/// Least memory of a zone whose per-CPU lists have this batch (rules/per-cpu-lists#sizes), plus a
+/// tenth for unmanaged pages.
 fn pages_for_batch(batch: u32) -> u64 {
     // batch + 1 is the power of two at or below b + b/2, b a fourth of managed/1024.
     let least = u64::from(batch) + 1;

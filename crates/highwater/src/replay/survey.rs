@@ -1,8 +1,7 @@
-//! First pass over a trace: what it counts itself, and what it gives away about the machine it was
-//! taken on.
+//! First pass over a trace: its own counts, and what it reveals about its machine.
 //!
-//! A trace starts in the middle of a machine's life. The first event of a frame says where the
-//! frame was before:
+//! A trace starts while the machine is running. The first event of a frame shows where the frame
+//! was before:
 //!
 //! | first event | the frame was |
 //! |---|---|
@@ -26,14 +25,14 @@ use crate::input::InputError;
 /// A per-CPU list: CPU, order, migratetype.
 pub type ListKey = (u32, u8, u8);
 
-/// What is known of a per-CPU list at the start of the trace.
+/// What is known about a per-CPU list at the start of the trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListStart {
     /// First frames of blocks at the head, the one handed out first first.
     pub head: Vec<u64>,
     /// First frames of blocks at the tail, the last one first.
     pub tail: Vec<u64>,
-    /// The list was refilled: it held nothing else.
+    /// The list was refilled, so it held nothing else.
     pub is_complete: bool,
 }
 
@@ -60,7 +59,7 @@ impl Gaps {
     }
 }
 
-/// What a trace says.
+/// The figures of a trace.
 #[derive(Clone, Debug, Default)]
 pub struct Survey {
     /// Its own counts.
@@ -81,16 +80,17 @@ pub struct Survey {
     pub span_ns: u64,
     /// Times in between without an event.
     pub gaps: Gaps,
-    /// Per-CPU lists at the start, as far as they are known.
+    /// Known contents of per-CPU lists at the start.
     pub lists: BTreeMap<ListKey, ListStart>,
-    /// Blocks in use at the start that are freed: first frame and order.
+    /// Blocks in use at the start that are freed later: first frame and order.
     pub used: Vec<(u64, u8)>,
     /// Free blocks at the start that leave the buddy lists: first frame, order, migratetype.
     pub free: Vec<(u64, u8, u8)>,
     /// Pages per refill of per-CPU lists, from the longest row of blocks that one took.
     pub batch: Option<u32>,
-    /// Pages on a CPU's lists when it first gave some back: about their limit (too high by the
-    /// pages of one list free at most, too low by what was there at the start and never moved).
+    /// Pages on a CPU's lists when it first drained some: an estimate of their high. It is too high
+    /// by the pages of one list free at most. It is too low by pages that were there at the start
+    /// and never moved.
     pub high: Option<u32>,
     /// Most pages on a CPU's lists before it gave any back: their limit is above.
     pub most_on_lists: u32,
@@ -102,7 +102,7 @@ impl Survey {
         self.tally.total(EventKind::ZoneLocked) > 0
     }
 
-    /// Frames thought to have been on per-CPU lists were just free, as far as the trace can tell.
+    /// As far as the trace shows, frames assumed to have been on per-CPU lists were free.
     fn forget_lists(&mut self) {
         for ((_, order, migratetype), list) in std::mem::take(&mut self.lists) {
             let frames = list.head.into_iter().chain(list.tail);
@@ -138,7 +138,7 @@ pub(super) fn has_lists(order: u8) -> bool {
     order <= 3 || order == 9
 }
 
-/// The kind of an event and the order it is counted under.
+/// The kind of an event, and the order under which it is counted.
 pub(super) fn kind_and_order(kind: &KmemKind) -> (EventKind, u8) {
     match *kind {
         KmemKind::Alloc { order, .. } => (EventKind::Alloc, order),
@@ -151,7 +151,7 @@ pub(super) fn kind_and_order(kind: &KmemKind) -> (EventKind, u8) {
     }
 }
 
-/// The pass: the survey so far, and which frames have been seen.
+/// The pass: the survey so far, and the frames already seen.
 #[derive(Default)]
 struct Surveyor {
     survey: Survey,
@@ -161,10 +161,10 @@ struct Surveyor {
     cpus: BTreeMap<u32, CpuPass>,
 }
 
-/// What the pass keeps of a CPU.
+/// State of the pass for a CPU.
 #[derive(Default)]
 struct CpuPass {
-    /// Pages put on its lists less those taken.
+    /// Pages put on its lists minus those taken.
     balance: i64,
     /// The balance when it first gave some back.
     at_first_drain: Option<i64>,
@@ -210,7 +210,7 @@ impl Surveyor {
         Ok(())
     }
 
-    /// Where was the block before, and what does the event do to the CPU's lists?
+    /// Where was the block before, and how does the event change the CPU's lists?
     fn place(&mut self, event: &KmemEvent, pfn: u64, order: u8) {
         let cpu = event.cpu;
         let survey = &mut self.survey;
@@ -273,7 +273,7 @@ impl Surveyor {
             return;
         };
         let batch = ((blocks + 1) << order) - 1;
-        // Two blocks are the least of any refill and say nothing; more than the largest batch are
+        // Every refill has at least two blocks, so two say nothing. More than the largest batch are
         // several refills, of a trace without the events between them.
         if blocks > 2 && (blocks + 1).is_power_of_two() && batch <= BATCH_MAX {
             self.survey.batch = self.survey.batch.max(Some(batch));
@@ -291,7 +291,7 @@ impl Surveyor {
             u32::try_from(count).ok()
         });
         survey.high = high.max();
-        // Without removals from the buddy lists in the trace nothing follows from their absence.
+        // If the trace has no removals from the buddy lists, their absence means nothing.
         if !survey.shows_refills() {
             survey.forget_lists();
         }
@@ -315,7 +315,7 @@ impl Frames {
     const WORDS: usize = 64;
     const FRAMES: u64 = 64 * Self::WORDS as u64;
 
-    /// Adds a block; true if none of it was there.
+    /// Adds a block; true if no part of it was there.
     fn insert(&mut self, pfn: u64, order: u8) -> bool {
         let mut is_new = true;
         for frame in pfn..pfn + (1 << order) {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use highwater_core::page::MAX_ORDER;
 
-/// What happened, by tracepoint; failed allocations apart.
+/// Kinds of events, by tracepoint; failed allocations count separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EventKind {
     /// `mm_page_alloc` that returned a block.
@@ -18,7 +18,7 @@ pub enum EventKind {
     FreeBatched,
     /// `mm_page_alloc_zone_locked`: a block leaves the buddy lists.
     ZoneLocked,
-    /// `mm_page_pcpu_drain`: a block goes back to them.
+    /// `mm_page_pcpu_drain`: a block goes back to the buddy lists.
     PcpuDrain,
     /// `mm_page_alloc_extfrag`: a fallback to another type's block.
     ExtFrag,
@@ -50,7 +50,7 @@ impl EventKind {
     }
 }
 
-/// A block and how often it was allocated.
+/// A block, and how often it was allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HotBlock {
     /// First frame.
@@ -71,7 +71,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Counts an event; `order` of a fallback is the order asked for.
+    /// Counts an event; `order` of a fallback is the requested order.
     pub fn count(&mut self, kind: EventKind, cpu: u32, order: u8) {
         *self.by_order.entry((kind, order)).or_default() += 1;
         *self.by_cpu.entry((kind, cpu)).or_default() += 1;

@@ -1,13 +1,13 @@
-//! A trace as a file whose events can be gone through in order of time, as often as they are asked for.
+//! A trace file whose events can be read in time order, any number of times.
 //!
-//! A text in order is streamed, one event in memory. A text that is not (the buffers of the CPUs one after the
-//! other, as `cat per_cpu/cpu*/trace` gives them) is put in order in memory, by these rules
-//! (rules/kmem-traces#order):
+//! An ordered text is streamed, one event in memory. Any other text is sorted in memory by these
+//! rules (rules/kmem-traces#order). `cat per_cpu/cpu*/trace` makes such a text: one CPU's buffer
+//! after the other.
 //!
 //! | found | done |
 //! |---|---|
 //! | a line earlier than one of another CPU before it | sorted by time; lines of the same time keep their order |
-//! | a line earlier than one of its own CPU, by [`OWN_CLOCK_BACK_NS_MAX`] at most | takes the time of that one: lines of a CPU keep their order |
+//! | a line earlier than one of its own CPU, by [`OWN_CLOCK_BACK_NS_MAX`] at most | gets the time of that line: lines of a CPU keep their order |
 //! | earlier by more | an error: two recordings, or pieces of one in the wrong order |
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,13 +18,14 @@ use highwater_results::import::kmem::{KmemEvent, KmemReader, OnDamage, SkippedLi
 
 use crate::input::InputError;
 
-/// A CPU reads its clock for each of its events, one after the other; what that may go back is the error of a clock
-/// that is adjusted while it runs. More than the shortest tick of a kernel, 1 ms, is no adjustment.
+/// A CPU reads its clock for each of its events in order. The clock may step back only because it
+/// is adjusted while it runs. A step above the shortest tick of a kernel, 1 ms, is not an
+/// adjustment.
 pub const OWN_CLOCK_BACK_NS_MAX: u64 = 1_000_000;
-/// Events that are sorted at most: some 600 MB.
+/// Most events that are sorted: about 600 MB.
 const SORTED_MAX: usize = 1 << 23;
 
-/// A trace, and how it is read.
+/// A trace, and how to read it.
 #[derive(Clone, Debug)]
 pub struct Trace {
     path: PathBuf,
@@ -33,7 +34,7 @@ pub struct Trace {
     totals: Totals,
 }
 
-/// What reading a trace to its end tells beside its events.
+/// Facts about a trace known after reading it to its end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Events.
@@ -42,9 +43,9 @@ pub struct Totals {
     pub skipped: SkippedLines,
     /// The line at which gzip data ended in the middle.
     pub cut_at: Option<u64>,
-    /// The last line, if it has no end and was not read.
+    /// The line number of an incomplete last line, which was not read.
     pub unended_at: Option<u64>,
-    /// What had to be done to put its lines in order.
+    /// How far its lines had to be reordered.
     pub disorder: Disorder,
 }
 
@@ -53,9 +54,9 @@ pub struct Totals {
 pub struct Disorder {
     /// Earlier than a line before them.
     pub nr_lines: u64,
-    /// CPUs that they are from.
+    /// CPUs of the affected lines.
     pub cpus: BTreeSet<u32>,
-    /// Of these, earlier than a line of their own CPU, and given its time.
+    /// The part of them that were earlier than a line of their own CPU, and got its time.
     pub nr_own_clock: u64,
 }
 
@@ -77,7 +78,7 @@ impl Trace {
         Trace { path, on_damage: OnDamage::default(), sorted: None, totals: Totals::default() }
     }
 
-    /// Says what to do where gzip data end in the middle or a line cannot be read; an error unless said otherwise.
+    /// Sets what to do if gzip data end early or a line cannot be read; the default is an error.
     #[must_use]
     pub fn on_damage(mut self, on_damage: OnDamage) -> Trace {
         self.on_damage = on_damage;
@@ -90,24 +91,24 @@ impl Trace {
         &self.path
     }
 
-    /// What was found beside the events; complete after [`Trace::first_pass`].
+    /// Facts besides the events; complete after [`Trace::first_pass`].
     #[must_use]
     pub fn totals(&self) -> &Totals {
         &self.totals
     }
 
-    /// Goes through a trace that nobody has looked at, in order of time. Where that is not the file's order, what was
-    /// done until that came out is done again, from `start`.
+    /// Reads a new trace in time order. If the file turns out not to be in that order, the pass
+    /// starts again from `start` with sorted events.
     ///
     /// # Errors
-    /// If it cannot be read or put in order, or `step` refuses an event; with the line.
+    /// If the trace cannot be read or sorted, or `step` refuses an event; with the line.
     pub fn first_pass<S>(
         &mut self,
         start: impl Fn() -> S,
         step: impl FnMut(&mut S, &KmemEvent) -> Result<(), String>,
     ) -> Result<S, InputError> {
         self.survey(start, step).map_err(|error| {
-            // What is unpacked from damaged data may be any text: the blame is not the text's.
+            // Damaged data can unpack to any text, so report the damage and not the text.
             let Some(damage) = gzip_damage(&self.path).filter(|_| error.field.is_some()) else {
                 return error;
             };
@@ -193,7 +194,7 @@ impl Trace {
             *own_ns = event.time_ns;
             events.push((event, reader.line()));
         }
-        // Stable: what happened in the same microsecond keeps the order of the file.
+        // A stable sort: events of the same microsecond keep the order of the file.
         events.sort_by_key(|(event, _)| event.time_ns);
         self.sorted = Some(Sorted(events));
         Ok(())
@@ -208,13 +209,13 @@ impl Trace {
         InputError::whole(self.name(), reason)
     }
 
-    /// The file as it is named in errors and reports.
+    /// The file's name in errors and reports.
     pub(super) fn name(&self) -> String {
         self.path.display().to_string()
     }
 }
 
-/// Goes through a file as far as it is in order of time.
+/// Reads a file as far as it is in time order.
 fn stream(
     reader: &mut KmemReader,
     mut step: impl FnMut(&KmemEvent) -> Result<(), String>,
@@ -231,7 +232,7 @@ fn stream(
     Ok(Pass::ToTheEnd)
 }
 
-/// An error of the reader, with what can be done about it.
+/// An error of the reader, with what to do about it.
 fn read_error(error: ImportError) -> InputError {
     let advice = match &error {
         ImportError::Cut { nr_events: 1.., .. } => "; `highwater replay --partial` replays those",
@@ -261,14 +262,14 @@ pub(super) fn seconds(ns: u64) -> String {
 mod tests {
     use super::*;
 
-    /// CPU, microseconds, and the frame: it is the number of the line.
+    /// CPU, microseconds, and frame; the frame is the line number.
     type Seen = (u32, u64, u64);
 
     fn seen(event: &KmemEvent) -> Seen {
         (event.cpu, event.time_ns / 1000, event.kind.pfn().unwrap())
     }
 
-    /// What two passes over a text give that has these lines of CPU and microseconds.
+    /// The result of two passes over a text with these lines of CPU and microseconds.
     fn read(lines: &[(u32, u64)]) -> Result<(Vec<Seen>, Totals), InputError> {
         let mut text = String::new();
         for (line, (cpu, us)) in (1..).zip(lines) {

@@ -1,8 +1,8 @@
-//! What makes a replay less than it seems: said in the report, each with its counts.
+//! Warnings about a replay's limits; the report prints each with its counts.
 //!
-//! What only takes away from a trace's worth is a warning here. What leaves nothing of it is an error: lines that
-//! cannot be put in order ([`super::trace`]) and [too many frees](refuse_unknown_frees) of pages that nothing is
-//! known of.
+//! A warning is for a trace that is still useful. A trace that is useless gives an error: lines
+//! that cannot be ordered ([`super::trace`]), and [too many frees](refuse_unknown_frees) of unknown
+//! pages.
 
 use std::fmt;
 
@@ -16,8 +16,8 @@ use super::survey::Survey;
 use super::trace::{Totals, seconds};
 use super::{EventKind, NEAR_EVENTS, NEAR_SHARE, Replay};
 
-/// Longest time without an event that is no gap. CPUs' lists decay once a second (rules/per-cpu-lists#decay): after
-/// longer than that they no longer hold what the events before left there.
+/// A longer time without events is a gap. Per-CPU lists decay once a second
+/// (rules/per-cpu-lists#decay), so after a gap they no longer hold what earlier events left there.
 pub const GAP_NS_MIN: u64 = 1_000_000_000;
 
 /// Names of unknown flags that a sentence has room for.
@@ -27,23 +27,23 @@ const NAMES_SHOWN: usize = 3;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Warning {
-    /// The gzip data end in the middle; what is whole was asked for.
+    /// The gzip data end early; the user asked to use the complete part.
     CutOff {
         /// The line at which they do.
         line: u64,
     },
-    /// The last line has no end; it was not read.
+    /// The last line is incomplete and was not read.
     UnendedLine {
         /// Which.
         line: u64,
     },
-    /// Lines whose fields cannot be read were passed over, as was asked for.
+    /// The user asked to skip lines with unreadable fields, and some were skipped.
     BadLines {
         /// So many.
         lines: u64,
         /// The first.
         first: u64,
-        /// The field of it that cannot be read.
+        /// The unreadable field.
         field: String,
         /// Why not.
         problem: String,
@@ -52,17 +52,17 @@ pub enum Warning {
     MissingEntries {
         /// So many.
         promised: u64,
-        /// There are.
+        /// The actual number.
         found: u64,
     },
-    /// Lines did not stand in order of time, and were sorted.
+    /// Lines were not in time order, and were sorted.
     OutOfOrder {
         /// Lines earlier than one before them.
         lines: u64,
-        /// CPUs that they are from.
+        /// CPUs of these lines.
         cpus: u64,
     },
-    /// Lines earlier than the one before them of the same CPU were given its time.
+    /// Lines earlier than the previous line of the same CPU got its time.
     OwnClock {
         /// So many lines.
         lines: u64,
@@ -74,7 +74,7 @@ pub enum Warning {
         /// Events, as far as the notices say how many.
         events: u64,
     },
-    /// Events were written over before the text was made, by its headers.
+    /// By the text's headers, events were overwritten before the text was made.
     OverwrittenEvents {
         /// So many.
         events: u64,
@@ -88,9 +88,9 @@ pub enum Warning {
         /// When it began, by the trace's clock.
         longest_at_ns: u64,
     },
-    /// Requests with flags that are not known here: they are replayed without those.
+    /// Requests with unknown flags, which are replayed without these flags.
     UnknownGfpNames {
-        /// How often such a name came up.
+        /// How often such a flag occurred.
         uses: u64,
         /// The names.
         names: Vec<String>,
@@ -100,9 +100,9 @@ pub enum Warning {
         /// What disagrees.
         what: String,
     },
-    /// The traced kernel has something that the model has otherwise.
+    /// The model does something differently from the traced kernel.
     NotModelled {
-        /// What.
+        /// The difference.
         what: String,
     },
     /// Free pages of CMA, which Linux gives to movable requests.
@@ -112,12 +112,12 @@ pub enum Warning {
     },
     /// Pages were allocated, and no `mm_page_free` was recorded.
     NoFrees {
-        /// Allocations of pages that had been allocated already: those of the policy that has most.
+        /// Allocations of pages that were already allocated, in the policy with the most of them.
         again: u64,
     },
     /// Frees of pages that were not allocated, and allocations of pages that were not free.
     UnknownFrees {
-        /// So many: those of the policy that has most.
+        /// Their number, in the policy with the most of them.
         frees: u64,
         /// Frees in the trace.
         of: u64,
@@ -281,15 +281,16 @@ impl Warning {
 
     /// Kind and counts, and the sentence.
     pub(super) fn json(&self) -> Value {
-        // Plain numbers under plain names: nothing that JSON could not hold.
+        // Plain numbers under plain names: always valid JSON.
         let mut value = serde_json::to_value(self).unwrap_or_default();
         value["text"] = self.to_string().into();
         value
     }
 }
 
-/// Why a replay says nothing: its allocator did other work than the traced one. That may be as much as a replay
-/// may differ from its trace and still be near it; with more, no figure could be told from the error.
+/// Why a replay is meaningless: its allocator did other work than the traced one. The limit is the
+/// difference within which a replay still counts as near its trace. Above it the error is larger
+/// than any figure.
 pub(super) fn refuse_unknown_frees(survey: &Survey, replays: &[Replay]) -> Result<(), String> {
     let (unknown, all) = (most_unknown(replays), nr_frees(survey));
     if unknown <= NEAR_EVENTS || unknown as f64 <= all as f64 * NEAR_SHARE {
@@ -309,7 +310,7 @@ fn most_unknown(replays: &[Replay]) -> u64 {
     replays.iter().map(|r| r.nr_frees_unknown).max().unwrap_or(0)
 }
 
-/// Frees that were recorded. Those of a list have an event of each kind, where both were.
+/// Recorded frees. A list free has an event of each kind, if both kinds were recorded.
 fn nr_frees(survey: &Survey) -> u64 {
     match survey.tally.total(EventKind::Free) {
         0 => survey.tally.total(EventKind::FreeBatched),

@@ -1,4 +1,4 @@
-//! Experiment files: what the types say, and the table of parameters of each workload.
+//! Experiment files: the schema of the types, and the table of parameters of each workload.
 
 use schemars::{Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
@@ -21,7 +21,7 @@ pub(super) fn schema(mut generator: SchemaGenerator, registry: &Registry) -> Sch
         let about = format!("Parameters of the workload `{}`.", entry.name);
         root.insert(entry.name.to_owned(), table(entry, about));
     }
-    // Lists that are missing are read as empty ones, which are errors.
+    // Missing lists are read as empty ones, which are errors.
     for list in ["policy", "machine"] {
         if let Some(Value::Object(list)) = properties(&mut schema).get_mut(list) {
             list.shift_remove("default");
@@ -44,7 +44,7 @@ pub(super) fn schema(mut generator: SchemaGenerator, registry: &Registry) -> Sch
     schema
 }
 
-/// The parameters of a workload, with what must be true of each.
+/// The parameters of a workload, with their conditions.
 fn parameters(entry: &Entry, generator: &mut SchemaGenerator) -> Value {
     let mut schema = (entry.schema)(generator);
     let all = properties(&mut schema);

@@ -1,5 +1,5 @@
-//! Parts of machine files whose keys are declared elsewhere: sysctls by the core, figures of disks, costs and caches
-//! by the simulated machine.
+//! Parts of machine files whose keys are declared elsewhere: sysctls in the core; figures of disks,
+//! costs and caches in the simulator.
 
 use std::ops::RangeInclusive;
 
@@ -97,7 +97,7 @@ pub(crate) fn cost(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "object", "additionalProperties": false, "properties": properties })
 }
 
-/// A figure and where it is from.
+/// A figure and its source.
 fn sourced(unit: &str, least: u64, about: &str) -> Value {
     json!({
         "description": about,
@@ -132,7 +132,7 @@ pub(crate) fn disks(generator: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "array", "maxItems": 256, "items": disk(generator) })
 }
 
-/// One of them.
+/// A disk.
 pub(crate) fn disk(_: &mut SchemaGenerator) -> Schema {
     let models: Vec<(&str, DiskSpec)> =
         MODELS.iter().map(|(name, kind, _)| (*name, DiskSpec::new(*name, *kind, 1))).collect();
@@ -180,7 +180,7 @@ pub(crate) fn disk(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// A figure, with what it is on each model that has it.
+/// A figure, with its value on each model that has it.
 fn disk_figure(figure: &Figure, models: &[(&str, DiskSpec)]) -> Value {
     let mut schema = json!({});
     let mut usual = Vec::new();

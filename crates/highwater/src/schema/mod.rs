@@ -1,17 +1,18 @@
 //! JSON Schemas (draft 2020-12) of the files that the program reads and writes.
 //!
 //! ```text
-//! types of highwater-results ────────────derive──▶ results, explanation,   what is written
+//! types of highwater-results ────────────derive──▶ results, explanation,   written files
 //! bisect::Report ───────────────────────derive──▶ bisect
-//! Raw types of files, params! ───────────derive──▶ experiment, machine     what is accepted
+//! Raw types of files, params! ───────────derive──▶ experiment, machine     accepted files
 //! Tunables::FIELDS, FIGURES, cost keys ──by hand─▶ machine
 //! Policy::describe ──────────────────────by hand─▶ policy
 //! ```
 //!
-//! TOML files are judged as the JSON that they are one to one. A schema accepts whatever the program does, and
-//! refuses keys that it does not know where the program does; what needs more than one value to be judged (labels
-//! that are used twice, a swap area larger than its disk) only the program finds. `highwater show schema` prints one,
-//! `docs/schemas` has them as files, and the book's pages about formats are made from them.
+//! TOML files are validated as the equivalent JSON. A schema accepts every file that the program
+//! accepts. It refuses unknown keys if the program does. Only the program finds errors that involve
+//! several values (a label used twice, a swap area larger than its disk). `highwater show schema`
+//! prints one schema, `docs/schemas` has them as files, and the book's pages about formats are made
+//! from them.
 
 mod experiment;
 pub(crate) mod machine;
@@ -142,7 +143,7 @@ fn flag() -> Value {
     json!({ "enum": [true, false, 1, 0] })
 }
 
-/// Makes the flags of a job's tables what [`flag`] says.
+/// Gives the flags of a job's tables the schema of [`flag`].
 fn job_flags(schema: &mut Schema) {
     let Some(Value::Object(keys)) = schema.get_mut("properties") else { return };
     for (key, value) in keys {
@@ -154,7 +155,7 @@ fn job_flags(schema: &mut Schema) {
     }
 }
 
-/// One of several words, each with what it means.
+/// A choice of words, each with its meaning.
 fn choice<'a>(words: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<Value> {
     let word = |(name, doc): (&str, &str)| {
         let mut word = json!({ "type": "string", "const": name });
@@ -197,10 +198,10 @@ fn without_null(schema: &mut Schema) {
     }
 }
 
-/// Makes one schema what a reader expects: no defaults that say nothing, and a text's lines end where its window does.
+/// Cleans one schema up for readers: no meaningless defaults, and no line breaks inside paragraphs.
 fn tidy(schema: &mut Schema) {
     let Some(object) = schema.as_object_mut() else { return };
-    // That of a table is those of its keys.
+    // A table's default is that of its keys.
     if matches!(object.get("default"), Some(Value::Null | Value::Object(_))) {
         object.shift_remove("default");
     }
@@ -230,7 +231,7 @@ mod tests {
         #[derive(schemars::JsonSchema, serde::Deserialize)]
         #[expect(dead_code, reason = "only its schema is looked at")]
         struct Outer {
-            /// What is inside.
+            /// The schema inside.
             inner: Option<Inner>,
         }
         let mut schema = read().into_root_schema_for::<Outer>();

@@ -44,7 +44,7 @@ pub(super) fn schema() -> Schema {
     for field in without_section {
         *place(&mut root, &field.path) = switch(&field);
     }
-    // What the others are put into is there before them.
+    // Create the outer sections first.
     for (path, about) in Policy::sections() {
         let at = place(&mut root, &path);
         *at = section();

@@ -4,7 +4,7 @@ use toml::{Table, Value};
 
 use crate::input::names::unknown;
 
-/// The names of a list's elements, of those that have one.
+/// The names of a list's elements that have one.
 pub(super) fn names(list: &[Value]) -> impl Iterator<Item = String> {
     let name = |value: &Value| {
         ["name", "disk"].iter().find_map(|key| Some(value.get(key)?.as_str()?.to_owned()))

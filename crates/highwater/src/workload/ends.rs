@@ -1,4 +1,4 @@
-//! What tasks of a benchmark tell when they end.
+//! Results of a benchmark's tasks when they end.
 
 use highwater_core::kernel::Error;
 use highwater_results::Times;
@@ -10,8 +10,8 @@ use super::harness::{Timed, lost};
 /// A task of a benchmark.
 pub type Worker<T> = JoinHandle<Timed<Result<T, Error>>>;
 
-/// CPU times of the tasks that ended, and the first failure. One that failed is told of when all have ended: a
-/// benchmark that left the others running would run for ever.
+/// CPU times of the ended tasks, and the first failure. A failure is reported only when all tasks
+/// have ended, because a benchmark that leaves tasks behind would run forever.
 #[derive(Debug)]
 pub struct Ends {
     workload: &'static str,
@@ -25,7 +25,7 @@ impl Ends {
         Ends { workload, times: Times::default(), error: None }
     }
 
-    /// Waits for a worker; what it did, nothing if it failed.
+    /// Waits for a worker; returns its result, or the default if it failed.
     pub fn of<T: Default>(&mut self, worker: Worker<T>) -> T {
         let Some((result, used)) = worker.join() else {
             self.failed(lost("worker"));
@@ -39,7 +39,7 @@ impl Ends {
         })
     }
 
-    /// Waits for all workers of a kind; the sum of what they did.
+    /// Waits for all workers of a kind; returns the sum of their results.
     pub fn add_up(&mut self, workers: Vec<Worker<u64>>) -> u64 {
         workers.into_iter().map(|worker| self.of(worker)).sum()
     }
@@ -54,7 +54,7 @@ impl Ends {
         self.error.is_some()
     }
 
-    /// Times of all of them.
+    /// CPU times of all tasks.
     ///
     /// # Errors
     /// The first failure.

@@ -1,13 +1,14 @@
-//! A simulated machine from boot to audit: what every run has in common, of a workload and of a check.
+//! A simulated machine from boot to audit: the steps that every run shares, of a workload and of a
+//! check.
 //!
 //! | step | here |
 //! |---|---|
 //! | the unit's machine, policy, seed and costs | [`config`] |
-//! | boot, pressure measured, and the ledger opened if time is to be booked | [`boot`] |
-//! | tasks: what each returns, and the CPU time that it used | [`timed`], [`finished`] |
-//! | samples of counters, if they are to be taken | [`sample`] |
+//! | boot, pressure measurement, and the ledger if the run is explained | [`boot`] |
+//! | tasks: the result and CPU time of each | [`timed`], [`finished`] |
+//! | samples of counters, if wanted | [`sample`] |
 //! | until nothing is left to run | [`run_to_end`] |
-//! | everything ends what it is doing; every frame is where it belongs | [`settle_and_audit`] |
+//! | all activity finishes; every frame is in its place | [`settle_and_audit`] |
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -26,21 +27,21 @@ use super::{RunError, Unit};
 use crate::explain::ledger;
 use crate::recording::Recorder;
 
-/// Who looks at the memory of a machine.
+/// Inspects the memory of a machine.
 pub(crate) type See<'a> = dyn FnMut(&PageAllocator<SimHost>) + 'a;
 
-/// Ten seconds: flushers and kswapd end what they are doing.
+/// Ten seconds, in which flushers and kswapd finish.
 const SETTLE_JIFFIES: u64 = 10 * HZ;
-/// Most seconds more that slow disks get to end what they have.
+/// Most further seconds for slow disks to finish.
 const QUIET_SECONDS_MAX: u32 = 3600;
 
-/// What a task returned and the CPU time that it used.
+/// The result of a task, and its CPU time.
 pub type Timed<T> = (T, TaskTimes);
 
 /// The unit's machine, with its costs, policy and seed; no disks.
 ///
 /// # Errors
-/// If the machine's file says nothing usable about costs.
+/// If the machine file has no usable costs.
 pub fn config(unit: &Unit<'_>) -> Result<MachineConfig, RunError> {
     let costs = unit.machine.costs().map_err(RunError::Costs)?;
     let shape = unit.machine.machine.clone();
@@ -86,15 +87,16 @@ pub fn boot_and_tell(
     Ok(machine)
 }
 
-/// Begins to take samples of a unit's memory, if it is to have some. `look` shows it, as long as it is there; it must
-/// not own it, since the simulation that it is part of owns `look`.
+/// Starts sampling a unit's memory, if the unit wants samples. `look` gives access while the memory
+/// exists. It must not own the memory, because the simulation owns `look` and the memory belongs to
+/// the simulation.
 pub fn sample(
     sim: &Sim,
     unit: &Unit<'_>,
     more: Option<More>,
     look: impl Fn(&mut See<'_>) + 'static,
 ) {
-    // The engine calls one of them: who records or watches does not sample besides.
+    // The engine has one callback, so a recorded or watched unit takes no further samples.
     if let Some(watcher) = unit.watcher {
         return watcher.start(sim, look);
     }
@@ -103,7 +105,7 @@ pub fn sample(
     }
 }
 
-/// What happens to trace events, with what a recording of the unit wants of them.
+/// The tracing mode for a unit, including the events that its recording wants.
 pub fn recorded(unit: &Unit<'_>, tracing: Tracing) -> Tracing {
     match unit.recorder {
         Some(recorder) => Tracing { journal: recorder.kinds(), ..tracing },
@@ -111,7 +113,8 @@ pub fn recorded(unit: &Unit<'_>, tracing: Tracing) -> Tracing {
     }
 }
 
-/// Measures pressure, opens the ledger if time is to be booked, and tells virtual time to whoever looks.
+/// Measures pressure, opens the ledger if time is to be explained, and publishes virtual time to a
+/// watcher.
 pub fn watch(sim: &Sim, unit: &Unit<'_>) {
     sim.measure_pressure();
     ledger::open(sim, unit);
@@ -128,16 +131,17 @@ pub fn run_to_end(machine: &mut SimMachine) -> Result<(), RunError> {
     machine.run().map_err(|error| RunError::Stuck(error.to_string()))
 }
 
-/// Where the time of operations went, if the unit is to book it: an operation is what a task does between `op_begin`
-/// and `op_end` of its host. Before the audit, whose time is nobody's.
+/// Where the time of operations went, if the unit wants it. An operation is a task's work between
+/// `op_begin` and `op_end` of its host. Call it before the audit, whose time belongs to no
+/// operation.
 ///
 /// # Errors
-/// If time has no cause.
+/// If some time has no cause.
 pub fn explained(machine: &SimMachine, unit: &Unit<'_>) -> Result<Option<ExplainedRun>, RunError> {
     ledger::close(machine.sim(), unit)
 }
 
-/// Runs a body and says what time its task has used.
+/// Runs a body and measures the CPU time of its task.
 pub fn timed<T>(cx: &Cx<'_, SimHost>, body: impl FnOnce() -> T) -> Timed<T> {
     let result = body();
     let sim = cx.host.sim();
@@ -146,10 +150,10 @@ pub fn timed<T>(cx: &Cx<'_, SimHost>, body: impl FnOnce() -> T) -> Timed<T> {
     (result, times)
 }
 
-/// A task's result, its times added up.
+/// A task's result; adds its times to `times`.
 ///
 /// # Errors
-/// If it left none.
+/// If it left no result.
 pub fn finished<T>(task: &JoinHandle<Timed<T>>, times: &mut Times) -> Result<T, RunError> {
     let (result, used) = task.take().ok_or_else(|| lost("task"))?;
     times.user_ns += used.user_ns;
@@ -162,23 +166,23 @@ pub fn lost(who: &str) -> RunError {
     RunError::Stuck(format!("a {who} left no result"))
 }
 
-/// Lets everything end what it is doing, and proves that every frame is in its place.
+/// Lets all activity finish, and verifies that every frame is in its place.
 ///
-/// `before` comes first, in the auditor's task: a benchmark that deletes its files does so there.
+/// `before` runs first, in the auditor's task: benchmarks delete their files there.
 ///
 /// # Errors
-/// If the memory is not consistent, or the machine gets stuck.
+/// If the memory is not consistent, or the machine hangs.
 pub fn settle_and_audit(
     machine: &mut SimMachine,
     before: impl FnOnce(&Cx<'_, SimHost>, &Kernel<SimHost>) + 'static,
 ) -> Result<(), RunError> {
-    // What comes now is not the workload's.
+    // The time from here on is not the workload's.
     machine.sim().sample_every(0, |_, _| {});
     machine.sim().tell_passed_to_nobody();
     let auditor = machine.spawn_task("auditor", Placement::Anywhere, move |cx, kernel| {
         before(cx, kernel);
         cx.host.sleep_jiffies(SETTLE_JIFFIES);
-        // Flushers are done; a slow disk may have full queues still.
+        // Flushers are done; a slow disk may still have full queues.
         let is_busy = || kernel.block.devices.iter().any(|device| device.in_flight() > 0);
         for _ in 0..QUIET_SECONDS_MAX {
             if !is_busy() {
@@ -192,20 +196,21 @@ pub fn settle_and_audit(
     auditor.take().ok_or_else(|| lost("auditor"))?
 }
 
-/// What a benchmark does at its end that deletes its files: for [`settle_and_audit`].
+/// Deletes a benchmark's files at its end: for [`settle_and_audit`].
 pub fn delete_files(cx: &Cx<'_, SimHost>, kernel: &Kernel<SimHost>) {
     for file in kernel.all_files(cx) {
         kernel.delete_file(cx, &file);
     }
 }
 
-/// [`audit_kernel`], by a task of a machine whose kernel threads still run.
+/// [`audit_kernel`], run by a task while kernel threads still run.
 ///
-/// The audit looks at one list after the other. A vmstat thread that gives pages of a remote zone back meanwhile is seen
-/// halfway; a page that is really in two places is so half a second later, too.
+/// The audit reads one list after the other. If a vmstat thread drains remote pages meanwhile, the
+/// audit sees an intermediate state. A page that is really in two places is still so half a second
+/// later.
 ///
 /// # Errors
-/// Which rule is broken, where.
+/// The broken rule, and where.
 pub fn audit_at_rest(kernel: &Kernel<SimHost>, cx: &Cx<'_, SimHost>) -> Result<(), RunError> {
     audit_kernel(kernel, cx).or_else(|_| {
         cx.host.sleep_jiffies(HZ / 2);
@@ -213,11 +218,10 @@ pub fn audit_at_rest(kernel: &Kernel<SimHost>, cx: &Cx<'_, SimHost>) -> Result<(
     })
 }
 
-/// Proves the same of a whole kernel in which nothing is under way: frames, lists, page tables, files, swap,
-/// counters.
+/// Audits a whole idle kernel: frames, lists, page tables, files, swap, counters.
 ///
 /// # Errors
-/// Which rule is broken, where.
+/// The broken rule, and where.
 pub fn audit_kernel<H: highwater_core::host::Devices>(
     kernel: &Kernel<H>,
     cx: &Cx<'_, H>,

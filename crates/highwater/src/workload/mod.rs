@@ -1,4 +1,4 @@
-//! Workloads: benchmarks that an experiment can name, and what they have in common.
+//! Workloads: benchmarks that an experiment can name, and their common parts.
 //!
 //! ```text
 //! experiment file: workload = "unmap", [unmap] ... ──▶ Entry (by name) ──▶ Job: parameters, checked
@@ -6,21 +6,21 @@
 //!                                          runner: cell by cell, unit by unit ──▶ Outcome ──▶ Document
 //! ```
 //!
-//! A workload is a type that implements [`Workload`]: its parameters with defaults and docs ([`params!`]), how many
-//! units of work a cell is, how one is run on a host, what its samples mean, and which tables they are worth.
-//! Registered ([`Entry::of`]) it is known to `compare`, `run`, `explain`, `list` and `show`; nothing else names it.
-//! Those that come with the program are in [`STANDARD`]; a program of its own adds others
-//! ([`crate::cli::Program`]).
+//! A workload is a type that implements [`Workload`]. It declares its parameters with defaults and
+//! docs ([`params!`]), the number of units of work in a cell, how to run one on a host, the meaning
+//! of its samples, and the tables that show them. Once it is registered ([`Entry::of`]), `compare`,
+//! `run`, `explain`, `list` and `show` know it; no other code names it. [`STANDARD`] has the
+//! workloads of this program; an embedding program adds its own ([`crate::cli::Program`]).
 //!
-//! | room | holds |
+//! | module | holds |
 //! |---|---|
 //! | `highalloc`, `netperf`, `stutter`, `stutterp`, `unmap` | the workloads of the studies |
 //! | `pagealloc` | the allocator alone |
-//! | [`job`] | what users write as job files |
+//! | [`job`] | job files of users |
 //! | [`params`](mod@params) | parameters, declared once |
-//! | [`ends`] | what its tasks tell at their ends |
+//! | [`ends`] | results of its tasks at their end |
 //! | [`harness`] | a simulated machine from boot to audit |
-//! | [`outcome`] | what a unit leaves |
+//! | [`outcome`] | the results of a unit |
 //! | [`sampling`] | its counters over time |
 //! | [`storage`] | its disks and swap |
 //!
@@ -91,7 +91,7 @@ impl HostKind {
     }
 }
 
-/// One policy on one machine with one seed, or a part of that: what runs by itself.
+/// One policy on one machine with one seed, or an independent part of that.
 #[derive(Clone, Copy, Debug)]
 pub struct Unit<'a> {
     /// The machine.
@@ -102,21 +102,21 @@ pub struct Unit<'a> {
     pub seed: u64,
     /// Where.
     pub host: HostKind,
-    /// Which unit of the cell it is, from 0.
+    /// Number of this unit in the cell, from 0.
     pub part: usize,
     /// Book the time of operations by cause; how many of the slowest to keep.
     pub explain: Option<usize>,
-    /// A task whose call fails is told of in the outcome; else the unit fails.
+    /// The outcome reports a task whose call fails; without this flag the unit fails.
     pub tolerates_failures: bool,
-    /// Keep those of this operation alone.
+    /// Keep only the slowest of this operation.
     pub only_op: Option<&'a str>,
-    /// Where to add virtual time and events as they pass, for whoever waits.
+    /// Where to add elapsed virtual time and events, for a progress display.
     pub clock: Option<&'a Arc<Passed>>,
-    /// What takes samples of counters over virtual time.
+    /// Takes samples of counters over virtual time.
     pub sampling: Option<&'a Sampling>,
-    /// What takes down what happens.
+    /// Records events.
     pub recorder: Option<&'a Recorder>,
-    /// Who watches while it runs.
+    /// Publishes looks for `watch`.
     pub watcher: Option<&'a Watcher>,
 }
 
@@ -140,7 +140,7 @@ impl<'a> Unit<'a> {
     }
 }
 
-/// A benchmark. The type itself is only a name for it: all that differs between two runs are parameters.
+/// A benchmark. The type is only a name: all differences between two runs are in the parameters.
 pub trait Workload: 'static {
     /// Its parameters.
     type Params: Params;
@@ -149,12 +149,13 @@ pub trait Workload: 'static {
     const NAME: &'static str;
     /// One line about it.
     const ABOUT: &'static str;
-    /// The experiment whose machines, policies and parameters a single run uses; none: defaults, and the user says
-    /// on which machine.
+    /// The experiment whose machines, policies and parameters a single run uses; `None`: defaults,
+    /// and the user has to name a machine.
     const STUDY: Option<&'static str> = None;
-    /// Why it does not run natively; none: it does.
+    /// Why it does not run natively; `None`: it does.
     const NOT_NATIVE: Option<&'static str> = None;
-    /// Its histograms are of delays: those of all seeds add up, and `--histograms` prints each.
+    /// Its histograms count delays: those of all seeds are added up, and `--histograms` prints
+    /// each.
     const COUNTS_DELAYS: bool = false;
 
     /// CPUs that a machine must have.
@@ -162,23 +163,24 @@ pub trait Workload: 'static {
         1
     }
 
-    /// Units of work that a cell is. They are independent, run at once, and are put together in order.
+    /// Number of units of work in a cell. Units are independent and run concurrently; their results
+    /// are put together in order.
     fn units(_: &Self::Params, _: &MachineFile) -> usize {
         1
     }
 
-    /// What one of several units is called.
+    /// The name of one of several units.
     fn part_name(_: &Self::Params, _: &MachineFile, part: usize) -> String {
         part.to_string()
     }
 
-    /// Seconds that a unit on the simulated machine takes of a processor, to half or double: what a user is told before
-    /// a run, nothing else. None: nobody knows.
+    /// CPU seconds of a unit on the simulated machine, within a factor of two; only for the
+    /// estimate before a run. `None`: unknown.
     fn seconds(_: &Self::Params, _: &MachineFile, _part: usize) -> Option<f64> {
         None
     }
 
-    /// Seconds of virtual time that a unit goes on for, at most: how far it is follows from that. None: nobody knows.
+    /// Upper limit of a unit's virtual time in seconds, for the progress display. `None`: unknown.
     fn virtual_seconds(_: &Self::Params, _: &MachineFile, _part: usize) -> Option<f64> {
         None
     }
@@ -189,25 +191,27 @@ pub trait Workload: 'static {
     /// If it cannot be run, or memory is not consistent afterwards.
     fn run(params: &Self::Params, unit: &Unit<'_>) -> Result<Outcome, RunError>;
 
-    /// What the samples of runs on some machines mean.
+    /// The meaning of the samples of runs on some machines.
     fn metrics(params: &Self::Params, machines: &[MachineFile]) -> Vec<Metric>;
 
-    /// Operations whose time is booked, by name; none: nobody knows before a run.
+    /// Names of the operations whose time is recorded; empty: unknown before a run.
     fn operations(_: &Self::Params) -> Vec<String> {
         Vec::new()
     }
 
-    /// Why the time of one of them is not booked by itself, and which to ask for instead; none: it is.
+    /// Why the time of an operation is not recorded separately, and which operation to use instead;
+    /// `None`: it is recorded.
     fn not_booked(_: &Self::Params, _operation: &str) -> Option<String> {
         None
     }
 
-    /// Operations that a kernel does not count, each with the first kernel that does: a run has no samples of them.
+    /// Operations that a kernel does not count, each with the first kernel that does. A run has no
+    /// samples of them.
     fn not_counted(_: &Self::Params, _: KernelVersion) -> Vec<(String, KernelVersion)> {
         Vec::new()
     }
 
-    /// The tables that they are worth, in order.
+    /// The tables that show the metrics, in order.
     fn sections(_: &Self::Params, metrics: &[Metric]) -> Vec<Section> {
         highwater_report::report::usual_sections(metrics)
     }
@@ -215,7 +219,7 @@ pub trait Workload: 'static {
 
 /// A workload with its parameters, ready to run.
 pub trait Job: fmt::Debug + Send + Sync {
-    /// The entry that it was made by.
+    /// The entry that made it.
     fn entry(&self) -> Entry;
     /// Name, about, and the parameters as TOML.
     fn definition(&self) -> Definition;
@@ -266,7 +270,7 @@ impl<W: Workload> Job for Bound<W> {
         Definition {
             name: W::NAME.to_owned(),
             summary: W::ABOUT.to_owned(),
-            // Parameters are plain values: all of them have a form in TOML.
+            // Parameters are plain values: always valid TOML.
             definition: toml::to_string(&self.params).unwrap_or_default(),
         }
     }
@@ -347,7 +351,7 @@ impl fmt::Debug for Entry {
     }
 }
 
-/// Why parameters are no good.
+/// Why parameters are invalid.
 #[derive(Debug)]
 pub(crate) enum JobError {
     /// They cannot be read.
@@ -384,7 +388,7 @@ impl Entry {
         }
     }
 
-    /// True if both are the same code, whatever they are called.
+    /// Whether both are the same code, under any name.
     pub(crate) fn is_same(&self, other: &Entry) -> bool {
         self.of == other.of
     }
@@ -394,7 +398,7 @@ impl Entry {
         (self.defaults)()
     }
 
-    /// The workload with parameters from a table; those that it does not name have their defaults.
+    /// The workload with parameters from a table; missing parameters have their defaults.
     pub(crate) fn job(&self, table: toml::Spanned<DeTable<'_>>) -> Result<Arc<dyn Job>, JobError> {
         let span = table.span();
         let table = toml::de::DeValue::Table(table.into_inner());
@@ -431,7 +435,7 @@ impl Default for Registry {
 }
 
 impl Registry {
-    /// Those that come with the program, and more. Of two with one name the later one counts.
+    /// The workloads of this program, and more. Of two with one name the later one counts.
     pub fn with(more: &[Entry]) -> Registry {
         let mut registry = Registry::default();
         for &entry in more {
@@ -441,7 +445,7 @@ impl Registry {
         registry
     }
 
-    /// All, in the order in which they were registered.
+    /// All entries, in the order of their registration.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }

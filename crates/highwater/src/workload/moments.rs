@@ -1,10 +1,11 @@
-//! What lay where in the memory of a simulated machine, and how old the pages on its LRU lists were, at some moments of
-//! a run: every descriptor is looked at, so there are few of them.
+//! Memory maps of a simulated machine, and the ages of pages on its LRU lists, at a few moments of
+//! a run. Each moment reads every page descriptor, so there are few of them.
 //!
-//! As [`super::sampling`], whose times these are taken at: nothing simulated takes part. How long a page has been on its
-//! list no descriptor says, and so this module remembers which page it saw on which list when; a page that is somebody
-//! else's by then, or was on no list in between, is another one, and so is one that compaction moved to another frame. An age is thus
-//! as coarse as the moments are far apart.
+//! The times are those of [`super::sampling`], and the simulation is not affected. A page
+//! descriptor does not say how long a page has been on its list. So this module remembers when it
+//! first saw a page on a list. A frame whose page has another mapping by then, or was on no list in
+//! between, counts as a new page; so does a page that compaction moved to another frame. An age is
+//! only as precise as the distance of the moments.
 
 use highwater_core::audit::{Content, inventory};
 use highwater_core::host::Host;
@@ -15,23 +16,23 @@ use highwater_core::zone::Zone;
 use highwater_results::Series;
 use highwater_results::pageblocks::{BlockMaps, BlockUse, MappedZone};
 
-/// Most moments that are kept: as many as one wants to step through.
+/// Most moments that are kept: as many as a user wants to step through.
 const MOMENTS_MAX: usize = 32;
-/// The first moments are so far apart; each time there are too many, twice as far.
+/// Distance of the first moments; it doubles each time there are too many.
 const FIRST_EVERY_MS: u64 = 16;
 const NS_PER_MS: u64 = 1_000_000;
-/// Cells of a zone: what fits on a screen, and a pageblock each up to 16 GiB.
+/// Cells of a zone: what fits on a screen, and one cell per pageblock up to 16 GiB.
 const CELLS_MAX: u64 = 8192;
 
 /// Ages in powers of two of a millisecond: 0, below 2, below 4 and so on.
 const BINS: usize = 32;
-/// Bounds of ages that are told, in distances of the moments that are kept.
+/// Bounds of the reported ages, in multiples of the distance of the kept moments.
 const AGE_STEPS: [u64; 4] = [1, 4, 16, 64];
 
-/// A page on a list: which list, whose page, and which of them.
+/// A page on a list: the list, the page's mapping, and its index.
 type Listed = (LruKind, PageMapping, u32);
 
-/// When a page was seen on a list.
+/// When a page was first seen on a list.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     page: Listed,
@@ -52,9 +53,9 @@ pub(super) struct Moments {
     maps: BlockMaps,
     /// For each moment that is kept and each node.
     ages: Vec<Vec<Ages>>,
-    /// Of each frame what was on a list there last.
+    /// For each frame, the page last seen on a list there.
     seen: Vec<Option<Seen>>,
-    /// Moments that were looked at so far, kept or not.
+    /// Moments so far, kept or not.
     nr_looks: u32,
 }
 
@@ -66,7 +67,7 @@ impl Moments {
         Moments { every_ms, next_ms: 0, maps, ages, seen, nr_looks: 0 }
     }
 
-    /// Looks, if it is time to.
+    /// Looks at memory, if it is time to.
     pub(super) fn pass<H: Host>(&mut self, at_ns: u64, memory: &PageAllocator<H>) {
         let at_ms = at_ns / NS_PER_MS;
         if at_ms < self.next_ms {
@@ -131,12 +132,12 @@ impl Moments {
         self.ages.push(ages);
     }
 
-    /// The maps, and the ages as a series: pages of `node0/inactive_anon` that are on that list for so long or longer,
-    /// up to the next column's time.
+    /// The maps, and the ages as a series. A column counts pages of `node0/inactive_anon` that have
+    /// been on that list for at least its time, up to the next column's.
     pub(super) fn finish(self, part: String) -> (BlockMaps, Series) {
         let Moments { every_ms, maps, ages, .. } = self;
         let nr_nodes = ages.first().map_or(0, Vec::len);
-        // A node or a list without pages is not told.
+        // A node or a list without pages has no column.
         let is_used = |&(node, kind): &(usize, LruKind)| {
             ages.iter().any(|nodes| nodes[node][kind as usize].iter().any(|&pages| pages > 0))
         };
@@ -153,7 +154,7 @@ impl Moments {
             let row = told.iter().flat_map(|&(node, kind)| {
                 let mut pages = [0; AGE_STEPS.len() + 1];
                 for (bin, count) in nodes[node][kind as usize].iter().enumerate() {
-                    // Ages of a bin are below that power of two, and bounds are such powers.
+                    // Ages of a bin are below its power of two, and the bounds are such powers.
                     let step = bounds.iter().position(|&ms| 1_u64 << bin <= ms);
                     pages[step.unwrap_or(AGE_STEPS.len())] += count;
                 }
@@ -188,7 +189,7 @@ fn add(cell: &mut BlockUse, content: Content, pages: u32) {
     }
 }
 
-/// Whose page it is and which list it is on; none if it is on none.
+/// Mapping and index of a page and its list; `None` if it is on no list.
 fn seen_on_a_list(page: &Page) -> Option<Listed> {
     let flags = page.flags();
     flags.contains(PageFlags::LRU).then(|| (LruKind::of(flags), page.mapping(), page.index()))

@@ -1,4 +1,4 @@
-//! What a unit of work leaves: samples, counters, histograms, times.
+//! The results of a unit of work: samples, counters, histograms, times.
 
 use highwater_core::config::MachineError;
 use highwater_core::host::Host;
@@ -29,7 +29,7 @@ pub enum RunError {
     /// There is too little room on a disk.
     #[error("simulation: {0}")]
     Room(String),
-    /// The machine's file says nothing, or nothing usable, about costs and caches.
+    /// The machine file has no costs and caches, or unusable ones.
     #[error("{0}")]
     Costs(String),
     /// The workload failed.
@@ -37,10 +37,10 @@ pub enum RunError {
     Workload {
         /// Its name.
         workload: &'static str,
-        /// What it says.
+        /// The error.
         reason: String,
     },
-    /// What a value of the workload asks for cannot be done.
+    /// A value of the workload cannot be satisfied.
     #[error("{reason}{}", place.as_ref().map(|place| format!(" ({place})")).unwrap_or_default())]
     At {
         /// The keys that lead to it, with dots between them; elements of lists go by number.
@@ -68,7 +68,7 @@ pub enum RunError {
     /// A finished unit cannot be kept.
     #[error(transparent)]
     Store(#[from] crate::experiment::unit::UnitStoreError),
-    /// The user asked to stop.
+    /// The user stopped the run.
     #[error("interrupted")]
     Interrupted,
 }
@@ -85,9 +85,9 @@ impl RunError {
 pub struct Outcome {
     /// Operation and value.
     pub samples: Vec<(String, f64)>,
-    /// The largest samples, of operations of which it is known when each ended.
+    /// The largest samples, of operations whose end times are known.
     pub largest: Vec<Largest>,
-    /// Histograms; those of the first seed are kept.
+    /// Histograms; results keep those of the first seed.
     pub histograms: Vec<Histogram>,
     /// Counter changes over the run.
     pub counters: Counters,
@@ -95,19 +95,19 @@ pub struct Outcome {
     pub times: Times,
     /// Tasks that ended before their time.
     pub ended_early: Vec<EndedEarly>,
-    /// What a reader of the results has to know: what the machine was given that it does not have, what was left out.
+    /// Remarks for readers of the results: additions to the machine, and things left out.
     pub notes: Vec<String>,
     /// Digest of every event; 0 on hosts without one.
     pub digest: u64,
-    /// What the kernel itself would say at the end: the name of a file of results that has it, and its text. Those of the
-    /// first seed are kept.
+    /// The kernel's own proc files at the end: the name of a file of the results, and its text.
+    /// Results keep those of the first seed.
     #[serde(deserialize_with = "known_files")]
     pub texts: Vec<(&'static str, String)>,
-    /// Where the time went, if that was asked for.
+    /// Where the time went, if wanted.
     pub explained: Option<ExplainedRun>,
 }
 
-/// Texts with the names of their files, which are known ones.
+/// Texts with the names of their files, which must be known.
 fn known_files<'de, D>(reader: D) -> Result<Vec<(&'static str, String)>, D::Error>
 where
     D: Deserializer<'de>,
@@ -141,7 +141,7 @@ impl Outcome {
         self.digest = self.digest.rotate_left(1) ^ other.digest;
         self.explained = match (self.explained.take(), other.explained) {
             (Some(mut mine), Some(theirs)) => {
-                // Who asked for fewer of the slowest cuts the list.
+                // If fewer slowest operations are wanted, the caller cuts the list.
                 mine.merge(theirs);
                 Some(mine)
             }

@@ -1,14 +1,14 @@
-//! Counters, free blocks and pressure of a simulated machine over virtual time (`--sample-every`, timelines, recordings), and what a
-//! workload tells besides ([`More`]).
+//! Counters, free blocks and pressure of a simulated machine over virtual time (`--sample-every`,
+//! timelines, recordings), and a workload's own columns ([`More`]).
 //!
-//! Nothing that is simulated takes part: the engine calls [`Sampling`] at its times, which reads what
-//! `/proc/vmstat`, `/proc/buddyinfo` and `/proc/zoneinfo` would show and notes it. So a run has the same bytes with it
-//! and without.
+//! Sampling does not affect the simulation. The engine calls [`Sampling`] at its times, and it
+//! records the figures of `/proc/vmstat`, `/proc/buddyinfo` and `/proc/zoneinfo`. So a run has the
+//! same bytes with and without it.
 //!
 //! | made by | takes a sample | keeps |
 //! |---|---|---|
-//! | [`Sampling::every`] | at each multiple of a time | the first [`ROWS_MAX`], and says so |
-//! | [`Sampling::timeline`] | each millisecond | so many at most: when there are more, every other one |
+//! | [`Sampling::every`] | at each multiple of a time | the first [`ROWS_MAX`], with a note |
+//! | [`Sampling::timeline`] | each millisecond | a bounded number: above it, every other sample is dropped |
 //! | [`Sampling::window`] | some thousand times in a part of the run | all |
 //!
 //! From: [`super::harness`] · to: [`highwater_results::series`].
@@ -37,10 +37,10 @@ const NS_PER_MS: u64 = 1_000_000;
 const ROWS_OF_WINDOW: u64 = 2000;
 const WINDOW_EVERY_NS_MIN: u64 = 50_000;
 
-/// Columns that a workload adds, each time in the same order: what tells each of them.
+/// Reports a workload's own columns, in the same order each time.
 pub type More = Rc<dyn Fn(&mut dyn FnMut(&str, u64))>;
 
-/// What takes the samples of one unit of work.
+/// Takes the samples of one unit of work.
 #[derive(Clone, Debug)]
 pub struct Sampling {
     every_ns: u64,
@@ -61,16 +61,16 @@ enum Keep {
 #[derive(Debug, Default)]
 struct Taken {
     series: Series,
-    /// Samples so far, and how many of them there are for one that is kept; 0: each.
+    /// Samples so far, and how many of them make one kept sample; 0: each is kept.
     nr_seen: u64,
     stride_bits: u32,
     nr_left_out: u64,
-    /// What lay where, now and then; none: nobody asks.
+    /// Memory maps at a few moments; `None`: not wanted.
     moments: Option<Moments>,
 }
 
 impl Sampling {
-    /// One sample each time so many milliseconds have passed.
+    /// One sample each time this many milliseconds have passed.
     pub fn every(every_ms: u64) -> Sampling {
         let every_ns = every_ms.saturating_mul(NS_PER_MS);
         Sampling::new(every_ns, Window::ALL, Keep::First(ROWS_MAX))
@@ -81,7 +81,7 @@ impl Sampling {
         Sampling::new(NS_PER_MS, Window::ALL, Keep::Thinned(rows.max(2)))
     }
 
-    /// With some of the samples what lay where in memory, too.
+    /// Adds memory maps at some of the samples.
     #[must_use]
     pub fn with_moments(self) -> Sampling {
         if let Ok(mut taken) = self.taken.lock() {
@@ -103,7 +103,7 @@ impl Sampling {
         Sampling::new(every_ns, window, keep)
     }
 
-    /// Everything about which samples are taken, in words.
+    /// A complete description of the samples, in words.
     pub(crate) fn name(&self) -> String {
         let Sampling { every_ns, window: Window { from_ns, to_ns }, .. } = self;
         let keep = match self.keep {
@@ -119,7 +119,8 @@ impl Sampling {
         Sampling { every_ns, window, keep, taken: Arc::default() }
     }
 
-    /// Takes the first sample now and the others as time passes. `look` shows the memory, if it is there still.
+    /// Takes the first sample now and the others as time passes. `look` gives access to the memory
+    /// while it exists.
     pub(super) fn start(
         &self,
         sim: &Sim,
@@ -128,7 +129,7 @@ impl Sampling {
     ) {
         let me = self.clone();
         let sample = move |at_ns, pressure: Reading| {
-            // Once more than the window is long: what was so when it ended.
+            // One more sample after the window, with the state at its end.
             if at_ns < me.window.from_ns || at_ns >= me.window.to_ns.saturating_add(me.every_ns) {
                 return;
             }
@@ -145,13 +146,13 @@ impl Sampling {
         sim.sample_every(self.every_ns, move |at_ns, look| sample(at_ns, look.pressure(at_ns)));
     }
 
-    /// With [`Sampling::with_moments`] the maps of memory, and how old pages on LRU lists were.
+    /// With [`Sampling::with_moments`]: the memory maps, and the ages of pages on LRU lists.
     pub fn moments(&self, part: String) -> Option<(BlockMaps, Series)> {
         let mut taken = self.taken.lock().ok()?;
         taken.moments.take().map(|moments| moments.finish(part))
     }
 
-    /// What was taken, and a note if some of it was not kept.
+    /// The samples, and a note if some were dropped.
     pub fn finish(&self, part: String) -> (Series, Option<String>) {
         let Ok(mut taken) = self.taken.lock() else { return Default::default() };
         let Taken { mut series, nr_left_out, .. } = std::mem::take(&mut *taken);

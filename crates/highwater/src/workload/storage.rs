@@ -1,6 +1,7 @@
-//! Disks and swap of a unit: the machine's own; for a machine that has no disk one that it is given, which the run says.
+//! Disks and swap of a unit: the machine's own. A machine without a disk gets one, and a note of
+//! the run says so.
 //!
-//! Files of a workload are on the machine's first disk, behind its swap area if it has one there.
+//! Files of a workload are on the machine's first disk, after its swap area if it has one there.
 
 use highwater_core::block::DeviceId;
 use highwater_core::swap::SwapSpec;
@@ -12,7 +13,7 @@ use super::{RunError, Unit};
 /// The disk of files.
 pub const DATA: DeviceId = DeviceId(0);
 
-/// What a unit's machine stores things on.
+/// The storage of a unit's machine.
 #[derive(Clone, Debug)]
 pub struct Storage {
     /// Disks, by device number.
@@ -21,16 +22,16 @@ pub struct Storage {
     pub swap: Vec<SwapSpec>,
     /// First page of [`DATA`] that files may have.
     pub first_page: u64,
-    /// What the machine was given that it does not have.
+    /// A note about storage that was added to the machine.
     pub note: Option<String>,
 }
 
 impl Storage {
-    /// Storage with room for files of `file_pages` pages. A machine without a disk gets a SATA SSD, `swap_pages` of it
-    /// for swap.
+    /// Storage with room for files of `file_pages` pages. A machine without a disk gets a SATA SSD,
+    /// with `swap_pages` of it for swap.
     ///
     /// # Errors
-    /// If the machine's disk is too small; `files` says whose files have no room.
+    /// If the machine's disk is too small; `files` names the files that do not fit.
     pub fn of(
         unit: &Unit<'_>,
         file_pages: u64,

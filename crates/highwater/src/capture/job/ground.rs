@@ -1,8 +1,9 @@
-//! Memory that processes of a job share: shared memory and mapped files, each of them once.
+//! Memory that processes of a job share: shared memory and mapped files, each once.
 //!
-//! An area of shared memory is a file in memory (`memory = true`) that every process of it maps, as far as it has touched it
-//! (`Rss`). It is as large as what is in memory of it: at least what one process has of it, and the sum of the shares (`Pss`)
-//! if that is more. Mapped files are the same, those that the same processes map in one.
+//! Shared memory becomes a file in memory (`memory = true`). Every process that maps it maps this
+//! file, up to the size that it has touched (`Rss`). The file is as large as its resident part.
+//! That is at least the largest `Rss`, and the sum of the shares (`Pss`) if this sum is larger.
+//! Mapped files work the same way; files that the same processes map become one.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +12,7 @@ use super::super::smaps::{Area, Kind};
 use super::{names::Names, whole};
 use crate::workload::job::{Amount, JobFile};
 
-/// Less of an area than this is left out, and its sum is said.
+/// A mapping smaller than this is left out; a comment has the total of those left out.
 const LEAST: u64 = 256 << 10;
 const MIB: f64 = (1 << 20) as f64;
 
@@ -22,13 +23,13 @@ pub(super) struct Mapped {
     pub(super) file: String,
     /// Shared memory; else files.
     pub(super) is_shared: bool,
-    /// So much of it, from its start.
+    /// This many bytes of it, from its start.
     pub(super) bytes: u64,
-    /// The areas of the process that it stands for.
+    /// The process's mappings that it stands for.
     pub(super) areas: Vec<(Kind, String)>,
 }
 
-/// Files that processes map, and what each maps of them.
+/// Files that processes map, and how much of them each maps.
 #[derive(Debug, Default)]
 pub(super) struct Ground {
     pub(super) files: Vec<JobFile>,
@@ -37,7 +38,7 @@ pub(super) struct Ground {
     pub(super) mapped: Vec<Vec<Mapped>>,
 }
 
-/// A process's part of an area.
+/// A process's part of a mapping.
 type Part<'a> = (usize, &'a Area);
 
 /// Gathers what processes map.
@@ -77,7 +78,7 @@ pub(super) fn ground(processes: &[Process], names: &mut Names) -> Ground {
     ground
 }
 
-/// Bytes of an area that are in memory: what one process has of it at least, and all shares together.
+/// Resident bytes of a mapping: at least the largest `Rss`, and at least the sum of all `Pss`.
 fn resident(parts: &[Part<'_>]) -> u64 {
     let most = parts.iter().map(|(_, area)| area.rss).max().unwrap_or(0);
     let shares: u64 = parts.iter().map(|(_, area)| area.pss).sum();
@@ -86,7 +87,7 @@ fn resident(parts: &[Part<'_>]) -> u64 {
 }
 
 impl Ground {
-    /// A file of the job for areas of one kind that the same processes map.
+    /// Adds a job file for mappings of one kind that the same processes map.
     fn add(&mut self, processes: &[Process], areas: &[Vec<Part<'_>>], names: &mut Names) {
         let Some((_, first)) = areas.first().and_then(|parts| parts.first()) else { return };
         let is_shared = first.kind == Kind::Shared;
@@ -95,7 +96,7 @@ impl Ground {
             true => names.file(&format!("shared-{}", last_part(&first.path))),
             false => names.file("mapped-files"),
         };
-        // Resident bytes, their share, areas.
+        // Resident bytes, share (`Pss`), mappings.
         type Share = (u64, u64, Vec<(Kind, String)>);
         let mut by_process: BTreeMap<usize, Share> = BTreeMap::new();
         for (at, area) in areas.iter().flatten() {

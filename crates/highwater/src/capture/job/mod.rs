@@ -26,14 +26,14 @@ use crate::workload::job::{JobFile, JobTask};
 
 const PAGE: u64 = 4096;
 const MIB: f64 = (1 << 20) as f64;
-/// A file is at most so many times as large as memory.
+/// Largest size of a file, as a multiple of memory.
 const FILE_MEMORIES: u64 = 2;
 const FILE_LEAST: u64 = 1 << 20;
-/// Seconds of a job whose processes were not watched.
+/// Length in seconds of a job whose processes were not watched.
 const SECONDS: f64 = 10.0;
 /// The same with --quick, at most.
 const SECONDS_QUICK: f64 = 2.0;
-/// Rough time in which a task gets its memory: seconds for a page of its own, for a byte of a file.
+/// Estimated seconds that a task needs to set up one anonymous page, and one byte of a file.
 const SETUP_PER_PAGE: f64 = 1e-6;
 const SETUP_PER_BYTE: f64 = 1.0 / 400e6;
 
@@ -46,10 +46,10 @@ struct Part<'a> {
     task: Option<[&'a JobTask; 1]>,
 }
 
-/// The text of the file, and what of it was guessed, a line each.
+/// The text of the file, and the guesses in it, one line each.
 ///
 /// # Errors
-/// If it would be no job: never.
+/// If the text is not a valid job; this does not happen.
 pub(super) fn to_toml(
     capture: &Capture,
     names: FileNames<'_>,
@@ -130,7 +130,7 @@ fn put(text: &mut String, about: &[String], files: &[JobFile], tasks: &[JobTask]
 }
 
 fn part(part: &Part<'_>) -> String {
-    // Plain rows and names: nothing that TOML could not hold.
+    // Plain rows and names: always valid TOML.
     format!("{}\n\n", toml::to_string(part).unwrap_or_default().trim())
 }
 
@@ -141,13 +141,14 @@ fn bytes_of(file: &JobFile) -> u64 {
     }
 }
 
-/// Of a process its private memory, in memory (its share of what a fork left to several) or in swap.
+/// Private memory of a process, resident (its share of pages that a fork left shared) or in swap.
 fn private(process: &Process) -> u64 {
     let memory = &process.last.memory;
     memory.anon_share.saturating_add(memory.swap)
 }
 
-/// Largest file of a task: what the machine's first disk holds for all, and what memory makes sense of.
+/// Largest file of a task: limited by the first disk, divided among all, and by a multiple of
+/// memory.
 fn most_of_a_file(capture: &Capture) -> u64 {
     let nr_files = 4 * capture.processes.len().max(1) as u64;
     let disk = capture.system.disks.first().map_or(64 << 30, |disk| disk.bytes);
@@ -160,7 +161,7 @@ fn whole(bytes: u64) -> u64 {
     bytes.div_ceil(PAGE).saturating_mul(PAGE)
 }
 
-/// Writes the head of the job: which figures were measured and which were not.
+/// Writes the head of the job, with the list of measured and guessed figures.
 fn head(text: &mut String, capture: &Capture, bytes: u64, setup: f64) {
     let mut lines = Vec::new();
     let how = match capture.watched {
@@ -240,7 +241,7 @@ fn head(text: &mut String, capture: &Capture, bytes: u64, setup: f64) {
     *text = text.replace("# \n", "#\n");
 }
 
-/// The comment above a task: figures that were measured, guessed or left out.
+/// The comment above a task: which figures were measured, guessed or left out.
 fn about(process: &Process, name: &str, copies: u32, flows: Option<&Flows>) -> Vec<String> {
     let memory = &process.last.memory;
     let mib = |bytes: u64| format!("{:.1} MiB", bytes as f64 / MIB);

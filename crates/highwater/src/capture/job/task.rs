@@ -1,8 +1,10 @@
-//! A process as a task: memory that it maps, then a request over and over, whose steps are what it does.
+//! A process as a task: it maps its memory, then repeats a request whose steps are the process's
+//! work.
 //!
-//! A process with one thread at work is one task: its CPU time, its touches, its reads and its writes come one after the other, as
-//! steps of a request that arrives at a steady rate. With several threads at work it is as many copies of that task, each with its
-//! part of the private memory, since copies of a task share none; what they do is divided among them.
+//! A process with one busy thread becomes one task. CPU time, touches, reads and writes are steps
+//! of a request that arrives at a steady rate. A process with several busy threads becomes that
+//! many copies of the task. Copies share no private memory, so each has its part of it, and the
+//! work is divided among them.
 
 use super::super::flows::{Flow, Flows};
 use super::super::process::Process;
@@ -17,23 +19,24 @@ use highwater_workloads::jobs::{Pattern, Spacing};
 
 /// Without a measured working set, a process that ran is taken to touch all of its private memory in this time.
 pub(super) const TOUCH_SECONDS: f64 = 10.0;
-/// Most touches a second that are guessed.
+/// Highest rate of touches a second that is guessed.
 pub(super) const TOUCHES_MAX: f64 = 20_000.0;
-/// Most touches a second that are measured.
+/// Highest rate of touches a second that is measured.
 const TOUCHES_MEASURED_MAX: f64 = 1e6;
-/// Less of a CPU than this is none.
+/// Less CPU than this counts as none.
 pub(super) const CPUS_LEAST: f64 = 0.0005;
 /// Requests a second: at least and at most.
 const REQUESTS: [f64; 2] = [1.0, 20.0];
-/// Touches of a request are a whole number; with so many of the rarest the error is small.
+/// Touches of a request are rounded to whole numbers. With this many of the rarest touch, the error
+/// is small.
 const TOUCHES_A_REQUEST: f64 = 4.0;
 /// The most bytes that one read or write of the job moves.
 const BLOCK_MAX: f64 = (1 << 20) as f64;
 /// A file that is read is at least as large.
 const FILE_LEAST: u64 = 1 << 20;
-/// A file whose reads come from the disk is so much larger than what the job reads of it.
+/// A file whose reads come from the disk is larger by this factor than what the job reads of it.
 const AHEAD: f64 = 1.25;
-/// The same if it is read at random: few blocks come twice.
+/// The factor for random reads, so that few blocks are read twice.
 const AHEAD_AT_RANDOM: f64 = 8.0;
 /// The name in results of reads from a disk.
 const READ_DISK: &str = "read-disk";
@@ -41,7 +44,7 @@ const READ_DISK: &str = "read-disk";
 const TOUCH_COST: f64 = 0.1e-6;
 const CALL_COST: f64 = 1.5e-6;
 const BYTE_COST: f64 = 0.2e-9;
-/// The most of its CPU that a task computes: an open loop that needs all of it would fall behind.
+/// Most CPU time that a task computes: an open loop at 100 % would fall behind.
 const COMPUTE_MOST: f64 = 0.95;
 
 /// The part of the job that stands for a process.
@@ -49,7 +52,7 @@ const COMPUTE_MOST: f64 = 0.95;
 pub(super) struct Told {
     pub(super) files: Vec<JobFile>,
     pub(super) tasks: Vec<JobTask>,
-    /// Bytes that are read before its requests begin.
+    /// Bytes that are read before the requests begin.
     pub(super) warm: u64,
     /// A line for each guess.
     pub(super) guesses: Vec<String>,
@@ -57,11 +60,11 @@ pub(super) struct Told {
 
 /// Settings that all tasks of the job share.
 pub(super) struct Frame {
-    /// How long it goes on with everything in memory.
+    /// Estimated length if everything is in memory.
     pub(super) seconds: f64,
     /// The largest file.
     pub(super) file_max: u64,
-    /// Files of directories that are read, by path: their name and size.
+    /// Job files that stand for directories, by path: name and size.
     pub(super) directories: Vec<(String, String)>,
 }
 
@@ -70,7 +73,7 @@ struct Step {
     phase: JobPhase,
     /// How often a second.
     rate: f64,
-    /// Bytes a second; none of a touch.
+    /// Bytes a second; `None` for a touch.
     bytes: Option<f64>,
 }
 
@@ -96,7 +99,7 @@ fn task(name: &str, count: u32, phase: Vec<JobPhase>) -> JobTask {
     }
 }
 
-/// Two digits behind the dot are enough of a rate, unless it is small.
+/// Rounds a rate to two decimals, unless it is small.
 fn rounded(rate: f64) -> f64 {
     let unit = if rate < 1.0 { 1e4 } else { 100.0 };
     (rate * unit).round() / unit
@@ -168,7 +171,7 @@ pub(super) fn tell(
     told
 }
 
-/// How an area is touched; none if it is not.
+/// How a mapping is touched; `None` if it is not touched.
 fn touching(
     process: &Process,
     kinds: &[(Kind, String)],
@@ -177,12 +180,12 @@ fn touching(
     cpus: f64,
 ) -> Option<Touching> {
     let is_private = kinds.iter().any(|(kind, _)| *kind == Kind::Anon);
-    // Copies have a part of private memory each, and all of what is shared.
+    // Each copy has a part of the private memory, and all of the shared memory.
     let parts = f64::from(count);
     match &process.working_set {
         Some(measured) => {
             let memory = &process.last.memory;
-            // Of private memory a part, as the task has a part of it.
+            // Private memory counts in part, because the task has only its part of it.
             let (whole, part) = match is_private {
                 true => (memory.anon, memory.anon_share as f64 / memory.anon.max(1) as f64),
                 false => (bytes, 1.0),
@@ -192,7 +195,8 @@ fn touching(
             let rate = (found.rate * part / parts).min(TOUCHES_MEASURED_MAX);
             Some(Touching { hot: hot as u64, rate })
         }
-        // Who ran touches its private memory and what it shares; programs and libraries are left alone.
+        // A process that ran touches its private and its shared memory. Its programs and libraries
+        // are not touched.
         None if cpus >= CPUS_LEAST && kinds.iter().all(|(kind, _)| *kind != Kind::File) => {
             let pages = (bytes / PAGE) as f64;
             let rate = (pages / TOUCH_SECONDS).clamp(1.0, TOUCHES_MAX);
@@ -219,7 +223,7 @@ fn touch(area: &str, touching: Touching, bytes: u64) -> Step {
     Step { phase, rate: touching.rate, bytes: None }
 }
 
-/// Files that it reads and writes: what is read before, and steps.
+/// Files that it reads and writes: what is read before the requests, and the steps.
 #[allow(clippy::too_many_arguments, reason = "the parts of a task that is being put together")]
 fn files(
     process: &Process,
@@ -252,7 +256,7 @@ fn files(
                 let mut last = path.trim_end_matches('/').rsplit('/').take(2);
                 let (name, parent) = (last.next().unwrap_or(""), last.next().unwrap_or(""));
                 let file = names.file(&format!("{parent}-{name}-files"));
-                // Of files that nobody read so much of no more can be in memory.
+                // A file has at most as many bytes in memory as were ever read from it.
                 let size = if flow.size > 0 { flow.size.min(ever) } else { ever };
                 let size = whole(size.clamp(FILE_LEAST, frame.file_max));
                 told.files.push(JobFile::new(&*file, Amount::Bytes(size)));
@@ -261,13 +265,13 @@ fn files(
                 file
             }
         };
-        // It was in memory.
+        // The data was in memory.
         before.push(JobPhase { bytes: Some(Bytes(1 << 20)), ..phase(Do::Read, &file) });
         let pattern = if flow.is_sequential { Pattern::Sequential } else { Pattern::Uniform };
         steps.push(step(Do::Read, &file, "read", Some(pattern), flow));
     }
     if let Some(flow) = &flows.disk {
-        // Copies would follow each other through one order, and find in memory what the first one read.
+        // Copies would read in the same order, and would find in memory what the first copy read.
         let (ahead, pattern) = match (count, flow.is_sequential) {
             (1, true) => (AHEAD, Pattern::Sequential),
             (1, false) => (AHEAD, Pattern::Chase),
@@ -286,7 +290,7 @@ fn files(
         let size = whole(flow.size.min(frame.file_max));
         let more =
             whole(((flow.bytes * frame.seconds * AHEAD) as u64).clamp(FILE_LEAST, frame.file_max));
-        // It grows: what is written makes a page dirty once.
+        // The file grows: each write dirties a new page once.
         told.files.push(JobFile {
             room: Some(Amount::Bytes(size + more)),
             memory: flow.is_memory,
@@ -296,8 +300,9 @@ fn files(
     }
 }
 
-/// Reads of a request that come from a disk: how many, and bytes of each. A disk gives whole pages, so blocks are whole pages; of
-/// less than a page a request they go on in order, and readahead makes pages of them.
+/// Disk reads of a request: their number and bytes each. A disk transfers whole pages, so a block
+/// is whole pages. If a request reads less than a page, reads are sequential and readahead turns
+/// them into pages.
 fn from_disk(bytes: f64, calls: f64, phase: &mut JobPhase) -> (f64, f64) {
     let page = PAGE as f64;
     if bytes < page {
@@ -307,22 +312,23 @@ fn from_disk(bytes: f64, calls: f64, phase: &mut JobPhase) -> (f64, f64) {
     let block = (bytes / calls.max(1.0) / page).round().max(1.0) * page;
     let block = block.min(BLOCK_MAX);
     let times = (bytes / block).round().max(1.0);
-    // Few and large ones: the error of a whole number of them is in their size.
+    // For few large reads the rounding goes into their size.
     (times, (bytes / times / page).round().max(1.0) * page)
 }
 
-/// All steps, at rates of their own, as one request that arrives steadily; none if there is nothing to do.
+/// All steps, each at its own rate, as one request that arrives steadily; `None` if there are no
+/// steps.
 fn request(steps: &mut Vec<Step>, cpus: f64) -> Option<JobPhase> {
-    // A touch that comes less often than every other second is none.
+    // A touch that comes less often than every 2 seconds is dropped.
     steps.retain(|step| step.rate > 0.0 && (step.bytes.is_some() || step.rate >= 0.5));
     steps.retain(|step| step.bytes.is_none_or(|bytes| bytes >= 1.0));
     if steps.is_empty() && cpus < CPUS_LEAST {
         return None;
     }
-    // Of what is touched less often than that nobody notices the error.
+    // For touches that are rarer than this the rounding error does not matter.
     let touches = steps.iter().filter(|step| step.bytes.is_none() && step.rate >= REQUESTS[1]);
     let touches = touches.map(|step| step.rate / TOUCHES_A_REQUEST);
-    // Calls that come less often than requests are smaller ones.
+    // Calls that are rarer than requests become smaller calls.
     let rate = touches.fold(f64::INFINITY, f64::min).clamp(REQUESTS[0], REQUESTS[1]).round();
     let mut cost = 0.0;
     let mut done: Vec<JobPhase> = Vec::new();
@@ -431,7 +437,7 @@ mod tests {
         assert_eq!(told.guesses, ["which pages it touches and how often"]);
     }
 
-    /// Threads that do not work make no copies; those that do share out the memory.
+    /// Idle threads make no copies; busy threads divide the memory.
     #[test]
     fn threads_at_work_are_copies() {
         let mut redis = process(&[900_000_000, 9_000_000, 0, 0, 0], 909_000_000);
@@ -457,7 +463,7 @@ mod tests {
         assert!(told.guesses.is_empty());
     }
 
-    /// Half of the memory was touched, all of that in the first half of the time.
+    /// Half of the memory was touched, all of it in the first half of the time.
     #[test]
     fn touches_are_what_was_measured() {
         let mut measured = process(&[500_000_000], 500_000_000);
@@ -478,7 +484,7 @@ mod tests {
             "{touch:?}"
         );
         assert!(told.guesses.is_empty());
-        // Nothing of it was: nothing is.
+        // The measurement found no touches, so the task has none.
         measured.working_set.iter_mut().for_each(|set| set.touched.clear());
         let idle = super::tests::told(&measured);
         assert!(last(&idle).step.iter().all(|step| step.action != Do::Touch), "{idle:?}");

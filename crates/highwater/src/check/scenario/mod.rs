@@ -1,14 +1,15 @@
 //! `scenario` files: a small program's effect on the counters of a real Linux 6.1.
 //!
-//! The model builds the captured machine, fills its memory as it was captured, runs the same program
-//! and compares the key counters of every step. A counter agrees if the mean of the model's runs is
-//! within the largest of 10 % of the real mean, the distance between the real runs, and 256 events. How the work is
-//! split between kswapd and direct reclaim depends on speeds: it is reported, not judged. Where a file has the counters
-//! of each node, those are judged by the same rule; where each of its runs had a machine of its own (a kernel moves
-//! itself at boot), the model runs on each, and means are compared with means.
+//! The model builds the captured machine, fills its memory as captured, runs the same program, and
+//! compares the key counters of every step. A counter agrees if the mean of the model's runs is
+//! near the real mean. The limit is the largest of 10 % of the real mean, the distance between the
+//! real runs, and 256 events. The split between kswapd and direct reclaim depends on speeds, so it
+//! is reported and not judged. Counters of each node, if recorded, are judged by the same rule. If
+//! each real run had its own machine (KASLR moves the kernel at boot), the model runs on each of
+//! them, and means are compared with means.
 //!
-//! Nothing here knows a file: program, sizes, machine and policy come from its fields. The program is the job of that name
-//! (`workloads/`), its variables what the file says.
+//! No code here knows a particular file: program, sizes, machine and policy come from its fields.
+//! The program is the job of that name (`workloads/`), and the file sets its variables.
 
 mod simulate;
 
@@ -22,10 +23,10 @@ use crate::input::InputError;
 use crate::policy_file;
 use crate::workload::job::steps::{self, COUNTERS};
 
-/// The policy of the captured kernels, but for what their files say.
+/// The policy of the captured kernels, except for what their files state.
 const POLICY: &str = "6.1";
 
-/// The same of each node, where the file has them: `numastat`, and what its `vmstat` counts of [`COUNTERS`].
+/// The same per node, if the file has them: `numastat`, and the [`COUNTERS`] of its `vmstat`.
 const NODE_KEYS: &[&str] = &[
     "numa_hit",
     "numa_miss",
@@ -60,7 +61,7 @@ pub(super) struct Step {
 /// Runs the program on the captured machine and compares.
 ///
 /// # Errors
-/// If there can be no such machine or program.
+/// If such a machine or program cannot exist.
 pub fn check(file: &str, captured: &Captured) -> Result<FileResult, InputError> {
     let field = |field: &str, reason: String| InputError {
         file: file.to_owned(),
@@ -129,7 +130,7 @@ fn policy(file: &str, captured: &Captured) -> Result<Policy, InputError> {
     })
 }
 
-/// Of what the counters are.
+/// The scope of the counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Machine,
@@ -176,7 +177,7 @@ fn with_spread((mean, spread): (f64, f64)) -> String {
 fn compare(captured: &Captured, index: usize, steps: &[&Step], place: Place, key: &str) -> Figure {
     let (mean, spread) = mean_and_spread(&real_values(captured, index, place, key));
     let model = mean_and_spread(&model_values(steps, place, key));
-    // What is a matter of size, and what is allowed whatever the size.
+    // The relative limit, and the absolute one.
     let relative = (mean.abs() * SHARE).max(spread);
     let (limit, distance) = (relative.max(EVENTS), (model.0 - mean).abs());
     Figure {
@@ -192,7 +193,7 @@ fn compare(captured: &Captured, index: usize, steps: &[&Step], place: Place, key
     }
 }
 
-/// Who reclaimed: one line per step in which anybody did.
+/// Who reclaimed, kswapd or tasks: one line per step with reclaim.
 fn split(captured: &Captured, index: usize, steps: &[&Step]) -> Option<String> {
     let mut words = Vec::new();
     for key in SPLIT {
@@ -245,10 +246,10 @@ mod tests {
         // 4,000 between two runs around 12,000.
         assert!(verdict(vec![run.clone(), other.clone()], "pgpgin", 8_000));
         assert!(!verdict(vec![run.clone(), other], "pgpgin", 7_999));
-        // 256 events where nothing happened.
+        // 256 events are allowed where Linux had none.
         assert!(verdict(vec![run.clone()], "pswpin", 256));
         assert!(!verdict(vec![run.clone()], "pswpin", 257));
-        // That is told apart from what is near in proportion.
+        // This is marked separately from figures within the relative limit.
         let by_events = |key: &str, model| figure(vec![run.clone()], key, model).only_by_events;
         assert!(by_events("pswpin", 256) && !by_events("pswpin", 0));
         assert!(!by_events("pswpin", 257) && !by_events("pgpgin", 11_000));

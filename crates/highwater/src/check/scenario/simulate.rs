@@ -39,7 +39,7 @@ pub(super) fn runs(
     program: &JobParams,
     policy: &Policy,
 ) -> Result<Vec<Vec<Step>>, InputError> {
-    // Where each boot left another machine, each is run; else one stands for all.
+    // If each boot gave another machine, each one is run; otherwise one stands for all.
     let boots =
         captured.runs.iter().take(match captured.runs.iter().any(|r| !r.zones.is_empty()) {
             true => captured.runs.len(),
@@ -109,7 +109,7 @@ fn run(
         None => Placement::Anywhere,
     };
     let task = machine.spawn_task("program", placement, move |cx, kernel| {
-        // The program's process was there when the rest of the memory was looked at.
+        // The program's process existed when the rest of memory was recorded.
         let space = kernel.create_space(cx);
         let doing = "making a process";
         let space = space.map_err(|error| ScenarioError::Call { doing, error })?;
@@ -126,7 +126,7 @@ fn run(
             seen.borrow_mut().push(Reading { label, counters, of_nodes });
         };
         let done = play(kernel, cx, (&task, &sizes), space, seed, &read);
-        // The audit wants nothing under way: flushers and kswapd end what they are doing.
+        // The audit needs an idle machine: let flushers and kswapd finish.
         cx.host.sleep_jiffies(SETTLE_JIFFIES);
         let audited = harness::audit_at_rest(kernel, cx).map_err(|error| error.to_string());
         done.map(|()| audited)

@@ -1,4 +1,4 @@
-//! What two kernels make of the same work: the captured change beside the model's.
+//! Two kernels with the same work: the captured change beside the model's.
 
 use highwater_results::import::linux61::Throttling as Captured;
 
@@ -6,26 +6,26 @@ use super::observed::Observed;
 use super::{Kind, figures};
 use crate::check::{Figure, FileResult, Limit};
 
-/// A file that was run, for comparing it with another kernel's.
+/// A judged file, kept for comparison with another kernel's file.
 #[derive(Debug)]
 pub struct Judged {
     pub(super) file: String,
     pub(super) kind: Kind,
     pub(super) captured: Captured,
-    /// By whose rules it was run.
+    /// The policy by whose rules it ran.
     pub(super) policy: String,
     pub(super) real: Vec<Observed>,
     pub(super) model: Vec<Observed>,
 }
 
-/// What changes from one kernel to another; a name with a plus is a sum.
+/// Figures that are compared between kernels; a name with a plus is a sum.
 const CHANGES: [(&str, &str); 2] = [
     ("direct reclaim: pages scanned a second", "pgscan_direct"),
     ("all reclaim: pages scanned a second", "pgscan_direct+pgscan_kswapd"),
 ];
 
-/// Every pair of an older and a newer kernel that ran the same work, among files that were judged. Kernels for which
-/// one policy stands are no pair: the model would be compared with itself.
+/// Every pair of an older and a newer kernel that ran the same work, among the judged files. Two
+/// kernels with the same policy are not a pair, because the model would be compared with itself.
 pub fn changes(judged: &[Judged]) -> Vec<FileResult> {
     let mut results = Vec::new();
     for before in judged {
@@ -46,7 +46,8 @@ fn version(kernel: &str) -> Vec<u32> {
     text.split('.').map(|part| part.parse().unwrap_or(0)).collect()
 }
 
-/// The same number of everything; sizes follow from what each kernel left free, and differ a little.
+/// Counts of everything are equal. Sizes may differ a little, because they depend on what each
+/// kernel left free.
 fn is_same_program(a: &Judged, b: &Judged) -> bool {
     let program = |judged: &Judged| {
         let c = &judged.captured;
@@ -76,7 +77,8 @@ fn change(before: &Judged, after: &Judged) -> FileResult {
     }
 }
 
-/// By how much a rate changes: of the means, and between what single runs may lie.
+/// How much a rate changes: the change of the means, and the range of the changes between single
+/// runs.
 struct Change {
     mean: f64,
     low: f64,
@@ -101,8 +103,8 @@ impl Change {
     }
 }
 
-/// A relative change agrees if it is between those of single real runs, or has the direction of the nearest and
-/// is within a factor of it in size.
+/// A relative change agrees if it lies between those of single real runs. It also agrees if it has
+/// the sign of the nearest one and is within the factor in size.
 fn percent(name: &str, real: &Change, model: &Change) -> Figure {
     let nearest = model.mean.clamp(real.low.min(real.high), real.high.max(real.low));
     let (small, large) = (nearest.abs().min(model.mean.abs()), nearest.abs().max(model.mean.abs()));

@@ -22,7 +22,7 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// None if there is nothing to divide by.
+    /// `None` if the denominator is zero.
     pub(super) fn value(self) -> Option<f64> {
         (self.by > 0.0).then(|| self.of / self.by)
     }
@@ -35,7 +35,7 @@ pub(super) struct Quotients {
 }
 
 impl Quotients {
-    /// What `parts` says of each run.
+    /// The figure from the `parts` of each run.
     pub(super) fn new(
         real: &[Observed],
         model: &[Observed],
@@ -52,7 +52,7 @@ impl Quotients {
         self.figure(field, Limit::Factor(factor), &test, &number)
     }
 
-    /// A number of events of a run: within a factor, or what chance makes of so few.
+    /// An event count of a run: within a factor, or within the chance error of such a small count.
     pub(super) fn count(&self, field: &str) -> Figure {
         let test = |low: f64, high: f64, model: f64| {
             let slack = |n: f64| ERRORS * (n + 1.0).sqrt();
@@ -105,7 +105,7 @@ fn range(values: &[f64]) -> Option<(f64, f64)> {
     Some((low, values.iter().copied().fold(low, f64::max)))
 }
 
-/// A value, and between what the single runs lie if there are several.
+/// A value, with the range of the single runs if there are several.
 fn with_runs(value: Option<f64>, each: &[f64], text: &dyn Fn(f64) -> String) -> String {
     let Some(value) = value else { return "none".to_owned() };
     match range(each) {
@@ -139,7 +139,7 @@ mod tests {
         };
         assert_eq!(ratio(2000.0), ("15.00 (6.67 to 40.00)".to_owned(), true));
         assert!(!ratio(1990.0).1);
-        // Nothing happened anywhere.
+        // No events on either side.
         assert!(quotients(&[(0.0, 0.0)], &[(0.0, 0.0)]).ratio("none", FACTOR).agrees);
         assert!(!quotients(&[(0.0, 0.0)], &[(1.0, 1.0)]).ratio("one", FACTOR).agrees);
     }

@@ -1,14 +1,15 @@
-//! What was in the captured machine's memory before the work.
+//! The contents of the captured machine's memory before the work.
 //!
-//! The machines traced themselves. A trace buffer is a ring of single unmovable pages for each CPU: 64 MiB a CPU in
-//! the stutterp captures, half of the memory, and 8 MiB in those of the storm. No counter names them; they show in what
-//! is free. The model holds them as what they are (see `Baseline`), single pages that nobody can move, reclaim
-//! or give back; a smaller machine would have other watermarks.
+//! The machines traced themselves. A trace buffer is a ring of single unmovable pages for each CPU.
+//! It takes 64 MiB per CPU in the stutterp captures, half of the memory, and 8 MiB in those of the
+//! storm. No counter lists these pages; they only reduce free memory. The model holds them as
+//! single pages that cannot be moved, reclaimed or freed (see `Baseline`). A smaller machine
+//! instead would have other watermarks.
 
 use highwater_core::page::PAGE_SIZE;
 use highwater_results::import::linux61::Throttling;
 
-/// Levels that the file names, pages each. Stacks are in KiB.
+/// Counters that the file has, with pages of each unit. Stacks are in KiB.
 const NAMED: [(&str, &str, i64); 6] = [
     ("nr_shmem", "boot files", 1),
     ("nr_anon_pages", "anonymous", 1),
@@ -18,7 +19,7 @@ const NAMED: [(&str, &str, i64); 6] = [
     ("nr_page_table_pages", "page tables", 1),
 ];
 
-/// What was taken away, in words.
+/// A note about the memory that was taken away.
 pub(super) fn note(captured: &Throttling) -> String {
     let managed: u64 = captured.zones.iter().map(|zone| zone.managed).sum();
     let free: u64 = captured.zones.iter().map(|zone| zone.free).sum();

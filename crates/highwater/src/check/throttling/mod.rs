@@ -1,28 +1,33 @@
-//! `stutterp` and `storm` files: memory hogs and writers on slow disks, and how reclaim slowed them down.
+//! `stutterp` and `storm` files: memory hogs and writers on slow disks, and how reclaim slowed them
+//! down.
 //!
-//! The work is chaotic: neither the real kernel nor the model would come to the same counters twice. Two runs of
-//! one kernel differ by a factor of 3.6 in pages scanned directly. What has to agree is the shape: rates, shares,
-//! ratios and how often each kind of wait came. A figure of the model, of all its runs together, agrees if it is between
-//! those of the real runs, or beside them by no more than its limit:
+//! The work is chaotic: neither the real kernel nor the model gives the same counters twice. Two
+//! runs of one kernel differ by a factor of 3.6 in pages scanned directly. So the shape has to
+//! agree: rates, shares, ratios and how often each kind of wait came. A figure of all the model's
+//! runs together agrees if it lies between those of the real runs, or outside by no more than its
+//! limit:
 //!
 //! | judged | agrees within |
 //! |---|---|
 //! | rates and ratios: direct scans a second, pages scanned per page reclaimed, and the like | a factor 2 |
 //! | shares of many events, such as anonymous pages of those scanned | 10 percentage points |
-//! | waits of a kind, in number | a factor 3, or what chance makes of so few |
-//! | shares of few waits: by reason, at once, timed out | 10 points, or what chance makes of so few |
+//! | number of waits of a kind | a factor 3, or the chance error of a small number |
+//! | shares of few waits: by reason, at once, timed out | 10 points, or the chance error of a small number |
 //! | between two kernels: by how much direct scans fall | the direction, and a factor 2 |
 //!
-//! The factor 2 is what the benchmark itself varies by from run to run, as its author reports it
-//! (rules/benchmarks#run-to-run: worst stalls of 24 and 12 s in one test). Of `n` waits a share `p`
-//! has a standard error of `sqrt(p (1 - p) / n)`, and their number one of `sqrt(n)`, here and there; waits come in
-//! bursts, of which the members are alike, so the error of the difference is doubled, and two of that are allowed.
-//! No tolerance is of a particular figure. Counters, latencies and histograms are printed beside the real ones.
+//! The factor 2 is the variation of the benchmark itself between runs, as its author reports it
+//! (rules/benchmarks#run-to-run: worst stalls of 24 and 12 s in one test). A share `p` of `n` waits
+//! has a standard error of `sqrt(p (1 - p) / n)`, and their number has one of `sqrt(n)`, on both
+//! sides. Waits come in bursts of similar waits, so the error of the difference is doubled. Two
+//! such errors are allowed. No tolerance is made for a particular figure. Counters, latencies and
+//! histograms are printed beside the real ones.
 //!
-//! Runs of the same work by the same kernel, in the file itself or in another beside it, are all runs of it.
+//! Runs of the same work by the same kernel count together, from the file itself and from other
+//! files beside it.
 //!
-//! Nothing here knows a file: workers, sizes, machine, disks and the kernel come from its fields. Entry points are
-//! [`check`] for a file and [`changes`] for what two kernels make of the same work.
+//! No code here knows a particular file: workers, sizes, machine, disks and the kernel come from
+//! its fields. Entry points are [`check`] for a file and [`changes`] for two kernels with the same
+//! work.
 
 mod change;
 mod figures;
@@ -46,8 +51,8 @@ use crate::policy_file;
 pub use change::{Judged, changes};
 use observed::Observed;
 
-/// Which policy stands for which captured kernel. 6.12's reclaim throttling is 6.1's
-/// (rules/throttling#variants), and its other rules are not all here: it is judged by 6.1's.
+/// The policy that stands for each captured kernel. 6.12 throttles reclaim as 6.1 does
+/// (rules/throttling#variants). Some of its other rules are not modelled, so it is judged by 6.1's.
 const POLICIES: [(&str, &str); 3] = [("5.10", "5.10"), ("6.1", "6.1"), ("6.12", "6.1")];
 /// Longest run that is simulated: a bound on how long a bad file can keep us busy.
 const SECONDS_MAX: f64 = 600.0;
@@ -59,7 +64,7 @@ const WORKERS_MAX: u32 = 256;
 pub enum Kind {
     /// Hogs that map, write, unmap, again; writers of single pages.
     Stutterp,
-    /// Hogs that fill what is free and keep it; writers of blocks; hardly any swap.
+    /// Hogs that fill free memory and keep it; writers of blocks; almost no swap.
     Storm,
 }
 
@@ -72,10 +77,11 @@ impl Kind {
     }
 }
 
-/// Runs the work on the captured machine and compares; with what [`changes`] needs of it, if it was run.
+/// Runs the work on the captured machine and compares. If it ran, also returns the data that
+/// [`changes`] needs.
 ///
 /// # Errors
-/// If there can be no such machine or work.
+/// If such a machine or work cannot exist.
 pub fn check(
     path: &Path,
     kind: Kind,
@@ -134,13 +140,13 @@ fn version(kernel: &str) -> Option<&str> {
     kernel.strip_prefix("Linux ")?.split_whitespace().next()
 }
 
-/// A swap area's pages that can hold something: the first is its header.
+/// Usable pages of a swap area: the first page is its header.
 fn swap_pages(bytes: u64) -> u32 {
     u32::try_from(bytes / PAGE_SIZE as u64).unwrap_or(u32::MAX).saturating_sub(1).max(1)
 }
 
-/// Runs of the same work in other files of the directory. What cannot be read there is none: it is refused where
-/// it is checked itself.
+/// Runs of the same work in other files of the directory. An unreadable file is skipped here;
+/// checking that file itself reports it.
 fn runs_beside(path: &Path, kind: Kind, captured: &Captured) -> Vec<Observed> {
     let Some(Ok(entries)) = path.parent().map(std::fs::read_dir) else { return Vec::new() };
     let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
@@ -162,7 +168,7 @@ fn runs_beside(path: &Path, kind: Kind, captured: &Captured) -> Vec<Observed> {
     runs
 }
 
-/// What the reader of the file cannot know: what the model can do.
+/// Checks that the model can run it, which the parser of the file does not know.
 fn validate(file: &str, captured: &Captured) -> Result<(), InputError> {
     let wrong = |field: &str, reason: String| {
         Err(InputError { file: file.to_owned(), line: None, field: Some(field.to_owned()), reason })

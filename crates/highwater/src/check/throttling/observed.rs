@@ -1,4 +1,5 @@
-//! What a run left behind, of the real kernel or of the model: one type, so that both are judged by the same sums.
+//! Observations of a run, of the real kernel or of the model. One type, so that both are judged by
+//! the same formulas.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,7 @@ use highwater_results::import::linux61::{Bar as CapturedBar, Throttling, Throttl
 
 /// Bars of a histogram of waits: kind, longest wait allowed, wait; microseconds.
 pub(super) type Bar = (String, u64, u64);
-/// Who waits, and how often for how long.
+/// Waits by task kind, reason and duration.
 pub(super) type Bars = BTreeMap<Bar, u64>;
 
 /// Waits of reclaim that have no length: 5.15's sleeps for isolated pages.
@@ -16,7 +17,7 @@ pub(super) const MSLEEP: &str = "msleep100";
 /// One run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Observed {
-    /// Seconds that it was watched.
+    /// Length of the observation in seconds.
     pub(super) seconds: f64,
     /// Changes over the run.
     pub(super) counters: Counters,
@@ -24,13 +25,13 @@ pub(super) struct Observed {
     pub(super) direct: Bars,
     /// Of kswapd.
     pub(super) kswapd: Bars,
-    /// Sleeps of 100 ms for isolated pages; none: nobody counted.
+    /// Sleeps of 100 ms for isolated pages; `None`: not counted.
     pub(super) msleep100: Option<u64>,
     /// Times of the latency worker.
     pub(super) latency_ms: Vec<f64>,
-    /// System time of all CPUs, seconds; none: not recorded.
+    /// System time of all CPUs in seconds; `None`: not recorded.
     pub(super) system_s: Option<f64>,
-    /// What followed the tenth second.
+    /// Observations after the tenth second.
     pub(super) late: Option<Late>,
 }
 
@@ -90,7 +91,7 @@ fn bars(list: &[CapturedBar]) -> Bars {
     bars
 }
 
-/// Waits whose key passes a test.
+/// Number of waits whose key passes a test.
 pub(super) fn count(bars: &Bars, test: &dyn Fn(&Bar) -> bool) -> u64 {
     bars.iter().filter(|(bar, _)| test(bar)).map(|(_, count)| count).sum()
 }

@@ -31,7 +31,8 @@ pub(super) struct Workers {
 }
 
 impl Workers {
-    /// Starts them. Hogs whose size the file does not say share what is free now, less the room that they leave.
+    /// Starts the program. Hogs without a size in the file share what is free now, minus the
+    /// headroom that they leave.
     pub(super) fn start(
         machine: &SimMachine,
         captured: &Captured,
@@ -42,7 +43,7 @@ impl Workers {
         let file_pages = pages_of(captured.file_bytes_each);
         let block_bytes = captured.write_bytes;
         let writers = (0..captured.writers).map(|number| {
-            // ext4, as captured. Preallocated: nothing is read before a page is written.
+            // ext4, as captured. The files are preallocated, so writing a page reads nothing first.
             let start = u64::from(number) * u64::from(file_pages);
             let spec = FileSpec::new(Filesystem::EXT4, machine::DATA, start, file_pages);
             let files: [Arc<File<SimHost>>; 1] =

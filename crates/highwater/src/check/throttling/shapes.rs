@@ -1,4 +1,4 @@
-//! Which shapes are judged of every captured program, and how the rest is printed.
+//! The shapes that are judged for every captured program, and how the rest is printed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,12 +6,12 @@ use super::figures::{ERRORS, FACTOR, POINTS, Parts, Quotients, pooled};
 use super::observed::{Bar, Bars, MSLEEP, Observed, count};
 use crate::check::Figure;
 
-/// How a kind's waits ended is judged from so many of them on: of fewer, chance allows anything.
+/// Fewest waits of a kind whose endings are judged: with fewer, chance allows any result.
 const WAITS_MIN: u64 = 16;
 
 /// A test of a wait.
 type Test<'a> = &'a dyn Fn(&Bar) -> bool;
-/// Who waits, as figures and as bars are called, and their waits.
+/// A kind of task: its name in figures and in bars, and its waits.
 type Side = (&'static str, &'static str, fn(&Observed) -> &Bars);
 const SIDES: [Side; 2] =
     [("direct reclaim", "", |run| &run.direct), ("kswapd", "kswapd ", |run| &run.kswapd)];
@@ -61,7 +61,7 @@ const SHARES: &[Quotient] = &[
         by: "pgscan_direct+pgscan_kswapd",
     },
 ];
-/// Printed, not judged: they say how fast things were, or who came first.
+/// Printed, not judged: these depend on speed, or on which task came first.
 const COUNTERS: &[&str] = &[
     "pgfault",
     "pswpin",
@@ -104,7 +104,7 @@ pub(super) fn figures(real: &[Observed], model: &[Observed]) -> Vec<Figure> {
 
 /// Percentage points by which the shares of two sets of waits may differ; each is how many of how many.
 fn points((real_of, real): (u64, u64), (model_of, model): (u64, u64)) -> f64 {
-    // One of each kind more than were seen: none of a few does not mean never.
+    // Add one of each kind: zero among a few does not mean never.
     let p = (real_of + model_of + 1) as f64 / (real + model + 2) as f64;
     let variance = |n: u64| p * (1.0 - p) / n.max(1) as f64;
     (100.0 * ERRORS * (variance(real) + variance(model)).sqrt()).max(POINTS)
@@ -128,7 +128,7 @@ fn share_of_waits(
     quotients.share(field, points)
 }
 
-/// The kinds of waits that anybody saw.
+/// The kinds of waits seen on either side.
 fn kinds<'r>(
     real: &'r [Observed],
     model: &'r [Observed],
@@ -150,7 +150,7 @@ fn numbers_of_waits(real: &[Observed], model: &[Observed]) -> Vec<Figure> {
             figures.push(number.count(&format!("{who}: {kind} waits in a run")));
         }
     }
-    // Counted in some runs only, and a kernel whose sleepers are woken has none.
+    // Counted in some runs only. A kernel that wakes its sleepers has none.
     let number = Quotients::new(real, model, |run| Parts {
         of: run.msleep100.unwrap_or(0) as f64,
         by: if run.msleep100.is_some() { 1.0 } else { 0.0 },
@@ -184,7 +184,7 @@ fn waits(real: &[Observed], model: &[Observed]) -> Vec<Figure> {
             }
         }
     }
-    // kswapd among all who were throttled.
+    // kswapd's share of all throttled waits.
     let field = "throttled waits: share of kswapd";
     figures.push(share_of_waits(field, real, model, &|run| {
         let waits = count(&run.kswapd, &any);
@@ -193,7 +193,7 @@ fn waits(real: &[Observed], model: &[Observed]) -> Vec<Figure> {
     figures
 }
 
-/// What is reported and not judged.
+/// Figures that are reported and not judged.
 pub(super) fn notes(real: &[Observed], model: &[Observed], seconds: f64) -> Vec<String> {
     let mean = |runs: &[Observed], of: &dyn Fn(&Observed) -> f64| {
         runs.iter().map(of).sum::<f64>() / runs.len().max(1) as f64
@@ -294,10 +294,10 @@ mod tests {
 
     #[test]
     fn few_waits_may_differ_by_chance() {
-        // Four times the error of 7.2 points, and next to nothing for the many.
+        // Four times the error of 7.2 points; the large sample adds almost nothing.
         let half = points((24, 47), (50_000, 100_000));
         assert!((half - 29.2).abs() < 0.1, "{half}");
-        // The fewer there are on either side, the less they say.
+        // A smaller sample on either side allows a larger difference.
         assert!((points((24, 47), (25, 47)) - 41.2).abs() < 0.1);
         assert!((points((0, 47), (2, 11)) - 29.2).abs() < 0.1);
         assert!((points((10_000, 10_000), (30_000, 30_000)) - POINTS).abs() < f64::EPSILON);

@@ -25,8 +25,8 @@ use crate::workload::harness;
 use crate::workload::outcome::snapshot;
 use crate::workload::stutterp::{KSWAPD, stall_context};
 
-/// Runs of a program. Chaos has many outcomes, and a few say little about them: some runs of stutterp throttle
-/// nobody. Storms are alike.
+/// Number of runs of a program. A chaotic program has many outcomes, and a few runs show little of
+/// them: some runs of stutterp throttle no task. Runs of a storm are similar to each other.
 const fn nr_runs(kind: Kind) -> u64 {
     match kind {
         Kind::Stutterp => 12,
@@ -124,7 +124,7 @@ fn run(
     Ok(observed)
 }
 
-/// What is counted at a moment.
+/// Counters at one moment.
 struct Moment {
     counters: Counters,
     msleep100: u64,
@@ -153,9 +153,9 @@ fn within(latencies_ns: &[u64], seconds: f64) -> Vec<f64> {
     in_time.map(|&ns| ns as f64 / 1e6).collect()
 }
 
-/// Collects what the events of waits say.
+/// Collects wait events.
 struct Watch {
-    /// The simulation, once there is one: it knows whose event it is.
+    /// The simulation, once it exists; it maps an event to its task.
     sim: Rc<OnceCell<Sim>>,
     /// The run has begun and is not over.
     is_on: Rc<Cell<bool>>,

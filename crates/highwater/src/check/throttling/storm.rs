@@ -1,7 +1,8 @@
-//! What is judged of a storm besides the shapes of every captured program.
+//! Figures that are judged for a storm, besides the shapes of every captured program.
 //!
-//! For some seconds hogs fill what is free, and then nothing is left but pages under writeback. What follows the
-//! tenth second is the storm proper; how long the filling takes depends on what a page fault costs.
+//! For the first seconds hogs fill free memory; after that almost all pages are under writeback.
+//! The storm proper is the time after the tenth second. How long the filling takes depends on the
+//! cost of a page fault.
 
 use super::figures::{FACTOR, POINTS, Parts, Quotients};
 use super::observed::{Late, Observed};

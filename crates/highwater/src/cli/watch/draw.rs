@@ -10,16 +10,16 @@ use highwater_sim::pressure::{Resource, SINCE};
 use crate::watching::{Frame, ZoneView};
 
 const MIB_PAGES: f64 = 256.0;
-/// Values of a rate that are remembered.
+/// Values of a rate in its history.
 const HISTORY_MAX: usize = 60;
 /// Width of names at the left.
 const NAME: usize = 22;
-/// Reasons to wait that are shown.
+/// Most reasons to wait that are shown.
 const WAITS_MAX: usize = 12;
 /// Eighths of a block.
 const EIGHTHS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// Counters that only grow, shown as so many a second: heading, beginnings of their names.
+/// Counters that are shown as rates per second: heading, and prefixes of their names.
 const RATES: [(&str, &[&str]); 7] = [
     ("scanned by kswapd", &["pgscan_kswapd"]),
     ("scanned directly", &["pgscan_direct"]),
@@ -41,7 +41,7 @@ const LEVELS: [(&str, &[&str]); 7] = [
     ("slab", &["nr_slab_reclaimable", "nr_slab_unreclaimable"]),
 ];
 
-/// What was seen so far.
+/// The history so far.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     last: Option<(u64, [u64; RATES.len()])>,
@@ -65,7 +65,7 @@ impl Seen {
         }
     }
 
-    /// Lines of a look, of so many columns.
+    /// Lines of a look, `width` columns wide.
     pub(super) fn lines(&self, frame: &Frame, width: usize) -> Vec<Line<'static>> {
         let mut lines = Vec::new();
         heading(
@@ -136,7 +136,7 @@ impl Seen {
     }
 }
 
-/// How much of the time somebody waited for what, and everybody.
+/// PSI: the share of time in which some tasks, and all tasks, waited for memory, I/O or CPU.
 fn pressure_line(frame: &Frame) -> String {
     let Some(pressure) = frame.pressure else {
         return format!("  not counted in {} (since {SINCE})", frame.kernel);
@@ -196,7 +196,7 @@ fn zone_lines(lines: &mut Vec<Line<'static>>, zone: &ZoneView, width: usize) {
     ]));
 }
 
-/// A bar of a share, so many columns wide.
+/// A bar of a share, this many columns wide.
 fn bar_of(share: f64, width: usize) -> String {
     let eighths = (share.clamp(0.0, 1.0) * width as f64 * 8.0).round() as usize;
     let (whole, rest) = (eighths / 8, eighths % 8);
@@ -209,7 +209,7 @@ fn bar_of(share: f64, width: usize) -> String {
     bar
 }
 
-/// Values as columns of eight heights; nothing where a value is 0.
+/// Values as columns of eight heights; blank for 0.
 pub(super) fn sparkline(values: &VecDeque<f64>) -> String {
     let most = values.iter().copied().fold(0.0, f64::max);
     let column = |&value: &f64| match value {
@@ -286,7 +286,7 @@ mod tests {
         has("CPU 3   hog/1: page fault > direct reclaim");
         has("   2 x  throttled: no progress (hog/2, hog/3)");
         assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
-        // Units are there on a narrow terminal, too.
+        // A narrow terminal shows units too.
         (0..100).for_each(|at| seen.see(&frame(2_100_000_000 + at * 100_000_000, 600 + at)));
         let narrow = plain(&seen.lines(&last, 80));
         assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");

@@ -1,7 +1,8 @@
-//! `highwater watch`: a run in the terminal while it goes on, for whoever wants to see reclaim happen.
+//! `highwater watch`: shows a run in the terminal while it goes on, so that you see reclaim happen.
 //!
-//! The simulation has a thread of its own and shows a look every so much virtual time ([`crate::watching`]); this
-//! one draws the latest of them and reads keys. Where nobody can press keys, `--at` prints one look.
+//! The simulation has its own thread and publishes a look at fixed steps of virtual time
+//! ([`crate::watching`]). This module draws the latest look and reads keys. Without a keyboard,
+//! `--at` prints one look.
 
 mod draw;
 
@@ -28,7 +29,7 @@ use draw::Seen;
 
 /// Pictures a second, at most.
 const PICTURES: Duration = Duration::from_millis(50);
-/// What keys do.
+/// The keys and their meaning.
 const KEYS: &str =
     "space: stop, go on   n: next look   + -: faster, slower   f: as fast as it can   q: end";
 
@@ -69,7 +70,7 @@ pub(super) fn run(registry: &Registry, args: &WatchArgs) -> Result<Outcome, CliE
     }
 }
 
-/// Begins the run on a thread of its own.
+/// Starts the run on its own thread.
 fn start(plan: RunPlan, step: Option<&str>, watcher: Watcher) -> Result<Running, CliError> {
     let machine = &plan.machines[0];
     let job = plan.experiment.job_on(&machine.name);
@@ -88,7 +89,7 @@ fn start(plan: RunPlan, step: Option<&str>, watcher: Watcher) -> Result<Running,
     let is_over = Arc::new(AtomicBool::new(false));
     let (send, ended) = channel();
     let (shown, over) = (watcher.clone(), Arc::clone(&is_over));
-    // Whoever leaves before it ends ends the process, and the thread with it.
+    // Leaving early ends the process, and the thread with it.
     thread::spawn(move || {
         let _over = Over(over);
         let (machine, policy) = (&plan.machines[0], &plan.policies[0].0);
@@ -101,7 +102,7 @@ fn start(plan: RunPlan, step: Option<&str>, watcher: Watcher) -> Result<Running,
     Ok(Running { title, watcher, is_over, ended })
 }
 
-/// How long a look stays at least, at so many seconds of virtual time for one of real time.
+/// Least time that a look stays, at this many seconds of virtual time per second of real time.
 fn pace_of(speed: Option<f64>, every_ns: u64) -> Pace {
     speed.map_or(Pace::Free, |speed| {
         Pace::Every(Duration::from_secs_f64((every_ns as f64 / 1e9 / speed).min(3600.0)))
@@ -115,7 +116,7 @@ fn title(running: &Running, frame: &Frame, how: &str) -> String {
 /// One look as text.
 fn print_at(running: &Running, at_ns: u64) -> Result<Outcome, CliError> {
     let mut seen = Seen::default();
-    // What a second brings needs two looks.
+    // Rates need two looks.
     let before_ns = at_ns.saturating_sub(running.watcher.every_ns());
     let is_over = || running.is_over.load(Ordering::Relaxed);
     let look = |at_ns| running.watcher.frame_at(at_ns, is_over);
@@ -137,7 +138,7 @@ fn print_at(running: &Running, at_ns: u64) -> Result<Outcome, CliError> {
     }
 }
 
-/// Draws until somebody has seen enough.
+/// Draws until the user leaves.
 fn on_screen(running: &Running, speed: Option<f64>) -> Result<Outcome, CliError> {
     let mut terminal = ratatui::try_init().map_err(|error| broken(&error))?;
     let result = draw_until_left(&mut terminal, running, speed);

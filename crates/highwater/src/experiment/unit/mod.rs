@@ -1,15 +1,16 @@
-//! Units of work by name: what a run is made of, kept on disk as soon as each is finished.
+//! Units of work with ids. Each unit of a run is kept on disk as soon as it is finished.
 //!
-//! A unit is one policy on one machine with one seed, or one step of that. Its [`Recipe`] says in a few lines everything
-//! that decides the bytes of its result; the [`UnitId`] is the SHA-256 of these lines. Two units with one id have equal
-//! results, on whatever computer and in whatever sweep they ran. A [`UnitStore`] is a directory with a file for each
-//! finished unit, named by its id: an interrupted run continues from it, and a longer one starts from it.
+//! A unit is one policy on one machine with one seed, or one step of that. Its [`Recipe`] lists in
+//! a few lines everything that decides the bytes of its result. The [`UnitId`] is the SHA-256 of
+//! these lines. Two units with one id have equal results, on any computer and in any sweep. A
+//! [`UnitStore`] is a directory with a file for each finished unit, named by its id. An interrupted
+//! run continues from it, and a longer run starts from it.
 //!
 //! The recipe, line by line (each ends with a newline; digests are SHA-256 in hexadecimal digits):
 //!
 //! ```text
 //! highwater-unit 1
-//! model      digest of the sources that decide results (build.rs), of the executable for code of a program of its own
+//! model      digest of the sources that decide results (build.rs), of the executable for code of an embedding program
 //! host       sim
 //! workload   name, digest of its parameters as TOML
 //! machine    digest of its name, a newline, its definition as TOML
@@ -18,7 +19,7 @@
 //! part       which unit of the cell, from 0
 //! explain    how many of the slowest operations are kept, or none
 //! samples    which samples of counters are kept, in words; or none
-//! operation  the only one of which the slowest are kept; only where one was asked for
+//! operation  the only one of which the slowest are kept; only if one was selected
 //! failures   "tolerated"; only where tasks of a job may fail (`fit`)
 //! ```
 //!
@@ -35,7 +36,7 @@ pub use store::{Kept, UNITS_DIR, UnitStore, UnitStoreError};
 
 use crate::workload::Outcome;
 
-/// What a unit left.
+/// The results of a unit.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct UnitRan {
     /// Its samples, counters and notes.
@@ -44,11 +45,11 @@ pub struct UnitRan {
     pub over_time: Option<OverTime>,
 }
 
-/// What was seen of a unit over time.
+/// Samples of a unit over time.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct OverTime {
     /// Counters.
     pub series: Series,
-    /// What lay where, and how old pages on LRU lists were.
+    /// Memory maps, and ages of pages on LRU lists.
     pub moments: Option<(BlockMaps, Series)>,
 }

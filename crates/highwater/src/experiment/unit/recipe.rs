@@ -1,4 +1,4 @@
-//! What decides the bytes of a unit's result, and the id that follows from it.
+//! Everything that decides the bytes of a unit's result, and the id computed from it.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -38,11 +38,11 @@ pub struct Recipe {
 }
 
 impl Recipe {
-    /// The recipe of a unit of a job: what runs, and what is kept of it beside its outcome. `samples` says which samples of
-    /// counters are taken, in words that name everything about them.
+    /// The recipe of a unit of a job: the job, and what is recorded besides its outcome. `samples`
+    /// describes the counter samples completely, in words.
     ///
     /// # Errors
-    /// If the unit runs code of a program of its own, and the executable cannot be read.
+    /// If the unit runs code of an embedding program, and the executable cannot be read.
     pub fn of(job: &dyn Job, unit: &Unit<'_>, samples: &str) -> Result<Recipe, UnitStoreError> {
         // Every field is here: one that is added decides about results, or it does not.
         let Unit {
@@ -92,7 +92,7 @@ impl Recipe {
         Ok(Recipe { text })
     }
 
-    /// The same as it was written.
+    /// A recipe from its text.
     pub(super) const fn from_text(text: String) -> Recipe {
         Recipe { text }
     }
@@ -195,7 +195,8 @@ mod tests {
         let (own, below) = (list("MODEL"), list("BELOW"));
         let mut parts: Vec<String> = below.chunks(2).map(|pair| pair.join("/")).collect();
         parts.extend(own.iter().map(|part| format!("highwater/{part}")));
-        // Messages and schemas; definitions that a recipe has in full; what only looks on.
+        // Messages and schemas; definitions that a recipe contains in full; code that only
+        // observes.
         let decides_nothing = [
             ("crate::", "params input schema settings policy_file recording watching"),
             ("highwater_report::", "report"),

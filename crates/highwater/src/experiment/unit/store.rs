@@ -15,7 +15,7 @@ use super::{Recipe, UnitRan};
 
 /// The directory of units in a directory of results.
 pub const UNITS_DIR: &str = "units";
-/// What a file is, and of which version.
+/// Schema name and version of a file.
 const SCHEMA: &str = "highwater.unit/1";
 /// How the name of a file ends that is being written.
 const TEMPORARY: &str = "tmp";
@@ -45,15 +45,15 @@ pub enum UnitStoreError {
         /// The reason.
         source: serde_json::Error,
     },
-    /// The program that runs code of its own cannot be told from another one.
+    /// The executable of an embedding program could not be read, so its code cannot be identified.
     #[error("the executable, whose code decides results: {}", refusal(.0))]
     Executable(io::Error),
 }
 
-/// How many units there were, and how many came.
+/// Counts of units that were found, and that were written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Kept {
-    /// Units that were there already, and were asked for.
+    /// Wanted units that existed already.
     pub found: usize,
     /// Units that were finished and written.
     pub written: usize,
@@ -65,7 +65,7 @@ pub struct UnitStore {
     dir: PathBuf,
     /// Held as long as the store is there.
     _lock: Option<File>,
-    /// Held by whoever writes.
+    /// Held while a unit is written.
     gate: Mutex<()>,
     found: AtomicUsize,
     written: AtomicUsize,
@@ -88,11 +88,11 @@ struct EntryOf<'a> {
 }
 
 impl UnitStore {
-    /// Opens the units of a directory of results, which must exist; their own directory is made with the first one. Units
-    /// that an earlier process left half written are removed.
+    /// Opens the units of a results directory, which must exist. Their subdirectory is created with
+    /// the first unit. Units that an earlier process left half written are removed.
     ///
     /// # Errors
-    /// If another process has it, or it cannot be looked at.
+    /// If another process uses it, or it cannot be read.
     pub fn open(results: &Path) -> Result<UnitStore, UnitStoreError> {
         let io = |path: &Path, source| UnitStoreError::Io { path: path.to_owned(), source };
         let lock = File::open(results).map_err(|source| io(results, source))?;
@@ -101,7 +101,7 @@ impl UnitStore {
             Err(TryLockError::WouldBlock) => {
                 return Err(UnitStoreError::Busy { path: results.to_owned() });
             }
-            // A file system without locks: two commands at once are the user's care.
+            // A file system without locks: the user must not run two commands at once.
             Err(TryLockError::Error(_)) => None,
         };
         let dir = results.join(UNITS_DIR);
@@ -119,18 +119,18 @@ impl UnitStore {
         })
     }
 
-    /// Where the files are.
+    /// The directory of the files.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// What was found and written so far.
+    /// Units found and written so far.
     pub fn kept(&self) -> Kept {
         let [found, written] = [&self.found, &self.written].map(|nr| nr.load(Ordering::Relaxed));
         Kept { found, written }
     }
 
-    /// How many units are there, of whatever run.
+    /// Number of units in the directory, from any run.
     pub fn len(&self) -> usize {
         files(&self.dir).map_or(0, |files| files.iter().filter(|path| is_unit(path)).count())
     }
@@ -140,12 +140,12 @@ impl UnitStore {
         self.len() == 0
     }
 
-    /// True if the unit is there; whether its file can be read shows when it is.
+    /// Whether the unit exists; reading it may still fail.
     pub fn has(&self, recipe: &Recipe) -> bool {
         self.path(recipe).is_file()
     }
 
-    /// What a unit left, if it is there: its file is whole, and of exactly this recipe.
+    /// The results of a unit, if its file is complete and has exactly this recipe.
     pub fn get(&self, recipe: &Recipe) -> Option<UnitRan> {
         let text = input::read_text(self.path(recipe), input::DOCUMENT_BYTES_MAX).ok()?;
         let entry: Entry = serde_json::from_str(&text).ok()?;
@@ -156,8 +156,9 @@ impl UnitStore {
         })
     }
 
-    /// Keeps what a unit left. Its file is there whole or not at all: a process that is killed leaves a temporary file at
-    /// most. (What a computer loses with its power is found to be cut short, and runs again.)
+    /// Keeps the results of a unit. The file appears complete or not at all: a killed process
+    /// leaves at most a temporary file. A file that a power failure cut short is detected, and its
+    /// unit runs again.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -183,7 +184,8 @@ impl UnitStore {
         Ok(())
     }
 
-    /// Waits for whoever writes; nobody writes as long as what is returned lives. For a process that is about to end.
+    /// Waits for a running write and blocks further ones while the returned guard lives. For a
+    /// process that is about to end.
     pub fn pause(&self) -> MutexGuard<'_, ()> {
         self.gate.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -211,14 +213,14 @@ fn is_unit(path: &Path) -> bool {
     path.extension().is_some_and(|end| end == "json")
 }
 
-/// A unit that is half written: its id, and what [`UnitStore::put`] puts behind it.
+/// Whether a file is a half-written unit: its id, and the suffix that [`UnitStore::put`] adds.
 fn is_half(path: &Path) -> bool {
     let is_temporary = path.extension().is_some_and(|end| end == TEMPORARY);
     let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
     is_temporary && stem.len() == 64 && stem.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
-/// The files of a directory; none if there is no such directory.
+/// The files of a directory; empty if it does not exist.
 fn files(dir: &Path) -> io::Result<Vec<PathBuf>> {
     match fs::read_dir(dir) {
         Ok(entries) => {

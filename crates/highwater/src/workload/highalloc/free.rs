@@ -9,7 +9,7 @@ use highwater_core::page::{MAX_ORDER, Order};
 /// Metrics.
 pub(super) const UNUSABLE: &str = "unusable";
 pub(super) const INDEX: &str = "fragmentation";
-/// Ends of phases at which it is measured; pass N before its blocks are freed.
+/// Ends of phases at which free memory is measured; pass N is measured before its blocks are freed.
 pub(super) const POINTS: [&str; 5] = ["builds", "pass 1", "pass 2", "rest", "pass 3"];
 
 /// Samples of a metric: phase and order, as reports take them apart.
@@ -46,7 +46,7 @@ pub(super) fn samples<H: Devices>(kernel: &Kernel<H>, point: &str) -> Vec<(Strin
     samples
 }
 
-/// Percent of pageblocks that are of types which cannot be moved.
+/// Percentage of pageblocks with an unmovable type.
 pub(super) fn unmovable_percent<H: Devices>(kernel: &Kernel<H>) -> f64 {
     let (mut all, mut unmovable) = (0u64, 0u64);
     for zone in kernel.mem.populated_zones() {

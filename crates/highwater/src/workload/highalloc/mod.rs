@@ -1,16 +1,16 @@
 //! stress-highalloc (study 004).
 //!
-//! A cell is one run of mmtests' script: three passes over memory, two of them while kernels are built. What its
-//! samples are worth is told in five metrics: the success rates that mmtests prints, what the build comes to (by
-//! which a model of a build is judged), requests served from other types' blocks, and how free memory is broken
-//! up at the ends of the phases. Times that mmtests takes from trace events are counters of the run, by their rows'
-//! names.
+//! A cell is one run of mmtests' script: three passes over memory, two of them while kernels are
+//! built. Its samples give five metrics. They are the success rates that mmtests prints, the
+//! results of the build (which judge a model of a build), requests served from other types' blocks,
+//! and fragmentation of free memory at the ends of the phases. Times that mmtests takes from trace
+//! events are counters of the run, under the names of their rows.
 //!
 //! | file | holds |
 //! |---|---|
 //! | `sim` | one run on the simulated machine: the script |
-//! | `watch` | times and events, as they are traced |
-//! | `free` | how free memory is broken up |
+//! | `watch` | times and events, from trace events |
+//! | `free` | fragmentation of free memory |
 
 mod free;
 mod sim;
@@ -99,7 +99,7 @@ impl Workload for Highalloc {
     const NOT_NATIVE: Option<&'static str> =
         Some("stress-highalloc fills a machine's memory; it runs in virtual time only");
 
-    /// Most of it is what builds use; measured with 1 and 4 GiB.
+    /// Builds take most of it; measured with 1 and 4 GiB.
     fn seconds(_: &HighallocParams, machine: &MachineFile, _: usize) -> Option<f64> {
         let gib = machine.machine.managed_pages() as f64 / f64::from(1 << 18);
         Some(5.0 * gib)
@@ -152,7 +152,7 @@ impl Workload for Highalloc {
         ]
     }
 
-    /// Success as the study shows it, beside its own; times; counters; how free memory is broken up.
+    /// The study's success rates beside our own; times; counters; fragmentation of free memory.
     fn sections(_: &HighallocParams, metrics: &[Metric]) -> Vec<Section> {
         let success = || Self::NAME.to_owned();
         let mut sections = vec![
@@ -183,7 +183,7 @@ fn success(pass: usize) -> String {
 }
 
 impl HighallocParams {
-    /// Sizes on a machine that manages so many pages.
+    /// Sizes on a machine with this many managed pages.
     fn sizes(&self, memory_pages: u64) -> Sizes {
         Sizes::new(memory_pages, self.rate)
     }

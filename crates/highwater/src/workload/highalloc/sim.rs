@@ -1,4 +1,5 @@
-//! One run on the simulated machine: what mmtests' script does, in its order (rules/benchmarks#highalloc-script).
+//! One run on the simulated machine: the steps of mmtests' script, in its order
+//! (rules/benchmarks#highalloc-script).
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -28,17 +29,19 @@ use super::{Highalloc, HighallocParams, PASSES, free, success};
 const WAITS: u32 = 10;
 /// Pages of the compiler's text: 13 MiB (`cc1` of gcc 4.8).
 const TOOL_PAGES: u64 = 13 << 8;
-/// Host programs that are compiled to configure a tree (`fixdep`, `conf` and what they are of).
+/// Host programs that are compiled to configure a tree (`fixdep`, `conf` and their parts).
 const CONFIGURE_COMPILES: u64 = 4;
-/// Sources of the module that makes the attempts, with what the kernel's makefiles compile beside it.
+/// Sources of the module that makes the attempts, with what the kernel's makefiles compile beside
+/// it.
 const MODULE_COMPILES: u64 = 10;
 /// Headers and sources that the module is compiled against.
 const HEADERS_BYTES: u64 = 12 << 20;
-/// What `min_free_kbytes` is during the last pass.
+/// `min_free_kbytes` during the last pass.
 const MIN_FREE_KBYTES: u64 = 1024;
-/// How long the thread of a pass goes round before it gives way, nanoseconds.
+/// How long the thread of a pass runs before it yields, in nanoseconds.
 const SPIN_NS: u64 = 500_000;
-/// Pages that what is made in a second of compiling takes at most, linked too; and how much more room there is.
+/// Most pages of object files that a second of compiling makes, including linking; and the factor
+/// of spare room.
 const OBJECT_PAGES: u64 = 70;
 const OBJECT_ROOM: u64 = 4;
 /// Number of the first job of the build before the script.
@@ -46,7 +49,7 @@ const BEFORE: u32 = 1 << 16;
 /// Swap of a machine without a disk, part of memory.
 const SWAP_PART: u64 = 2;
 
-/// Rows of the metric that says what the builds come to.
+/// Rows of the metric with the results of the builds.
 pub(super) const BUILD: [&str; 7] = [
     "compiles",
     "huge pages asked for per compile",
@@ -61,7 +64,7 @@ type Builder = JoinHandle<Timed<Result<Built<SimHost>, Error>>>;
 type Daemons = Vec<JoinHandle<Result<(), Error>>>;
 type HostTree = Tree<SimHost>;
 
-/// What a run leaves.
+/// The results of a run.
 struct Ended {
     samples: Vec<(String, f64)>,
     times: Times,
@@ -107,7 +110,7 @@ pub(super) fn run(unit: &Unit<'_>, params: &HighallocParams) -> Result<Outcome, 
         let idle = Rc::new(Stop::default());
         let daemons = script.start_system(&idle);
         script.build_before(cx)?;
-        // Here the benchmark begins, and what is counted for it.
+        // The benchmark starts here; counters count from here.
         let (before, begin_ns) = (snapshot(&parts.kernel.mem), cx.host.now_ns());
         watcher.restart(begin_ns);
         let (ended, times) = timed(cx, || script.run(cx, &before));
@@ -120,7 +123,7 @@ pub(super) fn run(unit: &Unit<'_>, params: &HighallocParams) -> Result<Outcome, 
         ended.counters = Counters::difference(&before, &now);
         ended.counters.merge(&watcher.times());
         ended.samples.extend(watcher.extfrag());
-        // The system goes last: what it had is its own to the end of the benchmark.
+        // The background system ends last: it keeps its memory to the end of the benchmark.
         idle.set();
         for daemon in daemons {
             let ended = daemon.join().ok_or_else(|| lost("program of the system"))?;
@@ -196,7 +199,7 @@ impl Script {
         (0..self.system.daemons).map(start).collect()
     }
 
-    /// What mmtests runs before: a tree is unpacked, built with a job for each CPU, and deleted.
+    /// mmtests' preparation: unpacks a tree, builds it with one job for each CPU, and deletes it.
     fn build_before(&self, cx: &Cx<'_, SimHost>) -> Result<(), RunError> {
         if self.params.before <= 0.0 {
             return Ok(());
@@ -224,9 +227,9 @@ impl Script {
         let mut samples = Vec::new();
         let stop = Rc::new(Stop::default());
 
-        // What the module is compiled against is the running system's, and stays.
+        // The headers for the module belong to the running system, and stay.
         let headers = Tree::unpack(kernel, cx, &self.disk, HEADERS_BYTES).map_err(failed)?;
-        // Each copy is built as soon as it is there, the original last.
+        // Each copy is built as soon as it exists, the original last.
         let (disk, bytes) = (&*self.disk, self.sizes.tree_bytes);
         let original = Rc::new(Tree::unpack(kernel, cx, disk, bytes).map_err(failed)?);
         let mut trees = vec![Rc::clone(&original)];
@@ -299,7 +302,7 @@ impl Script {
         }
     }
 
-    /// Starts a build that goes on until it is stopped.
+    /// Starts a build that runs until it is stopped.
     fn start(&self, tree: Rc<HostTree>, number: u32, stop: &Rc<Stop>) -> Builder {
         let (stop, tools, disk) = (Rc::clone(stop), Arc::clone(&self.tools), Rc::clone(&self.disk));
         let compression = self.params.compression;
@@ -314,7 +317,7 @@ impl Script {
         })
     }
 
-    /// Compiles the module, makes the attempts, holds what was had until all are made.
+    /// Compiles the module, makes the attempts, and frees the blocks when all attempts are made.
     fn pass(
         &self,
         cx: &Cx<'_, SimHost>,
@@ -349,7 +352,8 @@ fn spin(cx: &Cx<'_, SimHost>) {
     cx.host.sim().yield_now();
 }
 
-/// Waits for all builds: how much they compiled, and their times; what they made is added to `made`.
+/// Waits for all builds: returns how much they compiled, and their times. Adds their output to
+/// `made`.
 fn add_up(
     builders: Vec<Builder>,
     made: &mut Vec<Entry<SimHost>>,

@@ -14,7 +14,7 @@ use highwater_sim::host::TraceSink;
 /// Names of the counts of [`Seen::extfrag`].
 pub(super) const EXTFRAG: [&str; 4] = ["unmovable", "reclaimable", "movable", "whole pageblock"];
 
-/// What a task that compacts is to the report, by its name.
+/// Kind of a compacting task in the report, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Who {
     Direct,
@@ -32,14 +32,14 @@ impl Who {
     }
 }
 
-/// What was traced so far.
+/// Events so far.
 #[derive(Clone, Debug, Default)]
 struct Seen {
     /// By the rows' order ([`TRACE_TIMES`]), nanoseconds.
     ns: [u64; TRACE_TIMES.len()],
     /// Since when each node's kswapd and kcompactd is awake.
     awake: [BTreeMap<u16, u64>; 2],
-    /// Who compacts, by task, and since when.
+    /// Compacting tasks, and when each began.
     compacting: BTreeMap<u64, (Who, u64)>,
     /// By [`EXTFRAG`].
     extfrag: [u64; EXTFRAG.len()],
@@ -51,7 +51,7 @@ const KCOMPACTD_AWAKE: usize = 1;
 const DIRECT: usize = 2;
 
 impl Seen {
-    /// A daemon of a node is awake; who is so already stays so.
+    /// A node's daemon wakes; if it is awake already, its start time stays.
     fn wake(&mut self, daemon: usize, node: u16, at_ns: u64) {
         self.awake[daemon].entry(node).or_insert(at_ns);
     }
@@ -62,7 +62,7 @@ impl Seen {
         }
     }
 
-    /// What was seen so far does not count, and what goes on does from now on.
+    /// Discards everything so far; activity under way counts from now on.
     fn restart(&mut self, at_ns: u64) {
         (self.ns, self.extfrag) = Default::default();
         self.awake.iter_mut().for_each(|nodes| nodes.values_mut().for_each(|at| *at = at_ns));
@@ -104,13 +104,13 @@ impl Watch {
         Box::new(move |at_ns, _, event| watch.see(at_ns, event))
     }
 
-    /// Who is running is asked of this simulation.
+    /// The simulation that knows the running task.
     pub(super) fn of(&self, sim: &Sim) {
         // Told twice, the first stays.
         let _ = self.sim.set(sim.clone());
     }
 
-    /// The benchmark begins: what was before does not count.
+    /// The benchmark begins: earlier events do not count.
     pub(super) fn restart(&self, at_ns: u64) {
         self.seen.borrow_mut().restart(at_ns);
     }

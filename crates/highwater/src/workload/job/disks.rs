@@ -15,11 +15,11 @@ use crate::machine_file::disks::of_table;
 /// Room of a file that grows as its disk has room, on a disk that a machine is given: 64 GiB.
 const GIVEN_ROOM: u64 = 1 << 24;
 
-/// Files with their places, and the disks that they are on.
+/// Files with their places, and their disks.
 pub(super) struct Placed {
     pub(super) storage: Storage,
     pub(super) files: Vec<FileHow>,
-    /// What readers of results have to know.
+    /// Remarks for readers of the results.
     pub(super) notes: Vec<String>,
 }
 
@@ -89,7 +89,7 @@ pub(super) fn place(
     Ok(Placed { storage, files, notes })
 }
 
-/// What files take of each disk, by device number.
+/// How files divide each disk, by device number.
 struct Layout {
     disks: Vec<Part>,
 }
@@ -97,13 +97,13 @@ struct Layout {
 struct Part {
     name: String,
     nr_pages: u64,
-    /// The next page that is free, behind a swap area.
+    /// The next free page, after a swap area.
     next: u64,
     /// Pages of files that have a bound.
     bounded: u64,
-    /// Files that have none.
+    /// Number of files without a bound.
     nr_unbounded: u64,
-    /// What each of those has; known with the first of them.
+    /// The share of each of those; computed when the first of them is placed.
     share: Option<u64>,
 }
 
@@ -157,7 +157,7 @@ impl Layout {
 }
 
 impl Part {
-    /// The first page and the room of a file: of what is left if it has no bound.
+    /// First page and room of a file; a file without a bound gets its share of the remaining room.
     fn take(&mut self, bound: Option<u64>) -> (u64, u64) {
         let left = self.nr_pages.saturating_sub(self.next + self.bounded);
         let share = *self.share.get_or_insert(left / self.nr_unbounded.max(1));

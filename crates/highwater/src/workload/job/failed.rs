@@ -1,4 +1,4 @@
-//! Why a task of a job ended before its time, in words: what it wanted, what is missing.
+//! Why a task of a job ended early, in words: what it requested, and what is missing.
 
 use highwater_core::host::IoError;
 use highwater_core::kernel::Error;
@@ -9,15 +9,15 @@ use super::super::Unit;
 use super::super::storage::Storage;
 use super::file::{JobPhase, JobTask};
 
-/// What the machine has, as messages say it.
+/// The machine's resources, in the words of messages.
 pub(super) struct Machine {
     memory: u64,
     swap: u64,
     /// Pages that the zones manage.
     managed: u64,
-    /// Of each file the disk that it is on.
+    /// The disk of each file.
     disks: Vec<String>,
-    /// How many pages each may have; none: as many as its disk.
+    /// Most pages of each file; `None`: limited by its disk.
     bounds: Vec<Option<u64>>,
 }
 
@@ -45,7 +45,7 @@ impl Machine {
     }
 }
 
-/// The keys that lead to the phase of a task that failed, and why it did: what the task cannot do.
+/// The keys of the failed phase of a task, and the reason: what the task cannot do.
 pub(super) fn reason(
     (number, told, phases): (usize, &JobTask, &[Phase]),
     failed: &Failed,
@@ -122,7 +122,8 @@ fn of_phase((written, action): (&JobPhase, &Action), why: &Why, machine: &Machin
     }
 }
 
-/// A block of so many bytes has no place in a file that may have so many pages, empty or not.
+/// Whether a block of this many bytes does not fit a file of at most this many pages, even an empty
+/// one.
 pub(super) const fn is_larger(bytes: u64, pages: u64) -> bool {
     bytes > pages.saturating_mul(PAGE_SIZE as u64)
 }

@@ -6,7 +6,8 @@ use highwater_workloads::jobs::{Often, Task};
 
 use super::super::RunError;
 
-/// Operations in a row at one virtual time that are no accident: whatever does something takes a nanosecond at least.
+/// This many operations in a row at one virtual time are an endless loop, because real work takes
+/// at least a nanosecond.
 const AT_ONCE_MAX: u32 = 100_000;
 
 /// How many operations a copy of a task began at the time at which it began the last one.
@@ -17,7 +18,8 @@ pub(super) struct Idle {
 }
 
 impl Idle {
-    /// The next one begins now. True if so many have begun at this time that the task gets nowhere.
+    /// Begins the next operation. True if so many began at this time that the task makes no
+    /// progress.
     pub(super) fn goes_nowhere(&self, now_ns: u64) -> bool {
         if self.at_ns.replace(now_ns) != now_ns {
             self.nr.set(0);

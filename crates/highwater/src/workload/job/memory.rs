@@ -1,13 +1,13 @@
-//! The memory of a job's tasks over time: columns of samples, as a process's `smaps_rollup` has them.
+//! The memory of a job's tasks over time: sample columns like those of a process's `smaps_rollup`.
 //!
 //! | column, pages | `smaps_rollup` |
 //! |---|---|
 //! | `task/NAME/anon` | `Anonymous` |
-//! | `task/NAME/file` | what `Rss` has beside that |
+//! | `task/NAME/file` | `Rss` minus `Anonymous` |
 //! | `task/NAME/swap` | `Swap` |
 //! | `task/NAME/tables` | page tables, which `status` has as `VmPTE` |
 //!
-//! Of all copies of a task together.
+//! Each column is the sum over all copies of a task.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -19,10 +19,10 @@ use highwater_sim::host::SimHost;
 
 use super::super::sampling::More;
 
-/// What is told of a task.
+/// Columns of a task.
 const PARTS: [&str; 4] = ["anon", "file", "swap", "tables"];
 
-/// The address spaces of tasks, by number of the task; those that are gone stay till somebody looks.
+/// The address spaces of tasks, by task number; exited ones are removed at the next look.
 #[derive(Default)]
 pub(super) struct Memory {
     spaces: RefCell<Vec<(usize, Weak<Space<SimHost>>)>>,

@@ -1,16 +1,16 @@
-//! Jobs: workloads that a user writes as a file, without Rust. What a task does is told in phases ([`file`](JobPhase)),
-//! names are resolved when the file is read (`plan`), tasks run on the simulated machine (`sim`), as
-//! [`highwater_workloads::jobs`] has them.
+//! Jobs: workloads that a user writes as a file, without Rust. Phases describe the work of a task
+//! ([`file`](JobPhase)). Names are resolved when the file is read (`plan`). Tasks run on the
+//! simulated machine (`sim`) as [`highwater_workloads::jobs`] defines them.
 //!
-//! | what is measured | of each operation that a phase names |
+//! | metric | of each operation that a phase names |
 //! |---|---|
-//! | operations a second | from the first one's beginning to the last one's end |
-//! | latency | percentiles in microseconds, and the longest; of an open loop from the moment of arrival |
-//! | faults | those that did without a device, those that waited for one; pages that had been reclaimed and came back |
-//! | found | of the pages that were read or touched the share that was in memory |
+//! | operations a second | from the start of the first to the end of the last |
+//! | latency | percentiles in microseconds, and the maximum; in an open loop from the time of arrival |
+//! | faults | minor and major faults; refaults |
+//! | found | the share of read or touched pages that was in memory |
 //!
-//! Of the machine: for which share of the time tasks waited for CPUs, memory and devices, as `/proc/pressure` counts it.
-//! Over time: memory of each task (`memory`).
+//! For the machine: the share of time in which tasks waited for CPUs, memory and devices, as in
+//! `/proc/pressure`. Over time: the memory of each task (`memory`).
 
 mod disks;
 mod failed;
@@ -45,7 +45,7 @@ use crate::machine_file::MachineFile;
 #[derive(Debug)]
 pub struct Job;
 
-/// Percentiles that are told, and what they are called.
+/// Reported percentiles, and their names.
 const PERCENTILES: [(f64, &str); 4] = [(0.5, "p50"), (0.9, "p90"), (0.99, "p99"), (0.999, "p99.9")];
 /// The table of latencies.
 const LATENCIES: &str = "latency";
@@ -55,25 +55,25 @@ const FAULTS: &str = "faults";
 pub(crate) const RATE: &str = "rate";
 /// The longest.
 const LONGEST: &str = "max";
-/// Faults without a device, and those that waited for one.
+/// Minor faults, and major faults, which wait for a device.
 const FAULT_KINDS: [&str; 2] = ["minor", "major"];
-/// Pages that came back: anonymous ones (counted from 5.9 on), those of files.
+/// Refaults: of anonymous pages (counted from 5.9 on), and of file pages.
 const REFAULTS: [(&str, &str); 2] =
     [("refaults-anon", "workingset_refault_anon"), ("refaults-file", "workingset_refault_file")];
 /// The table of pages found, and their share.
 pub(crate) const HITS: &str = "hit-ratio";
-/// Latencies below this, in microseconds, are of operations that asked nothing of the kernel.
+/// An operation with a latency below this, in microseconds, asked nothing of the kernel.
 const SMALL_US: f64 = 1.0;
-/// Blocks of memory that were not to be had.
+/// Allocations of blocks that failed.
 const FAILED: &str = "failed";
-/// The table of those.
+/// The table of these allocations.
 const ALLOCATIONS: &str = "allocations";
 /// The table of pressure.
 const PRESSURE: &str = "pressure";
-/// Somebody waited; everybody did who had something to do.
+/// `some`: at least one task waited; `full`: all tasks with work did.
 const PRESSURE_LINES: [&str; 2] = ["some", "full"];
 
-/// What is told of an operation, or of a resource.
+/// Metrics of an operation, or of a resource.
 pub const FIGURES: [&str; 14] = [
     RATE,
     PERCENTILES[0].1,
@@ -150,7 +150,7 @@ impl Workload for Job {
             pressure_metric(),
             counters_of_steps(params),
         ];
-        // Without operations of its own a table would be of all.
+        // A table without operations would show all of them.
         metrics.retain(|metric| !metric.operations.is_empty());
         metrics
     }

@@ -1,4 +1,4 @@
-//! A phase with its names resolved, or the key of it that is wrong.
+//! A phase with its names resolved, or its invalid key.
 
 use highwater_core::page::PAGE_SIZE;
 use highwater_core::page_alloc::Gfp;
@@ -21,7 +21,7 @@ const NS_PER_SECOND: f64 = 1e9;
 const US_MAX: f64 = 3.6e9;
 /// Least operations a second: one in an hour.
 const RATE_MIN: f64 = 1.0 / 3600.0;
-/// Most blocks of memory that an operation asks for.
+/// Most blocks that one allocation operation requests.
 const COUNT_MAX: u32 = 1 << 20;
 
 /// Names that a task's phases may use.
@@ -42,7 +42,7 @@ fn wrong(key: &str, reason: impl Into<String>) -> Wrong {
 type Key = (&'static str, bool, bool);
 
 impl Names<'_> {
-    /// Areas that the task maps, behind those that it has from who forked it, whose numbers they keep.
+    /// VMAs that the task maps, after those inherited from its parent, which keep their numbers.
     pub(super) fn areas(&self) -> Vec<&str> {
         let mut areas: Vec<&str> = Vec::new();
         for task in lineage(self.params, self.task) {
@@ -202,7 +202,7 @@ impl Names<'_> {
                     None => None,
                     Some(AdviceName::Hugepage) => Some(true),
                     Some(AdviceName::Nohugepage) => Some(false),
-                    // As it is without.
+                    // The same as without the key.
                     Some(AdviceName::Normal) => None,
                     Some(_) => {
                         let reason = "of a map it is hugepage, nohugepage or normal";
@@ -345,7 +345,7 @@ impl Names<'_> {
     }
 }
 
-/// Why an action is no step of a request of which so many may be under way.
+/// Why an action cannot be a step of a request, of which `depth` may be under way.
 fn not_a_step(step: &JobPhase, depth: u32) -> Option<&'static str> {
     match step.action {
         Do::Request => Some("a request has no requests in it"),
@@ -359,7 +359,7 @@ fn not_a_step(step: &JobPhase, depth: u32) -> Option<&'static str> {
     }
 }
 
-/// Keys that the action does not know: somebody means something that would not happen.
+/// Refuses keys that the action does not use: the user expects an effect that would not happen.
 fn check_keys(phase: &JobPhase) -> Result<(), Wrong> {
     use Do::{
         Advise, Alloc, Append, Compact, Compute, DropCaches, Exec, Exit, Fsync, Map, Read, Request,
@@ -417,7 +417,7 @@ fn drop_caches(value: Option<u32>) -> Result<Action, Wrong> {
 /// The sysctl that a job can set while it runs.
 pub(super) const PROACTIVENESS: &str = "vm.compaction_proactiveness";
 
-/// A memory policy, as it is written: `bind 0,1`.
+/// A memory policy as text: `bind 0,1`.
 fn policy(text: &str) -> Result<MemoryPolicy, Wrong> {
     let (kind, nodes) = text.split_once(' ').map_or((text, ""), |(k, n)| (k, n.trim()));
     let known = ["local", "bind", "interleave", "preferred", "preferred-many"];
@@ -449,7 +449,7 @@ fn policy(text: &str) -> Result<MemoryPolicy, Wrong> {
     })
 }
 
-/// Nodes are numbered below this.
+/// Node numbers are below this.
 const NODES_MAX: u16 = 64;
 
 fn found(what: &str, key: &str, name: Option<&str>, known: &[&str]) -> Result<usize, Wrong> {

@@ -1,4 +1,4 @@
-//! A job with its names resolved: what of it cannot be, and what its tasks are on a machine.
+//! A job with its names resolved: its errors, and its tasks on a machine.
 
 use highwater_core::config::{KernelVersion, Tunables};
 use highwater_core::page::PAGE_SIZE;
@@ -12,12 +12,12 @@ use crate::input::unmodelled;
 use crate::machine_file::disks::of_table;
 use crate::workload::params::Problem;
 
-/// Most operations of a phase that are under way.
+/// Most operations of a phase under way at a time.
 pub(super) const DEPTH_MAX: u32 = 1024;
-/// Most copies of all tasks together, and most of them with those that help them.
+/// Most copies of all tasks together, and most of them including their helpers.
 const COPIES_MAX: u64 = 4096;
 
-/// What of a job cannot be: the first, with its path.
+/// The first error in a job, with its path.
 pub(super) fn problem(params: &JobParams) -> Option<Problem> {
     let wrong = |path: String, reason: String| Some(Problem { path, reason });
     if !(params.seconds.is_finite() && params.seconds > 0.0) {
@@ -102,7 +102,7 @@ pub(super) fn problem(params: &JobParams) -> Option<Problem> {
     None
 }
 
-/// What of disks and files cannot be.
+/// The first error in disks and files.
 fn disks(params: &JobParams) -> Option<Problem> {
     let mut names: Vec<String> = Vec::new();
     for (at, disk) in params.disk.iter().enumerate() {
@@ -141,7 +141,7 @@ fn disks(params: &JobParams) -> Option<Problem> {
     None
 }
 
-/// What of a task that serves soft interrupts cannot be: the key, and why.
+/// The first error in a task that serves soft interrupts: the key, and why.
 fn softirq(task: &JobTask) -> Option<(String, &'static str)> {
     if !task.softirq {
         return None;
@@ -164,7 +164,7 @@ fn softirq(task: &JobTask) -> Option<(String, &'static str)> {
 
 /// Most steps of a job.
 const STEPS_MAX: u64 = 1000;
-/// Rounds of a task without end whose steps have names of their own.
+/// Most rounds of an endless task whose steps have different names.
 const ROUNDS_MARKED: u64 = 100;
 
 /// Rounds of a task that have steps.
@@ -175,7 +175,7 @@ fn marked_rounds(task: &JobTask) -> u64 {
     }
 }
 
-/// What of a task's steps cannot be.
+/// The first error in a task's steps.
 fn marks(task: &JobTask) -> Option<Problem> {
     let at = task.phase.iter().position(|phase| phase.action == Do::Mark)?;
     let reason = match () {
@@ -192,7 +192,7 @@ fn marks(task: &JobTask) -> Option<Problem> {
 pub(super) fn steps(params: &JobParams) -> Vec<String> {
     let mut steps: Vec<String> = Vec::new();
     let has_marks = |task: &&JobTask| task.phase.iter().any(|phase| phase.action == Do::Mark);
-    // Others may have more rounds than anybody can count.
+    // The other tasks may have a number of rounds that is too large to count.
     for task in params.task.iter().filter(has_marks) {
         for round in 1..=marked_rounds(task) {
             for phase in task.phase.iter().filter(|phase| phase.action == Do::Mark) {
@@ -210,7 +210,7 @@ pub(super) fn steps(params: &JobParams) -> Vec<String> {
     steps
 }
 
-/// Time passes while it is done.
+/// Whether the phase takes virtual time.
 fn takes_time(phase: &JobPhase) -> bool {
     match phase.action {
         Do::Sleep | Do::Compute => phase.us.is_some_and(|us| us > 0.0),
@@ -236,7 +236,7 @@ fn forks(task: &JobTask, other: &JobTask) -> bool {
     task.phase.iter().any(is_it)
 }
 
-/// The tasks by whose forks a task comes about, the first of them first, and itself.
+/// The chain of tasks whose forks create a task: the first parent first, the task itself last.
 pub(super) fn lineage<'a>(params: &'a JobParams, task: &'a JobTask) -> Vec<&'a JobTask> {
     let mut line = vec![task];
     let mut youngest = task;
@@ -254,19 +254,19 @@ pub(super) fn lineage<'a>(params: &'a JobParams, task: &'a JobTask) -> Vec<&'a J
 /// An operation that is recorded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Operation {
-    /// What it is called: `reader.get`.
+    /// Its name: `reader.get`.
     pub(super) name: String,
     /// It touches memory, and so has faults.
     pub(super) has_faults: bool,
     /// Pages may come back on its account: it touches memory or reads or writes a file.
     pub(super) has_refaults: bool,
-    /// It asks for pages: it touches memory or reads a file.
+    /// It reads pages, of memory or of a file, so it can hit or miss.
     pub(super) has_hits: bool,
-    /// It asks for memory that may not be had.
+    /// It requests memory that may not be available.
     pub(super) has_failures: bool,
 }
 
-/// The tasks on a machine with so many pages, and the operations that they record.
+/// The tasks on a machine with this many pages, and the operations that they record.
 pub(crate) fn tasks(params: &JobParams, memory_pages: u64) -> (Vec<Task>, Vec<Operation>) {
     let mut operations: Vec<Operation> = Vec::new();
     let mut tasks = Vec::new();
@@ -287,7 +287,8 @@ pub(crate) fn tasks(params: &JobParams, memory_pages: u64) -> (Vec<Task>, Vec<Op
     (tasks, operations)
 }
 
-/// Why the time of an operation is not booked by itself: it is a step of a request, or of an interrupt.
+/// Why the time of an operation is not recorded separately: it is a step of a request, or runs in
+/// an interrupt.
 pub(super) fn not_booked(params: &JobParams, operation: &str) -> Option<String> {
     let (mut step_of, mut of_interrupt) = (None, None);
     for task in &params.task {
@@ -321,10 +322,10 @@ pub(super) fn not_booked(params: &JobParams, operation: &str) -> Option<String> 
     of_interrupt.map(|task| format!("{task} serves a soft interrupt, which has no time of its own"))
 }
 
-/// What an allocation is called that has no name: its failures are always counted.
+/// Default name of an allocation: its failures are always counted.
 const ALLOC: &str = "alloc";
 
-/// The number and name of what a phase's operations are recorded as; a new one at the end of the list.
+/// Number and name under which a phase's operations are recorded; a new one is added to the list.
 fn operation(
     operations: &mut Vec<Operation>,
     task: &JobTask,
@@ -346,7 +347,7 @@ fn operation(
     Some((at, name))
 }
 
-/// Says what operations of a phase and of its steps are recorded as.
+/// Sets the operations under which a phase and its steps are recorded.
 fn record(
     phase: &JobPhase,
     resolved: &mut Phase,
@@ -354,7 +355,7 @@ fn record(
 ) {
     resolved.operation = operation(phase);
     if let Action::Request(steps) = &mut resolved.action {
-        // Failures of a step are those of a request that is recorded.
+        // A step's failures are those of the recorded request.
         let is_recorded = phase.op.is_some();
         for (step, resolved) in phase.step.iter().zip(steps) {
             resolved.operation = Some(step)
@@ -364,10 +365,10 @@ fn record(
     }
 }
 
-/// Shares of memory are whole MiB, if they are so large.
+/// Shares of memory are rounded to whole MiB, if they are at least that large.
 const GRAIN_PAGES: u64 = 256;
 
-/// Pages of a size on such a machine: at least one, but of nothing.
+/// Pages of an amount on such a machine: at least one, unless it is zero.
 pub(crate) fn pages(amount: Amount, memory_pages: u64) -> u64 {
     match amount {
         Amount::Bytes(0) => 0,
@@ -380,7 +381,7 @@ pub(crate) fn pages(amount: Amount, memory_pages: u64) -> u64 {
     }
 }
 
-/// What a run says of sysctls that the job sets and that the policy's kernel does not have.
+/// The remark about sysctls that the job sets and the policy's kernel does not have.
 pub(super) fn set_in_vain(params: &JobParams, kernel: KernelVersion) -> Option<String> {
     let key = PROACTIVENESS.trim_start_matches("vm.");
     let field = Tunables::FIELDS.iter().find(|field| field.key == key)?;

@@ -42,33 +42,33 @@ use super::{
 /// How often a task that waits for another one looks.
 const LOOK_NS: u64 = 1_000_000;
 const NS_PER_US: f64 = 1e3;
-/// Kills of which the kernel's own line is told.
+/// Number of OOM kills whose kernel log line is reported.
 const KILLS_TOLD: usize = 2;
 
-/// What a copy of a task leaves.
+/// The results of a copy of a task.
 #[derive(Default)]
 struct Left {
     records: Vec<Recorded>,
     /// Why it ended before its time.
     ended: Option<Early>,
-    /// What it had still to do then.
+    /// The work that it had left then.
     cut_short: Vec<CutShort>,
 }
 
 /// Why a copy of a task ended before its time.
 enum Early {
     Killed,
-    /// A call failed: which one, what it said.
+    /// A call failed: which one, and its error.
     Failed(String),
 }
 
-/// What all of a job is.
+/// State shared by all tasks of a job.
 struct Plan {
     tasks: Vec<Task>,
     told: Vec<JobTask>,
     nr_operations: usize,
     files: Files<SimHost>,
-    /// What the machine has, for errors.
+    /// The machine's resources, for error messages.
     has: failed::Machine,
     seed: u64,
     end_ns: u64,
@@ -79,7 +79,7 @@ struct Plan {
     stuck: Stuck,
     /// Copies of each task that have not ended.
     nr_left: RefCell<Vec<u32>>,
-    /// Copies that were started, with the number of their task.
+    /// Started copies, with the number of their task.
     started: RefCell<Vec<(usize, Worker<Left>)>>,
     /// Address spaces.
     memory: Rc<Memory>,
@@ -96,7 +96,7 @@ struct Plan {
 }
 
 impl Plan {
-    /// What a copy of a task is called.
+    /// The name of a copy of a task.
     fn copy_name(&self, number: usize, copy: u32) -> String {
         let task = &self.told[number];
         if task.count > 1 { format!("{}/{copy}", task.name) } else { task.name.clone() }
@@ -175,7 +175,7 @@ pub(super) fn run(params: &JobParams, unit: &Unit<'_>) -> Result<Outcome, RunErr
         let at_s = said.last().map_or(0.0, |panic| panic.at_ns as f64 / 1e9);
         notes
             .push(format!("the kernel stopped at {at_s:.3} s: all figures are of the time before"));
-        // Nobody was chosen: all stood still.
+        // The OOM killer found no victim: everything stood still.
         for EndedEarly { killed, failed, reason, .. } in &mut early {
             *failed += std::mem::take(killed);
             *reason = "the kernel panicked for want of memory (vm.panic_on_oom)".to_owned();
@@ -200,7 +200,7 @@ pub(super) fn run(params: &JobParams, unit: &Unit<'_>) -> Result<Outcome, RunErr
             notes.push(format!("{task}: {failed} of {started} gave up: {reason}"));
         }
     }
-    // A kernel without the files has no text of them.
+    // A kernel without `/proc/pressure` has no text of it.
     let has_files = machine.kernel.mem.policy.kernel >= pressure::SINCE;
     let texts = texts(Some(reading).filter(|_| has_files), &said);
     let mut outcome =
@@ -218,7 +218,7 @@ fn asks_for_huge_pages(task: &JobTask) -> bool {
     task.phase.iter().any(|phase| phase.advice == Some(AdviceName::Hugepage))
 }
 
-/// Tasks that ask for huge pages on a machine where nobody gets one.
+/// Tasks that want huge pages on a machine that cannot have any.
 fn refused_huge_pages(params: &JobParams, machine: &Machine) -> Option<String> {
     if machine.thp() != Thp::Never {
         return None;
@@ -236,7 +236,7 @@ fn refused_huge_pages(params: &JobParams, machine: &Machine) -> Option<String> {
         .then(|| format!("{}: advice = \"hugepage\" does nothing: {why}", names.join(", ")))
 }
 
-/// The figures of an operation; one that never ended has none.
+/// Reports the metrics of an operation; one that never ended has none.
 fn tell(operation: &Operation, record: &Recorded, seed: u64, outcome: &mut Outcome) {
     let Operation { name: operation, has_faults, has_refaults, has_hits, has_failures } = operation;
     let us = |ns: u64| ns as f64 / NS_PER_US;
@@ -264,7 +264,7 @@ fn tell(operation: &Operation, record: &Recorded, seed: u64, outcome: &mut Outco
         outcome.samples.push((named(operation, figure), value));
     };
     push(RATE, record.rate());
-    // What so many never saw answered has no latency.
+    // If too many requests were never answered, there is no latency.
     for (quantile, name) in PERCENTILES {
         if let Some(ns) = record.quantile_ns(quantile) {
             push(name, us(ns));
@@ -295,7 +295,7 @@ fn tell(operation: &Operation, record: &Recorded, seed: u64, outcome: &mut Outco
     Largest::keep(&mut outcome.largest, Largest { operation, seed, value, at_ns });
 }
 
-/// For which shares of the time somebody, and everybody, waited for what.
+/// Reports for which shares of time some tasks, and all tasks, waited for each resource.
 fn tell_pressure(pressure: Reading, elapsed_ns: u64, outcome: &mut Outcome) {
     for resource in Resource::ALL {
         let Lines { some, full } = pressure.of(resource);
@@ -309,7 +309,7 @@ fn tell_pressure(pressure: Reading, elapsed_ns: u64, outcome: &mut Outcome) {
     }
 }
 
-/// What the kernel itself would say at the end.
+/// The kernel's own proc files at the end.
 fn texts(pressure: Option<Reading>, kills: &[OomReport]) -> Vec<(&'static str, String)> {
     let files = pressure.map(|reading| {
         let file = |of: Resource| format!("/proc/pressure/{}\n{}", of.name(), reading.of(of));
@@ -327,12 +327,12 @@ fn texts(pressure: Option<Reading>, kills: &[OomReport]) -> Vec<(&'static str, S
     texts
 }
 
-/// What is left when all tasks have ended.
+/// The results when all tasks have ended.
 struct Ended {
     records: Vec<Recorded>,
     /// Tasks that ended before their time.
     early: Vec<EndedEarly>,
-    /// The first of them whose call failed.
+    /// The error of the first task whose call failed.
     failed: Option<RunError>,
     /// Waits that did not end, and phases that found nothing to do.
     stuck: Stuck,
@@ -341,7 +341,7 @@ struct Ended {
     times: Times,
 }
 
-/// Starts the tasks and waits for those in the foreground; the others are told.
+/// Starts the tasks and waits for the foreground ones; then tells the others to stop.
 fn drive(machine: &SimKernel, cx: &Cx<'_, SimHost>, plan: Rc<Plan>) -> Result<Ended, RunError> {
     for (number, task) in plan.told.iter().enumerate().filter(|(_, task)| !task.forked) {
         for _ in 0..task.count {
@@ -354,7 +354,7 @@ fn drive(machine: &SimKernel, cx: &Cx<'_, SimHost>, plan: Rc<Plan>) -> Result<En
     let mut early: Vec<EndedEarly> = plan.told.iter().map(of_task).collect();
     let mut until_ns = plan.end_ns;
     for is_background in [false, true] {
-        // Forks add to the list while it is gone through.
+        // Forks add to the list while this loop runs over it.
         loop {
             let next = {
                 let mut started = plan.started.borrow_mut();
@@ -382,7 +382,7 @@ fn drive(machine: &SimKernel, cx: &Cx<'_, SimHost>, plan: Rc<Plan>) -> Result<En
             }
         }
         plan.is_over.set(true);
-        // Those in the background were to go on until now.
+        // Background tasks were meant to run until now.
         until_ns = until_ns.min(cx.host.now_ns());
     }
     if let Some(number) = plan.idle.get() {
@@ -396,7 +396,8 @@ fn drive(machine: &SimKernel, cx: &Cx<'_, SimHost>, plan: Rc<Plan>) -> Result<En
     for (early, started) in early.iter_mut().zip(plan.nr_started.take()) {
         early.started = started;
     }
-    // A task that is chosen while it exits had done all that it was to do; it is a kill all the same.
+    // The OOM killer can choose a task that is exiting. The task had finished its work, but it
+    // still counts as a kill.
     let said = machine.kernel.oom_reports(cx.cpu());
     for EndedEarly { task, killed, .. } in &mut early {
         let rest_of = |name: &str| name.strip_prefix(&**task).map(str::to_owned);
@@ -470,7 +471,7 @@ fn start_helper(
         timed(cx, || {
             let mut records = vec![Recorded::default(); mine.nr_operations];
             let task = &mine.tasks[number];
-            // Who is killed has done what it did until then.
+            // A killed task keeps what it did until then.
             let ended = on_ground(&parts, &mine, cx, (number, copy), |ground| {
                 jobs::help(task, ground, cx, helper, &mut records)
             });
@@ -487,7 +488,7 @@ fn start_helper(
     })
 }
 
-/// What a copy of a task does, from beginning to end.
+/// Runs a copy of a task from start to end.
 fn work(
     machine: &SimKernel,
     cx: &Cx<'_, SimHost>,
@@ -534,7 +535,7 @@ fn refused_commit(machine: &SimKernel, action: Do, error: &Error) -> String {
     }
 }
 
-/// Does something with what a copy of a task shares with the others.
+/// Calls a function with the state that the copies of a task share.
 fn on_ground<T>(
     machine: &SimKernel,
     plan: &Rc<Plan>,

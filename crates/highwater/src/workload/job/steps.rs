@@ -1,4 +1,5 @@
-//! Counters of a job's steps: what `check` compares with captured ones, of every job that marks its steps.
+//! Counters of a job's steps, which `check` compares with captured ones, for every job that marks
+//! its steps.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -7,7 +8,7 @@ use highwater_results::Counters;
 
 use super::named;
 
-/// What is told of a step; a name with a plus is a sum.
+/// Reported counters of a step; a name with a plus is a sum.
 pub(crate) const COUNTERS: &[&str] = &[
     "pgpgin",
     "pswpin",
@@ -41,19 +42,20 @@ pub(crate) fn sum(counters: &Counters, key: &str) -> i64 {
     key.split('+').map(|name| counters.get(name)).sum()
 }
 
-/// What has been read so far: the counters when the step began, and the steps that are over.
+/// State so far: the counters at the start of the step, and the finished steps.
 #[derive(Debug, Default)]
 pub(super) struct Steps {
     begin: Option<Counters>,
-    /// With how often a step of that name was over, if those of one name are counted together.
+    /// Counters of finished steps by name, and their number if steps with one name are added up.
     over: Vec<(String, Counters, u64)>,
-    /// Rounds do not end: steps of one name are counted together, and told of as they are on average; steps of other names
-    /// than these are not kept.
+    /// For endless rounds: steps with one name are added up and reported as an average. Only steps
+    /// with these names are kept.
     endless: Option<Rc<BTreeSet<String>>>,
 }
 
 impl Steps {
-    /// Of a task whose rounds do not end the steps of these names; else (none) all there are.
+    /// `endless`: keep only the steps with these names, of a task with endless rounds. `None`: keep
+    /// all steps.
     pub(super) fn new(endless: Option<Rc<BTreeSet<String>>>) -> Steps {
         Steps { endless, ..Steps::default() }
     }
@@ -62,7 +64,7 @@ impl Steps {
     pub(super) fn mark(&mut self, name: Option<String>, now: Counters) {
         let is_kept = |name: &String| self.endless.as_ref().is_none_or(|all| all.contains(name));
         if let Some(name) = name.filter(is_kept) {
-            // Without a beginning of its own the first step is all there was.
+            // If the first step has no start mark, it starts at the beginning.
             let before = self.begin.take().unwrap_or_default();
             let change = Counters::difference(&before, &now);
             let is_endless = self.endless.is_some();
@@ -103,11 +105,11 @@ mod tests {
             let names = || Rc::new(BTreeSet::from(["a".to_owned()]));
             let mut steps = Steps::new(is_endless.then(names));
             steps.mark(None, now(5));
-            // What is between them is no part of either.
+            // Work between two steps belongs to neither.
             for (name, value) in [("a", 15), ("b", 20), ("a", 40), ("b", 41)] {
                 steps.mark(Some(name.to_owned()), now(value));
             }
-            // Only those that are told of.
+            // Only steps that are reported.
             assert_eq!(steps.over.len(), if is_endless { 1 } else { 4 });
             let mut samples = steps.samples(&["a".to_owned()]);
             samples.retain(|(name, _)| name == "a pgpgin");

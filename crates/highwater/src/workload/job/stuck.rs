@@ -1,5 +1,5 @@
-//! Tasks that waited for others until the job ended, phases that found nothing to work on, and jobs in
-//! which nothing was done at all.
+//! Tasks that waited for others until the job ended, phases that found nothing to work on, and jobs
+//! that did no work at all.
 
 use std::cell::RefCell;
 
@@ -20,16 +20,16 @@ pub(super) struct Waited {
 /// The outcome of a phase so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Came {
-    /// It was not gone through.
+    /// The phase did not run.
     #[default]
     NotYet,
-    /// There was no page or block to do it to, each time.
+    /// Each time it ran, there was no page or block to work on.
     ToNothing,
     /// It did something.
     ToSomething,
 }
 
-/// Collects waits that did not end and phases that found nothing to do.
+/// Collects waits that did not end, and phases that found nothing to do.
 #[derive(Clone, Debug)]
 pub(super) struct Stuck {
     params: JobParams,
@@ -45,7 +45,7 @@ impl Stuck {
         Stuck { params: params.clone(), waits: RefCell::default(), phases }
     }
 
-    /// A task waited until the job ended; of copies the first is told of.
+    /// Records that a task waited until the job ended; only the first copy is reported.
     pub(super) fn waited(&self, waited: Waited) {
         let mut waits = self.waits.borrow_mut();
         if !waits.iter().any(|known| (known.number, known.of) == (waited.number, waited.of)) {
@@ -53,7 +53,7 @@ impl Stuck {
         }
     }
 
-    /// A phase of a task did something, or found nothing to do it to.
+    /// Records that a phase of a task did some work, or found nothing to do.
     pub(super) fn did(&self, number: usize, phase: usize, something: bool) {
         let came = &mut self.phases.borrow_mut()[number][phase];
         match (something, *came) {
@@ -63,17 +63,17 @@ impl Stuck {
         }
     }
 
-    /// Says which phase of a task found nothing to do, for a task whose rounds take no time.
+    /// Names the phase that found nothing to do, for a task whose rounds take no time.
     pub(super) fn nothing_of(&self, number: usize) -> Option<String> {
         let (task, phases) = (&self.params.task[number], self.phases.borrow());
         let at = phases[number].iter().position(|came| *came == Came::ToNothing)?;
         Some(nothing(&self.params, task, &task.phase[at]))
     }
 
-    /// Returns the report's lines about them.
+    /// The report's lines about them.
     ///
     /// # Errors
-    /// If tasks wait for each other; and if nothing was done, although all tasks lived (`all_lived`).
+    /// If tasks wait for each other, or if no work was done although all tasks lived (`all_lived`).
     pub(super) fn told(&self, all_lived: bool) -> Result<Vec<String>, RunError> {
         let params = &self.params;
         let name = |number: usize| params.task[number].name.as_str();
@@ -133,9 +133,9 @@ impl Stuck {
     }
 }
 
-/// Tasks each of which waited for the next, and the last for the first; none if there are no such.
+/// A cycle of tasks in which each waited for the next; `None` if there is none.
 fn circle(waits: &[Waited]) -> Option<Vec<usize>> {
-    // The earliest task first: which of them noticed the end first says nothing.
+    // Start at the earliest task: the order in which they noticed the end means nothing.
     let mut waits = waits.to_vec();
     waits.sort_by_key(|wait| wait.number);
     waits.iter().find_map(|first| {
@@ -153,7 +153,7 @@ fn circle(waits: &[Waited]) -> Option<Vec<usize>> {
     })
 }
 
-/// Why a task goes on until the job ends.
+/// Why a task runs until the job ends.
 fn never_ends(task: &JobTask) -> Option<&'static str> {
     let is_forever = task.phase.iter().any(|phase| phase.forever);
     match (task.rounds, is_forever) {
@@ -167,7 +167,7 @@ fn never_ends(task: &JobTask) -> Option<&'static str> {
 fn nothing(params: &JobParams, task: &JobTask, phase: &JobPhase) -> String {
     let (name, does) = (&task.name, phase.action.name());
     let Some(of) = phase.of.as_deref() else {
-        // Of a request the steps say of what.
+        // For a request, its steps name the object.
         let steps: Vec<String> =
             phase.step.iter().map(|step| nothing(params, task, step)).collect();
         return steps
@@ -219,7 +219,7 @@ mod tests {
         assert_eq!(waits(&[(0, 1), (1, 2)]), None);
         assert_eq!(waits(&[(0, 0)]), Some(vec![0]));
         assert_eq!(waits(&[(0, 1), (1, 0)]), Some(vec![0, 1]));
-        // The first leads into a circle that it is no part of.
+        // The first task leads into a cycle, but is not part of it.
         assert_eq!(waits(&[(3, 1), (1, 2), (2, 1)]), Some(vec![1, 2]));
     }
 }

@@ -80,7 +80,7 @@ impl Draw {
         let nr_files = self.below(4);
         for file in 0..nr_files {
             let (size, memory) = (1 + self.below(60), self.is(20));
-            // Some grow, some of them without a bound; some are on the job's own disk.
+            // Some files grow, some of these without a bound; some are on the job's own disk.
             let size = if self.is(25) { "0".to_owned() } else { format!("{size}M") };
             let room = if memory || self.is(20) { "room = \"64M\"\n" } else { "" };
             let disk = if !memory && self.is(25) { "disk = \"own\"\n" } else { "" };
@@ -109,7 +109,7 @@ impl Draw {
             }
             self.phases(&mut text, nr_files, rounds == 0);
         }
-        // Who forks is known now: a task that is forked is so by the one before it.
+        // The forks are known now: a forked task's parent is the task before it.
         let forks = |task: u64| {
             text.contains(&format!("name = \"t{task}\"\n")) && {
                 let at = text.find(&format!("name = \"t{task}\"\n")).unwrap_or(0);
@@ -131,7 +131,7 @@ impl Draw {
         if is_endless {
             phase("do = \"sleep\"\nus = 500".to_owned());
         }
-        // With whether they are of a file.
+        // VMAs, and whether each maps a file.
         let mut areas: Vec<(u64, bool)> = Vec::new();
         for _ in 0..1 + self.below(6) {
             let op = if self.is(50) { "\nop = \"op\"" } else { "" };
@@ -143,7 +143,7 @@ impl Draw {
             match (self.below(17), file, area) {
                 (0..4, ..) | (4..7, _, None) => {
                     let area = self.below(3);
-                    // The first one is cut, which would end who maps it.
+                    // The first file is truncated, which would end a task that maps it.
                     let of_file = file.filter(|file| *file > 0 && self.is(25));
                     areas.retain(|(known, _)| *known != area);
                     areas.push((area, of_file.is_some()));
@@ -168,7 +168,7 @@ impl Draw {
                 }
                 (6, _, Some((area, of_file))) => {
                     let advice = self.one(&["dontneed", "cold", "pageout", "normal", "free"]);
-                    // Only what is nobody else's.
+                    // Only for memory that no other task shares.
                     let advice = if of_file && advice == "free" { "cold" } else { advice };
                     let page = if self.is(50) { "\npattern = \"except 4\"" } else { "" };
                     phase(format!(
@@ -178,7 +178,7 @@ impl Draw {
                 (7..9, Some(file), _) => {
                     let action = self.one(&["read", "write"]);
                     let bytes = self.one(&["4K", "64K", "1M"]);
-                    // A file without a bound is written in order, so many times.
+                    // A file without a bound is written sequentially, a fixed number of times.
                     let how = match (action, self.is(30)) {
                         ("write", _) => {
                             format!("pattern = \"sequential\"\ntimes = {}", 1 + self.below(30))
@@ -244,7 +244,7 @@ fn ran(seed: u64, drawn: &Drawn) -> Result<Document, String> {
     let machine = machine.map_err(|error| error.to_string())?;
     let policy = preset(drawn.policy).ok_or("a preset")?;
     let plan = RunPlan::new(job, vec![machine], vec![(policy, drawn.policy.to_owned())]);
-    // The audit is part of it.
+    // This includes the audit.
     let ran = run(&RunPlan { seed, ..plan }, &Nobody, &AtomicBool::new(false));
     ran.map_err(|error| error.to_string())
 }
@@ -258,7 +258,7 @@ fn check(seed: u64) {
     match (ran(seed, &drawn), ran(seed, &drawn)) {
         (Ok(one), Ok(two)) if one == two => {}
         (Ok(_), Ok(_)) => fails("two runs differ"),
-        // All tasks are in the background, so the job ends where it begins.
+        // All tasks are in the background, so the job ends at its start.
         (Err(one), Err(two)) if one == two && one.starts_with("nothing was done in the ") => {}
         (Err(error), _) | (_, Err(error)) => fails(&error),
     }

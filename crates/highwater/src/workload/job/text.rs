@@ -18,7 +18,7 @@ pub enum Amount {
 }
 
 impl Amount {
-    /// It is nothing.
+    /// Whether the amount is zero.
     pub(super) fn is_nothing(self) -> bool {
         match self {
             Amount::Bytes(bytes) => bytes == 0,

@@ -100,7 +100,7 @@ fn throughput(plan: &Plan, sent: &Sent, received: &Received) -> Vec<(String, f64
     samples
 }
 
-/// Frames of different boots are different frames: one boot's histogram says most.
+/// Frames of different boots cannot be added up, so use the histogram of one boot.
 fn hottest(uses: &BlockUses) -> Histogram {
     let mut histogram = Histogram::new(HOTTEST, "kmem:mm_page_alloc", "first seed");
     for ((pfn, _), count) in uses {

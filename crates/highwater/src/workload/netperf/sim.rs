@@ -18,9 +18,9 @@ use super::super::{Unit, Workload};
 use super::{Netperf, NetperfParams, hottest, throughput};
 use crate::explain::ledger;
 
-/// Interrupts and other small work that steals a CPU now and then: about one a millisecond, three
-/// microseconds each, both exponential. A guess of an idle server's housekeeping; it is what makes
-/// seeds differ.
+/// Interrupts and other small work that takes CPU time now and then: about one per millisecond,
+/// three microseconds each, both exponential. This is a guess at the housekeeping of an idle
+/// server; it makes seeds differ.
 const NOISE_GAP_NS: f64 = 1e6;
 const NOISE_NS: f64 = 3e3;
 
@@ -99,8 +99,8 @@ fn spawn<T: 'static>(
     })
 }
 
-/// The kernel threads of an otherwise idle machine: per-second counter folding on every CPU, noise
-/// on the busy ones.
+/// The kernel threads of an otherwise idle machine: counter folding every second on every CPU,
+/// noise on the busy ones.
 fn start_daemons(
     sim: &Sim,
     machine: &Machine,

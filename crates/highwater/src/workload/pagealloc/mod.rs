@@ -1,7 +1,7 @@
 //! pagealloc: the page allocator alone.
 //!
-//! mmtests' benchmark of that name: blocks of each order, so many at a time, allocated and freed by one task that has the
-//! machine to itself. A cell is one run over all orders and batches.
+//! mmtests' benchmark of that name. One task, alone on the machine, allocates and frees batches of
+//! blocks of each order. A cell is one run over all orders and batch sizes.
 
 mod native;
 mod sim;
@@ -35,7 +35,7 @@ params! {
     }
 }
 
-/// What it costs to allocate and free blocks, alone on the machine.
+/// The cost of allocating and freeing blocks, alone on the machine.
 #[derive(Debug)]
 pub struct PageAlloc;
 
@@ -86,7 +86,7 @@ fn operation(what: &str, order: Order, batch: u32) -> String {
     format!("{what}-odr{}-{batch}", order.0)
 }
 
-/// What a batch took, as samples.
+/// The costs of a batch, as samples.
 fn samples(order: Order, batch: u32, taken: &Taken) -> Result<[(String, f64); 2], RunError> {
     if taken.failed > 0 {
         let (failed, order) = (taken.failed, order.0);
@@ -115,7 +115,7 @@ mod tests {
         PageAlloc::run(params, &Unit { host, ..Unit::of(&machine, &policy, 1) })
     }
 
-    /// Study 000 says that where no zone is full the cache costs nothing, and saves nothing.
+    /// Study 000: while no zone is full, the zonelist cache costs nothing and saves nothing.
     #[test]
     fn a_zonelist_cache_costs_nothing_where_no_zone_is_full() {
         let params = PageAllocParams { rounds: 3, ..PageAllocParams::default() };

@@ -1,14 +1,14 @@
 //! stutter (study 000).
 //!
-//! A cell is one run of mmtests' script: a file twice as large as memory is copied five times while a program holds most
-//! of memory and another measures how long it takes to map and touch some. Its samples are worth three
-//! metrics: those latencies, how fast the disk was alone and beside them, and where pages were found, of which the
-//! study is about.
+//! A cell is one run of mmtests' script. It copies a file twice as large as memory five times,
+//! while one program holds most of memory and another measures how long it takes to map and touch
+//! some. Its samples give three metrics: these latencies, the speed of the disk alone and during
+//! the test, and the nodes on which pages were allocated, which are the study's subject.
 //!
 //! | file | holds |
 //! |---|---|
 //! | `sim` | one run on the simulated machine: the script |
-//! | `places` | on which nodes requests were served, as it is traced |
+//! | `places` | nodes that served requests, from trace events |
 
 mod places;
 mod sim;
@@ -23,11 +23,11 @@ use crate::params;
 
 /// The latency worker's operation.
 const MMAP: &str = "mmap";
-/// What is measured of the disk.
+/// The disk measurements.
 const WRITE: &str = "write";
 /// Its rows: the script's estimate, and each copy.
 const WRITES: [&str; 2] = ["estimated", "parallel"];
-/// Where pages were found.
+/// Nodes on which pages were allocated.
 const PLACES: &str = "places";
 /// Longest wait: ten hours.
 const SECONDS_MAX: f64 = 36_000.0;
@@ -80,7 +80,7 @@ impl Workload for Stutter {
     const NOT_NATIVE: Option<&'static str> =
         Some("stutter takes minutes of a machine to itself; it runs in virtual time only");
 
-    /// Most of it is copying; measured with 1 and 2 GiB.
+    /// Copying takes most of it; measured with 1 and 2 GiB.
     fn seconds(params: &StutterParams, machine: &MachineFile, _: usize) -> Option<f64> {
         let gib = machine.machine.managed_pages() as f64 / f64::from(1 << 18);
         Some(gib * params.file * f64::from(params.iterations + 1) * SECONDS_PER_GIB)
@@ -129,8 +129,8 @@ impl Workload for Stutter {
         ]
     }
 
-    /// The latencies with all rows of the reports of 2015, beside the study's own and judged; where pages were found;
-    /// counters.
+    /// The latencies with all rows of the reports of 2015, beside the study's own, with verdict;
+    /// nodes of allocations; counters.
     fn sections(_: &StutterParams, _: &[Metric]) -> Vec<Section> {
         let latency = || Self::NAME.to_owned();
         let comparison = |metric: &str| Section::Comparison {
@@ -158,7 +158,7 @@ impl Workload for Stutter {
 const SECONDS_PER_GIB: f64 = 1.0;
 
 impl StutterParams {
-    /// Sizes on a machine that manages so many pages.
+    /// Sizes on a machine with this many managed pages.
     fn sizes(&self, memory_pages: u64) -> Sizes {
         let &StutterParams { hog, file, calibrate, mapping, grain, .. } = self;
         let shares = Shares { hog, file, calibrate, mapping };

@@ -1,8 +1,9 @@
-//! On which nodes requests were served, counted as they are traced.
+//! The nodes that served requests, counted from trace events.
 //!
-//! The node that a request would have is that of the CPU that makes it. What study 000 is about are single pages from another
-//! node after a huge page was not to be had: `after a failure` counts those of the second behind it, as long as
-//! a [zonelist cache](highwater_core::page_alloc) would remember.
+//! The local node of a request is the node of the requesting CPU. Study 000 is about single pages
+//! that come from another node after a huge page allocation failed. `after a failure` counts such
+//! requests in the second after the failure, the lifetime of a [zonelist
+//! cache](highwater_core::page_alloc).
 
 use std::cell::{Cell, OnceCell};
 use std::rc::{Rc, Weak};
@@ -25,11 +26,11 @@ pub(super) const ROWS: [&str; 6] = [
 /// A second.
 const MEMORY_NS: u64 = 1_000_000_000;
 
-/// What was traced so far.
+/// Counts so far.
 #[derive(Debug, Default)]
 struct Seen {
     counts: [Cell<u64>; ROWS.len()],
-    /// When a huge page was not to be had, last; CPUs are a little ahead of each other.
+    /// When a huge page allocation last failed; CPUs' clocks are slightly ahead of each other.
     failed_ns: Cell<Option<u64>>,
 }
 
@@ -38,7 +39,7 @@ impl Seen {
         self.counts[row].set(self.counts[row].get() + 1);
     }
 
-    /// A request of an order was served by a node that is the CPU's own or not, or not at all.
+    /// A request of an order was served by the CPU's own node, by another one, or not at all.
     fn request(&self, at_ns: u64, order: Order, is_local: Option<bool>) {
         match (order, is_local) {
             (HUGE_ORDER, Some(true)) => self.count(0),
@@ -76,7 +77,7 @@ impl Places {
         let places = self.clone();
         Box::new(move |at_ns, cpu, event| {
             let &Event::PageAlloc { pfn, order, .. } = event else { return };
-            // Before the kernel is there nobody asks whose pages are where.
+            // Before the kernel exists there are no requests to count.
             let Some(kernel) = places.kernel.get().and_then(Weak::upgrade) else { return };
             let here = kernel.mem.cpu_node(cpu);
             let is_local = pfn.map(|pfn| kernel.mem.map.page(pfn).node() == here);
@@ -84,7 +85,7 @@ impl Places {
         })
     }
 
-    /// Whose allocations they are.
+    /// The kernel whose allocations are counted.
     pub(super) fn watch(&self, kernel: &Rc<Kernel<SimHost>>) {
         // Told twice, the first stays.
         let _ = self.kernel.set(Rc::downgrade(kernel));

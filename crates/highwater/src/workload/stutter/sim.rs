@@ -1,4 +1,5 @@
-//! One run on the simulated machine: what mmtests' script does, in its order (rules/benchmarks#stutter-script).
+//! One run on the simulated machine: the steps of mmtests' script, in its order
+//! (rules/benchmarks#stutter-script).
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -27,10 +28,10 @@ use super::{MMAP, Stutter, StutterParams, WRITES};
 const OTHER: DeviceId = DeviceId(1);
 /// Room that it needs there, percent of the file.
 const ROOM_PERCENT: u64 = 110;
-/// What is in a MiB.
+/// Bytes of a MiB.
 const MIB: f64 = (1 << 20) as f64;
 
-/// What a run leaves.
+/// The results of a run.
 struct Ended {
     laps: Vec<Lap>,
     /// MiB a second.
@@ -47,7 +48,7 @@ pub(super) fn run(unit: &Unit<'_>, params: &StutterParams) -> Result<Outcome, Ru
     let memory_pages = harness::managed_pages(unit);
     let sizes = params.sizes(memory_pages);
     let (file_pages, calibrate_pages) = (pages(sizes.file), pages(sizes.calibrate));
-    // The copy, or what calibrates; and the source, if nobody else has room for it.
+    // The copy, or the calibration file; and the source, if the other disk has no room for it.
     let of_target = file_pages.max(calibrate_pages);
     let other = room_on_other(unit, file_pages);
     let of_source = if other.is_some() { 0 } else { file_pages };
@@ -115,7 +116,7 @@ pub(super) fn run(unit: &Unit<'_>, params: &StutterParams) -> Result<Outcome, Ru
     })
 }
 
-/// First page of the other disk that the source may have, if there is such a disk and it is large enough.
+/// First page for the source on the other disk, if there is such a disk and it is large enough.
 fn room_on_other(unit: &Unit<'_>, file_pages: u64) -> Option<u64> {
     let disk = unit.machine.disks().get(usize::from(OTHER.0))?;
     let area = unit.machine.swap().iter().find(|area| area.device == OTHER);
@@ -134,7 +135,7 @@ struct Script {
     sizes: Sizes,
     /// Device and first page of the copy.
     target: (DeviceId, u64),
-    /// The same of what is copied.
+    /// The same for the source file.
     source: (DeviceId, u64),
 }
 
@@ -224,7 +225,7 @@ impl Script {
         })
     }
 
-    /// An empty file with room for so many bytes.
+    /// An empty file with room for this many bytes.
     fn empty_file(
         &self,
         cx: &Cx<'_, SimHost>,
@@ -283,7 +284,8 @@ mod tests {
         assert!(huge == 0.0 && remote > 1000.0, "{huge} {remote}");
         assert!(outcome.counters.get("pgfault") > 2 * 18_000, "each hog touches its memory");
         assert!(outcome.notes.is_empty(), "{:?}", outcome.notes);
-        // The source and two copies were written, and what calibrates; not all of the hogs' was swapped.
+        // The source, two copies and the calibration file were written; only part of the hogs'
+        // memory was swapped.
         let machine = MachineFile::parse("two.toml", NODES).unwrap().machine;
         let file_kib = params().sizes(machine.managed_pages()).file >> 10;
         let written_kib = outcome.counters.get("pgpgout") as u64;

@@ -1,13 +1,13 @@
 //! stutterp (study 001).
 //!
-//! A cell runs every step of the ladder, each on a freshly booted machine: the benchmark drops the
-//! caches and makes a new file system between steps. Steps are units of work of their own, so that
-//! one cell keeps several processors busy; their results are added up in the ladder's order.
+//! A cell runs every step of the ladder, each on a freshly booted machine, because the benchmark
+//! drops the caches and makes a new file system between steps. Each step is a unit of work, so one
+//! cell keeps several processors busy. The results are put together in the ladder's order.
 //!
 //! | file | holds |
 //! |---|---|
 //! | `sim` | one step on the simulated machine |
-//! | `stalls` | the delays of throttled tasks, counted as they are traced |
+//! | `stalls` | the delays of throttled tasks, from trace events |
 
 mod sim;
 mod stalls;
@@ -122,7 +122,8 @@ impl Workload for Stutterp {
         ladder.get(part).map_or_else(String::new, |&workers| sim::operation(workers))
     }
 
-    /// Workers keep reclaim busy, more of them the more memory there is; measured with 256 MiB and 1 GiB.
+    /// Workers keep reclaim busy, and larger memory has more of them; measured with 256 MiB and 1
+    /// GiB.
     fn seconds(params: &StutterpParams, machine: &MachineFile, part: usize) -> Option<f64> {
         let workers = *params.ladder_on(machine.machine.nr_cpus()).get(part)?;
         let gib = machine.machine.managed_pages() as f64 / f64::from(1 << 18);
@@ -168,8 +169,8 @@ impl Workload for Stutterp {
         ]
     }
 
-    /// The latencies as the study shows them, beside its own and judged; how much work was done meanwhile;
-    /// reclaim's counters and delays.
+    /// The latencies in the study's form, beside the study's own, with verdict; the work done
+    /// meanwhile; reclaim's counters and delays.
     fn sections(_: &StutterpParams, metrics: &[Metric]) -> Vec<Section> {
         let latency = || Self::NAME.to_owned();
         let mut sections = vec![
@@ -207,8 +208,8 @@ impl StutterpParams {
         Step::ladder(WORKERS_MIN, last.clamp(WORKERS_MIN, WORKERS_MAX))
     }
 
-    /// The step with so many workers on a machine of so many pages. The sizes of files and mappings
-    /// follow from what of its memory may be dirty, as the benchmark asks its kernel.
+    /// The step with this many workers on a machine with this many pages. The sizes of files and
+    /// mappings follow from the dirty limits of its memory, as in the benchmark.
     fn step(&self, workers: u32, memory_pages: u64, tunables: &Tunables) -> Step {
         let bytes = memory_pages * PAGE_SIZE as u64;
         let sizes = Sizes::with_grain(bytes, dirty_percent(tunables, bytes), self.grain.0);

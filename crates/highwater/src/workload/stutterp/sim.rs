@@ -25,13 +25,13 @@ use super::super::{Unit, Workload};
 use super::stalls::{STALLS, Stalls};
 use super::{FilesPerWriter, Stutterp, StutterpParams};
 
-/// What each of the reader's files is of memory: 100 MiB on a machine of 8 GiB
+/// Each of the reader's files is this fraction (1/n) of memory: 100 MiB on a machine of 8 GiB
 /// (rules/benchmarks#stutterp-scaled).
 const READER_SHARE: u64 = 80;
 
 type Files = Vec<Arc<File<SimHost>>>;
 
-/// What a step leaves.
+/// The results of a step.
 struct Ended {
     laps: Vec<Lap>,
     sweeps: u64,
@@ -74,7 +74,7 @@ fn run_on(
     let mut config = harness::config(unit)?;
     let (first_page, notes) = (storage.first_page, storage.note.clone().into_iter().collect());
     storage.attach(&mut config);
-    // Steps are different runs, the same ones under every policy.
+    // Each step has its own seed, the same under every policy.
     config.seed = unit.seed ^ u64::from(step.workers).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let seed = config.seed;
     let stalls = Stalls::default();
@@ -132,13 +132,12 @@ fn run_on(
     })
 }
 
-/// Name of the step's operations.
-/// What the latency worker does beside so many.
+/// Name of the step's operations: the latency worker's, with this many workers.
 pub(super) fn operation(workers: u32) -> String {
     format!("mmap-{workers}")
 }
 
-/// CPU time of kernel threads and interrupts: what the benchmark's tasks did not have.
+/// CPU time of kernel threads and interrupts, which the benchmark's tasks did not get.
 fn other_cpu_time(machine: &SimMachine, times: Times) -> u64 {
     let sim = machine.sim();
     let cpus = (0..sim.nr_cpus() as u16).map(highwater_core::host::CpuId);
@@ -200,7 +199,7 @@ fn make_files(
     AllFiles { writers, reader }
 }
 
-/// What the driver does.
+/// The driver's plan.
 struct Plan {
     step: Step,
     files: AllFiles,
@@ -210,8 +209,8 @@ struct Plan {
     seed: u64,
 }
 
-/// The benchmark's shell script: starts the workers, waits, stops them kind by kind. A worker that
-/// failed is told of at the end: one that is left running runs for ever.
+/// The benchmark's shell script: starts the workers, waits, and stops them kind by kind. A worker's
+/// failure is reported at the end, because a worker left behind would run forever.
 fn drive(machine: &SimKernel, cx: &Cx<'_, SimHost>, plan: Plan) -> Result<Ended, RunError> {
     let Plan { step, files, params, mapping_pages, resident_pages, seed } = plan;
     hold(machine, cx, resident_pages);
@@ -257,8 +256,8 @@ fn drive(machine: &SimKernel, cx: &Cx<'_, SimHost>, plan: Plan) -> Result<Ended,
     };
     cx.host.sleep_ns(nanoseconds(params.seconds));
     let mut ends = Ends::new(Stutterp::NAME);
-    // As mmtests' script does: writers are told and waited for, then hogs, while the latency worker
-    // goes on.
+    // As in mmtests' script: stop the writers and wait for them, then the hogs. The latency worker
+    // continues meanwhile.
     of_files.set();
     let written = ends.add_up(writers);
     ends.add_up(readers);
@@ -271,7 +270,7 @@ fn drive(machine: &SimKernel, cx: &Cx<'_, SimHost>, plan: Plan) -> Result<Ended,
     Ok(Ended { laps, sweeps, written, times, counters: Default::default() })
 }
 
-/// Takes pages that nobody gives back: the rest of the system.
+/// Allocates pages that are never freed: the rest of the system.
 fn hold(machine: &SimKernel, cx: &Cx<'_, SimHost>, pages: u64) {
     let kernel = &machine.kernel;
     let node = kernel.mem.cpu_node(cx.cpu());
@@ -286,7 +285,7 @@ fn nanoseconds(seconds: f64) -> u64 {
     (seconds * 1e9) as u64
 }
 
-/// Starts a worker; it tells at its end what CPU time it used.
+/// Starts a worker that returns its CPU time at its end.
 fn spawn<T: 'static>(
     machine: &SimKernel,
     name: String,
@@ -331,7 +330,7 @@ mod tests {
         let mut disk = storage(&unit, &params, &step, memory_pages).unwrap();
         let errors = PerDirection { read: 1.0, write: 0.0 };
         disk.disks[0].faults = Some(FaultySpec { errors, ..FaultySpec::default() });
-        // The reader's first read, if no hog was faster.
+        // The reader's first read, or an earlier write of a hog.
         let error = run_on(disk, &unit, &params, step, memory_pages).unwrap_err();
         assert!(matches!(error, RunError::Workload { workload: "stutterp", .. }), "{error}");
     }

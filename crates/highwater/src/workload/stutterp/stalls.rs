@@ -1,4 +1,4 @@
-//! How long throttled tasks slept, counted as it is traced; of all nodes together, as the study did.
+//! How long throttled tasks slept, from trace events; all nodes together, as in the study.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
@@ -10,15 +10,15 @@ use highwater_sim::engine::Sim;
 use highwater_sim::host::TraceSink;
 use highwater_sim::ledger::KindSet;
 
-/// Context of the kernel threads that reclaim; they are called this and their node's number.
+/// Name prefix of the reclaiming kernel threads; their node's number follows.
 pub(crate) const KSWAPD: &str = "kswapd";
 /// Context of all other tasks, flushers that need memory among them.
 const DIRECT: &str = "direct reclaim";
 
-/// Event, context, and what it was.
+/// Event, context, and details.
 type Key = (Kind, &'static str, Stall<'static>);
 
-/// What was counted so far.
+/// Counts so far.
 #[derive(Clone, Default)]
 pub(super) struct Stalls {
     counts: Rc<RefCell<BTreeMap<Key, u64>>>,
@@ -32,7 +32,7 @@ impl Stalls {
         Box::new(move |_, _, event| stalls.see(event))
     }
 
-    /// Who is running is asked of this simulation.
+    /// The simulation that knows the running task.
     pub(super) fn watch(&self, sim: &Sim) {
         // Told twice, the first stays.
         let _ = self.sim.set(sim.clone());
@@ -78,11 +78,11 @@ fn context_of_thread(name: &str) -> &'static str {
     if is_kswapd { KSWAPD } else { DIRECT }
 }
 
-/// Events that say of a stall: those that [`stall`] knows.
+/// Events about stalls: those that [`stall`] handles.
 pub(super) const STALLS: KindSet =
     KindSet::NONE.with(Kind::Throttled).with(Kind::CongestionWait).with(Kind::WaitIffCongested);
 
-/// What an event says of a stall, if it is one.
+/// The stall that an event reports, if it does.
 fn stall(event: &Event) -> Option<Stall<'static>> {
     let (usec_timeout, usec_delayed, reason) = match *event {
         Event::Throttled { usec_timeout, usec_delayed, reason, .. } => {

@@ -12,7 +12,7 @@ use crate::params;
 
 /// Most processes that may unmap at once.
 const PROCESSES_MAX: usize = 64;
-/// Most pages each of them maps: 1 GiB.
+/// Most pages that each process maps: 1 GiB.
 const PAGES_MAX: u32 = 1 << 18;
 
 params! {
@@ -106,13 +106,13 @@ fn pages_of(share: f64, managed: u64) -> u64 {
     ((share * managed as f64) as u64).max(1)
 }
 
-/// What the unmaps of one number of processes showed.
+/// The results of the unmaps for one number of processes.
 struct Unmapped {
     /// How many processes.
     processes: usize,
     /// By process.
     times: Vec<Vec<RoundTimes>>,
-    /// The host can tell what was waited for the LRU lock.
+    /// Whether the host measures waits for the LRU lock.
     has_waits: bool,
 }
 
@@ -131,7 +131,7 @@ fn samples(unmapped: &[Unmapped], after: &Aftermath) -> Vec<(String, f64)> {
             (first, again) = (first + times.first_ns, again + times.again_ns);
             (wait, unmaps) = (wait + times.lru_wait_ns, unmaps + 2);
         }
-        // The first unmap only sets bits that are clear; what the second takes longer, it activates.
+        // The first unmap only sets bits that are clear; the second one's extra time is activation.
         let share = 100.0 * (1.0 - first as f64 / again.max(1) as f64);
         push(format!("share-{n}"), share);
         if set.has_waits {

@@ -1,4 +1,4 @@
-//! One unit on threads and memory of this computer: activation and the LRU lock are measured.
+//! One unit on threads and memory of this computer: measures activation and the LRU lock.
 
 use std::sync::Arc;
 use std::thread;

@@ -66,7 +66,7 @@ pub(super) fn run(unit: &Unit<'_>, params: &UnmapParams) -> Result<Outcome, RunE
     Ok(Outcome { samples, counters, times, notes, digest, explained, ..Outcome::default() })
 }
 
-/// Lets `processes` processes unmap at once, one on each CPU as far as there are CPUs.
+/// Lets `processes` processes unmap at once, one on each CPU as long as there are CPUs.
 fn unmap(
     machine: &mut SimMachine,
     params: &UnmapParams,
@@ -98,7 +98,7 @@ fn unmap(
     Ok(Unmapped { processes, times: all, has_waits: true })
 }
 
-/// What everybody has waited for the LRU lock so far.
+/// Total time that tasks have waited for the LRU lock so far.
 fn lru_waits(host: &SimHost) -> u64 {
     let all = host.sim().lock_stats();
     all.iter().filter(|stats| stats.name == LockClass::Lru.name()).map(|stats| stats.wait_ns).sum()

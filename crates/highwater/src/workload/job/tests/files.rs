@@ -1,4 +1,5 @@
-//! Files that grow, are cut, are deleted; where they are, and where tasks are in them.
+//! Files that grow, are truncated or deleted; their places on disk, and the positions of tasks in
+//! them.
 
 use super::*;
 
@@ -31,7 +32,7 @@ fn a_file_that_begins_empty_grows_by_appends() {
         let document = ran(&job(&file("wal", size), &[appends, commit, appends, commit, read]));
         assert_eq!(counter(&document, "nr_dirtied"), 32, "{size}");
         assert_eq!(counter(&document, "nr_written"), 32, "{size}");
-        // What was written is read from memory.
+        // Written data is read from memory.
         assert_eq!(counter(&document, "pgpgin"), 0, "{size}");
         assert!(value(&document, "t.read rate") > 0.0);
         // A sync is a transfer to the disk and back.
@@ -86,14 +87,14 @@ fn a_block_larger_than_its_file_is_refused() {
         let said = format!("bytes: cannot {action} 8 MiB to f, which has room for {room}");
         assert!(error.starts_with("x.toml:") && error.ends_with(&said), "{error}");
     }
-    // Of a step, too; the last page may be part of it.
+    // Also for a step; the last page may be partial.
     let step =
         "do = \"request\"\n[[task.phase.step]]\ndo = \"append\"\nof = \"f\"\nbytes = \"5000B\"";
     let error = experiment(&job(&file("f", "size = \"4K\""), &[step])).unwrap_err();
     let said = "bytes: cannot append 5000 bytes to f, which has room for 4 KiB";
     assert!(error.ends_with(said), "{error}");
     assert!(experiment(&job(&file("f", "size = \"5000B\""), &[&put("append", "8K")])).is_ok());
-    // Shares of memory are known when it runs.
+    // Shares of memory are known when the job runs.
     let share = job(&file("f", "size = \"0\", room = \"25%\""), &[&put("append", "64M")]);
     let error = failed(&share);
     assert!(error.starts_with("t cannot append 64 MiB to f, which has room for 12 MiB"), "{error}");
@@ -111,7 +112,7 @@ fn truncate_and_delete_drop_dirty_pages() {
         assert!(document.runs[0].notes.contains(&none), "{:?}", document.runs[0].notes);
         assert!(value(&document, "t.drop max") > 50.0, "pages are dropped one by one");
     }
-    // What is left of a file is still there.
+    // The rest of a truncated file still exists.
     let cut = "do = \"truncate\", of = \"f\", size = \"1M\"";
     let document = ran(&job(&file("f", "size = \"4M\""), &[write, cut, read]));
     assert_eq!(counter(&document, "pgpgin"), 0);
@@ -145,12 +146,12 @@ fn a_deleted_file_lives_as_long_as_it_is_mapped() {
 fn a_sequential_reader_goes_on_where_it_was() {
     let part = "do = \"read\", of = \"f\", bytes = \"1M\", times = 4, op = \"read\"";
     let random = "do = \"advise\", of = \"f\", advice = \"random\"";
-    // Two halves are the whole, each page once; the third half is in memory.
+    // Two halves read each page once; a third half finds its pages in memory.
     let document = ran(&job(&file("f", "size = \"8M\""), &[random, part, part, part]));
     assert_eq!(counter(&document, "pgpgin"), 8 << 10);
     let once = ran(&job(&file("f", "size = \"8M\""), &[random, part]));
     assert_eq!(counter(&once, "pgpgin"), 4 << 10);
-    // A writer has a place of its own.
+    // Each writer has its own position.
     let write = "do = \"write\", of = \"f\", bytes = \"1M\", times = 4";
     let document = ran(&job(&file("f", "size = \"8M\""), &[random, part, write, write]));
     assert_eq!(counter(&document, "nr_dirtied"), 2048);

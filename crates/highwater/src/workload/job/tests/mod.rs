@@ -1,4 +1,4 @@
-//! Jobs from their text to what they leave.
+//! Jobs from their text to their results.
 
 mod files;
 mod ready;
@@ -35,7 +35,7 @@ fn ran(text: &str) -> Document {
         .unwrap()
 }
 
-/// What ends a run.
+/// The error that ends a run.
 #[track_caller]
 fn failed(text: &str) -> String {
     let machine = MachineFile::parse("m.toml", MACHINE).unwrap();
@@ -67,7 +67,7 @@ fn a_sysctl_that_the_kernel_does_not_have_is_noted() {
     assert!(noted("4.5") && !noted("6.1"));
 }
 
-/// Rounds that nobody can count are no steps, and without marks nobody counts them.
+/// Huge numbers of rounds are not steps; without marks they are never counted.
 #[test]
 fn many_rounds_are_not_counted_one_by_one() {
     let job = |more: &str| {
@@ -81,7 +81,7 @@ fn many_rounds_are_not_counted_one_by_one() {
     assert!(value(&document, "t.work p50") >= 10.0);
 }
 
-/// What results keep of a job is the job.
+/// Results keep a job unchanged.
 #[test]
 fn jobs_that_come_with_the_program_survive_their_text() {
     let registry = Registry::default();
@@ -158,7 +158,7 @@ fn operations_under_way_at_once_do_as_much_in_less_time() {
     let rate = |document| value(document, "t.it rate");
     assert!(rate(&eight) > 3.0 * rate(&one), "{} {}", rate(&eight), rate(&one));
     assert!(value(&eight, "t.it p50") >= value(&one, "t.it p50"));
-    // Of an open loop no more of them are late than there is room for.
+    // An open loop has at most as many late operations as it has room for.
     let open = format!("{read}rate = 20000\narrivals = \"steady\"\n");
     let (one, eight) = (ran(&job(&open)), ran(&job(&format!("{open}depth = 16"))));
     let longest = |document| value(document, "t.it max");
@@ -207,7 +207,7 @@ fn tasks_wait_for_each_other_fork_and_end_with_the_job() {
     assert!(seconds < 4.0 && value(&document, "idler.nap rate") > 500.0, "{seconds}");
 }
 
-/// Areas of who forked a task's parent are there, under their own names.
+/// A task inherits the VMAs of its grandparent under their own names.
 #[test]
 fn memory_comes_down_through_forks() {
     let task = |name: &str, rest: &str| format!("[[task]]\nname = \"{name}\"\n{rest}");
@@ -260,7 +260,8 @@ fn who_takes_too_much_is_killed_and_that_is_told() {
     assert!(document.runs[0].counters.get("oom_kill") > 0);
 }
 
-/// Helpers wait for what arrives, and do not take it before: as many operations as alone, and the job ends when it would.
+/// Helpers wait for arrivals and do not take work early. They complete as many operations as a
+/// single task, and the job ends at the same time.
 #[test]
 fn helpers_take_what_has_arrived() {
     let ran_with = |depth: u32| {
@@ -291,7 +292,7 @@ fn helpers_are_tasks_of_which_there_is_a_most() {
     assert!(error.contains("rate: at least one in an hour"), "{error}");
 }
 
-/// Two that compute side by side on one CPU: five steps of niceness are a factor of 1.25^5.
+/// Two tasks compute on one CPU: five steps of niceness are a factor of 1.25^5.
 #[test]
 fn who_is_nice_gets_less_of_a_cpu() {
     let task = |name: &str, nice: i8| {

@@ -1,8 +1,8 @@
-//! Jobs that come with the program show what they say.
+//! Embedded jobs show the effects that they describe.
 
 use super::*;
 
-/// The job of a name on a small machine, for so many seconds; with some of its text in the place of other.
+/// An embedded job on a small machine for some seconds, with one part of its text replaced.
 #[track_caller]
 fn shown(name: &str, seconds: f64, (from, to): (&str, &str)) -> Document {
     let text = crate::experiment::job_text(name).unwrap();
@@ -24,7 +24,7 @@ fn a_slow_stick_holds_up_who_writes_to_it() {
     let longest = value(&stick, "copy.block max");
     assert!(longest > 20_000.0, "the copy is throttled: {longest}");
     assert!(value(&stick, "editor.save p50") < 30_000.0, "{}", value(&stick, "editor.save p50"));
-    // At 12 MB/s; most of it is throttled or synced.
+    // At 12 MB/s; most of the time is throttling or sync.
     let sync = value(&stick, "copy.sync max");
     assert!(sync > 100_000.0, "{sync}");
 }
@@ -54,7 +54,7 @@ fn receive_buffers_are_had_as_long_as_kswapd_keeps_up() {
     let document = shown("net-receive", 0.5, AS_IT_IS);
     assert!(value(&document, "nic.receive rate") > 2_500.0);
     let failed = value(&document, "nic.receive failed");
-    // So many blocks that they are never there at once: packets are dropped.
+    // More blocks than can be available at once: packets are dropped.
     let more = shown("net-receive", 0.5, ("batch = 16 ", "batch = 600 "));
     let more = value(&more, "nic.receive failed");
     assert!(more > 10.0 * failed.max(10.0), "{failed} {more}");

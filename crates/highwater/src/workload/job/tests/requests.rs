@@ -116,7 +116,7 @@ fn receive_buffers_come_from_softirq_context() {
     };
     let receive = "do = \"alloc\"\ngfp = \"atomic\"\norder = 3\ncount = 64\nus = 2000\nrate = 2000\nforever = true\nop = \"receive\"";
     let document = ran(&job(receive));
-    // It does not wait for a CPU that computes, and takes its time from whoever has it.
+    // It does not wait for a CPU that computes, but takes CPU time from the running task.
     let longest = value(&document, "nic.receive max");
     assert!(longest < 200.0, "{longest}");
     assert_eq!(value(&document, "nic.receive failed"), 0.0);
