@@ -1,29 +1,13 @@
 //! Experiments = machine + policy + workload + seeds; the highwater command.
 
-// Macros of this crate use the crate's name, as an embedding program would.
-extern crate self as highwater;
-
-pub mod bisect;
-pub mod capture;
-pub mod check;
 #[cfg(feature = "cli")]
 pub mod cli;
-pub mod experiment;
-pub mod explain;
-pub mod fit;
-pub mod input;
-pub mod machine_file;
-pub mod metric;
-pub mod policy_file;
-pub mod recording;
-pub mod replay;
 pub mod schema;
-pub mod settings;
-pub mod sysctls;
-pub mod watching;
-pub mod workload;
 
-pub use input::InputError;
+pub use highwater_files::{InputError, input, machine_file, policy_file};
+pub use highwater_linux::{capture, check, replay};
+pub use highwater_plan::{bisect, experiment, explain, fit, metric, recording, settings, sysctls};
+pub use highwater_runs::{params, watching, workload};
 
 // The crates below, so that a program needs this one alone.
 pub use {

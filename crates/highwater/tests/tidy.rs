@@ -7,6 +7,10 @@ use std::path::{Path, PathBuf};
 const LAYERS: &[&[&str]] = &[
     &["highwater-core", "highwater-results"],
     &["highwater-sim", "highwater-native", "highwater-workloads", "highwater-report"],
+    &["highwater-files"],
+    &["highwater-runs"],
+    &["highwater-plan"],
+    &["highwater-linux"],
     &["highwater"],
 ];
 /// A file is one room.

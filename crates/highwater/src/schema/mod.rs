@@ -15,15 +15,16 @@
 //! from them.
 
 mod experiment;
-pub(crate) mod machine;
 mod policy;
 
 use highwater_results::Document;
 use highwater_results::explain::Explanation;
 use schemars::generate::SchemaSettings;
 use schemars::transform::{RecursiveTransform, Transform};
-use schemars::{Schema, SchemaGenerator, json_schema};
+use schemars::{Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
+
+pub(crate) use highwater_files::schema::{choice, flag};
 
 use crate::bisect::Report;
 use crate::machine_file::Raw as RawMachine;
@@ -138,11 +139,6 @@ fn properties(schema: &mut Schema) -> &mut Map<String, Value> {
     }
 }
 
-/// A switch that is on or off; Linux's own files have 1 and 0.
-fn flag() -> Value {
-    json!({ "enum": [true, false, 1, 0] })
-}
-
 /// Gives the flags of a job's tables the schema of [`flag`].
 fn job_flags(schema: &mut Schema) {
     let Some(Value::Object(keys)) = schema.get_mut("properties") else { return };
@@ -153,27 +149,6 @@ fn job_flags(schema: &mut Schema) {
             value.insert("enum".to_owned(), flag()["enum"].clone());
         }
     }
-}
-
-/// A choice of words, each with its meaning.
-fn choice<'a>(words: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<Value> {
-    let word = |(name, doc): (&str, &str)| {
-        let mut word = json!({ "type": "string", "const": name });
-        if !doc.is_empty() {
-            word["description"] = doc.into();
-        }
-        word
-    };
-    words.into_iter().map(word).collect()
-}
-
-/// A size as [`crate::input::size::parse_size`] reads it.
-pub(crate) fn size() -> Schema {
-    json_schema!({
-        "type": "string",
-        "format": "size",
-        "pattern": r"^\s*((0+|[0-9]+\s*[KMGTkmgt])\s*([iI]?[bB])?|[0-9]+\s*[bB])\s*$",
-    })
 }
 
 /// TOML has no null, and results leave out a key that has no value.

@@ -1,0 +1,18 @@
+//! Files that describe machines and policies, and how the program reads what people write.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`input`] | catalogues of definitions, places in files, errors of one line, sizes, nearest names |
+//! | [`schema`] | parts of JSON Schemas that several formats share |
+//! | [`machine_file`] | machines: shape, caches, costs, disks |
+//! | [`policy_file`] | policies: a base and the switches that differ |
+//!
+//! The folders `experiments`, `machines`, `policies` and `workloads` are part of this crate:
+//! [`input::catalogue`] has their texts.
+
+pub mod input;
+pub mod machine_file;
+pub mod policy_file;
+pub mod schema;
+
+pub use input::InputError;

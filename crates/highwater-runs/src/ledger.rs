@@ -1,0 +1,496 @@
+//! Converts a host's ledger into the rows of an explanation.
+//!
+//! Trees of node keys become trees of names. A phase keeps its name. Time outside any phase is a
+//! leaf with its own name (`running`, `waiting for a CPU`, `throttled: no progress`). The own time
+//! of a lock's node becomes its leaf `waiting`, so trees with and without interrupts in between add
+//! up alike.
+
+use std::collections::BTreeMap;
+
+use highwater_core::host::Phase;
+use highwater_core::sync::order::LockClass;
+use highwater_native::NativeHost;
+use highwater_native::lock::LockReport;
+use highwater_results::explain::{
+    Band, Cause, Chain, ExplainedRun, Link, LockRow, Operation, TaskTime,
+};
+use highwater_sim::engine::Sim;
+use highwater_sim::ledger::{BlockedBy, Ledger, NodeKey, OpRecord, Tree, WaitRecord};
+use highwater_sim::lock::LockStats;
+
+use crate::recorder::Recorder;
+use crate::workload::{RunError, Unit};
+
+/// Percentile bands in which operations are added up; the band of all operations comes first.
+const BANDS: [(f64, f64); 7] = [
+    (0.0, 100.0),
+    (0.0, 50.0),
+    (50.0, 90.0),
+    (90.0, 99.0),
+    (99.0, 100.0),
+    // Split the last band if there are enough operations.
+    (99.0, 99.9),
+    (99.9, 100.0),
+];
+/// Fewer operations have no slowest thousandth.
+const THOUSANDTH_FROM: u64 = 1000;
+
+/// Rows of a ledger: the slowest operations, all operations in bands, all tasks. The caller fills
+/// in machine, policy, label and seed.
+fn explained(ledger: &Ledger, locks: Vec<LockRow>) -> ExplainedRun {
+    ExplainedRun {
+        worst: ledger.ops.iter().map(|op| operation(ledger, op)).collect(),
+        bands: bands(ledger),
+        tasks: tasks(ledger),
+        locks,
+        ..ExplainedRun::default()
+    }
+}
+
+/// Starts the ledger of a simulated run if it is to be explained, recorded or watched, with this
+/// many of its slowest operations.
+pub(crate) fn open(sim: &Sim, unit: &Unit<'_>) {
+    if unit.explain.is_some() || unit.recorder.is_some() || unit.watcher.is_some() {
+        let window = unit.recorder.map(Recorder::window);
+        sim.open_ledger_with(unit.explain.unwrap_or(0), unit.only_op, window);
+    }
+}
+
+/// The ledger's rows since [`open`], if there are any.
+///
+/// # Errors
+/// If some time of an operation (listed or not) or of a task has no cause.
+pub(crate) fn close(sim: &Sim, unit: &Unit<'_>) -> Result<Option<ExplainedRun>, RunError> {
+    if unit.explain.is_none() && unit.recorder.is_none() && unit.watcher.is_none() {
+        return Ok(None);
+    }
+    let mut ledger = sim.close_ledger();
+    if let Some(recorder) = unit.recorder {
+        recorder.take(sim, &mut ledger);
+    }
+    match ledger.first_gap() {
+        Some(gap) => Err(RunError::Ledger(gap)),
+        None if unit.explain.is_none() => Ok(None),
+        None => Ok(Some(explained(&ledger, lock_rows(&sim.lock_stats())))),
+    }
+}
+
+/// The data that a native machine has: its locks.
+pub(crate) fn close_native(host: &NativeHost, explain: Option<usize>) -> Option<ExplainedRun> {
+    explain?;
+    let locks = native_lock_rows(host.lock_report().as_ref().map(<[_; _]>::as_slice));
+    Some(ExplainedRun { locks, ..ExplainedRun::default() })
+}
+
+/// The table of simulated locks that were taken at least once.
+fn lock_rows(stats: &[LockStats]) -> Vec<LockRow> {
+    let row = |stats: &LockStats| LockRow {
+        class: stats.name.to_owned(),
+        taken: stats.nr_taken,
+        contended: stats.nr_contended,
+        wait_ns: stats.wait_ns,
+        wait_ns_max: stats.wait_ns_max,
+        hold_ns: stats.hold_ns,
+        hold_ns_max: stats.hold_ns_max,
+        worst_holder: match &stats.longest.task {
+            None => String::new(),
+            Some(task) if stats.longest.doing.is_empty() => task.to_string(),
+            Some(task) => format!("{task}: {}", place(&stats.longest.doing)),
+        },
+    };
+    stats.iter().filter(|stats| stats.nr_taken > 0).map(row).collect()
+}
+
+/// The table of a native machine's locks, in real time; empty if they did not count.
+fn native_lock_rows(report: Option<&[(LockClass, LockReport)]>) -> Vec<LockRow> {
+    let row = |(class, report): &(LockClass, LockReport)| LockRow {
+        class: class.name().to_owned(),
+        taken: report.takings,
+        contended: report.contended,
+        wait_ns: report.wait_ns,
+        wait_ns_max: report.wait_ns_max,
+        hold_ns: report.hold_ns,
+        hold_ns_max: report.hold_ns_max,
+        worst_holder: report.worst_holder.clone(),
+    };
+    let taken = report.unwrap_or_default().iter().filter(|(_, report)| report.takings > 0);
+    taken.map(row).collect()
+}
+
+fn operation(ledger: &Ledger, op: &OpRecord) -> Operation {
+    let chains = op.waits.iter().map(|wait| chain(ledger, op.task, wait));
+    Operation {
+        name: op.name.to_string(),
+        task: ledger.tasks[op.task as usize].name.to_string(),
+        start_ns: op.start_ns,
+        ns: op.ns(),
+        causes: causes(&op.name, &op.tree),
+        waits: op.nr_waits,
+        chains: chains.collect(),
+    }
+}
+
+/// Operations of each name, by latency.
+fn bands(ledger: &Ledger) -> Vec<Band> {
+    let mut bands = Vec::new();
+    for (name, latencies) in &ledger.latencies {
+        let nr = latencies.count();
+        // Rounded down: with few operations the slowest is still in the slowest band.
+        let rank = |percentile: f64| (percentile / 100.0 * nr as f64) as u64;
+        for (from, to) in BANDS {
+            let (first, end) = (rank(from), rank(to));
+            let is_fine = from == 99.9 || to == 99.9;
+            if first == end || (is_fine && nr < THOUSANDTH_FROM) {
+                continue;
+            }
+            let causes = causes(name, &latencies.between(first, end));
+            let (operation, count) = (name.to_string(), end - first);
+            bands.push(Band { operation, from, to, count, causes });
+        }
+    }
+    bands
+}
+
+/// Everything that tasks did, tasks of one kind together.
+fn tasks(ledger: &Ledger) -> Vec<TaskTime> {
+    let mut kinds: BTreeMap<&str, (u64, Cause)> = BTreeMap::new();
+    for task in &ledger.tasks {
+        let name = kind(&task.name);
+        let (count, sum) = kinds.entry(name).or_insert_with(|| (0, Cause::new(name)));
+        *count += 1;
+        add(sum, &task.tree);
+    }
+    let row = |(kind, (count, mut causes)): (&str, (u64, Cause))| {
+        causes.sort();
+        TaskTime { kind: kind.to_owned(), count, causes }
+    };
+    kinds.into_iter().map(row).collect()
+}
+
+/// Tasks whose names differ only in a number are one kind: `kswapd0`, `hog/3`, `irq/0/2`.
+fn kind(name: &str) -> &str {
+    let stem = name.split('/').next().unwrap_or(name);
+    match stem.trim_end_matches(|c: char| c.is_ascii_digit()) {
+        "" => stem,
+        kind => kind,
+    }
+}
+
+fn causes(name: &str, tree: &Tree) -> Cause {
+    let mut cause = Cause::new(name);
+    add(&mut cause, tree);
+    cause.sort();
+    cause
+}
+
+/// Adds a tree to the cause that stands for its root.
+fn add(sum: &mut Cause, tree: &Tree) {
+    // Children come after their parents: sums go up from the back.
+    let nodes = tree.nodes();
+    let mut total_ns: Vec<u64> = nodes.iter().map(|node| node.self_ns).collect();
+    let mut children = vec![Vec::new(); nodes.len()];
+    for (at, node) in nodes.iter().enumerate().skip(1).rev() {
+        total_ns[node.parent as usize] += total_ns[at];
+        children[node.parent as usize].push(at);
+    }
+    add_node(sum, tree, 0, &total_ns, &children);
+}
+
+fn add_node(cause: &mut Cause, tree: &Tree, at: usize, total_ns: &[u64], children: &[Vec<usize>]) {
+    let node = &tree.nodes()[at];
+    let (is_leaf, count) = (is_leaf(node.key), node.count);
+    cause.ns += total_ns[at];
+    cause.count += count;
+    if !is_leaf && node.self_ns > 0 {
+        let own = child(cause, if at == 0 { RUNNING } else { WAITING });
+        own.ns += node.self_ns;
+        own.count += count;
+    }
+    for &inner in children[at].iter().filter(|&&inner| total_ns[inner] > 0) {
+        let entered = tree.nodes()[inner].count;
+        let inside = child(cause, &name(tree.path(inner as u32).as_slice()));
+        if entered == 0 {
+            // Time without waiting is counted as often as its operation.
+            inside.count += count;
+        }
+        add_node(inside, tree, inner, total_ns, children);
+    }
+}
+
+fn child<'a>(cause: &'a mut Cause, name: &str) -> &'a mut Cause {
+    let at = cause.children.iter().position(|child| child.name == name).unwrap_or_else(|| {
+        cause.children.push(Cause::new(name));
+        cause.children.len() - 1
+    });
+    &mut cause.children[at]
+}
+
+const RUNNING: &str = "running";
+const WAITING: &str = "waiting";
+const IN_QUEUE: &str = ", in the device's queue";
+const SERVED: &str = ", served by the device";
+const THROTTLED_FIXED: &str = "throttled: isolated pages (fixed time)";
+
+const fn is_leaf(key: NodeKey) -> bool {
+    !matches!(key, NodeKey::Root | NodeKey::Phase(_) | NodeKey::Lock(_))
+}
+
+/// The name of the last node of a path.
+pub(crate) fn name(path: &[NodeKey]) -> String {
+    let Some((&last, before)) = path.split_last() else {
+        return String::new();
+    };
+    let phase = match before.last() {
+        Some(&NodeKey::Phase(phase)) => Some(phase),
+        _ => None,
+    };
+    match (last, phase) {
+        (NodeKey::Root, _) => String::new(),
+        (NodeKey::Phase(phase), _) => phase.name().to_owned(),
+        (NodeKey::Lock(class), _) => format!("lock {class}"),
+        (NodeKey::Kernel, _) => RUNNING.to_owned(),
+        (NodeKey::User, _) => "user".to_owned(),
+        (NodeKey::Tick, _) => "timer ticks".to_owned(),
+        (NodeKey::Interrupt, _) => "interrupts".to_owned(),
+        (NodeKey::Answers, _) => "waiting for other CPUs to answer".to_owned(),
+        (NodeKey::Cpu, _) => "waiting for a CPU".to_owned(),
+        (NodeKey::Wait(why), Some(Phase::Throttle)) => format!("throttled: {why}"),
+        (NodeKey::Wait(why), _) => format!("waiting: {why}"),
+        (NodeKey::Queued(why), _) => format!("waiting: {why}{IN_QUEUE}"),
+        (NodeKey::Served(why), _) => format!("waiting: {why}{SERVED}"),
+        // 5.15's throttling that no event can end; later kernels wait for the same condition with a
+        // wakeup.
+        (NodeKey::Sleep, Some(Phase::Throttle)) => THROTTLED_FIXED.to_owned(),
+        (NodeKey::Sleep, Some(Phase::BalanceDirty)) => "throttled: dirty pages".to_owned(),
+        (NodeKey::Sleep, Some(Phase::OomKill)) => "waiting for the OOM killer".to_owned(),
+        (NodeKey::Sleep, _) => "sleeping".to_owned(),
+    }
+}
+
+/// `balance node > inactive list`.
+pub(crate) fn place(path: &[NodeKey]) -> String {
+    let names: Vec<String> = (1..=path.len()).map(|end| name(&path[..end])).collect();
+    names.join(" > ")
+}
+
+fn chain(ledger: &Ledger, task: u32, wait: &WaitRecord) -> Chain {
+    let path = ledger.doing(task, wait.what);
+    let ending = match path.last() {
+        Some(NodeKey::Wait(_)) if wait.timed_out => " (timed out)",
+        _ => "",
+    };
+    let link = |blocker: &highwater_sim::ledger::Blocker| Link {
+        how: match blocker.how {
+            BlockedBy::HeldLock => "held by",
+            BlockedBy::Woke => "woken by",
+            BlockedBy::HadCpu => "ran there",
+        }
+        .to_owned(),
+        task: ledger.tasks[blocker.task as usize].name.to_string(),
+        doing: place(&ledger.doing(blocker.task, blocker.doing)),
+    };
+    Chain {
+        start_ns: wait.start_ns,
+        ns: wait.ns,
+        what: format!("{}{ending}", name(&path)),
+        links: wait.chain.iter().map(link).collect(),
+        is_cut: wait.is_chain_cut,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use highwater_core::config::{Machine, preset};
+    use highwater_core::host::Host;
+    use highwater_core::vm::{Access, Backing, VmaFlags};
+    use highwater_report::explain::{bands, glossary};
+    use highwater_results::explain::{EXPLAIN_SCHEMA, Explanation};
+    use highwater_sim::cost::{CostModel, CostTable};
+    use highwater_sim::engine::Placement;
+    use highwater_sim::machine::{MachineConfig, SimMachine};
+
+    use super::*;
+
+    /// Four programs on two CPUs that map, touch and unmap.
+    fn run(nr_kept: usize) -> (Ledger, Vec<LockStats>) {
+        let shape = Machine::from_sizes("small", &[(64 << 20, vec![0, 1])]).expect("machine");
+        let costs = CostModel::new(&CostTable::server_3ghz());
+        let config = MachineConfig::new(shape, costs, preset("6.1").expect("preset"));
+        let mut machine = SimMachine::boot(config).expect("boot");
+        machine.sim().open_ledger_of(nr_kept);
+        for task in 0..4 {
+            machine.spawn_task(format!("mapper/{task}"), Placement::Anywhere, move |cx, kernel| {
+                let space = kernel.create_space(cx).expect("space");
+                space.add_task(cx);
+                let flags = VmaFlags::READ | VmaFlags::WRITE;
+                for round in 1..=25 {
+                    cx.host.op_begin();
+                    let pages = 20 * round;
+                    let start = kernel.mmap(cx, &space, pages, 1, flags, Backing::Anon);
+                    let start = start.expect("room");
+                    kernel.touch_range(cx, &space, start, pages, Access::Write).expect("memory");
+                    kernel.munmap(cx, &space, start, pages).expect("it is there");
+                    cx.host.op_end(if task == 0 { "first" } else { "other" });
+                }
+                kernel.exit_space(cx, &space);
+                space.remove_task(cx);
+            });
+        }
+        machine.run().expect("run");
+        (machine.sim().close_ledger(), machine.sim().lock_stats())
+    }
+
+    #[test]
+    fn what_a_run_leaves_adds_up_and_every_operation_is_in_its_band() {
+        let (ledger, stats) = run(usize::MAX);
+        assert_eq!(ledger.first_gap(), None);
+        let run = explained(&ledger, lock_rows(&stats));
+        assert_eq!(run.worst.len(), 100);
+        assert_eq!(run.worst[0].ns, ledger.ops.iter().map(OpRecord::ns).max().expect("ops"));
+        let parts: Vec<&str> = run.worst[0].causes.children.iter().map(|c| &*c.name).collect();
+        assert!(["page fault", "user"].iter().all(|name| parts.contains(name)), "{parts:?}");
+
+        let all_of = |name: &str| {
+            let mut counts = Vec::new();
+            for band in run.bands.iter().filter(|band| band.operation == name) {
+                counts.push((band.from, band.to, band.count));
+            }
+            counts
+        };
+        let parts = [(0.0, 50.0, 12), (50.0, 90.0, 10), (90.0, 99.0, 2), (99.0, 100.0, 1)];
+        assert_eq!(all_of("first")[0], (0.0, 100.0, 25));
+        assert_eq!(all_of("first")[1..], parts);
+        assert_eq!(all_of("other")[0], (0.0, 100.0, 75));
+        let sum_ns: u64 =
+            ledger.ops.iter().filter(|op| &*op.name == "other").map(|op| op.ns()).sum();
+        let band = run.bands.iter().find(|band| band.operation == "other").expect("a band");
+        assert_eq!((band.causes.ns, band.causes.count), (sum_ns, 75));
+
+        let mappers = run.tasks.iter().find(|task| task.kind == "mapper").expect("mappers");
+        assert_eq!(mappers.count, 4);
+        assert!(run.tasks.iter().any(|task| task.kind == "kswapd"));
+        let zone = run
+            .locks
+            .iter()
+            .find(|row| row.class == LockClass::Zone.name())
+            .expect("the zone locks");
+        assert!(zone.taken > 0 && zone.worst_holder.starts_with("mapper/"), "{zone:?}");
+
+        let explanation = Explanation {
+            schema: EXPLAIN_SCHEMA.to_owned(),
+            version: String::new(),
+            experiment: "test".to_owned(),
+            command_line: Vec::new(),
+            host: "sim".to_owned(),
+            seed: 1,
+            settings: Vec::new(),
+            machines: Vec::new(),
+            policies: Vec::new(),
+            runs: vec![run],
+        };
+        assert_eq!(explanation.validate(), Ok(()));
+    }
+
+    #[test]
+    fn what_is_not_kept_is_added_up_all_the_same() {
+        let (all, few) = (run(usize::MAX).0, run(3).0);
+        assert_eq!(all.ops[..3], few.ops[..]);
+        assert_eq!(super::bands(&all), super::bands(&few));
+    }
+
+    #[test]
+    fn tasks_that_differ_in_a_number_are_of_one_kind() {
+        let names = ["hog/3", "irq/0/12", "kswapd0", "latency", "7"];
+        assert_eq!(names.map(kind), ["hog", "irq", "kswapd", "latency", "7"]);
+    }
+
+    #[test]
+    fn a_wait_is_called_by_what_it_is_for() {
+        let throttled = [NodeKey::Phase(Phase::Throttle), NodeKey::Wait("no progress")];
+        assert_eq!(name(&throttled), "throttled: no progress");
+        assert_eq!(place(&throttled), "throttle > throttled: no progress");
+        let paused = [NodeKey::Phase(Phase::BalanceDirty), NodeKey::Sleep];
+        assert_eq!(name(&paused), "throttled: dirty pages");
+        let isolated = [NodeKey::Phase(Phase::Throttle), NodeKey::Sleep];
+        assert_eq!(name(&isolated), "throttled: isolated pages (fixed time)");
+        let killed = [NodeKey::Phase(Phase::OomKill), NodeKey::Sleep];
+        assert_eq!(name(&killed), "waiting for the OOM killer");
+        assert_eq!(name(&[NodeKey::Wait("a page lock")]), "waiting: a page lock");
+        assert_eq!(place(&[]), "");
+    }
+
+    /// The text of every file of a crate.
+    fn sources(of: &std::path::Path, text: &mut String) {
+        for entry in std::fs::read_dir(of).expect("readable") {
+            let path = entry.expect("readable").path();
+            if path.is_dir() {
+                sources(&path, text);
+            } else {
+                *text += &std::fs::read_to_string(&path).expect("text");
+            }
+        }
+    }
+
+    /// Reports treat some causes by name. Every such name must still exist.
+    #[test]
+    fn reports_know_only_causes_that_there_are() {
+        let crates = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let mut text = String::new();
+        ["highwater-core/src", "highwater-sim/src"]
+            .iter()
+            .for_each(|dir| sources(&crates.join(dir), &mut text));
+        let leaves = [
+            NodeKey::Kernel,
+            NodeKey::User,
+            NodeKey::Tick,
+            NodeKey::Interrupt,
+            NodeKey::Answers,
+            NodeKey::Cpu,
+            NodeKey::Sleep,
+        ];
+        let mut names: Vec<String> = leaves.map(|leaf| name(&[leaf])).to_vec();
+        names.extend(Phase::ALL.iter().map(|phase| phase.name().to_owned()));
+        names.extend(Phase::ALL.iter().map(|&p| name(&[NodeKey::Phase(p), NodeKey::Sleep])));
+        names.extend(LockClass::ALL.iter().map(|class| name(&[NodeKey::Lock(class.name())])));
+        let is_known = |cause: &str, is_whole: bool| {
+            let reason =
+                ["throttled: ", "waiting: "].iter().find_map(|kind| cause.strip_prefix(kind));
+            let parts = [IN_QUEUE, SERVED];
+            let is_part = |reason: &&str| parts.iter().any(|part| reason.ends_with(part));
+            // A part of a device's wait is named by the wait.
+            let (reason, is_whole) = match reason.filter(is_part) {
+                Some(part) => (part.strip_suffix(IN_QUEUE).or(part.strip_suffix(SERVED)), true),
+                None => (reason, is_whole),
+            };
+            let end = if is_whole { "\"" } else { "" };
+            reason.is_some_and(|reason| text.contains(&format!("\"{reason}{end}")))
+                || names
+                    .iter()
+                    .any(|name| if is_whole { name == cause } else { name.starts_with(cause) })
+        };
+        for word in glossary::words() {
+            assert!(is_known(word, false), "{word}");
+        }
+        for &cause in bands::IDLE {
+            assert!(is_known(cause, true), "{cause}");
+        }
+        assert!(!is_known("waiting: a page's outpu", false) && !is_known("sleep", true));
+    }
+
+    #[test]
+    fn locks_with_and_without_other_time_add_up_alike() {
+        let lock = |has_interrupt: bool| {
+            let mut tree = Tree::default();
+            let at = tree.child(0, NodeKey::Lock("lru"));
+            tree.add(at, 10, 1);
+            if has_interrupt {
+                let inside = tree.child(at, NodeKey::Interrupt);
+                tree.add(inside, 5, 0);
+            }
+            causes("x", &tree)
+        };
+        let mut sum = lock(false);
+        sum.merge(&lock(true));
+        assert!(sum.adds_up() && sum.ns == 25, "{sum:?}");
+    }
+}

@@ -1,0 +1,494 @@
+//! Workloads: benchmarks that an experiment can name, and their common parts.
+//!
+//! ```text
+//! experiment file: workload = "unmap", [unmap] ... ──▶ Entry (by name) ──▶ Job: parameters, checked
+//!                                                                          │ units, run, metrics, sections
+//!                                          runner: cell by cell, unit by unit ──▶ Outcome ──▶ Document
+//! ```
+//!
+//! A workload is a type that implements [`Workload`]. It declares its parameters with defaults and
+//! docs ([`params!`]), the number of units of work in a cell, how to run one on a host, the meaning
+//! of its samples, and the tables that show them. Once it is registered ([`Entry::of`]), `compare`,
+//! `run`, `explain`, `list` and `show` know it; no other code names it. [`STANDARD`] has the
+//! workloads of this program; an embedding program adds its own ([`crate::cli::Program`]).
+//!
+//! | module | holds |
+//! |---|---|
+//! | `highalloc`, `netperf`, `stutter`, `stutterp`, `unmap` | the workloads of the studies |
+//! | `pagealloc` | the allocator alone |
+//! | [`job`] | job files of users |
+//! | [`params`](mod@params) | parameters, declared once |
+//! | [`ends`] | results of its tasks at their end |
+//! | [`harness`] | a simulated machine from boot to audit |
+//! | [`outcome`] | the results of a unit |
+//! | [`sampling`] | its counters over time |
+//! | [`storage`] | its disks and swap |
+//!
+//! [`params!`]: crate::params!
+
+pub mod ends;
+pub mod harness;
+pub mod highalloc;
+pub mod job;
+mod moments;
+pub mod netperf;
+pub mod outcome;
+pub mod pagealloc;
+pub mod params;
+pub mod sampling;
+pub mod storage;
+pub mod stutter;
+pub mod stutterp;
+pub mod unmap;
+
+use std::any::TypeId;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use highwater_core::config::{KernelVersion, Policy};
+use highwater_results::{Definition, Metric, Section};
+use highwater_sim::engine::Passed;
+use toml::de::{DeTable, ValueDeserializer};
+
+pub use highwater_files::input::size::Bytes;
+pub use outcome::{Outcome, RunError};
+pub use params::{Param, Params, Problem};
+pub use sampling::Sampling;
+#[doc(hidden)]
+pub use {schemars, serde};
+
+use crate::recorder::Recorder;
+use crate::watching::Watcher;
+use highwater_files::machine_file::MachineFile;
+
+/// The workloads that come with the program.
+pub const STANDARD: &[Entry] = &[
+    Entry::of::<netperf::Netperf>(),
+    Entry::of::<highalloc::Highalloc>(),
+    Entry::of::<pagealloc::PageAlloc>(),
+    Entry::of::<stutter::Stutter>(),
+    Entry::of::<stutterp::Stutterp>(),
+    Entry::of::<unmap::Unmap>(),
+    Entry::of::<job::Job>(),
+];
+
+/// Where a unit of work runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostKind {
+    /// Virtual time.
+    Sim,
+    /// Threads and memory of this computer.
+    Native,
+}
+
+impl HostKind {
+    /// The name in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            HostKind::Sim => "sim",
+            HostKind::Native => "native",
+        }
+    }
+}
+
+/// One policy on one machine with one seed, or an independent part of that.
+#[derive(Clone, Copy, Debug)]
+pub struct Unit<'a> {
+    /// The machine.
+    pub machine: &'a MachineFile,
+    /// The policy.
+    pub policy: &'a Policy,
+    /// The seed: the same for every policy of an iteration.
+    pub seed: u64,
+    /// Where.
+    pub host: HostKind,
+    /// Number of this unit in the cell, from 0.
+    pub part: usize,
+    /// Book the time of operations by cause; how many of the slowest to keep.
+    pub explain: Option<usize>,
+    /// The outcome reports a task whose call fails; without this flag the unit fails.
+    pub tolerates_failures: bool,
+    /// Keep only the slowest of this operation.
+    pub only_op: Option<&'a str>,
+    /// Where to add elapsed virtual time and events, for a progress display.
+    pub clock: Option<&'a Arc<Passed>>,
+    /// Takes samples of counters over virtual time.
+    pub sampling: Option<&'a Sampling>,
+    /// Records events.
+    pub recorder: Option<&'a Recorder>,
+    /// Publishes looks for `watch`.
+    pub watcher: Option<&'a Watcher>,
+}
+
+impl<'a> Unit<'a> {
+    /// The first unit of a cell in virtual time, no time booked.
+    pub const fn of(machine: &'a MachineFile, policy: &'a Policy, seed: u64) -> Unit<'a> {
+        Unit {
+            machine,
+            policy,
+            seed,
+            host: HostKind::Sim,
+            part: 0,
+            explain: None,
+            tolerates_failures: false,
+            only_op: None,
+            clock: None,
+            sampling: None,
+            recorder: None,
+            watcher: None,
+        }
+    }
+}
+
+/// A benchmark. The type is only a name: all differences between two runs are in the parameters.
+pub trait Workload: 'static {
+    /// Its parameters.
+    type Params: Params;
+
+    /// The name in experiments and reports.
+    const NAME: &'static str;
+    /// One line about it.
+    const ABOUT: &'static str;
+    /// The experiment whose machines, policies and parameters a single run uses; `None`: defaults,
+    /// and the user has to name a machine.
+    const STUDY: Option<&'static str> = None;
+    /// Why it does not run natively; `None`: it does.
+    const NOT_NATIVE: Option<&'static str> = None;
+    /// Its histograms count delays: those of all seeds are added up, and `--histograms` prints
+    /// each.
+    const COUNTS_DELAYS: bool = false;
+
+    /// CPUs that a machine must have.
+    fn cpus_needed(_: &Self::Params) -> usize {
+        1
+    }
+
+    /// Number of units of work in a cell. Units are independent and run concurrently; their results
+    /// are put together in order.
+    fn units(_: &Self::Params, _: &MachineFile) -> usize {
+        1
+    }
+
+    /// The name of one of several units.
+    fn part_name(_: &Self::Params, _: &MachineFile, part: usize) -> String {
+        part.to_string()
+    }
+
+    /// CPU seconds of a unit on the simulated machine, within a factor of two; only for the
+    /// estimate before a run. `None`: unknown.
+    fn seconds(_: &Self::Params, _: &MachineFile, _part: usize) -> Option<f64> {
+        None
+    }
+
+    /// Upper limit of a unit's virtual time in seconds, for the progress display. `None`: unknown.
+    fn virtual_seconds(_: &Self::Params, _: &MachineFile, _part: usize) -> Option<f64> {
+        None
+    }
+
+    /// Runs one unit.
+    ///
+    /// # Errors
+    /// If it cannot be run, or memory is not consistent afterwards.
+    fn run(params: &Self::Params, unit: &Unit<'_>) -> Result<Outcome, RunError>;
+
+    /// The meaning of the samples of runs on some machines.
+    fn metrics(params: &Self::Params, machines: &[MachineFile]) -> Vec<Metric>;
+
+    /// Names of the operations whose time is recorded; empty: unknown before a run.
+    fn operations(_: &Self::Params) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Why the time of an operation is not recorded separately, and which operation to use instead;
+    /// `None`: it is recorded.
+    fn not_booked(_: &Self::Params, _operation: &str) -> Option<String> {
+        None
+    }
+
+    /// Operations that a kernel does not count, each with the first kernel that does. A run has no
+    /// samples of them.
+    fn not_counted(_: &Self::Params, _: KernelVersion) -> Vec<(String, KernelVersion)> {
+        Vec::new()
+    }
+
+    /// The tables that show the metrics, in order.
+    fn sections(_: &Self::Params, metrics: &[Metric]) -> Vec<Section> {
+        highwater_report::report::usual_sections(metrics)
+    }
+}
+
+/// A workload with its parameters, ready to run.
+pub trait Job: fmt::Debug + Send + Sync {
+    /// The entry that made it.
+    fn entry(&self) -> Entry;
+    /// Name, about, and the parameters as TOML.
+    fn definition(&self) -> Definition;
+    /// See [`Workload::cpus_needed`].
+    fn cpus_needed(&self) -> usize;
+    /// See [`Workload::units`].
+    fn units(&self, machine: &MachineFile) -> usize;
+    /// See [`Workload::part_name`].
+    fn part_name(&self, machine: &MachineFile, part: usize) -> String;
+    /// See [`Workload::seconds`].
+    fn seconds(&self, machine: &MachineFile, part: usize) -> Option<f64>;
+    /// See [`Workload::virtual_seconds`].
+    fn virtual_seconds(&self, machine: &MachineFile, part: usize) -> Option<f64>;
+    /// Runs one unit.
+    ///
+    /// # Errors
+    /// As [`Workload::run`].
+    fn run(&self, unit: &Unit<'_>) -> Result<Outcome, RunError>;
+    /// See [`Workload::metrics`].
+    fn metrics(&self, machines: &[MachineFile]) -> Vec<Metric>;
+    /// See [`Workload::operations`].
+    fn operations(&self) -> Vec<String>;
+    /// See [`Workload::not_booked`].
+    fn not_booked(&self, operation: &str) -> Option<String>;
+    /// See [`Workload::not_counted`].
+    fn not_counted(&self, kernel: KernelVersion) -> Vec<(String, KernelVersion)>;
+    /// See [`Workload::sections`].
+    fn sections(&self, metrics: &[Metric]) -> Vec<Section>;
+}
+
+struct Bound<W: Workload> {
+    params: W::Params,
+    workload: PhantomData<fn() -> W>,
+}
+
+impl<W: Workload> fmt::Debug for Bound<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple(W::NAME).field(&self.params).finish()
+    }
+}
+
+impl<W: Workload> Job for Bound<W> {
+    fn entry(&self) -> Entry {
+        Entry::of::<W>()
+    }
+
+    fn definition(&self) -> Definition {
+        Definition {
+            name: W::NAME.to_owned(),
+            summary: W::ABOUT.to_owned(),
+            // Parameters are plain values: always valid TOML.
+            definition: toml::to_string(&self.params).unwrap_or_default(),
+        }
+    }
+
+    fn cpus_needed(&self) -> usize {
+        W::cpus_needed(&self.params)
+    }
+
+    fn units(&self, machine: &MachineFile) -> usize {
+        W::units(&self.params, machine)
+    }
+
+    fn part_name(&self, machine: &MachineFile, part: usize) -> String {
+        W::part_name(&self.params, machine, part)
+    }
+
+    fn seconds(&self, machine: &MachineFile, part: usize) -> Option<f64> {
+        W::seconds(&self.params, machine, part)
+    }
+
+    fn virtual_seconds(&self, machine: &MachineFile, part: usize) -> Option<f64> {
+        W::virtual_seconds(&self.params, machine, part)
+    }
+
+    fn run(&self, unit: &Unit<'_>) -> Result<Outcome, RunError> {
+        match (unit.host, W::NOT_NATIVE) {
+            (HostKind::Native, Some(reason)) => Err(RunError::Native(reason.to_owned())),
+            _ => W::run(&self.params, unit),
+        }
+    }
+
+    fn metrics(&self, machines: &[MachineFile]) -> Vec<Metric> {
+        W::metrics(&self.params, machines)
+    }
+
+    fn operations(&self) -> Vec<String> {
+        W::operations(&self.params)
+    }
+
+    fn not_booked(&self, operation: &str) -> Option<String> {
+        W::not_booked(&self.params, operation)
+    }
+
+    fn not_counted(&self, kernel: KernelVersion) -> Vec<(String, KernelVersion)> {
+        W::not_counted(&self.params, kernel)
+    }
+
+    fn sections(&self, metrics: &[Metric]) -> Vec<Section> {
+        W::sections(&self.params, metrics)
+    }
+}
+
+/// A registered workload.
+#[derive(Clone, Copy)]
+pub struct Entry {
+    /// The name in experiments and reports.
+    pub name: &'static str,
+    /// One line about it.
+    pub about: &'static str,
+    /// See [`Workload::STUDY`].
+    pub study: Option<&'static str>,
+    /// See [`Workload::NOT_NATIVE`].
+    pub not_native: Option<&'static str>,
+    /// See [`Workload::COUNTS_DELAYS`].
+    pub counts_delays: bool,
+    /// Its parameters.
+    pub params: &'static [Param],
+    /// The type that implements it.
+    of: TypeId,
+    job: fn(ValueDeserializer<'_>) -> Result<Arc<dyn Job>, JobError>,
+    defaults: fn() -> Arc<dyn Job>,
+    /// The JSON Schema of its parameters.
+    pub schema: fn(&mut schemars::SchemaGenerator) -> schemars::Schema,
+}
+
+impl fmt::Debug for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// Why parameters are invalid.
+#[derive(Debug)]
+pub enum JobError {
+    /// They cannot be read.
+    Toml(toml::de::Error),
+    /// A value cannot be.
+    Value(Problem),
+}
+
+impl Entry {
+    /// The entry of a workload.
+    pub const fn of<W: Workload>() -> Entry {
+        fn bind<W: Workload>(params: W::Params) -> Arc<dyn Job> {
+            Arc::new(Bound::<W> { params, workload: PhantomData })
+        }
+        fn job<W: Workload>(table: ValueDeserializer<'_>) -> Result<Arc<dyn Job>, JobError> {
+            let params: W::Params =
+                serde::Deserialize::deserialize(table).map_err(JobError::Toml)?;
+            match params.problem() {
+                Some(problem) => Err(JobError::Value(problem)),
+                None => Ok(bind::<W>(params)),
+            }
+        }
+        Entry {
+            name: W::NAME,
+            about: W::ABOUT,
+            study: W::STUDY,
+            not_native: W::NOT_NATIVE,
+            counts_delays: W::COUNTS_DELAYS,
+            params: W::Params::PARAMS,
+            of: TypeId::of::<W>(),
+            job: job::<W>,
+            defaults: || bind::<W>(W::Params::default()),
+            schema: |generator| <W::Params as schemars::JsonSchema>::json_schema(generator),
+        }
+    }
+
+    /// Whether both are the same code, under any name.
+    pub fn is_same(&self, other: &Entry) -> bool {
+        self.of == other.of
+    }
+
+    /// The workload with its defaults.
+    pub fn defaults(&self) -> Arc<dyn Job> {
+        (self.defaults)()
+    }
+
+    /// The workload with parameters from a table; missing parameters have their defaults.
+    pub fn job(&self, table: toml::Spanned<DeTable<'_>>) -> Result<Arc<dyn Job>, JobError> {
+        let span = table.span();
+        let table = toml::de::DeValue::Table(table.into_inner());
+        (self.job)(toml::Spanned::new(span, table).into())
+    }
+
+    /// The parameters as a text to start from: docs and defaults.
+    pub fn template(&self) -> String {
+        let defaults = self.defaults().definition().definition;
+        let mut text = format!("# {}\n[{}]\n", self.about, self.name);
+        for line in defaults.lines() {
+            let key = line.split(" = ").next().unwrap_or_default();
+            let param = self.params.iter().find(|param| param.key() == key);
+            for doc in param.iter().flat_map(|param| param.doc.lines()) {
+                text.push_str(&format!("# {}\n", doc.trim()));
+            }
+            text.push_str(line);
+            text.push('\n');
+        }
+        text
+    }
+}
+
+/// All workloads that a program knows.
+#[derive(Clone, Debug)]
+pub struct Registry {
+    entries: Vec<Entry>,
+}
+
+impl Default for Registry {
+    fn default() -> Self {
+        Registry { entries: STANDARD.to_vec() }
+    }
+}
+
+impl Registry {
+    /// The workloads of this program, and more. Of two with one name the later one counts.
+    pub fn with(more: &[Entry]) -> Registry {
+        let mut registry = Registry::default();
+        for &entry in more {
+            registry.entries.retain(|known| known.name != entry.name);
+            registry.entries.push(entry);
+        }
+        registry
+    }
+
+    /// All entries, in the order of their registration.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// The workload of a name.
+    pub fn find(&self, name: &str) -> Option<Entry> {
+        self.entries.iter().find(|entry| entry.name == name).copied()
+    }
+
+    /// All names.
+    pub fn names(&self) -> Vec<&'static str> {
+        self.entries.iter().map(|entry| entry.name).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn templates_are_the_defaults_with_their_docs() {
+        for entry in STANDARD {
+            let text = entry.template();
+            let table: toml::Table = text.parse().unwrap();
+            let keys: Vec<String> = entry.params.iter().map(Param::key).collect();
+            let section = table[entry.name].as_table().unwrap();
+            assert_eq!(section.len(), keys.len(), "{}", entry.name);
+            assert!(keys.iter().all(|key| section.contains_key(key)), "{}", entry.name);
+            let text = entry.defaults().definition().definition;
+            let job = entry.job(DeTable::parse(&text).unwrap()).unwrap();
+            assert_eq!(job.definition(), entry.defaults().definition());
+        }
+    }
+
+    #[test]
+    fn a_later_workload_of_a_name_counts() {
+        let registry = Registry::with(&[Entry::of::<unmap::Unmap>()]);
+        assert_eq!(registry.entries().len(), STANDARD.len());
+        let names =
+            ["netperf-tcp", "stress-highalloc", "pagealloc", "stutter", "stutterp", "job", "unmap"];
+        assert_eq!(registry.names(), names);
+        assert!(registry.find("nothing").is_none());
+    }
+}

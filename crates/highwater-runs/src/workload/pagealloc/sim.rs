@@ -1,0 +1,58 @@
+//! One run in virtual time.
+
+use std::rc::Rc;
+
+use highwater_core::host::{CpuId, Cx};
+use highwater_core::page_alloc::boot;
+use highwater_results::{Counters, Times};
+use highwater_sim::engine::{Engine, Spawn};
+use highwater_sim::host::{SimHost, Tracing, engine_config};
+use highwater_workloads::pagealloc::Batches;
+
+use super::super::harness::{audit, lost, recorded, sample, timed, watch};
+use super::super::outcome::{Outcome, RunError, snapshot};
+use super::super::{Unit, Workload};
+use super::{PageAlloc, PageAllocParams, samples};
+use crate::ledger;
+
+/// Boots the machine's memory and runs all batches on its first CPU.
+pub(super) fn run(unit: &Unit<'_>, params: &PageAllocParams) -> Result<Outcome, RunError> {
+    let machine = &unit.machine.machine;
+    let costs = unit.machine.costs().map_err(RunError::Costs)?;
+    let mut engine = Engine::new(&engine_config(machine, &costs));
+    let sim = engine.sim().clone();
+    let tracing = recorded(unit, Tracing { digest: true, ..Tracing::default() });
+    let host = Rc::new(SimHost::new(&sim, machine, costs, tracing));
+    let memory = boot(&*host, machine, unit.policy)
+        .map_err(|reason| RunError::Machine { name: unit.machine.name.clone(), reason })?;
+    let memory = Rc::new(memory);
+    watch(&sim, unit);
+    let pages = Rc::downgrade(&memory);
+    sample(&sim, unit, None, move |see| {
+        if let Some(pages) = pages.upgrade() {
+            see(&pages);
+        }
+    });
+    let before = snapshot(&memory);
+    let parts = (Rc::clone(&host), Rc::clone(&memory), params.clone());
+    let task = sim.spawn(Spawn::new(PageAlloc::NAME).pinned(CpuId(0)), move |_| {
+        let (host, memory, params) = &parts;
+        let cx = Cx::new(&**host, CpuId(0));
+        timed(&cx, || {
+            params.pairs().try_fold(Vec::new(), |mut all, (order, batch)| {
+                let taken = Batches { memory, order, batch, rounds: params.rounds }.run(&cx);
+                all.extend(samples(order, batch, &taken)?);
+                Ok::<_, RunError>(all)
+            })
+        })
+    });
+    engine.run().map_err(|error| RunError::Stuck(error.to_string()))?;
+    let explained = ledger::close(&sim, unit)?;
+    let (samples, used) = task.take().ok_or_else(|| lost("task"))?;
+    let times =
+        Times { user_ns: used.user_ns, system_ns: used.system_ns, elapsed_ns: sim.now_ns() };
+    let counters = Counters::difference(&before, &snapshot(&memory));
+    let digest = engine.digest().value();
+    audit(&*host, &memory)?;
+    Ok(Outcome { samples: samples?, counters, times, digest, explained, ..Outcome::default() })
+}
