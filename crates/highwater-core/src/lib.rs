@@ -56,7 +56,7 @@
 
 extern crate alloc;
 
-// The floors, lowest first: a module knows only those before it (`crates/highwater/tests/floors.rs` holds
+// The floors, lowest first: a module knows only those before it (`crates/highwater/tests/house/floors.rs` holds
 // them to that). Blank lines keep the order from being sorted away.
 pub mod sync;
 

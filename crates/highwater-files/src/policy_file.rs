@@ -24,7 +24,7 @@ use crate::input::catalogue::texts;
 use crate::input::names::{not_modelled, unknown};
 use crate::input::{Catalogue, InputError, Source};
 
-/// A policy defined in code by an embedding program ([`crate::cli::Program`]): its base, the
+/// A policy defined in code by an embedding program (`highwater::cli::Program`): its base, the
 /// switches that it changes, and its own rules.
 #[derive(Clone, Copy)]
 pub struct OwnPolicy {

@@ -11,7 +11,7 @@
 //! | [`unmodelled`] | features of Linux that are not modelled, by name |
 //! | [`size`], [`time`] | `8G`, `0-3,8`; `20ms` |
 //!
-//! The formats themselves are elsewhere: experiments in [`experiment`](highwater_plan::experiment), machines
+//! The formats themselves are elsewhere: experiments in `highwater_plan::experiment`, machines
 //! in [`machine_file`](crate::machine_file), policies in [`policy_file`](crate::policy_file). Files
 //! are opened by [`highwater_results::input`], which refuses endless files.
 

@@ -5,10 +5,11 @@
 //!     -> Recorder rides on the unit -> the ledger's journal -> rows -> Recording -> highwater-report writes it
 //! ```
 //!
-//! Key types: [`Wanted`] (what to record), [`When`], [`Recorder`] (goes with a unit of work and takes what it leaves).
+//! Key types: [`Wanted`] (options), [`When`], [`Recorder`] (accompanies a unit of work and collects
+//! its events).
 //!
-//! A recording changes nothing: engine and core tell what they do anyway. One around the slowest operations runs the
-//! unit twice, first to find them.
+//! A recording changes no result: engine and core emit these events anyway. One around the slowest
+//! operations runs the unit twice, first to find them.
 
 pub mod plan;
 
@@ -17,25 +18,26 @@ use highwater_sim::ledger::{KindSet, Window};
 pub use highwater_runs::recorder::Recorder;
 pub use plan::{Chosen, record};
 
-/// What to record.
+/// Options of a recording.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Wanted {
     /// Which part of the run.
     pub when: When,
     /// Which tracepoints.
     pub kinds: KindSet,
-    /// Which step of the run, by name; none: the one with the slowest operation.
+    /// The step of the run to record; `None`: the step with the slowest operation.
     pub part: Option<String>,
-    /// Of which operation the slowest are looked for; none: of all.
+    /// Only operations with this name count as slow; `None`: all operations.
     pub op: Option<String>,
 }
 
 /// Which part of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
-    /// All of it, or what lies between these times.
+    /// The time between these two, or everything.
     Window(Window),
-    /// Around the operation that is so many-th by latency, the slowest first, and so much before and after it.
+    /// Around the operation with this rank by latency, the slowest first, with a margin before and
+    /// after it.
     Worst {
         /// From 1.
         nth: usize,

@@ -1,14 +1,10 @@
-//! What rides on a unit of work that is recorded (`highwater trace`), and takes what the run leaves.
+//! A recorder accompanies a unit of work and collects its events (`highwater trace`).
 //!
 //! ```text
 //! Recorder goes with a Unit -> the ledger's journal -> rows -> Recording
 //! ```
 //!
-//! Key types: [`Wanted`] (options), [`When`], [`Recorder`] (accompanies a unit of work and collects
-//! its events).
-//!
-//! A recording changes no result: engine and core emit these events anyway. One around the slowest
-//! operations runs the unit twice, first to find them.
+//! A recording changes no result: engine and core emit these events anyway.
 
 mod journal;
 
@@ -19,34 +15,6 @@ use highwater_sim::engine::Sim;
 use highwater_sim::ledger::{KindSet, Ledger, Window};
 
 use crate::workload::Sampling;
-
-/// Options of a recording.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Wanted {
-    /// Which part of the run.
-    pub when: When,
-    /// Which tracepoints.
-    pub kinds: KindSet,
-    /// The step of the run to record; `None`: the step with the slowest operation.
-    pub part: Option<String>,
-    /// Only operations with this name count as slow; `None`: all operations.
-    pub op: Option<String>,
-}
-
-/// Which part of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum When {
-    /// The time between these two, or everything.
-    Window(Window),
-    /// Around the operation with this rank by latency, the slowest first, with a margin before and
-    /// after it.
-    Worst {
-        /// From 1.
-        nth: usize,
-        /// Nanoseconds on either side.
-        margin_ns: u64,
-    },
-}
 
 /// Accompanies a unit of work and collects its events.
 #[derive(Debug)]

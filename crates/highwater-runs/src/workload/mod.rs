@@ -10,7 +10,7 @@
 //! docs ([`params!`]), the number of units of work in a cell, how to run one on a host, the meaning
 //! of its samples, and the tables that show them. Once it is registered ([`Entry::of`]), `compare`,
 //! `run`, `explain`, `list` and `show` know it; no other code names it. [`STANDARD`] has the
-//! workloads of this program; an embedding program adds its own ([`crate::cli::Program`]).
+//! workloads of this program; an embedding program adds its own (`highwater::cli::Program`).
 //!
 //! | module | holds |
 //! |---|---|

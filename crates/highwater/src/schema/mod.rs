@@ -206,7 +206,7 @@ mod tests {
         #[derive(schemars::JsonSchema, serde::Deserialize)]
         #[expect(dead_code, reason = "only its schema is looked at")]
         struct Outer {
-            /// The schema inside.
+            /// What is inside.
             inner: Option<Inner>,
         }
         let mut schema = read().into_root_schema_for::<Outer>();

@@ -5,25 +5,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
-use regex::Regex;
+use super::{pattern, root};
 
 /// How citations of rules begin.
 const RULES: &str = "rules/";
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-fn pattern(text: &str) -> Regex {
-    Regex::new(text).expect("a pattern")
-}
 
 /// Folders of which nothing is looked at: what was captured, and what is not part of the project.
 const SKIPPED: [&str; 5] = [".git", "book", "out", "reference", "target"];
 
 /// The text files of the project by path from the root.
+static TEXTS: LazyLock<BTreeMap<String, String>> = LazyLock::new(texts);
+
 fn texts() -> BTreeMap<String, String> {
     let (mut dirs, mut texts) = (vec![root()], BTreeMap::new());
     while let Some(dir) = dirs.pop() {
@@ -86,7 +80,7 @@ fn foreign(text: &str) -> Vec<String> {
 
 #[test]
 fn nothing_cites_what_readers_do_not_have() {
-    let texts = texts();
+    let texts = &*TEXTS;
     assert_good(400, texts.iter().map(|(name, text)| (name.as_str(), (1, foreign(text)))));
 
     let text = format!("// By {}1.\n// By rule 1.\n// \u{a7}2\nlet spec = 01;\n", "spec 0");
@@ -117,8 +111,8 @@ fn cited(book: &Book<'_>, text: &str) -> (usize, Vec<String>) {
 
 #[test]
 fn every_rule_that_is_cited_opens() {
-    let texts = texts();
-    let book = book(&texts);
+    let texts = &*TEXTS;
+    let book = book(texts);
     let code = texts.iter().filter(|(name, _)| name.starts_with("crates/"));
     assert_good(400, code.map(|(name, text)| (name.as_str(), cited(&book, text))));
 
@@ -154,15 +148,15 @@ fn named_tests(texts: &BTreeMap<String, String>, page: &str) -> (usize, Vec<Stri
 
 #[test]
 fn every_test_that_a_rule_names_is_there() {
-    let texts = texts();
+    let texts = &*TEXTS;
     let pages = texts.iter().filter(|(name, _)| name.starts_with("docs/src/rules"));
-    assert_good(400, pages.map(|(name, page)| (name.as_str(), named_tests(&texts, page))));
+    assert_good(400, pages.map(|(name, page)| (name.as_str(), named_tests(texts, page))));
 
-    let me = "crates/highwater/tests/citations.rs";
+    let me = "crates/highwater/tests/house/citations.rs";
     let good = format!("Tested by `{me}` `named_tests`, `cited`.\n");
-    assert_eq!(named_tests(&texts, &good), (2, Vec::new()));
+    assert_eq!(named_tests(texts, &good), (2, Vec::new()));
     let bad = format!("Tested by `{me}` `no_such`.\nTested by `x.rs` `a`.\nTested by `{me}`.");
-    assert_eq!(named_tests(&texts, &bad).1.len(), 3);
+    assert_eq!(named_tests(texts, &bad).1.len(), 3);
 }
 
 /// The links of a page to pages of the book and places on them, and those that do not open.
@@ -190,8 +184,8 @@ fn links(book: &Book<'_>, page: &str, text: &str) -> (usize, Vec<String>) {
 
 #[test]
 fn every_link_between_pages_opens() {
-    let texts = texts();
-    let book = book(&texts);
+    let texts = &*TEXTS;
+    let book = book(texts);
     let text = |page: &str| &texts[&format!("docs/src/{page}")];
     assert_good(300, book.keys().map(|page| (*page, links(&book, page, text(page)))));
 

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::root;
+
 /// Crates by layer, lowest first; a crate uses only crates of lower layers.
 const LAYERS: &[&[&str]] = &[
     &["highwater-core", "highwater-results"],
@@ -15,10 +17,6 @@ const LAYERS: &[&[&str]] = &[
 ];
 /// A file is one room.
 const LINES_MAX: usize = 700;
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
 
 fn layer(name: &str) -> Option<usize> {
     LAYERS.iter().position(|names| names.contains(&name))

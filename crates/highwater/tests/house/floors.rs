@@ -8,18 +8,13 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
 
-use regex::Regex;
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
+use super::{pattern, root};
 
 /// The modules in the order of `lib.rs`.
 fn floors() -> Vec<String> {
     let lib = fs::read_to_string(root().join("crates/highwater-core/src/lib.rs")).expect("a crate");
-    let module = Regex::new(r"(?m)^pub mod (\w+);").expect("a pattern");
+    let module = pattern(r"(?m)^pub mod (\w+);");
     module.captures_iter(&lib).map(|found| found[1].to_owned()).collect()
 }
 
@@ -59,8 +54,7 @@ fn sources() -> Vec<Source> {
 
 /// Files and folders that are compiled for tests only: those declared behind `#[cfg(test)]`.
 fn declared_for_tests(sources: &[Source]) -> Vec<String> {
-    let declared =
-        Regex::new(r"#\[cfg\(test\)\]\s*(?:pub\(crate\) )?mod (\w+);").expect("a pattern");
+    let declared = pattern(r"#\[cfg\(test\)\]\s*(?:pub\(crate\) )?mod (\w+);");
     let mut tests = Vec::new();
     for source in sources {
         let (dir, file) = source.path.rsplit_once('/').expect("in a folder");
@@ -79,7 +73,7 @@ fn declared_for_tests(sources: &[Source]) -> Vec<String> {
 
 /// A file's text without comments and without its tests.
 fn code(text: &str) -> String {
-    let tests = Regex::new(r"#\[cfg\(test\)\]\s*mod tests \{").expect("a pattern");
+    let tests = pattern(r"#\[cfg\(test\)\]\s*mod tests \{");
     let text = tests.split(text).next().unwrap_or_default();
     let lines = text.lines().filter(|line| !line.trim_start().starts_with("//"));
     lines.collect::<Vec<_>>().join("\n")
@@ -87,7 +81,7 @@ fn code(text: &str) -> String {
 
 /// The names that a file's text takes from other modules of the crate: module and what follows it.
 fn imports(text: &str) -> Vec<(String, String)> {
-    let path = Regex::new(r"\bcrate::(\w+)(?:::(\w+|\{[^}]*\}))?").expect("a pattern");
+    let path = pattern(r"\bcrate::(\w+)(?:::(\w+|\{[^}]*\}))?");
     let found = path.captures_iter(text);
     found
         .map(|found| {
@@ -141,8 +135,7 @@ fn an_upward_import_is_found() {
 
 /// The methods of `Kernel` by name, with the modules that define them.
 fn kernel_methods(sources: &[Source]) -> BTreeMap<String, Vec<String>> {
-    let method =
-        Regex::new(r"\n    (?:pub(?:\([^)]*\))? )?(?:const )?fn (\w+)").expect("a pattern");
+    let method = pattern(r"\n    (?:pub(?:\([^)]*\))? )?(?:const )?fn (\w+)");
     let mut methods: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for source in sources {
         for block in source.text.split("\nimpl<H: Devices> Kernel<H> {").skip(1) {
@@ -162,8 +155,8 @@ fn kernel_fields(sources: &[Source]) -> BTreeMap<String, String> {
         sources.iter().find(|source| source.path == "kernel/mod.rs").expect("there is one");
     let body = kernel.text.split("pub struct Kernel<H: Devices> {").nth(1).expect("the struct");
     let body = body.split("\n}").next().unwrap_or_default();
-    let field = Regex::new(r"(?:pub(?:\(crate\))? )?(\w+): ([^\n]+),").expect("a pattern");
-    let word = Regex::new(r"\w+").expect("a pattern");
+    let field = pattern(r"(?:pub(?:\(crate\))? )?(\w+): ([^\n]+),");
+    let word = pattern(r"\w+");
     let mut owners = BTreeMap::new();
     for (module, names) in imports(&kernel.text) {
         for name in word.find_iter(&names) {
@@ -190,8 +183,8 @@ fn upward_uses(
     source: &Source,
 ) -> Vec<String> {
     let rank = |name: &str| floors.iter().position(|floor| floor == name).unwrap_or(usize::MAX);
-    let used = Regex::new(r"\b(?:self|kernel|self\.k)\s*\.(\w+)(\()?").expect("a pattern");
-    let own_fn = Regex::new(r"\bfn (\w+)").expect("a pattern");
+    let used = pattern(r"\b(?:self|kernel|self\.k)\s*\.(\w+)(\()?");
+    let own_fn = pattern(r"\bfn (\w+)");
     let own: Vec<&str> =
         own_fn.captures_iter(&source.text).map(|found| found.extract::<1>().1[0]).collect();
     let mut wrong = Vec::new();
@@ -236,7 +229,7 @@ fn the_architecture_prints_the_floors() {
     let text = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("it is there");
     let table = text.split("## The core, bottom up").nth(1).expect("the section");
     let table = table.split("\n## ").next().unwrap_or_default();
-    let row = Regex::new(r"(?m)^\| `([a-z_]+)` \|").expect("a pattern");
+    let row = pattern(r"(?m)^\| `([a-z_]+)` \|");
     let printed: Vec<String> = row.captures_iter(table).map(|found| found[1].to_owned()).collect();
     assert_eq!(
         printed,

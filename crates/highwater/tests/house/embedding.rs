@@ -1,9 +1,10 @@
 //! The pages about embedding show code that compiles, and figures that are so.
 
 use std::fs;
-use std::path::{Path, PathBuf};
 
 use highwater_core::config::Machine;
+
+use super::root;
 
 /// Pages, and the sources whose lines they show.
 const PAGES: [(&str, &[&str]); 3] = [
@@ -11,10 +12,6 @@ const PAGES: [(&str, &[&str]); 3] = [
     ("own-frames", &["crates/highwater/examples/own_frames.rs"]),
     ("bare-metal", &["examples/bare-metal/src/lib.rs", "examples/bare-metal/src/memory.rs"]),
 ];
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
 
 fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
