@@ -2,10 +2,16 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | `figure` | a figure of a real kernel beside the model's |
 //! | [`capture`] | `/proc`, `/sys` and logs of a computer, as machine, policy and job |
 //! | [`replay`] | traces of page allocations, replayed on the model |
 //! | [`check`] | captured runs, counter by counter beside the model's |
 
+// Lowest first: a module uses those before it.
+mod figure;
+
 pub mod capture;
-pub mod check;
+
 pub mod replay;
+
+pub mod check;

@@ -30,6 +30,8 @@
 
 mod at_boot;
 mod before_managed;
+pub(crate) mod booted;
+pub(crate) mod captured;
 mod files;
 mod flows;
 mod job;
@@ -41,6 +43,7 @@ mod process;
 mod reference;
 mod select;
 pub(crate) mod settings;
+pub(crate) mod sizes;
 mod smaps;
 mod source;
 mod working_set;
@@ -61,9 +64,9 @@ pub use smaps::{Area, Kind};
 pub use source::Source;
 pub use working_set::{Touching, WorkingSet};
 
-use crate::check::Figure;
-use crate::check::sizes::{SizedList, SizedMachine, SizedZone};
-use crate::check::static_machine::{self, Compared};
+use self::booted::Compared;
+use self::sizes::{SizedList, SizedMachine, SizedZone};
+use crate::figure::Figure;
 use highwater_files::input::InputError;
 use highwater_files::machine_file::MachineFile;
 use highwater_results::import::linux61::{Reference, Static};
@@ -389,8 +392,8 @@ impl Capture {
             let Reference::Static(captured) = reference::read(&reference, file)? else {
                 return Err(InputError::whole(file, "not a static reference"));
             };
-            let machine = static_machine::machine(file, &captured)?;
-            let mut compared = static_machine::compare(file, &machine, policy, &captured)?;
+            let machine = booted::machine(file, &captured)?;
+            let mut compared = booted::compare(file, &machine, policy, &captured)?;
             compared.notes.extend(min_free.note());
             let nr_wrong = compared.nr_wrong();
             Ok(((compared, Some(captured)), nr_wrong))

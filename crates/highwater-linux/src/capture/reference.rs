@@ -10,9 +10,9 @@ use highwater_results::import::proc::{ZoneinfoZone, in_orders};
 use serde::Serialize;
 
 use super::at_boot::{Rules, managed_at_boot};
+use super::captured::captured_machine;
 use super::min_free::MinFree;
 use super::{Capture, System, settings};
-use crate::check::captured_machine;
 use highwater_files::input::InputError;
 use highwater_files::machine_file::check_size;
 

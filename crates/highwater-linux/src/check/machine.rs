@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use highwater_core::block::DeviceId;
-use highwater_core::config::{Policy, Thp, Tunables};
+use highwater_core::config::{Policy, Thp};
 use highwater_core::host::Devices;
 use highwater_core::kernel::Kernel;
 use highwater_core::swap::SwapSpec;
@@ -13,8 +13,8 @@ use highwater_sim::disk::{DiskKind, DiskSpec, HddSpec, RateLimit, Scheduler};
 use highwater_sim::machine::MachineConfig;
 use highwater_workloads::scenario::{Baseline, IdleLists, ZoneFree};
 
-use super::captured::captured_machine;
-use crate::capture::settings;
+use crate::capture::booted::adopt_settings;
+use crate::capture::captured::captured_machine;
 use highwater_files::input::InputError;
 use highwater_files::machine_file::{MachineFile, check_size};
 
@@ -59,21 +59,6 @@ pub(super) struct System<'a> {
     pub(super) swap_pages: Option<u32>,
     /// The kernel's settings, by Linux's names.
     pub(super) settings: BTreeMap<String, String>,
-}
-
-/// Applies the captured kernel's settings to a machine. Settings that the model does not have are
-/// left out.
-pub(super) fn adopt_settings(
-    file: &str,
-    settings: &BTreeMap<String, String>,
-    tunables: &mut Tunables,
-) -> Result<(), InputError> {
-    settings::adopt(settings, tunables).map_err(|refused| InputError {
-        file: file.to_owned(),
-        line: None,
-        field: Some(format!("settings.{}", refused.name)),
-        reason: refused.reason,
-    })
 }
 
 /// Settings of the disks' queues; `None`: the usual ones of such disks.

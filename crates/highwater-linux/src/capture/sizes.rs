@@ -7,7 +7,7 @@
 use highwater_core::config::{HighWatermark, PcpSizing, Policy};
 use highwater_core::zone::watermark;
 
-use super::{Figure, Limit};
+use crate::figure::{Figure, Limit};
 
 /// Orders of magnitude of a page of 4 KiB.
 const PAGE_SHIFT: u32 = 12;
