@@ -90,7 +90,7 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
         Ok(())
     }
 
-    /// A page that says it is in the swap cache is there.
+    /// A page with the swap-cache flag is in the swap cache.
     pub(super) fn swap_cached(&self, pfn: Pfn) -> Result<(), AuditError> {
         let says = self.page(pfn).is(PageFlags::SWAPCACHE);
         let is = self.uses[pfn].is.contains(Found::SWAP);

@@ -1,10 +1,9 @@
-//! The steps that rounds of the slow path are made of: waking kswapd, reclaim, compaction.
+//! The steps of a slow-path round: waking kswapd, reclaim, compaction.
 //!
-//! Each step asks for [`Relief`] and then looks at the lists again, because what relief frees does not
-//! belong to the task that worked for it. Pages go back to the lists, where others who never worked may
-//! take them first. So a step can succeed and bring nothing; that is why rounds exist, and why steps
-//! report *progress* besides a page. Compaction alone has a way around that, the block that it
-//! captured.
+//! Each step calls [`Relief`] and then tries the lists again, because freed pages do not belong to
+//! the task that reclaimed them. They go to the lists, where other tasks may take them first. So a
+//! step can succeed without a page. That is why there are rounds, and why steps report *progress*
+//! besides a page. Only compaction can keep its block, by capture.
 //!
 //! | step | who works | answers |
 //! |---|---|---|
