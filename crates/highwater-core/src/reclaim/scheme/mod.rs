@@ -1,39 +1,39 @@
-//! Which pages of a set of lists go: the scheme.
+//! Reclaim algorithms: which pages of a lruvec are reclaimed.
 //!
-//! A node pass comes to a set of lists (a lruvec) with a priority, and leaves everything about their
-//! pages to a scheme: how many it looks at, which, what their uses mean, what goes and what stays. How
-//! memory got short, whom to slow down, when to stop and when to kill is not its business. All schemes
-//! share the machinery below: a page is written, unmapped, remembered by a shadow and freed in the same
-//! way whoever chose it.
+//! A node pass comes to a set of lists (a lruvec) with a priority, and leaves the choice of pages
+//! to a reclaim algorithm (a *scheme* in the code). The scheme decides how many and which pages to
+//! scan, what their uses mean, and which are reclaimed. It does not decide which tasks to slow
+//! down, when to stop and when to kill. All schemes share the code below them: a page is written,
+//! unmapped, replaced by a shadow and freed in the same way.
 //!
 //! ```text
-//!  kswapd, direct reclaim, node reclaim           who needs memory, how badly (priority)
+//!  kswapd, direct reclaim, node reclaim           need memory, with a priority
 //!        │
 //!  node_pass ── shrink_slab, throttle             per node
 //!        │  shrink · age · candidates · run_done
 //!     a SCHEME                                    per set of lists: this folder
 //!        │
-//!  batch ── lru::isolate, folios (judge)          takes pages off, has them judged, puts back
+//!  batch ── lru::isolate, folios (judge)          isolates pages, has them judged, puts back
 //!        │
 //!  vm::rmap · swap · page_cache · writeback       per page
 //! ```
 //!
-//! | place | asks |
+//! | place | function |
 //! |---|---|
 //! | a node pass, for each set of lists: [`super::node_pass`] | [`ReclaimScheme::shrink`] |
 //! | kswapd before each of its steps: `kswapd::balance` | [`ReclaimScheme::age`] |
-//! | the end of a pass for a high order: go round again? | [`ReclaimScheme::candidates`] |
+//! | the end of a pass for a high order: repeat it? | [`ReclaimScheme::candidates`] |
 //! | the end of a run of kswapd, of an attempt of direct reclaim | [`ReclaimScheme::run_done`] |
 //! | direct reclaim that got nothing: another attempt? | [`Control::spared`], which `shrink` sets |
 //!
 //! # Contract
 //!
 //! The caller guarantees
-//! * no lock, and a task that may wait as far as `sc.gfp` says (it may enter the allocator again, which
-//!   does not reclaim: the task is marked);
+//! * no lock, and a task that may wait as far as `sc.gfp` allows (it may allocate, but then does
+//!   not reclaim, because the task is marked);
 //! * a fresh `sc.sums` for each pass, and `sc.nr_scanned` from the start of a priority;
-//! * that several tasks may be in a scheme at once, for the same lists too: only `lru_lock` and the LRU
-//!   flag of a page keep them apart.
+//! * nothing about other tasks: several may be in a scheme at once, even for the same lists, and
+//!   only `lru_lock` and the LRU flag of a page exclude each other.
 //!
 //! A scheme must
 //! * take pages off their lists only through [`Kernel::reclaim_batch`] and [`Kernel::refill_batch`] (or
@@ -75,7 +75,8 @@
 //!
 //! Key types: [`ReclaimScheme`], [`Scheme`] (its name).
 //!
-//! Synchronisation: what schemes share is behind `lru_lock`; a scheme has no state of its own so far.
+//! Synchronisation: what schemes share is behind `lru_lock`; a scheme has no state of its own so
+//! far.
 //!
 //! From: [`super::node_pass`], `reclaim::kswapd`, [`super::direct`] · to: [`super::batch`],
 //! [`super::budget`], `lru::balance`.
