@@ -1,4 +1,4 @@
-//! The reclaim schemes there are, by name.
+//! The reclaim algorithms, by name.
 
 use super::table::policy;
 
