@@ -14,6 +14,7 @@ pub mod fit;
 pub mod input;
 pub mod machine_file;
 pub mod metric;
+pub mod plan;
 pub mod policy_file;
 pub mod recording;
 pub mod replay;

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use highwater_core::config::Machine;
 
 /// Pages, and the sources whose lines they show.
-const PAGES: [(&str, &[&str]); 3] = [
+const PAGES: [(&str, &[&str]); 4] = [
+    ("plans", &["crates/highwater/examples/grid.rs"]),
     ("own-host", &["crates/highwater/examples/threaded_host.rs"]),
     ("own-frames", &["crates/highwater/examples/own_frames.rs"]),
     ("bare-metal", &["examples/bare-metal/src/lib.rs", "examples/bare-metal/src/memory.rs"]),
