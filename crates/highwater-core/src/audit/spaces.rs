@@ -202,7 +202,7 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
             return self.broken(pte.pfn(), Rule::EntryPlace, found);
         };
         if pte.is_writable() && !vma.flags.contains(VmaFlags::WRITE) {
-            let found = format!("{id:?} may write page {vpn:#x} of a read-only area");
+            let found = format!("{id:?} may write page {vpn:#x} of a read-only VMA");
             return self.broken(pte.pfn(), Rule::EntryPlace, found);
         }
         let Some(pfn) = pte.pfn() else {
