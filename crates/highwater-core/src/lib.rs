@@ -5,9 +5,9 @@
 //! | module | is |
 //! |---|---|
 //! | [`sync`] | atomics, lock classes and their order |
-//! | [`units`] | the words of the field: numbers and names that everything speaks in |
+//! | [`units`] | units and names that all modules use |
 //! | [`trace`] | typed tracepoints, one declaration each |
-//! | [`host`] | what the core asks of its machine: locks, tasks, time, memory, devices, cost; who runs where |
+//! | [`host`] | the interface to the machine: locks, tasks, time, memory, devices, cost; the running task |
 //! | [`wait`] | sleeping: wait queues, a reader-writer lock |
 //! | [`config`] | machine, sysctls, policy; kernel presets from 4.3 to 6.1 |
 //! | [`page`] | descriptors, folios, lists |
@@ -22,11 +22,11 @@
 //! | [`swap`] | swap areas, the swap cache |
 //! | [`vm`] | address spaces, faults, unmapping, reverse mapping |
 //! | [`writeback`] | dirty limits, flushers |
-//! | [`compaction`] | whether blocks could be made of what is free |
-//! | [`reclaim`] | kswapd, direct reclaim, schemes, throttling, the OOM killer |
-//! | [`syscall`] | what programs call and several of these serve |
+//! | [`compaction`] | makes free blocks by moving pages |
+//! | [`reclaim`] | kswapd, direct reclaim, reclaim algorithms, throttling, the OOM killer |
+//! | [`syscall`] | system calls that several of these serve |
 //! | [`kernel`] | [`Kernel`]: all of it together |
-//! | [`audit`] | checkers that stand outside the code they judge |
+//! | [`audit`] | checkers that are independent of the code they check |
 //!
 //! # The life of a page
 //!
@@ -56,8 +56,8 @@
 
 extern crate alloc;
 
-// The floors, lowest first: a module knows only those before it (`crates/highwater/tests/house/floors.rs` holds
-// them to that). Blank lines keep the order from being sorted away.
+// The modules, lowest first: a module uses only those before it (checked by
+// `crates/highwater/tests/house/floors.rs`). Blank lines keep rustfmt from sorting them.
 pub mod sync;
 
 pub mod units;

@@ -56,16 +56,16 @@ const K_PAGES: &str = "thousand pages/s";
 
 const LINES: [Line; 20] = [
     fixed("Free memory", MIB, Kind::Level, of!["nr_free_pages"]),
-    fixed("Time in which somebody waits for memory", "%", Kind::Share, of!["pressure/memory/some"]),
     fixed(
-        "Time in which everybody waits for memory",
+        "Time in which some tasks wait for memory",
         "%",
         Kind::Share,
-        of!["pressure/memory/full"],
+        of!["pressure/memory/some"],
     ),
-    fixed("Time in which somebody waits for a device", "%", Kind::Share, of!["pressure/io/some"]),
+    fixed("Time in which all tasks wait for memory", "%", Kind::Share, of!["pressure/memory/full"]),
+    fixed("Time in which some tasks wait for a device", "%", Kind::Share, of!["pressure/io/some"]),
     fixed("Scanned by kswapd", K_PAGES, Kind::Rate, of!["pgscan_kswapd"]),
-    fixed("Scanned by those who allocate", K_PAGES, Kind::Rate, of!["pgscan_direct"]),
+    fixed("Scanned by direct reclaim", K_PAGES, Kind::Rate, of!["pgscan_direct"]),
     fixed("Reclaimed", K_PAGES, Kind::Rate, of!["pgsteal_kswapd", "pgsteal_direct"]),
     fixed("Dirty pages of files", MIB, Kind::Level, of!["nr_dirty"]),
     fixed("Under writeback", MIB, Kind::Level, of!["nr_writeback"]),

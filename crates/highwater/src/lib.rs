@@ -6,7 +6,9 @@ pub mod schema;
 
 pub use highwater_files::{InputError, input, machine_file, policy_file};
 pub use highwater_linux::{capture, check, replay};
-pub use highwater_plan::{bisect, experiment, explain, fit, metric, recording, settings, sysctls};
+pub use highwater_plan::{
+    bisect, experiment, explain, fit, metric, plan, recording, settings, sysctls,
+};
 pub use highwater_runs::{params, watching, workload};
 
 // The crates below, so that a program needs this one alone.

@@ -13,7 +13,7 @@ use crate::swap::Slot;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::vmstat::{NodeStat, ZoneStat};
 
-/// Pages of a file by what is kept of them elsewhere.
+/// Pages of a file, by the records that other structures keep of them.
 #[derive(Clone, Copy, Debug, Default)]
 struct Kept {
     dirty: u64,

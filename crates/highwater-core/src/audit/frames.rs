@@ -1,4 +1,4 @@
-//! All frames: what is on no list is in use or was never the allocator's.
+//! All frames. A frame on no list is in use, or the allocator never had it.
 
 use alloc::format;
 
@@ -17,7 +17,7 @@ impl<H: Host> Audit<'_, H> {
         while at < zone.end.0 {
             let pfn = Pfn(at);
             if self.alloc.map.is_untouched(pfn) {
-                // All of it lies in the zone, and what is free of it was counted with the lists.
+                // All of it lies in the zone, and its free part was counted with the lists.
                 reserved += if self.alloc.map.is_fresh(pfn) { 0 } else { u64::from(CHUNK) };
                 at += CHUNK;
                 continue;
@@ -44,7 +44,7 @@ impl<H: Host> Audit<'_, H> {
         Ok(())
     }
 
-    /// What is known of a block without its descriptor is what that says.
+    /// What the host knows about a block without its descriptor must equal the descriptor.
     fn head(&self, zone: &Zone<H>, pfn: Pfn) -> Result<(), AuditError> {
         let (map, word) = (&self.alloc.map, self.alloc.map.page(pfn).block());
         let is_right = match map.known_head(pfn) {
@@ -96,7 +96,8 @@ impl<H: Host> Audit<'_, H> {
             }
             let flags = self.alloc.map.page(Pfn(at)).block_flags();
             if at != pfn.0 && flags.intersects(INNER_MARKS) {
-                // Frames of a folio say whose they are; no others may, or lookups find a folio that is gone.
+                // Frames of a folio are marked as such. No other frame may be marked, or a lookup
+                // would find a folio that no longer exists.
                 let is_tail = flags & INNER_MARKS == BlockFlags::TAIL;
                 if !is_tail || self.alloc.map.folio(Pfn(at)).pfn() != pfn {
                     let found = format!("inside the block in use at {pfn:?} has {flags:?}");
@@ -116,7 +117,7 @@ impl<H: Host> Audit<'_, H> {
         Ok(size)
     }
 
-    /// Frames of no zone were never anybody's.
+    /// Frames outside all zones were never allocated.
     pub(super) fn outside(&self) -> Result<(), AuditError> {
         for pfn in self.alloc.map.touched() {
             let page = self.alloc.map.page(pfn);

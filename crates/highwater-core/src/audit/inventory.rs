@@ -1,7 +1,8 @@
-//! What lies where in a zone: one block after another, from its first frame to its last.
+//! A map of a zone: one block after another, from its first frame to its last.
 //!
-//! For those who draw a map of memory. Reads descriptors and takes no lock: while others allocate and free, a block may
-//! be told as it was a moment before, and one that is changing hands as [`Content::Moving`].
+//! For drawing a map of memory. It reads descriptors and takes no lock. If other tasks allocate and
+//! free meanwhile, it may report an old state of a block. A block whose state is changing is
+//! reported as [`Content::Moving`].
 
 use crate::host::Host;
 use crate::page::{BlockFlags, BlockWord, Page, PageFlags, PageMapping, Pfn};
@@ -15,22 +16,22 @@ pub struct Piece<'a> {
     pub first: Pfn,
     /// How many frames it has.
     pub pages: u32,
-    /// What it is.
+    /// Its content.
     pub content: Content,
     /// The descriptor of its first frame; zeros if the block is free since boot.
     pub page: &'a Page,
 }
 
-/// What a block is.
+/// The content of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
     /// Free, on a buddy list.
     Free,
     /// Free, on a list of a CPU.
     PerCpu,
-    /// In use by programs and files: what compaction can move, and huge pages, which it leaves alone.
+    /// In use by programs and files: movable pages, and huge pages, which compaction leaves alone.
     Movable,
-    /// In use by what stays where it is: the kernel's own, and what something outside holds.
+    /// In use and unmovable: the kernel's own pages, and pages held from outside.
     Unmovable,
     /// Never the allocator's.
     Reserved,
@@ -74,7 +75,7 @@ fn content(word: BlockWord, page: &Page) -> Content {
     }
 }
 
-/// On an LRU list or on its way there, or moved by whoever has it (rules/compaction#sources).
+/// On an LRU list or on its way there, or movable by its owner (rules/compaction#sources).
 fn is_movable(page: &Page) -> bool {
     let flags = page.flags();
     let is_used_by_programs = flags.contains(PageFlags::LRU) || page.mapping() != PageMapping::None;

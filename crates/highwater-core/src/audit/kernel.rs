@@ -1,18 +1,18 @@
-//! Everything above the allocator: who uses each frame in use, and do they all agree?
+//! Everything above the allocator: what uses each frame in use, and do all records agree?
 //!
-//! [`check_kernel`] walks what refers to pages (page tables, files, swap slots, LRU lists, batches,
-//! slabs), notes for every frame how many references and mappings that explains, and then goes over
-//! all frames in use: each has to be explained by something, to have exactly the references that were
-//! found, and to say of itself what those who refer to it say. Every counter of what was walked is
-//! compared with the walk, the differences of CPUs added. It uses no operation of the subsystems,
-//! only what lies in memory.
+//! [`check_kernel`] walks everything that refers to pages: page tables, files, swap slots, LRU
+//! lists, batches, slabs. For every frame it notes how many references and mappings these explain.
+//! Then it checks all frames in use. Each must be explained, must have exactly the references that
+//! were found, and its descriptor must agree with them. Every counter is compared with the walk,
+//! including the per-CPU differences. The audit calls no operation of the subsystems; it only reads
+//! memory.
 //!
-//! The machine has to be quiet: tasks and daemons may sleep between operations, not inside one.
+//! The machine must be quiet: tasks and daemons may sleep between operations, but not inside one.
 //! Transfers may be under way.
 //!
 //! | file | walks |
 //! |---|---|
-//! | [`super::spaces`] | areas, page tables, entries |
+//! | [`super::spaces`] | VMAs, page tables, entries |
 //! | [`super::files`] | files, their trees, dirty lists |
 //! | [`super::slots`] | swap slots, the swap cache, CPUs' caches of slots |
 //! | [`super::lru`] | LRU lists and batches |
@@ -36,10 +36,10 @@ use crate::page::{Folio, Page, Pfn};
 use crate::vmstat::{NodeStat, ZoneStat};
 use crate::zone::ZoneId;
 
-/// What the audit of a kernel found, in frames unless it says otherwise.
+/// Results of a kernel's audit, in frames unless stated otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct KernelReport {
-    /// What the allocator's audit found.
+    /// Results of the allocator's audit.
     pub memory: AuditReport,
     /// On LRU lists, the unevictable one among them.
     pub on_lists: u64,
@@ -76,8 +76,8 @@ pub fn check_kernel<H: Devices>(
     check_kernel_besides(kernel, cx, &|_| false)
 }
 
-/// As [`check_kernel`], where `is_foreign` says which blocks in use (by first frame) somebody else
-/// took straight from the allocator.
+/// As [`check_kernel`], where `is_foreign` tells which blocks in use (by first frame) were
+/// allocated directly by other code.
 ///
 /// # Errors
 /// The first broken rule.
@@ -176,7 +176,7 @@ pub(super) struct KernelAudit<'a, 'h, H: Devices> {
     pub(super) cx: &'a Cx<'h, H>,
     /// By frame.
     pub(super) uses: Uses,
-    /// Entries that name a slot, by area and offset.
+    /// Entries that name a slot, by swap area and offset.
     pub(super) named: Vec<Vec<u32>>,
     /// Leaves that map the huge page of zeros.
     pub(super) zero_leaves: u64,
@@ -209,8 +209,8 @@ impl<'a, H: Devices> KernelAudit<'a, '_, H> {
         self.k.mem.map.page(pfn)
     }
 
-    /// A frame that somebody refers to: it exists, and is a page in use or part of a folio in use, which
-    /// speaks for it.
+    /// A referenced frame: it exists, and is a page in use or part of a folio in use; then the
+    /// folio's descriptor counts.
     pub(super) fn in_folio(&self, pfn: Pfn, by: &str) -> Result<(Folio, &'a Page), AuditError> {
         use crate::page::BlockFlags;
         let Some(frame) = self.k.mem.map.get(pfn) else {
@@ -227,7 +227,7 @@ impl<'a, H: Devices> KernelAudit<'a, '_, H> {
         Ok((folio, page))
     }
 
-    /// A page that somebody refers to: it exists, is in use, alone in its block.
+    /// A referenced page: it exists, is in use, and is a block of order 0.
     pub(super) fn in_use(&self, pfn: Pfn, by: &str) -> Result<&'a Page, AuditError> {
         use crate::page::{BlockFlags, Order};
         match self.k.mem.map.get(pfn) {

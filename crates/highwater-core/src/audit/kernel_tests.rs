@@ -110,7 +110,7 @@ impl Stage<'_> {
         self.k.mem.map.page(self.cached(index))
     }
 
-    /// A slot that an entry names and whose page is in memory too.
+    /// A slot that an entry names and whose page is also in memory.
     fn swap_cached(&self) -> (Slot, Pfn) {
         let pfn = self.pte(self.anon + 30).pfn().unwrap();
         let around = (self.anon + 20..self.anon + 40).filter(|&vpn| vpn != self.anon + 30);
@@ -265,7 +265,7 @@ fn wrong_counts_of_mappings() {
     assert_eq!(rss(|s| s.rss.tables.fetch_sub(1, Relaxed)), Rule::Rss);
     assert_eq!(broken_by(|s| s.page_at(s.anon + 110).map_add::<Solo>(1)), Rule::Mapcount);
     assert_eq!(broken_by(|s| s.page_at(s.shared + 3).map_remove::<Solo>(1)), Rule::Mapcount);
-    // A page mapped by nobody, but counted so.
+    // An unmapped page with a mapcount.
     assert_eq!(broken_by(|s| s.file_page(290).map_add::<Solo>(1)), Rule::Mapcount);
 }
 

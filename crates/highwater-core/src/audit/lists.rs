@@ -20,7 +20,7 @@ pub(super) const INNER_MARKS: BlockFlags = BlockFlags::BUDDY
     .union(BlockFlags::USED)
     .union(BlockFlags::TAIL);
 
-/// What a zone's free lists hold.
+/// Contents of a zone's free lists.
 #[derive(Default)]
 pub(super) struct FreeCount {
     /// Blocks by order.
@@ -65,7 +65,8 @@ impl<H: Host> Audit<'_, H> {
         Ok(count)
     }
 
-    /// Counts blocks that nobody touched since boot: they lie behind the first of their run, which is on its list.
+    /// Counts blocks that were never touched since boot. They follow the first block of their run,
+    /// which is on its list.
     fn fresh(
         &mut self,
         zone: &Zone<H>,
@@ -154,7 +155,7 @@ impl<H: Host> Audit<'_, H> {
         }
     }
 
-    /// Walks what is free of the pageblocks that a CPU owns (rules/per-cpu-lists#owned-blocks).
+    /// Walks the free part of the pageblocks that a CPU owns (rules/per-cpu-lists#owned-blocks).
     fn owned_lists(&mut self, zone: &Zone<H>, cpu: CpuId, pcp: &Pcp) -> Result<(), AuditError> {
         let map = &self.alloc.map;
         let mut pages = 0;
@@ -189,7 +190,7 @@ impl<H: Host> Audit<'_, H> {
             .or_else(|(rule, pfn, found)| self.broken(zone, pfn, rule, found))
     }
 
-    /// Does the frame say what its list says?
+    /// Checks that a frame's descriptor names its list.
     fn label(
         &self,
         zone: &Zone<H>,
@@ -221,7 +222,7 @@ impl<H: Host> Audit<'_, H> {
         Ok(())
     }
 
-    /// Claims a block's frames for one place; nobody else may have.
+    /// Claims a block's frames for one place; no other place may claim them.
     fn claim_block(
         &mut self,
         zone: &Zone<H>,

@@ -1,4 +1,4 @@
-//! LRU lists: pages are on the list that their flags name; sizes are what the lists hold.
+//! LRU lists: each page is on the list that its flags name, and sizes equal the lists' lengths.
 
 use alloc::format;
 use alloc::vec;

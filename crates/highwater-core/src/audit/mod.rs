@@ -1,13 +1,15 @@
-//! Checkers that stand outside the code they judge: every frame is in exactly one place.
+//! Checkers that are independent of the code they check: every frame is in exactly one place.
 //!
-//! [`check`] walks the allocator's lists by their links, then all frames, and compares what it
-//! counted with what the counters say; [`check_kernel`] goes on with everything that uses frames. They use no operation of what
-//! they judge, only what lies in memory, so a bug in the lists cannot hide itself. (Before the walk, what native CPUs put down
-//! is freed: [`PageAllocator::free_all_deferred`].) The first broken [`Rule`] ends the walk and is named
-//! together with zone and frame.
+//! [`check`] walks the allocator's lists by their links, then all frames, and compares its counts
+//! with the counters. [`check_kernel`] continues with everything that uses frames. Both call no
+//! operation of the checked code and only read memory, so a bug in the lists cannot hide itself.
+//! (Before the walk, deferred frees of native CPUs are flushed:
+//! [`PageAllocator::free_all_deferred`].) The first broken [`Rule`] ends the walk; the error names
+//! it with zone and frame.
 //!
-//! Synchronisation: takes each per-CPU lock and each zone lock once, one after the other, on native hosts the per-CPU locks once
-//! more before that. The result means something only while nobody else allocates or frees.
+//! Synchronisation: takes each per-CPU lock and each zone lock once, one after the other. On native
+//! hosts it takes the per-CPU locks once more before that. The result is valid only while no other
+//! task allocates or frees.
 
 mod files;
 mod frames;
@@ -37,7 +39,7 @@ use crate::page::Pfn;
 use crate::page_alloc::PageAllocator;
 use crate::zone::{NodeId, Zone, ZoneType};
 
-/// What the audit found, in frames unless it says blocks.
+/// Results of the audit, in frames unless a field says blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct AuditReport {
     /// Zones with memory.
@@ -65,7 +67,7 @@ pub enum Rule {
     Length,
     /// A frame is on one list, in one block, once.
     OnePlace,
-    /// A listed frame says what its list says: flag, order, type, zone.
+    /// A listed frame's descriptor agrees with its list: flag, order, type, zone.
     Label,
     /// A free block is aligned to its size and inside its zone.
     Alignment,
@@ -85,7 +87,7 @@ pub enum Rule {
     FreePages,
     /// A per-CPU count is the number of pages on the lists.
     PcpCount,
-    /// What is free of an owned pageblock is with its owner, and nothing else is.
+    /// Free blocks of an owned pageblock are with its owner, and no other blocks are.
     Owner,
     /// Blocks on a per-CPU list have that list's order and type.
     PcpList,
@@ -93,7 +95,7 @@ pub enum Rule {
     PageblockType,
     /// The high-atomic reserve counts its pageblocks.
     HighAtomic,
-    /// What a native host knows of a block in use without a look at its descriptor is what that says.
+    /// What a native host knows about a block in use without its descriptor equals the descriptor.
     Head,
     /// Every frame that the allocator got is free, on a per-CPU list or in use.
     Lost,
@@ -111,11 +113,11 @@ pub enum Rule {
     OffLists,
     /// A frame that holds a page table holds one, and nothing else.
     TableFrame,
-    /// Entries lie in areas, allow no more than those, and name slots that exist.
+    /// Entries lie in VMAs, allow no more than their VMA does, and name slots that exist.
     EntryPlace,
     /// The page of an entry knows by mapping and index that it is mapped there.
     EntryPage,
-    /// A leaf maps a folio of its own size, or the huge page of zeros; each counts its leaves.
+    /// A leaf maps a folio of its own size, or the huge zero page; each counts its leaves.
     Leaf,
     /// Folios that wait to be split are on their node's queue.
     Deferred,
@@ -125,7 +127,7 @@ pub enum Rule {
     Rss,
     /// A page counts the entries that map it.
     Mapcount,
-    /// A file lists the areas that map it.
+    /// A file lists the VMAs that map it.
     FileMapping,
     /// A page in a file's tree, and only such a page, says so.
     FilePage,
@@ -166,7 +168,7 @@ pub struct AuditError {
     pub zone: Option<(NodeId, ZoneType)>,
     /// The frame, if one is to blame.
     pub pfn: Option<Pfn>,
-    /// What was found.
+    /// The value that was found.
     pub found: String,
 }
 
@@ -191,7 +193,7 @@ impl core::error::Error for AuditError {}
 /// # Errors
 /// The first broken rule.
 pub fn check<H: Host>(alloc: &PageAllocator<H>, cx: &Cx<'_, H>) -> Result<AuditReport, AuditError> {
-    // What was put down is in use by its word and nobody's: it goes first to where it can be judged.
+    // Deferred frees still look like blocks in use without a user, so flush them first.
     alloc.free_all_deferred(cx);
     let mut audit = Audit { alloc, seen: vec![0; alloc.map.len()], report: AuditReport::default() };
     for zone in alloc.populated_zones() {
@@ -223,7 +225,7 @@ enum Place {
 /// A walk in progress.
 struct Audit<'a, H: Host> {
     alloc: &'a PageAllocator<H>,
-    /// By frame, as integers: those of frames that nobody ever touched stay untouched.
+    /// By frame, as integers: entries of frames that were never touched take no memory.
     seen: Vec<u8>,
     report: AuditReport,
 }

@@ -22,7 +22,7 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
             let cache = self.k.swap.slot_cache_of(cpu).lock(self.cx.cpu());
             for &slot in cache.taken.iter().chain(&cache.freed) {
                 if !self.is_slot(slot) || !kept.insert(slot) {
-                    let found = format!("CPU {} keeps {slot:?}, somebody else too", cpu.0);
+                    let found = format!("CPU {} keeps {slot:?}, which has another user", cpu.0);
                     return self.broken(None, Rule::SlotKept, found);
                 }
             }
@@ -45,7 +45,8 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
                 area_free += u32::from(state == SlotState::default());
             }
             if counted != area_free {
-                let found = format!("area {number} counts {counted} free slots, has {area_free}");
+                let found =
+                    format!("swap area {number} counts {counted} free slots, has {area_free}");
                 return self.broken(None, Rule::SlotsFree, found);
             }
             nr_free += u64::from(area_free);
@@ -84,13 +85,13 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
             return self.broken(state.cached, Rule::SlotKept, found);
         }
         if state.shadow.is_some() && entries == 0 {
-            let found = format!("{slot:?} has a shadow for nobody: {state:?}");
+            let found = format!("{slot:?} has a shadow, but no entry names it: {state:?}");
             return self.broken(None, Rule::SlotShadow, found);
         }
         Ok(())
     }
 
-    /// A page that says it is in the swap cache is there.
+    /// A page with the swap-cache flag is in the swap cache.
     pub(super) fn swap_cached(&self, pfn: Pfn) -> Result<(), AuditError> {
         let says = self.page(pfn).is(PageFlags::SWAPCACHE);
         let is = self.uses[pfn].is.contains(Found::SWAP);

@@ -1,4 +1,4 @@
-//! Address spaces: every entry lies in a VMA, names a page that knows of it, and is counted.
+//! Address spaces: every entry lies in a VMA, names a page that has a record of it, and is counted.
 
 use alloc::collections::BTreeSet;
 use alloc::format;
@@ -42,7 +42,7 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
         self.mappings(&mapped)
     }
 
-    /// Each space is known to those from which it came, and to nobody else.
+    /// Each space is listed by the spaces from which it was forked, and by no other.
     fn families(&self, spaces: &[Arc<Space<H>>]) -> Result<(), AuditError> {
         let known: BTreeSet<_> = self.k.families.lock(self.cx.cpu()).pairs().collect();
         let pairs = spaces.iter().flat_map(|s| s.ancestors.iter().map(|&of| (of, s.id)));
@@ -125,7 +125,8 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
         Ok(())
     }
 
-    /// A leaf maps a folio of its own size, from the first page on; a table kept for one is empty.
+    /// A leaf maps a folio of its own size, from the first page on; the deposited page table is
+    /// empty.
     fn leaf(
         &mut self,
         space: &Space<H>,
@@ -166,7 +167,8 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
         Ok(())
     }
 
-    /// The stack of a process is a block of its own; the object is one of those that the cache counts.
+    /// The stack of a process is a separate block; its object is one of those that the slab cache
+    /// counts.
     fn process(&mut self, space: &Space<H>) -> Result<(), AuditError> {
         let process = space.process.lock(self.cx.cpu());
         let Some(memory) = &*process else { return Ok(()) };
@@ -200,7 +202,7 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
             return self.broken(pte.pfn(), Rule::EntryPlace, found);
         };
         if pte.is_writable() && !vma.flags.contains(VmaFlags::WRITE) {
-            let found = format!("{id:?} may write page {vpn:#x} of a read-only area");
+            let found = format!("{id:?} may write page {vpn:#x} of a read-only VMA");
             return self.broken(pte.pfn(), Rule::EntryPlace, found);
         }
         let Some(pfn) = pte.pfn() else {
@@ -238,7 +240,7 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
         Ok(())
     }
 
-    /// Does the page know who maps it?
+    /// Checks that the page has a record of its mapping.
     fn belongs(
         &self,
         space: &Space<H>,
@@ -256,7 +258,7 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
         };
         // Shared mappings of files have the file's pages only.
         let may_be_anon = !vma.flags.contains(VmaFlags::SHARED) || of_file.is_none();
-        // What a fork shared belongs to the space or to one from which it came.
+        // A page that a fork shared belongs to this space or to one of its ancestors.
         let is_known =
             |of| of == space.id || page.is(PageFlags::FORKED) && space.ancestors.contains(&of);
         let is_anon = may_be_anon
@@ -268,7 +270,7 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
         self.broken(pfn, Rule::EntryPage, found)
     }
 
-    /// Do files know who maps them?
+    /// Checks that files list the VMAs that map them.
     fn mappings(&self, mapped: &BTreeSet<(FileId, MapRange)>) -> Result<(), AuditError> {
         let mut listed = BTreeSet::new();
         for file in self.k.all_files(self.cx) {

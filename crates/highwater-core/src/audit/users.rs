@@ -1,4 +1,4 @@
-//! Frames in use: each is used by what refers to it, by nobody else, and says so.
+//! Frames in use: each has exactly the users that refer to it, and its descriptor agrees.
 
 use alloc::format;
 
@@ -90,7 +90,7 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
         } else if flags.contains(PageFlags::STACK) {
             (Found::STACK, entry.refs)
         } else {
-            // Nobody refers to what is pinned, but who pinned it.
+            // A pinned page is referenced only by the code that pinned it.
             self.report.pinned += pages;
             (Found::empty(), 1 + entry.refs)
         };

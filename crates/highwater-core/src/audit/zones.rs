@@ -1,4 +1,4 @@
-//! A zone's counters against what its lists hold.
+//! A zone's counters against the contents of its lists.
 
 use alloc::format;
 

@@ -1,4 +1,4 @@
-//! The end of a transfer, as far as the block layer knows it: whose pages they are, their mappings decide the
+//! The end of a transfer in the block layer: it identifies the pages, and their mappings handle the
 //! rest.
 
 use super::{Bio, BioKind};
@@ -6,11 +6,11 @@ use crate::host::{Cost, Cx, Devices, IoDirection, IoError, Probe};
 use crate::kernel::Kernel;
 use crate::page::{Folio, PageFlags, Pfn};
 
-/// What the end of a transfer means to those whose pages were transferred.
+/// The effect of a transfer's end on the mappings of its pages.
 ///
-/// Declared here, where ends arrive, and implemented above, by whoever owns pages
-/// (`page_cache::complete`). Called from interrupt context: an implementation must not sleep, and takes no
-/// lock that a task holds with interrupts on.
+/// Declared here, where transfers end, and implemented above, in the modules with mappings
+/// (`page_cache::complete`). Called from interrupt context: an implementation must not sleep, and
+/// must not take a lock that a task holds with interrupts enabled.
 pub trait Completion<H: Devices> {
     /// A folio was read, or could not be: UPTODATE or ERROR says which. It is still locked, by the read.
     fn read_ended(&self, cx: &Cx<'_, H>, folio: Folio);
@@ -34,7 +34,7 @@ impl<H: Devices> Kernel<H> {
 
     fn end_read(&self, cx: &Cx<'_, H>, bio: &Bio, is_ok: bool) {
         let outcome = if is_ok { PageFlags::UPTODATE } else { PageFlags::ERROR };
-        // What is in memory was copied by this CPU.
+        // This CPU copied data that is in memory.
         let is_dma = !self.block.device(bio.device).spec.synchronous;
         if is_dma {
             bio.pages.iter().for_each(|&pfn| cx.host.frame_dma(pfn));

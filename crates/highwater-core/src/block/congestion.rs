@@ -1,10 +1,11 @@
 //! Congestion flags (rules/block#congestion).
 //!
-//! Up to 4.20 a queue had so many requests for a direction and its device was called congested from
-//! nearly all of them in use until clearly fewer were. Later queues (blk-mq) never say so. Which it
-//! is belongs to the policy ([`DeviceCongestion`]), not to the device: it is the kernel's queue.
+//! Up to 4.20 a request queue had a fixed number of requests per direction. Its device was called
+//! congested when nearly all of them were in use, until clearly fewer were. Later queues (blk-mq)
+//! never report congestion. The policy decides which queue it is ([`DeviceCongestion`]), not the
+//! device, because the queue belongs to the kernel.
 //!
-//! What is left out of the old queues: submitters that went on beyond the limit in batches.
+//! Not modelled for the old queues: submitters that continue beyond the limit in batches.
 
 use crate::config::DeviceCongestion;
 use crate::host::{CpuId, IoDirection, IoRequest, Tasks, Urgency};
@@ -45,7 +46,7 @@ pub const fn thresholds(nr: u32) -> (u32, u32) {
     (on, if off < 1 { 1 } else { off })
 }
 
-/// How many devices are congested, by [`Pool`], and who waits for that to end.
+/// Number of congested devices, by [`Pool`], and the tasks that wait for congestion to end.
 #[derive(Debug)]
 pub struct Congestion<H: Tasks> {
     nr: [AtomicU32; 2],

@@ -1,13 +1,13 @@
-//! What the kernel knows of a device, and the devices there usually are (rules/block#tags).
+//! The kernel's description of a device, and of common devices (rules/block#tags).
 
 /// Largest request the block layer merges to: 1280 KiB (rules/block#plug), in pages.
 const REQUEST_PAGES_MAX: u32 = 320;
-/// Tags of a drive with a hardware queue of its own (NVMe: 1024 entries, one of them unusable).
+/// Tags of a drive with a hardware queue (NVMe: 1024 entries, one of them unusable).
 const NVME_TAGS: u32 = 1023;
 
-/// What the kernel knows of a device.
+/// The kernel's description of a device.
 ///
-/// The constructors are named by what a disk is. Where one differs in a figure, say so on top:
+/// The constructors are named by kind of disk. For a disk that differs in a figure, override it:
 ///
 /// ```
 /// use highwater_core::block::DeviceSpec;
@@ -45,12 +45,12 @@ pub struct DeviceSpec {
 }
 
 impl DeviceSpec {
-    /// Readahead of a device that nobody set another for, pages: 128 KiB (`VM_READAHEAD_PAGES`).
+    /// Default readahead of a device in pages: 128 KiB (`VM_READAHEAD_PAGES`).
     pub const RA_PAGES: u32 = 32;
-    /// Commands a SATA drive takes at once. What serves more than that at a time is an NVMe drive.
+    /// Commands that a SATA drive accepts at once. A device with more is an NVMe drive.
     pub const SATA_COMMANDS: u32 = 31;
 
-    /// An NVMe drive: a deep queue of its own.
+    /// An NVMe drive, with a deep hardware queue.
     pub const fn nvme(pages: u64) -> Self {
         DeviceSpec {
             pages,

@@ -1,4 +1,4 @@
-//! A host for tests whose devices the test completes.
+//! A test host with devices whose transfers the test completes.
 
 use alloc::rc::{Rc, Weak};
 use alloc::vec;
@@ -18,14 +18,14 @@ use crate::swap::SwapSpec;
 use crate::sync::order::LockClass;
 use crate::trace::{Event, Kind};
 
-/// [`Solo`] with devices that keep requests. Who sleeps is awake again when the oldest is done.
+/// [`Solo`] with devices that keep requests. A sleeping task wakes when the oldest request is done.
 #[derive(Default)]
 pub(crate) struct Manual {
     pub(crate) solo: Solo,
     kernel: RefCell<Weak<Kernel<Manual>>>,
     /// Requests not done, oldest first.
     pub(crate) held: RefCell<Vec<IoRequest>>,
-    /// How often somebody slept.
+    /// Number of sleeps.
     pub(crate) naps: Cell<u32>,
     /// What sleepers wait for fails.
     pub(crate) fail: Cell<bool>,
@@ -120,7 +120,7 @@ impl Devices for Manual {
 /// A disk.
 pub(crate) const DISK: DeviceSpec = DeviceSpec { depth: 8, ..DeviceSpec::hdd(1 << 20) };
 
-/// A kernel of 64 MiB whose devices the test completes.
+/// A kernel with 64 MiB and devices whose transfers the test completes.
 pub(crate) fn kernel(host: &Rc<Manual>, devices: &[DeviceSpec]) -> Rc<Kernel<Manual>> {
     kernel_of(host, devices, Vec::new(), |_| {})
 }

@@ -1,12 +1,12 @@
 //! The block layer: bios, plugs, merging, a request queue with a depth for each device.
 //!
-//! A submitter fills [`Bio`]s; a plug ([`Plug`]) collects and merges them; requests wait for a free
-//! tag of their device's queue and go to the host ([`crate::host::Devices::submit`]), which gives
-//! them back through [`crate::Kernel::end_request`]. What a finished page means to its mapping is
-//! decided there.
+//! A submitter fills [`Bio`]s, and a plug ([`Plug`]) collects and merges them. Requests wait for a
+//! free tag of their device's queue and go to the host ([`crate::host::Devices::submit`]). The host
+//! returns them through [`crate::Kernel::end_request`], which hands each finished page to its
+//! mapping.
 //!
-//! Synchronisation: a plug is its task's own; tags are one atomic word. Ends come from interrupts
-//! and take no lock over which a task could be interrupted.
+//! Synchronisation: a plug belongs to its task; tags are one atomic word. Transfers end in
+//! interrupts, which take no lock that a task holds with interrupts enabled.
 //!
 //! From: `page_cache::read`, `writeback::io`, `swap::io` · to: the host's disks.
 

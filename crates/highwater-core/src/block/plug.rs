@@ -52,7 +52,7 @@ impl Plug {
         }
     }
 
-    /// True if what was collected should be sent before another request is begun.
+    /// True if the collected bios should be submitted before another request begins.
     pub(super) fn is_full(&self) -> bool {
         let requests = self.requests.borrow();
         let Some(newest) = requests.last() else { return false };

@@ -1,16 +1,16 @@
 //! Request queues: tags, and the way to the host and back (rules/block#tags).
 //!
-//! A device takes `depth` requests at once; each has a tag. Who finds none sleeps. So that a
-//! stream of writes does not hold readers up for a whole queue, a quarter of the tags is for reads
-//! only, and a tag that comes free goes to a waiting reader first. Reads leave the other tags
-//! alone only as far as they have to: writers still get every tag that no reader wants. (mq-deadline
-//! bounds how many reads may pass a write; with the writers' tags in flight at their own speed, a
-//! write here waits for other writes, and for reads only while readers fill the whole queue.)
+//! A device takes `depth` requests at once, and each has a tag. A task that finds no free tag
+//! sleeps. A quarter of the tags is for reads only, and a freed tag goes to a waiting reader first,
+//! so a stream of writes does not hold readers up for a whole queue. Reads avoid the other tags
+//! only as far as necessary: writers still get every tag that no reader wants. (mq-deadline bounds
+//! how many reads may pass a write. Here the writers' tags proceed at their own speed. So a write
+//! waits for other writes, and for reads only while readers fill the whole queue.)
 //!
-//! Up to 4.20 each direction had requests of its own instead, as many on every device, and a device
-//! said when they ran short ([`super::congestion`]).
+//! Up to 4.20 each direction had its own requests instead, the same number on every device, and a
+//! device reported when they ran short ([`super::congestion`]).
 //!
-//! Devices that are done before submission returns (zram) have no queue: no tag, no plug.
+//! Devices that finish before submission returns (zram) have no queue: no tag, no plug.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -36,7 +36,7 @@ const PAGE_KIB: u64 = PAGE_SIZE as u64 / 1024;
 pub struct BlockDevice<H: Devices> {
     /// Its number.
     pub id: DeviceId,
-    /// What it is.
+    /// The device.
     pub spec: DeviceSpec,
     /// Its flags, if its kernel's queues have them.
     flags: Option<Flags>,
@@ -59,7 +59,7 @@ pub struct BlockLayer<H: Devices> {
     pub devices: Box<[BlockDevice<H>]>,
     /// Memory of write bios.
     pub(super) vectors: BioVectors<H>,
-    /// Those that are congested.
+    /// The congested devices.
     pub(crate) congestion: Congestion<H>,
 }
 
@@ -159,8 +159,8 @@ impl<H: Devices> BlockDevice<H> {
     }
 
     /// Gives a tag back: to a reader if one waits, else to a writer. A writer that finds the
-    /// writers' share used up waits on; whoever holds that share wakes it. (Old queues: to the same
-    /// pool.)
+    /// writers' share used up continues to wait; the holders of that share wake it. (Old queues: to
+    /// the same pool.)
     #[doc(alias = "blk_mq_put_tag")]
     fn put_tag(&self, cx: &Cx<'_, H>, lane: Lane) {
         self.in_flight.fetch_sub(unit(lane), SeqCst);

@@ -12,7 +12,7 @@ use crate::page_alloc::{Gfp, NoRelief};
 use crate::vmstat::VmEvent;
 use crate::zone::NodeId;
 
-/// Locked pages that nobody owns, to read into.
+/// Locked pages without a mapping, to read into.
 fn pages(kernel: &Kernel<Manual>, cx: &Cx<'_, Manual>, nr: usize) -> Vec<Pfn> {
     let page = |_| {
         let gfp = Gfp::GFP_KERNEL;

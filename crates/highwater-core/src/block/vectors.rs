@@ -1,26 +1,27 @@
 //! The memory of a filesystem's write bios (rules/writeback#bio-memory).
 //!
-//! While a filesystem writes a file back it does not know how many pages will follow each other, so
-//! each of its bios has room for 256: a vector of 4096 bytes, a page. Random writes make a bio of nearly
-//! every page, and each takes a page of memory until it is done. They come from a slab that keeps a few
-//! empty ones, then from the allocator without reclaim, then from a reserve of two (buffer heads: ext4)
-//! or 32 (iomap: XFS) that is shared by all, and then the flusher reclaims directly. Where buffer heads
-//! are in use it may not wait for any I/O meanwhile (`GFP_NOIO`): it can take clean pages only, finds
-//! none among dirty and anonymous ones, and goes through the lists from top to bottom. With iomap it may
-//! swap (`GFP_NOFS`). If that fails too it waits for a vector, and the first that comes back is its own: what is
-//! returned fills up an empty reserve before it goes anywhere else. (Those of the reserve themselves were taken
-//! last. They lie at the end of a queue for which a slow disk takes many seconds; who waited for just them would
-//! leave everything dirty meanwhile.)
+//! When a filesystem writes a file back, it does not know how many pages are contiguous. So each of
+//! its bios has room for 256 pages: a vector of 4096 bytes, one page. Random writes make a bio for
+//! nearly every page, and each bio takes a page of memory until it is done. Vectors come from four
+//! sources, in this order: a slab with a few empty ones; the allocator without reclaim; a shared
+//! reserve of two (buffer heads: ext4) or 32 (iomap: XFS); and direct reclaim by the flusher.
 //!
-//! A captured stutterp run shows it: 29 pages scanned for each that direct
-//! reclaim got, five of six of them anonymous, while kswapd needed 2.7.
+//! With buffer heads, this reclaim must not wait for any I/O (`GFP_NOIO`). It can take clean pages
+//! only, finds none among dirty and anonymous ones, and scans the lists from top to bottom. With
+//! iomap it may swap (`GFP_NOFS`). If reclaim fails too, the flusher waits for a vector and gets
+//! the first that comes back: a returned vector refills an empty reserve first. (The reserve's own
+//! vectors were taken last. They lie at the end of a queue for which a slow disk needs many
+//! seconds. A flusher that waited for only those would leave all pages dirty meanwhile.)
 //!
-//! Left out: that such slabs are eight pages where there are eight in a row; vectors of reads, which are
-//! as long as they need to be.
+//! A captured stutterp run shows it: 29 pages scanned for each that direct reclaim got, five of six
+//! of them anonymous, while kswapd needed 2.7.
 //!
-//! Synchronisation: what is kept is behind a `Table` lock, which is never held while pages are
-//! allocated or freed. Vectors come back in interrupts, which free no pages: the next to submit a bio
-//! of any kind frees those that are too many.
+//! Not modelled: slabs of eight pages where eight contiguous ones are free; vectors of reads, which
+//! have exactly the length that they need.
+//!
+//! Synchronisation: kept vectors are behind a `Table` lock, which is never held while pages are
+//! allocated or freed. Vectors come back in interrupts, which free no pages. The next task that
+//! submits a bio of any kind frees the surplus.
 
 use alloc::vec::Vec;
 
@@ -37,8 +38,8 @@ use crate::wait::WaitQueue;
 /// Empty slabs of this size that are kept (`min_partial`: half the logarithm of 4096).
 const KEPT_MAX: usize = 6;
 
-/// By which of the kernel's libraries a filesystem writes its files. It decides what may be done for the
-/// memory of a bio, and when a writer is throttled.
+/// The kernel library with which a filesystem writes its files. It decides how memory for a bio may
+/// be reclaimed, and when a writer is throttled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writer {
     /// With buffer heads (ext4).
@@ -123,7 +124,7 @@ impl<H: Devices> Kernel<H> {
         vector
     }
 
-    /// What ends the wait for a vector, if it is there.
+    /// The vector that ends the wait, if it is available.
     fn awaited_vector(&self, cx: &Cx<'_, H>, writer: Writer) -> Option<BioVector> {
         let kept = self.kept_vector(cx);
         kept.map(BioVector::Page).or_else(|| self.reserved_vector(cx, writer))
@@ -152,7 +153,7 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// Frees those that are too many. No lock is held.
+    /// Frees surplus vectors. No lock is held.
     #[inline]
     pub(super) fn trim_bio_vectors(&self, cx: &Cx<'_, H>) {
         while self.block.vectors.nr_kept.load(Relaxed) > KEPT_MAX {
@@ -164,7 +165,7 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// One that is there already.
+    /// A vector that is already allocated.
     fn kept_vector(&self, cx: &Cx<'_, H>) -> Option<Pfn> {
         let vectors = &self.block.vectors;
         let mut kept = vectors.kept.lock(cx.cpu());

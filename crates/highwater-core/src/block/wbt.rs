@@ -1,22 +1,22 @@
-//! Writeback throttling (blk-wbt; rules/writeback#in-flight): buffered writes in flight are few, so
-//! that reads find the device nearly free, and pages wait as dirty ones that reclaim may still meet
-//! rather than under writeback.
+//! Writeback throttling (blk-wbt; rules/writeback#in-flight) keeps few buffered writes in flight.
+//! So reads find the device nearly idle, and reclaim meets pages that are dirty rather than under
+//! writeback.
 //!
-//! | what is written | requests in flight |
+//! | written pages | requests in flight |
 //! |---|---|
 //! | [`Urgency::Background`] | a quarter of the depth (16 at most): 4 |
 //! | [`Urgency::Normal`] | half of it: 8 |
 //! | kswapd's pages, [`Urgency::Sync`] | all of it: 16; kswapd's are counted apart |
 //! | anything, while writers are held up | all of it |
 //!
-//! Requests go on in the order in which they came: one that has to wait holds up those behind it,
-//! whatever their bounds.
+//! Requests proceed in the order of their arrival: one that has to wait delays those behind it,
+//! even if their bound is higher.
 //!
-//! The last line: for a second after a task slept in `balance_dirty_pages` on account of the device,
-//! its writes are what tasks wait for. Not modelled: limits that shrink while reads take longer
+//! The last line applies for a second after a task slept in `balance_dirty_pages` because of the
+//! device: tasks then wait for its writes. Not modelled: limits that shrink while reads take longer
 //! than a target.
 //!
-//! Queues of kernels before 4.10 know nothing of this; nor do devices without a queue.
+//! Kernels before 4.10 do not have it, and neither do devices without a queue.
 
 use super::{BlockDevice, WriteClass};
 use crate::host::{Cx, Devices, HZ, IoDirection, IoRequest, TaskFlags, Urgency};
@@ -97,7 +97,7 @@ impl<H: Devices> WriteThrottle<H> {
 }
 
 impl<H: Devices> BlockDevice<H> {
-    /// A writer is held up because of what the device has to write.
+    /// Records that a writer is held up by the device's pending writes.
     pub(crate) fn note_held_up(&self, now: u64) {
         if let Some(throttle) = &self.write_throttle {
             throttle.held_up_at.store(now + 1, Relaxed);

@@ -1,7 +1,8 @@
 //! kcompactd: a node's compaction daemon (rules/compaction#kcompactd).
 //!
-//! It works when kswapd has freed enough for it and blocks of an order were asked for, so that the next request finds
-//! them made; and, where policy and sysctl say so, unasked ([`super::proactive`]).
+//! It runs when kswapd has freed enough memory and blocks of an order were requested, so that the
+//! next request finds a block. If policy and sysctl allow it, it also runs without a request
+//! ([`super::proactive`]).
 
 use super::Suitability;
 use super::run::{Ended, Goal};
@@ -153,7 +154,7 @@ impl<H: Devices> Kernel<H> {
             if self.brought_block(zone, &goal, result) {
                 self.note_success(cx, zone, order, false);
             } else if let CompactResult::Complete | CompactResult::Partial = result {
-                // Nothing more can be had here but what lies on CPUs' lists.
+                // More blocks can only come from pages on per-CPU lists.
                 if policy.finish == FinishTest::Block {
                     self.mem.drain_all(cx, Some(zone));
                 }

@@ -1,8 +1,9 @@
-//! Putting compaction off after failures (rules/compaction#deferral).
+//! Deferral of compaction after failures (rules/compaction#deferral).
 //!
-//! A run over a zone that ends without a block is work for nothing, and the next one would most likely be the same.
-//! So after a failure some requests are refused without a look, twice as many after each further one, up to 63.
-//! What failed for one order fails for larger ones too, but may work for smaller.
+//! A run over a zone that ends without a block is wasted, and the next one would most likely end
+//! the same way. So after a failure the zone refuses some requests without trying. Each further
+//! failure doubles their number, up to 63. A failure for one order means failure for larger orders
+//! too, but smaller orders may work.
 
 use crate::host::{Cx, Devices, Probe};
 use crate::kernel::Kernel;
@@ -14,8 +15,8 @@ use crate::zone::Zone;
 /// Refusals double up to this power of two.
 const SHIFT_MAX: u32 = 6;
 
-/// What a zone remembers of failures. Shared by all who compact, without a lock: a count that is lost is a refusal
-/// more or less.
+/// A zone's record of failures. All compacting tasks share it without a lock: a lost count means
+/// one refusal more or less.
 #[derive(Debug, Default)]
 pub(crate) struct Deferral {
     /// Requests since the last failure.
@@ -64,8 +65,8 @@ impl Deferral {
         (order_failed, self.considered.load(Relaxed), 1 << self.shift.load(Relaxed))
     }
 
-    /// Reports whether compaction of the zone was deferred for as long as it ever is. What the zone
-    /// remembers may be wrong by then.
+    /// Reports whether compaction of the zone was deferred for as long as it ever is. Its record
+    /// may be out of date by then.
     #[doc(alias = "compaction_restarting")]
     pub(crate) fn is_over(&self, order: Order) -> bool {
         order.0 >= self.order_failed.load(Relaxed)
@@ -163,7 +164,7 @@ mod tests {
         assert!(!zone.refuses(Order(9)) && zone.refuses(Order(10)) && !zone.refuses(Order(10)));
         zone.failed(Order(9));
         assert_eq!(zone.order_failed.load(Relaxed), 9);
-        // A block was made, but who asked did not get it: refusals stay.
+        // A block was made, but the requesting task did not get it: requests are still refused.
         zone.succeeded(Order(9), false);
         assert_eq!((zone.shift.load(Relaxed), zone.order_failed.load(Relaxed)), (2, 10));
     }

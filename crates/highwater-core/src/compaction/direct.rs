@@ -86,7 +86,7 @@ impl<H: Devices> Kernel<H> {
             let (ended, page) = self.compact_and_capture(cx, zone, &mut goal, req.order);
             all.add(ended);
             result = result.max(self.reported(ended));
-            // What was caught is on no list, where a kernel that asks for the low mark would look.
+            // A captured block is on no list, so a kernel that checks the low mark does not see it.
             if page.is_some() || self.brought_block(zone, &goal, ended.result) {
                 self.note_success(cx, zone, req.order, false);
                 return (result.max(CompactResult::Success), page);
@@ -96,8 +96,8 @@ impl<H: Devices> Kernel<H> {
             {
                 self.note_failure(cx, zone, req.order);
             }
-            // A run that waits for nothing leaves the zones after the first to those that do, once others want
-            // the CPU.
+            // An asynchronous run leaves the further zones to synchronous ones, once other tasks
+            // want the CPU.
             let makes_room = mode == Mode::Async && cx.host.needs_resched();
             all.waited_for |= makes_room;
             if makes_room || cx.is_dying() {
@@ -113,8 +113,9 @@ impl<H: Devices> Kernel<H> {
         (result, None)
     }
 
-    /// What a request is told of a run. Where runs end for locks and tasks in their way, that is not a result of its
-    /// own: something may have been made (4.5).
+    /// The result of a run as the request sees it. On kernels that end runs for contended locks and
+    /// waiting tasks, such an end is not a separate result, because a block may have been made
+    /// (4.5).
     fn reported(&self, ended: Ended) -> CompactResult {
         let is_abortive = self.mem.policy.compaction.contended == AsyncContended::Aborts;
         match ended.result {
@@ -142,7 +143,7 @@ impl<H: Devices> Kernel<H> {
         goal: &mut Goal,
         order: Order,
     ) -> (Ended, Option<Pfn>) {
-        // Who works for others has nobody to give a block to.
+        // A daemon has no request to capture a block for.
         let captures = self.mem.policy.compaction.capture;
         if !captures || cx.flags().contains(TaskFlags::KTHREAD) {
             return (self.compact_zone(cx, zone, goal), None);

@@ -30,7 +30,7 @@ impl<H: Devices> Kernel<H> {
         use super::Pressure;
 
         let is_stopped = run.contended.is_some() || cx.is_dying();
-        // Who does not finish pageblocks stops wherever he is.
+        // A run that does not finish pageblocks stops at any position.
         if is_stopped && !run.policy.finishes_blocks {
             return Finish::End(CompactResult::Contended);
         }
@@ -67,7 +67,7 @@ impl<H: Devices> Kernel<H> {
         let Some(order) = run.goal.order else {
             return Finish::Continue;
         };
-        // Pages of a block are worth most together: what was begun is finished.
+        // A whole free pageblock is worth most, so a pageblock that was begun is finished.
         let is_inside = !run.migrate_pfn.is_multiple_of(PAGEBLOCK_PAGES as u32);
         if is_inside && run.policy.finishes_blocks {
             return Finish::Continue;
@@ -84,8 +84,8 @@ impl<H: Devices> Kernel<H> {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// Is there a block of an order for a request with these rights, above the low mark? Up to 4.8 that is what
-    /// compaction is run for, and how it is judged afterwards.
+    /// Whether a block of an order is free above the low mark, for a request with these rights. Up
+    /// to 4.8 this is the goal of compaction, and its result is judged by it.
     pub(super) fn low_mark_allows(
         &self,
         zone: &Zone<H>,

@@ -1,8 +1,8 @@
 //! Compaction by kswapd itself, up to 4.5 (rules/compaction#inline).
 //!
-//! A node in which blocks were asked for and none is left is gone over between two steps of a run, waiting for
-//! nothing. That was all the compaction in the background that there was; rules/kswapd#why-never-compacts tells what
-//! became of it.
+//! If blocks were requested and the node has none left, kswapd compacts it between two reclaim
+//! steps, without waiting for anything. These kernels have no other background compaction;
+//! rules/kswapd#why-never-compacts describes the effect.
 
 use super::run::Goal;
 use crate::host::{Cx, Devices};

@@ -32,7 +32,7 @@ impl<H: Devices> Kernel<H> {
         if !self.compacts() {
             return;
         }
-        // Either what is remembered of the zone is forgotten first, or it is not looked at.
+        // Either the zone's record is cleared first, or the run ignores it.
         let flushes = self.mem.policy.compaction.flush == FlushRule::All;
         for zone in self.mem.zones_of(node) {
             if flushes {

@@ -1,9 +1,9 @@
-//! Compaction: making blocks of an order out of what is free in pieces, by moving pages.
+//! Compaction: makes free blocks of an order out of fragmented free memory, by moving pages.
 //!
-//! Two scanners go over a zone. One begins at its lower end and collects pages in use that can be moved, the other
-//! at its upper end and collects free frames; the pages go to the frames ([`crate::migrate`]), so that what is in
-//! use gathers above and what is free below. A run ends when there is a block of the order that it runs for, or
-//! when the scanners meet.
+//! Two scanners go over a zone. The migrate scanner starts at the lower end and collects movable
+//! pages. The free scanner starts at the upper end and collects free frames. The pages move to the
+//! frames ([`crate::migrate`]), so pages in use gather above and free memory below. A run ends when
+//! a block of its order is free, or when the scanners meet.
 //!
 //! ```text
 //!   zone start                                                                    zone end
@@ -11,22 +11,24 @@
 //!   |  █·█·██··█·█|█··██·█·█··············█··█·██··|█·····█·██·█···█·█·██·█·████·█·██|
 //! ```
 //!
-//! | who compacts | when | how hard |
+//! | compactor | when | mode |
 //! |---|---|---|
-//! | a request ([`direct`]) | the lists have no block for it | not at all waiting, then a little |
-//! | kcompactd ([`daemon`]) | kswapd has freed pages and a block was asked for | a little |
-//! | the same, unasked | free memory is in pieces ([`proactive`]) | a little |
-//! | an administrator ([`manual`]) | he says so | waits for everything |
+//! | a request ([`direct`]) | the lists have no block for it | asynchronous, then SYNC_LIGHT |
+//! | kcompactd ([`daemon`]) | kswapd has freed pages and a block was requested | SYNC_LIGHT |
+//! | kcompactd, without a request | free memory is fragmented ([`proactive`]) | SYNC_LIGHT |
+//! | an administrator ([`manual`]) | a write to `compact_memory` | SYNC |
 //!
-//! Nearly all that there is to it is about not doing it in vain. Whether it could work at all is asked first
-//! ([`suitability`]); after failures it is put off, longer each time ([`deferral`]); where the scanners were is
-//! remembered, and of pageblocks without anything that they are to be skipped ([`positions`]).
+//! Most of the code avoids useless runs. A run first checks whether compaction could work at all
+//! ([`suitability`]). After failures it is deferred, longer each time ([`deferral`]). Zones
+//! remember where the scanners were, and pageblocks without movable pages or free frames are marked
+//! to be skipped ([`positions`]).
 //!
-//! Key types: [`Run`](run::Run) (one run over one zone), [`CompactionState`] (what is kept between them).
+//! Key types: [`Run`](run::Run) (one run over one zone), [`CompactionState`] (the state kept
+//! between runs).
 //!
-//! Synchronisation: the positions, skip bits and counts of failures are single words that runs may overwrite for
-//! each other: they are hints, and what goes wrong costs a few blocks more. Pages are isolated under the lock of
-//! their lists, frames under the zone's.
+//! Synchronisation: positions, skip bits and counts of failures are single words that runs may
+//! overwrite for each other. They are hints: an error costs scanning a few more pageblocks. Pages
+//! are isolated under the lock of their lists, frames under the zone's.
 //!
 //! From: `page_alloc::slow` (through `Relief`), `reclaim` · to: `migrate`, `zone::watermark`.
 
@@ -57,9 +59,9 @@ pub use suitable::{
 use crate::host::{Cx, Devices};
 use crate::units::NodeId;
 
-/// What compaction asks of reclaim, which stands above it.
+/// Questions of compaction to reclaim, which is the module above it.
 pub trait Pressure<H: Devices> {
-    /// Are so many pages of a node off their lists that reclaim would find too few?
+    /// Whether so many pages of a node are isolated that reclaim would find too few.
     fn too_many_isolated_to_compact(&self, cx: &Cx<'_, H>, node: NodeId) -> bool;
 
     /// Waits for others to put pages back.

@@ -62,7 +62,7 @@ fn a_manual_run_moves_the_same_in_clusters() {
     assert_eq!(still.filter(|&pfn| pfn < 5120 && toy.moved_to(pfn) < 5120).count(), 140);
 }
 
-/// Whoever writes to `compact_memory` gets the same by the front door.
+/// A write to `compact_memory` goes through the public function.
 #[test]
 fn by_hand_the_zone_is_flushed_first() {
     let host = Solo::default();
@@ -126,7 +126,7 @@ fn positions_and_skip_bits_follow_empty_visits() {
     toy.kernel.put_page(&toy.cx, crate::page::Folio::page(Pfn(4607)));
 }
 
-/// Scanners that meet ask for a flush; whose do, study 004 changed.
+/// Scanners that meet request a flush; study 004 changed which runs do.
 #[test]
 fn who_asks_for_a_flush() {
     for (request, by_kswapd, direct, asks) in [
@@ -180,7 +180,8 @@ fn who_flushes_after_a_cycle_of_refusals() {
     }
 }
 
-/// 4.5's run ends only once the low mark allows the order too, and that is what success means afterwards.
+/// 4.5's run ends only when the low mark allows the order too, and success is judged by the same
+/// rule afterwards.
 #[test]
 fn a_block_below_the_low_mark_is_none() {
     let host = Solo::default();
@@ -222,7 +223,7 @@ fn suitability_by_the_low_mark() {
             pages.push(page().expect("a page"));
         }
         if !block {
-            // Single pages only, so that it is no lack of memory.
+            // Single pages only, so memory is not short.
             while zone.nr_free_pages_exact() != 0 {
                 pages.push(page().expect("a page"));
             }
@@ -248,7 +249,7 @@ fn suitability_by_the_low_mark() {
     assert_eq!(suitable(ByCost, 3, 1041, none, false), Suitability::Continue);
     assert_eq!(suitable(Low, 3, 1302, none, false), Suitability::Skipped);
     assert_eq!(suitable(Low, 3, 1303, none, false), Suitability::Continue);
-    // A request of high priority has half the mark, for the room too: (1286 + 1024) / 2.
+    // For a request of high priority the mark is half, and so is the room: (1286 + 1024) / 2.
     assert_eq!(suitable(Low, 9, 1155, AllocFlags::MIN_RESERVE, false), Suitability::Skipped);
     assert_eq!(suitable(Low, 9, 1156, AllocFlags::MIN_RESERVE, false), Suitability::Continue);
 }
@@ -299,7 +300,7 @@ fn a_lock_that_others_hold_ends_a_run_or_its_pageblock() {
         assert_eq!(run.takes_contended(), taken == 1);
         assert_eq!((run.contended, run.is_aborted()), (Some(Contention::Lock), taken == 0));
     }
-    // A held free list: 4.5 takes no frame and is told to stop.
+    // A held zone lock: 4.5 takes no frame and is aborted.
     policy.compaction.contended = AsyncContended::Aborts;
     let toy = Toy::with(&host, &layout(), &policy);
     let zone = toy.zone();
@@ -361,8 +362,8 @@ fn what_is_put_off_is_no_stall() {
     }
 }
 
-/// Nothing is captured: what a run makes goes to the lists, where its task finds it. What is captured is on no list, and is
-/// the task's all the same.
+/// Without capture, a block goes to the lists, where its task finds it. A captured block is on no
+/// list, and its task gets it all the same.
 #[test]
 fn a_request_gets_its_block_from_the_lists_or_as_it_is_caught() {
     for captures in [false, true] {
@@ -415,7 +416,7 @@ fn the_first_daemon_leaves_no_marks() {
         let host = Solo::default();
         let mut policy = of("kcompactd");
         policy.compaction.kcompactd_skip = skip;
-        // Pages of programs in the last pageblock alone: the first is empty but for what is not to be moved.
+        // Only the last pageblock has pages of programs; the first has nothing but unmovable pages.
         let toy = Toy::with(&host, &[4096..4600, 4700..5100, 5640..5900], &policy);
         (4600..4608).for_each(|pfn| toy.kernel.mem.map.page(Pfn(pfn)).get::<Solo>(1));
         let state = toy.kernel.compaction.zone(toy.zone().id());
@@ -426,7 +427,7 @@ fn the_first_daemon_leaves_no_marks() {
         toy.kernel.isolate_sources(&toy.cx, &mut run);
         assert_eq!(run.sources.len(), 0);
         assert_eq!(blocks().any(|pfn| toy.zone().pageblock_skip(Pfn(pfn))), !forgets);
-        // The next one skips what is marked, or looks at it again.
+        // The next run skips marked pageblocks, or scans them again.
         let before = toy.event(VmEvent::CompactMigrateScanned) + run.migrate_scanned;
         toy.kernel.end_run(&toy.cx, &mut run);
         toy.kernel.compact_zone(&toy.cx, toy.zone(), &mut goal);

@@ -36,7 +36,7 @@ impl<H: Devices> Run<'_, H> {
             self.migrate_pfn = start;
             state.cached_migrate.iter().for_each(|cached| cached.store(start, Relaxed));
         }
-        // Up to 5.0 nothing tells runs over all of a zone apart.
+        // Up to 5.0 runs over a whole zone are not distinguished.
         if !self.is_plain() && self.migrate_pfn <= state.init_migrate.load(Relaxed) {
             self.goal.whole_zone = true;
         }
@@ -48,8 +48,9 @@ impl<H: Devices> Run<'_, H> {
         have_met(self.migrate_pfn, self.free_pfn)
     }
 
-    /// Records that the pageblock that ends at `pfn` is done with: the next run goes on behind it.
-    /// A quirk of 6.1: one pageblock further than that, since what is handed in is an end already.
+    /// Records that the pageblock that ends at `pfn` is finished: the next run continues after it.
+    /// A quirk of 6.1: it continues one pageblock later, because the passed value is already an
+    /// end.
     ///
     /// Linux: same name.
     pub(super) fn update_cached_migrate(&self, pfn: u32) {
@@ -79,8 +80,8 @@ impl<H: Devices> Run<'_, H> {
         };
     }
 
-    /// Searches find nothing any more: back to the lowest source that they found, once, since much between there
-    /// and here was left out.
+    /// Searches find nothing any more: goes back, once, to the lowest source that they found,
+    /// because the searches skipped much in between.
     pub(super) fn back_to_fast_start(&mut self) {
         if let FastStart::At(pfn) = self.fast_start {
             self.migrate_pfn = pfn;
@@ -142,7 +143,7 @@ impl<H: Devices> Kernel<H> {
             return;
         }
         let (mut low, mut high) = (zone.start.0, zone.end.0 - 1);
-        // What could be moved lies below, what is free above: the bounds of what was found.
+        // Movable pages lie below, free frames above: the bounds of those found.
         let (mut source, mut target) = (None, None);
         let (mut low_result, mut high_result) = (high, low);
         while low < high {

@@ -1,7 +1,8 @@
-//! Compaction before anybody asks (rules/compaction#proactive).
+//! Proactive compaction, without a request (rules/compaction#proactive).
 //!
-//! How much of its free memory is in pieces is looked at twice a second. Above a mark the node is compacted until it
-//! is below another, ten percent lower; if that does not help, it is left alone for a while.
+//! The fragmentation of each node's free memory is checked twice a second. Above a threshold the
+//! node is compacted until it is below another one, ten percent lower. If that does not help, the
+//! node is left alone for a while.
 
 use super::Pressure;
 use super::finish::zone_score;
@@ -14,7 +15,7 @@ use crate::units::{NodeId, ZoneType};
 
 /// Ticks between two looks.
 const INTERVAL: u64 = HZ / 2;
-/// After a run that did not help, so many times as long.
+/// After a run that did not help, the wait is 2^this times as long.
 const DEFER_SHIFT: u32 = 6;
 
 /// Marks for a proactiveness in percent: the score to get down to, and the one to begin at.
@@ -74,7 +75,7 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// The daemon did what it was asked for: it looks soon, however long it was to wait.
+    /// The daemon served a request: shortens its current wait, so that it checks again soon.
     pub(super) fn listen_soon(&self, cx: &Cx<'_, H>, node: NodeId) {
         let soon = cx.host.jiffies() + INTERVAL;
         self.compaction.node(node).deaf_until.fetch_min(soon, Relaxed);
@@ -145,7 +146,7 @@ impl<H: Devices> Kernel<H> {
                 whole_zone: true,
                 ..Goal::new(None, Mode::SyncLight, ZoneType::Device)
             };
-            // What it scans is not counted as the daemon's (captured 6.1: proactive-100-1g).
+            // Its scanning is not counted as the daemon's (captured 6.1: proactive-100-1g).
             self.compact_zone(cx, zone, &mut goal);
         }
         match self.node_fragmentation(node) < before {

@@ -32,7 +32,7 @@ pub(super) const fn block_end(pfn: u32) -> u32 {
     block_of(pfn) + PB
 }
 
-/// What a run is for and what it may do.
+/// A run's goal and its permissions.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Goal {
     /// The order; none: everything that can be moved.
@@ -102,7 +102,8 @@ pub(super) struct Run<'a, H: Devices> {
     pub fast_fail: u32,
     /// The lowest frame at which a search ever found a source.
     pub fast_start: FastStart,
-    /// Somebody else needs what the run would take: it stops, if need be at the end of the pageblock.
+    /// Another task needs the lock or the CPU: the run stops, some kernels only at the end of the
+    /// pageblock.
     pub contended: Option<Contention>,
     /// How often its task had lost its CPU when that was looked at last.
     pub preemptions: Option<u64>,
@@ -125,7 +126,7 @@ pub(super) enum FastStart {
     Used,
 }
 
-/// Why a run should make room for others (rules/compaction#contended).
+/// Why a run should stop for others (rules/compaction#contended).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Contention {
     /// A lock is held.
@@ -136,7 +137,7 @@ pub(super) enum Contention {
     Dying,
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ended {
     pub result: CompactResult,
@@ -202,8 +203,8 @@ impl<'a, H: Devices> Run<'a, H> {
         self.goal.mode == Mode::Async
     }
 
-    /// A direct run that waits for nothing: it gives an aligned block of the order up as soon as one page of it
-    /// cannot be moved.
+    /// For an asynchronous direct run: its order. It gives up an aligned block of that order as
+    /// soon as one page of it cannot be moved.
     pub(super) fn gives_up_blocks(&self) -> Option<Order> {
         let gives_up = self.policy.gives_up_blocks && self.goal.direct && self.is_async();
         self.goal.order.filter(|_| gives_up)
@@ -215,10 +216,11 @@ impl<'a, H: Devices> Run<'a, H> {
         self.policy.contended == AsyncContended::EndsWithBlock
     }
 
-    /// Should the run end since somebody waits for the CPU? If not, he gets it.
+    /// Whether the run should end because another task waits for the CPU. If it goes on, it yields
+    /// the CPU here.
     pub(super) fn gives_way(&mut self, cx: &Cx<'_, H>) -> bool {
         let aborts = self.policy.resched == AsyncResched::Aborts && self.is_async();
-        // A host may have taken the CPU away before anybody asked.
+        // A preemptive host may already have switched tasks.
         let now = cx.host.preemptions();
         let was_preempted = self.preemptions.replace(now).is_some_and(|before| before != now);
         if aborts && (was_preempted || cx.host.needs_resched()) {
@@ -238,7 +240,8 @@ impl<'a, H: Devices> Run<'a, H> {
         }
     }
 
-    /// Does it set skip bits and positions? Who ignores them did not, up to 5.0.
+    /// Whether the run sets skip bits and positions. Up to 5.0, runs that ignore them did not set
+    /// them.
     pub(super) fn leaves_marks(&self) -> bool {
         !(self.is_plain() && self.goal.ignore_skip)
     }
@@ -343,7 +346,7 @@ impl<H: Devices> Kernel<H> {
                     }
                 }
             }
-            // What was freed lies on this CPU's lists, where it cannot merge.
+            // Freed pages are on this CPU's lists, where they cannot merge.
             if let Some(order) = run.goal.order
                 && last != 0
                 && last < run.migrate_pfn & !((1 << order.0) - 1)
@@ -358,7 +361,7 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// Moves what was isolated; how the run ends, if it does.
+    /// Moves the isolated pages; returns how the run ends, if it ends.
     fn move_sources(
         &self,
         cx: &Cx<'_, H>,
@@ -392,7 +395,7 @@ impl<H: Devices> Kernel<H> {
         None
     }
 
-    /// Gives back what is left over and counts.
+    /// Gives back leftover pages and frames, and counts.
     pub(super) fn end_run(&self, cx: &Cx<'_, H>, run: &mut Run<'_, H>) {
         let mut highest = 0;
         while let Some(pfn) = run.targets.pop_head(&self.mem.map) {

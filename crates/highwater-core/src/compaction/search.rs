@@ -1,8 +1,8 @@
-//! Searching free lists for a place to scan (rules/compaction#search).
+//! Searches free lists for a place to scan (rules/compaction#search).
 //!
-//! A pageblock that has a free block is one in which little is missing: the lists know where these are, and a look
-//! at the first entries of a few of them is cheaper than going over frames. What was found is put at the other end,
-//! so that the next search meets others.
+//! A pageblock with a free block needs few pages moved. The free lists know these pageblocks, and
+//! reading the first entries of a few lists is cheaper than scanning frames. A found entry goes to
+//! the other end of its list, so the next search finds others.
 
 use super::run::{Run, block_of};
 use crate::host::{Cost, Cx, Devices, Lock, Probe};
@@ -225,7 +225,7 @@ impl<H: Devices> Kernel<H> {
     }
 }
 
-/// What a look at a list came to.
+/// The result of searching a list.
 #[derive(Default)]
 struct Look {
     scanned: u32,

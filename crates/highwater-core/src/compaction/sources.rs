@@ -1,7 +1,8 @@
-//! The scanner of sources: pages in use that can be moved (rules/compaction#sources).
+//! The migrate scanner: finds pages in use that can be moved (rules/compaction#sources).
 //!
-//! It takes a cluster of 32 at a time, so that they are isolated only for as long as it takes to move them. The
-//! second time in a pageblock it takes all the rest at once: a pageblock that is half empty is of no use.
+//! It takes a cluster of 32 pages at a time, so pages are isolated only as long as it takes to move
+//! them. Its second cluster in a pageblock takes all the rest at once, because a half-empty
+//! pageblock is useless.
 
 use super::Pressure;
 use super::positions::is_huge;
@@ -18,11 +19,11 @@ use crate::vmstat::VmEvent;
 
 const PB: u32 = PAGEBLOCK_PAGES as u32;
 
-/// What a frame is to the scanner.
+/// The scanner's classification of a frame.
 enum Frame {
     /// Free, or nothing to move, up to there.
     Free(u32),
-    /// It holds what cannot be moved now; the scanner goes on there.
+    /// It holds an unmovable page; the scanner continues there.
     Stuck(u32),
     /// A page, with a reference for the scanner.
     Page,
@@ -79,8 +80,8 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Reports whether the run may move pages of a pageblock. A run that waits for nothing takes
-    /// pages only from pageblocks of the request's own type: what it freed elsewhere would be of no
-    /// use to it.
+    /// pages only from pageblocks of the request's own type: frames freed elsewhere would not serve
+    /// the request.
     #[doc(alias = "suitable_migration_source")]
     fn is_source(&self, run: &Run<'_, H>, block: u32) -> bool {
         if is_huge(self.mem.map.page(Pfn(block))) {
@@ -202,7 +203,8 @@ impl<H: Devices> Kernel<H> {
         !is_aborted
     }
 
-    /// What lies in a frame, as far as it can be told without a lock. A page has the caller's reference then.
+    /// The content of a frame, as far as it is known without a lock. For a page, the caller gets a
+    /// reference.
     fn look_at(
         &self,
         cx: &Cx<'_, H>,
@@ -251,7 +253,8 @@ impl<H: Devices> Kernel<H> {
         if flags.contains(PageFlags::UNEVICTABLE) && !allows_unevictable {
             return false;
         }
-        // Up to 5.0 only who waits for nothing leaves them; the mover finds out what it does not wait for.
+        // Up to 5.0 only asynchronous runs skip them here; migration skips pages for which its mode
+        // does not wait.
         let takes_busy = if run.is_plain() { Mode::SyncLight } else { Mode::Sync };
         if run.goal.mode >= takes_busy {
             return true;
@@ -305,8 +308,8 @@ impl<H: Devices> Kernel<H> {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// Locks the lists of a page, if they are not those that are locked: true if so. None: somebody else has them,
-    /// and the run does not wait for that.
+    /// Locks the lists of a page, if other lists are locked now; true if it did. `None`: the lock
+    /// is contended, and the run does not wait for it.
     fn lock_source<'a, 'h>(
         &'a self,
         cx: &'a Cx<'h, H>,

@@ -18,7 +18,7 @@ pub struct CompactionState<H: Tasks> {
     pub(super) proactiveness: AtomicU64,
 }
 
-/// What is remembered of a zone.
+/// A zone's state between runs.
 #[derive(Debug, Default)]
 pub(super) struct ZoneState {
     /// Where the scanner of sources goes on, for runs that wait for nothing and for others; 0 until there was one.
@@ -33,7 +33,7 @@ pub(super) struct ZoneState {
     pub flush_pending: AtomicBool,
 }
 
-/// What a node's kcompactd is asked for.
+/// The requests for a node's kcompactd.
 pub(super) struct NodeState<H: Tasks> {
     pub wait: WaitQueue<H>,
     /// The largest order asked for; 0 = nothing.
@@ -79,7 +79,7 @@ impl<H: Tasks> CompactionState<H> {
 }
 
 impl<H: Tasks> NodeState<H> {
-    /// Notes a request; what is larger, or for a lower zone, stays.
+    /// Records a request; a larger order or a lower zone stays.
     pub(super) fn ask(&self, order: Order, highest: ZoneType) {
         if self.max_order.load(Relaxed) < order.0 {
             self.max_order.store(order.0, Relaxed);
@@ -89,13 +89,13 @@ impl<H: Tasks> NodeState<H> {
         }
     }
 
-    /// What is asked for.
+    /// The current request.
     pub(super) fn asked(&self) -> (Order, ZoneType) {
         let highest = ZoneType::ALL[usize::from(self.highest.load(Relaxed))];
         (Order(self.max_order.load(Relaxed)), highest)
     }
 
-    /// This was done. What was asked for meanwhile stays if it is more.
+    /// Marks a request as served. A larger one that arrived meanwhile stays.
     pub(super) fn done(&self, order: Order, highest: ZoneType) {
         if self.max_order.load(Relaxed) <= order.0 {
             self.max_order.store(0, Relaxed);

@@ -1,6 +1,7 @@
-//! Could compaction make a block of an order out of what is free (rules/compaction#suitability)?
+//! Whether compaction could make a block of an order out of free memory
+//! (rules/compaction#suitability).
 //!
-//! Reclaim asks, to stop once it has freed enough for it.
+//! Reclaim calls it, to stop once it has freed enough for compaction.
 //!
 //! From: `reclaim::node_pass`, `reclaim::direct` · to: `zone::watermark`.
 

@@ -14,7 +14,7 @@ use crate::zone::FreeArea;
 
 const PB: u32 = PAGEBLOCK_PAGES as u32;
 
-/// How far taking free blocks of a pageblock came.
+/// How far the isolation of a pageblock's free blocks came.
 pub(super) struct TakenFree {
     /// The frame to go on with.
     pub at: u32,
@@ -66,7 +66,7 @@ impl<H: Devices> Kernel<H> {
                 let taken = self.take_free(cx, run, (at, end), (stride, wanted), targets);
                 let is_used_up = taken.at >= end;
                 let is_done_with = match run.is_plain() {
-                    // What is left is found again next time.
+                    // The rest is found again next time.
                     true => is_used_up && taken.nr == 0 && run.leaves_marks(),
                     false => is_used_up,
                 };
@@ -171,7 +171,8 @@ impl<H: Devices> Kernel<H> {
         result
     }
 
-    /// Locks the zone's free lists; none if somebody else has them, and the run does not wait for that.
+    /// Locks the zone's free lists; `None` if the lock is contended and the run does not wait for
+    /// it.
     fn lock_targets<'z>(
         &self,
         cx: &Cx<'_, H>,

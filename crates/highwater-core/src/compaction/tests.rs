@@ -1,4 +1,4 @@
-//! Runs over a toy zone whose layout the test says frame by frame.
+//! Runs over a toy zone whose layout the test gives frame by frame.
 
 extern crate std;
 
@@ -155,7 +155,7 @@ fn a_manual_run_moves_what_fits() {
     assert!(blocks >= 2, "one was free before");
 }
 
-/// What a block is needed for: the run ends at the first one.
+/// A run with an order ends at the first block of it.
 #[test]
 fn a_run_for_an_order_ends_with_a_block() {
     let host = Solo::default();
@@ -191,7 +191,7 @@ fn a_request_gets_the_block_that_it_compacts() {
     check_kernel(&toy.kernel, &toy.cx).unwrap_or_else(|error| panic!("{error}"));
 }
 
-/// A page that somebody looks at stays where it is, and its space still has it.
+/// A page with an extra reference stays where it is, and its space still maps it.
 #[test]
 fn a_page_in_use_elsewhere_stays() {
     let host = Solo::default();
@@ -249,12 +249,12 @@ fn splitting_the_last_huge_block_prompts_the_daemon() {
     assert!(prompted("kcompactd-prompted", &block, 10), "it waits for its time");
     assert!(!prompted("kcompactd-polls", &block, 0));
     assert!(!prompted("kcompactd", &block, 0));
-    // Another one is left; and what was split before is not split again.
+    // Another thread remains; and a huge page is not split twice.
     assert!(!prompted("kcompactd-prompted", &(START..START + 1024), 0));
     assert!(!prompted("kcompactd-prompted", &(START + 8..START + 512), 0));
 }
 
-/// A look puts off what prompts ask for; a request in between brings it near again.
+/// A check postpones the prompt that follows; a request in between brings it near again.
 #[test]
 fn a_prompt_waits_and_a_request_shortens_that() {
     let host = Solo::default();
@@ -270,7 +270,8 @@ fn a_prompt_waits_and_a_request_shortens_that() {
     assert_eq!(kernel.deaf_for(&toy.cx, node), 0, "told to look at once");
 }
 
-/// A flush finds the highest free block also where nobody ever used it, and its descriptors say nothing yet.
+/// A flush also finds the highest free block in memory that was never used, whose descriptors are
+/// still zero.
 #[test]
 fn a_flush_sees_blocks_that_are_fresh() {
     let flushed = |is_linked: bool| {

@@ -1,8 +1,9 @@
 //! The machine: nodes, their CPUs and memory ranges, distances.
 //!
-//! A machine is described either exactly (each zone's span and page counts, as captured from a
-//! real one) or by sizes: as a PC ([`Machine::from_sizes`], the x86-64 layout with its hole below 4 GiB
-//! and what firmware and kernel keep of it), or bare ([`Machine::bare`], every frame for the allocator).
+//! A machine is described exactly or by sizes. The exact form has each zone's span and page counts,
+//! as captured from a real machine. By sizes there are two layouts. [`Machine::from_sizes`] is a
+//! PC: the x86-64 layout with its hole below 4 GiB, and the memory that firmware and kernel keep.
+//! [`Machine::bare`] gives every frame to the allocator.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -29,7 +30,7 @@ pub struct ZoneSpec {
     pub present: u64,
     /// Pages the allocator managed when watermarks were computed at boot.
     pub managed_at_boot: u64,
-    /// Pages it manages after init memory was released. The others are nobody's to have.
+    /// Managed pages after init memory was freed. The other pages cannot be allocated.
     pub managed: u64,
 }
 
@@ -79,7 +80,7 @@ pub struct Machine {
 pub struct MachineError {
     /// Path of the field, such as `nodes[1].zones[0].managed`.
     pub field: String,
-    /// What is wrong with it.
+    /// The error.
     pub reason: String,
 }
 
@@ -97,11 +98,11 @@ const DMA_END: u64 = 4096;
 const DMA32_END: u64 = 1 << 20;
 /// RAM below the PCI hole (the reference machines have it at 3 GiB).
 const LOW_RAM_END: u64 = 3 << 18;
-/// What a PC leaves of the DMA zone: pfn 0 and 97 frames below 1 MiB are absent, the BIOS and
-/// early tables keep 158 more (all reference machines: spanned 4095, present 3998, managed 3840).
+/// The DMA zone of a PC: pfn 0 and 97 frames below 1 MiB are absent, the BIOS and early tables keep
+/// 158 more (all reference machines: spanned 4095, present 3998, managed 3840).
 const DMA_PRESENT: u64 = 3998;
 const DMA_MANAGED: u64 = 3840;
-/// What a PC keeps of its DMA zone: with no more memory than that nothing is left.
+/// Pages of the DMA zone that a PC keeps; a machine with no more memory than this has nothing left.
 const PC_FIRST_PAGES: u64 = DMA_END - DMA_MANAGED;
 /// Kernel image, firmware tables and early allocations in the zone that holds the kernel, pages
 /// (the reference machines: 12 to 16 thousand beyond the page array).
@@ -120,13 +121,13 @@ const MAX_FRAMES: u64 = 1 << 30;
 const MAX_CPUS: usize = 8192;
 
 impl Machine {
-    /// A PC: nodes with so many bytes and these CPUs, laid out as x86-64 does: ascending from 0 with a
-    /// hole from 3 to 4 GiB. A node of 0 bytes has no memory.
+    /// A PC: nodes with these sizes in bytes and these CPUs, in the layout of x86-64: ascending
+    /// from 0 with a hole from 3 to 4 GiB. A node of 0 bytes has no memory.
     ///
-    /// **Not all of it can be allocated.** As on a real one, firmware keeps some of the first 16 MiB, and
-    /// the kernel's image and the page array (64 bytes for each page) lie in the rest, so that sizes
-    /// computed at boot come out as Linux's do. [`Machine::managed_pages`] says what is left; who brings
-    /// memory of his own and wants all of it takes [`Machine::bare`].
+    /// **Not all of it can be allocated.** As on a real PC, firmware keeps some of the first 16
+    /// MiB. The kernel's image and the page array (64 bytes per page) lie in the rest. So sizes
+    /// computed at boot equal Linux's. [`Machine::managed_pages`] returns what is left. If you
+    /// bring your own memory and want all of it, use [`Machine::bare`].
     ///
     /// ```
     /// use highwater_core::config::Machine;
@@ -184,14 +185,15 @@ impl Machine {
         Machine::of_nodes(name, specs)
     }
 
-    /// A machine that keeps nothing for itself: nodes with so many bytes and these CPUs, every frame of
-    /// which the allocator hands out. For memory of one's own (an arena, what a bootloader left) instead
-    /// of a model of a PC.
+    /// A machine that keeps no memory for itself: nodes with these sizes in bytes and these CPUs,
+    /// all frames of which can be allocated. Use it for your own memory (an arena, memory from a
+    /// bootloader) instead of a model of a PC.
     ///
-    /// Frames are numbered from 0, node after node; frame 0 is the first page of the memory, wherever that
-    /// lies ([`Host::frame_write`] and its like translate). Each node's memory is one NORMAL zone, so
-    /// requests for DMA memory get none. As everywhere, ordinary requests leave the pages below the min
-    /// mark to those who free memory: `tunables.min_free_kbytes = Some(0)` lets them have these too.
+    /// Frames are numbered from 0, node after node; frame 0 is the first page of the memory,
+    /// wherever that lies ([`Host::frame_write`] and its like translate). Each node's memory is one
+    /// NORMAL zone, so requests for DMA memory get none. As everywhere, ordinary requests leave the
+    /// pages below the min mark to tasks that free memory. `tunables.min_free_kbytes = Some(0)`
+    /// makes these pages available too.
     ///
     /// [`Host::frame_write`]: crate::host::Host::frame_write
     ///
@@ -230,12 +232,12 @@ impl Machine {
         self.nodes.iter().flat_map(|n| &n.zones).map(|z| z.managed).sum()
     }
 
-    /// Who gets huge pages: nobody where memory is too small for them, whatever its settings say.
+    /// The huge page setting; `never` if memory is too small for huge pages, whatever the setting.
     pub fn thp(&self) -> Thp {
         self.tunables.thp_with(self.managed_pages())
     }
 
-    /// Pages of its zones that the allocator never gets: holes, and what firmware and kernel keep.
+    /// Pages of its zones that the allocator never gets: holes, and memory of firmware and kernel.
     pub fn withheld_pages(&self) -> u64 {
         self.nodes.iter().flat_map(|n| &n.zones).map(|z| z.spanned.saturating_sub(z.managed)).sum()
     }
@@ -391,7 +393,7 @@ fn kib(pages: u64) -> u64 {
 
 fn zone_at(start: u64, pages: u64, kernel_left: &mut u64) -> ZoneSpec {
     if start < DMA_END {
-        // Frame 0 is never used; the rest of a full DMA zone is what a PC leaves of it.
+        // Frame 0 is never used; of a full DMA zone a PC keeps some more.
         let spanned = pages - 1;
         let present = spanned.saturating_sub(DMA_END - 1 - DMA_PRESENT);
         let managed = present.saturating_sub(DMA_PRESENT - DMA_MANAGED);

@@ -1,4 +1,4 @@
-//! What a kernel is built from: the machine, the tunables (sysctls), the policy.
+//! The inputs of a kernel: the machine, the tunables (sysctls), the policy.
 //!
 //! All are plain values. With the `serde` feature they can be read from TOML or JSON.
 

@@ -1,10 +1,10 @@
 //! Presets: the kernels of rules/allocator-versions#bundles and the policies of the studies, each
 //! as its differences from a neighbour.
 //!
-//! `presets!` is the table. The root, 4.3, is what the switches' declarations say; every other
-//! preset names the one that it stands on and what it sets otherwise. So kernels read as history, a
-//! switch appears only where some kernel or study changed it, and a new one nowhere but in the
-//! presets that differ from what went before.
+//! `presets!` is the table. The root, 4.3, has the defaults of the switches' declarations. Every
+//! other preset names its base and the switches that it changes. So the kernels read as history. A
+//! switch appears only where a kernel or study changed it, and a new switch only in the presets
+//! that change it.
 
 use alloc::string::ToString;
 
@@ -17,9 +17,9 @@ const FIFTIETH: u16 = (HZ / 50) as u16;
 /// Half a second.
 const HALF: u16 = (HZ / 2) as u16;
 
-/// What a preset is made of.
+/// The definition of a preset.
 struct Recipe {
-    /// The preset that it differs from; none: what the declarations say.
+    /// The preset from which it differs; `None`: the defaults of the declarations.
     base: Option<&'static str>,
     apply: fn(&mut Policy),
     /// Switches that it sets.
@@ -458,7 +458,7 @@ mod tests {
         }
     }
 
-    /// What a policy changes of another, as text.
+    /// A policy's differences from another, as text.
     fn changes(from: &str, to: &str) -> Vec<alloc::string::String> {
         of(from).differences(&of(to)).iter().map(ToString::to_string).collect()
     }

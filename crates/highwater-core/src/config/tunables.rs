@@ -88,12 +88,12 @@ words! {
 pub struct TunableField {
     /// Its key in files.
     pub key: &'static str,
-    /// What it is.
+    /// Its meaning.
     pub doc: &'static str,
-    /// What is written.
+    /// Its form.
     pub form: TunableForm,
-    /// Of a number: where it may be. The last range is the usual one, any before it are single values with a
-    /// meaning of their own. None: anywhere.
+    /// For a number: its valid ranges. The last range is the usual one, earlier ones are single
+    /// values with a special meaning. Empty: any value.
     pub ranges: &'static [RangeInclusive<u64>],
     /// The first kernel that has it; none: all kernels here that are not too new for it.
     pub since: Option<KernelVersion>,
@@ -101,7 +101,7 @@ pub struct TunableField {
     pub until: Option<KernelVersion>,
     /// Where it may be in kernels before one.
     pub older: Option<(KernelVersion, RangeInclusive<u64>)>,
-    /// Of a word: those that came later, and with which kernel.
+    /// For a word: values that later kernels added, each with the first kernel.
     pub newer_words: &'static [(&'static str, KernelVersion)],
 }
 
@@ -112,7 +112,8 @@ impl TunableField {
             && self.until.is_none_or(|until| kernel < until)
     }
 
-    /// When it came, and what it could be before, as sentences for users; empty if every kernel here has it as it is.
+    /// When it was added, and its earlier ranges, as sentences for users; empty if every kernel
+    /// here has it unchanged.
     pub fn history(&self) -> String {
         let mut text = String::new();
         let mut say = |sentence: core::fmt::Arguments<'_>| {
@@ -135,7 +136,7 @@ impl TunableField {
     }
 }
 
-/// What a setting is written as.
+/// The form of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TunableForm {
     /// A number.
@@ -197,8 +198,8 @@ impl Setting for bool {
     const FORM: TunableForm = TunableForm::Bool;
 }
 
-/// Refuses a number outside all of the ranges. The last one is what the message names; any before it
-/// are single values with a meaning of their own (0 = off).
+/// Refuses a number outside all ranges. The message names the last range; earlier ones are single
+/// values with a special meaning (0 = off).
 fn check(
     field: &str,
     setting: &impl Setting,
@@ -214,7 +215,7 @@ fn check(
     })
 }
 
-/// Refuses what a kernel would not take, of a setting that it has.
+/// Refuses a value that this kernel would refuse, for a setting that it has.
 fn check_in(
     field: &TunableField,
     setting: &impl Setting,
@@ -317,7 +318,8 @@ macro_rules! tunables {
                 fields.filter(move |(field, is)| *is && !field.is_in(kernel)).map(|(f, _)| f)
             }
 
-            /// As a kernel has it: what it does not know is as it comes, or as `else` says.
+            /// The settings as a kernel has them: a setting that it lacks has its default, or the
+            /// value after `else`.
             pub(crate) fn of_kernel(&self, kernel: KernelVersion) -> Self {
                 let usual = Self::default();
                 let mut fields = Self::FIELDS.iter();

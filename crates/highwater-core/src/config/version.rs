@@ -58,7 +58,7 @@ impl fmt::Display for KernelVersion {
 impl FromStr for KernelVersion {
     type Err = String;
 
-    /// Reads `5.18`; a point release as `5.18.3`, too, and what distributions add (`6.1.0-49-amd64`).
+    /// Parses `5.18`, a point release (`5.18.3`), and versions of distributions (`6.1.0-49-amd64`).
     fn from_str(text: &str) -> Result<KernelVersion, String> {
         let wrong = || format!("\"{text}\" is no version of Linux, as \"5.18\" is");
         let mut parts = text.splitn(3, '.');

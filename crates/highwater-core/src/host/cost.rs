@@ -1,7 +1,7 @@
 //! Charge points: the operations whose time a simulated machine models.
 //!
-//! The keys are those of a machine's cost table. What each costs, and where the figure comes from,
-//! belongs to the machine; the core only says how often.
+//! The keys are those of a machine's cost table. The machine defines the cost of each and its
+//! source; the core only reports how often each occurs.
 
 macro_rules! costs {
     ($($(#[doc = $doc:literal])* $name:ident = $key:literal,)*) => {
@@ -20,7 +20,7 @@ macro_rules! costs {
                 match self { $(Cost::$name => $key,)* }
             }
 
-            /// What it is.
+            /// Its description.
             pub const fn doc(self) -> &'static str {
                 match self { $(Cost::$name => concat!($($doc),*).trim_ascii(),)* }
             }

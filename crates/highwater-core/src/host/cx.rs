@@ -1,4 +1,4 @@
-//! Who runs where: the context every core function gets.
+//! The context of every core function: which task runs, on which CPU of which host.
 
 use alloc::sync::Arc;
 use core::cell::Cell;
@@ -64,7 +64,7 @@ pub trait Probe {
     fn charge(&self, cost: Cost, count: u32);
     /// Emits a trace event.
     fn event(&self, event: Event);
-    /// Does anybody see the events of a kind, and when each comes? ([`Host::traces`])
+    /// Whether a kind of event is observed, and at its exact time. ([`Host::traces`])
     fn traces(&self, kind: Kind) -> bool {
         let _ = kind;
         true
@@ -91,7 +91,7 @@ pub struct Cx<'h, H: Host> {
 #[derive(Debug)]
 pub struct Signals {
     flags: AtomicU32,
-    // Where the task may have memory, for whoever chooses a victim: nodes it is bound to, nodes of its cpuset.
+    // The task's allowed nodes, for the OOM killer: nodes it is bound to, and nodes of its cpuset.
     bound: AtomicU64,
     mems_allowed: AtomicU64,
 }
@@ -141,9 +141,9 @@ impl Signals {
 impl<'h, H: Host> Cx<'h, H> {
     /// A task on `cpu` with no special state, allowed on all nodes.
     ///
-    /// For hosts, and before there is an allocator: a context does not know how many CPUs its machine has,
-    /// and what it is handed to indexes by CPU. [`PageAllocator::task`] and [`Kernel::task`] refuse a CPU
-    /// that does not exist; it is looked at there and nowhere after.
+    /// For hosts, and before an allocator exists: a context does not know its machine's number of
+    /// CPUs, and functions use the CPU as an index. [`PageAllocator::task`] and [`Kernel::task`]
+    /// refuse a CPU that does not exist. No later code checks it.
     ///
     /// [`PageAllocator::task`]: crate::page_alloc::PageAllocator::task
     /// [`Kernel::task`]: crate::Kernel::task
@@ -164,7 +164,7 @@ impl<'h, H: Host> Cx<'h, H> {
     #[inline(always)]
     pub fn cpu(&self) -> CpuId {
         let cpu = self.host.cpu(self.cpu.get());
-        // Where nothing is remembered, who does not use the answer does not pay for it.
+        // If the host does not remember it, skip the cost for callers that ignore the result.
         if H::THREADED {
             self.cpu.set(cpu);
         }
@@ -223,8 +223,9 @@ impl<'h, H: Host> Cx<'h, H> {
         self.mems_allowed.get()
     }
 
-    /// Replaces the allowed nodes. The task's memory policy goes with them (rules/memory-policies#rebind), as if each
-    /// node that it had were there and had memory; [`Kernel::set_mems_allowed`] knows which have.
+    /// Replaces the allowed nodes. The task's memory policy is rebound to them
+    /// (rules/memory-policies#rebind), assuming that all nodes exist and have memory.
+    /// [`Kernel::set_mems_allowed`] checks which do.
     ///
     /// [`Kernel::set_mems_allowed`]: crate::Kernel::set_mems_allowed
     pub fn set_mems_allowed(&self, nodes: NodeMask) {
@@ -243,7 +244,7 @@ impl<'h, H: Host> Cx<'h, H> {
         self.memory_policy.get()
     }
 
-    /// Replaces the policy as it stands; [`Kernel::set_memory_policy`] is what a program calls.
+    /// Replaces the policy without checks; programs call [`Kernel::set_memory_policy`].
     ///
     /// [`Kernel::set_memory_policy`]: crate::Kernel::set_memory_policy
     pub fn set_memory_policy(&self, policy: MemoryPolicy) {

@@ -1,14 +1,14 @@
-//! Devices: what the block layer hands down, and how it comes back.
+//! Devices: requests from the block layer, and their completion.
 //!
-//! A [`Bio`] is what one submitter asks for, an [`IoRequest`] what a device is given: bios that follow
-//! each other, merged by [`crate::block`].
+//! A [`Bio`] is one submitter's request. An [`IoRequest`] is a device's request: contiguous bios
+//! that [`crate::block`] merged.
 
 use alloc::vec::Vec;
 
 use super::Tasks;
 use crate::units::{DeviceId, IoDirection, IoError, Pfn, Urgency};
 
-/// Whose I/O it is: decides what the end of it does.
+/// The kind of mapping of its pages, which decides the effect of its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BioKind {
     /// File pages are read: they are locked, and unlocked when done.
@@ -37,7 +37,7 @@ impl BioKind {
 pub struct Bio {
     /// The device.
     pub device: DeviceId,
-    /// Whose it is.
+    /// The mapping of its pages.
     pub kind: BioKind,
     /// First page on the device.
     pub start: u64,
@@ -55,9 +55,9 @@ pub enum BioVector {
     /// In the bio: it is short.
     #[default]
     Inline,
-    /// In a page of its own.
+    /// In a separate page.
     Page(Pfn),
-    /// In one of the reserve, by whose.
+    /// In a page of a reserve; the index selects the reserve.
     Reserve(usize),
 }
 

@@ -1,10 +1,10 @@
-//! Task-local state: what subsystems keep with the running task.
+//! Task-local state: data that subsystems keep with the running task.
 //!
-//! A subsystem declares a type, implements [`TaskLocal`] for it and asks for it with [`Cx::local`]; it is
-//! made the first time somebody asks. So the context that every function gets knows nothing of the
-//! subsystems above it, and another one costs no edit here.
+//! A subsystem declares a type, implements [`TaskLocal`] for it and gets it with [`Cx::local`]; the
+//! first call creates it. So the context of every function does not depend on the subsystems above
+//! it, and a new subsystem needs no change here.
 //!
-//! Who keeps what is said at each implementation of [`TaskLocal`].
+//! Each implementation of [`TaskLocal`] documents its data.
 
 use alloc::boxed::Box;
 use core::any::Any;

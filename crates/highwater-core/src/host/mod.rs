@@ -1,11 +1,10 @@
-//! What the core asks of the machine it runs on.
+//! The interface between the core and the machine that it runs on.
 //!
-//! A *host* supplies locks, time, the cost of operations, the memory behind a frame and the place
-//! where trace events go. Two exist: `highwater-sim` (virtual time, one OS thread) and
-//! `highwater-native` (threads, a real arena). The core gets time, CPU identity and memory in no
-//! other way.
+//! A *host* supplies locks, time, the cost of operations, the memory behind a frame and a sink for
+//! trace events. Two exist: `highwater-sim` (virtual time, one OS thread) and `highwater-native`
+//! (threads, a real arena). The core gets time, CPU identity and memory in no other way.
 //!
-//! Key types: [`Host`], [`Lock`], [`Cx`] (who runs where), [`Cost`] (charge points).
+//! Key types: [`Host`], [`Lock`], [`Cx`] (the running task and its CPU), [`Cost`] (charge points).
 
 mod cost;
 mod cx;
@@ -59,8 +58,8 @@ pub trait Lock<T> {
 pub enum IpiScope {
     /// All of them.
     All,
-    /// Those that run something: an idle CPU keeps the address space of the last task only lazily
-    /// and looks after its TLB when it takes up work.
+    /// Only CPUs that run a task. An idle CPU keeps the last task's address space lazily, and
+    /// flushes its TLB when it runs a task again.
     BusyOnly,
 }
 
@@ -75,13 +74,14 @@ pub trait Host: Sized {
     /// change places only inside calls of this trait: plain loads and stores are then atomic.
     const THREADED: bool = true;
 
-    /// True if descriptors of pages come from a memory that is far and other CPUs really wait for locks. A freed block of
-    /// orders 0 to 3 is then put down until others follow it, up to 32 of a CPU and zone, and its descriptor fetched meanwhile;
-    /// and drains let go of the zone lock now and then. It takes a byte more of each frame. Only for hosts that do nothing
-    /// with traced events and charges of frees, which come late or, of a page that is taken again at once, not at all.
+    /// True if page descriptors are likely to miss the caches and other CPUs really contend for
+    /// locks. Then a CPU defers frees of blocks of orders 0 to 3, up to 32 per CPU and zone, and
+    /// prefetches their descriptors meanwhile. Drains release the zone lock now and then. Deferring
+    /// takes one more byte per frame. It is only for hosts that ignore trace events and charges of
+    /// frees: these come late, or not at all if a deferred page is allocated again at once.
     const DEFERS_FREES: bool = false;
 
-    /// True if frames hold bytes: what [`Host::frame_write`] stored, [`Host::frame_read`] returns.
+    /// True if frames hold bytes: [`Host::frame_read`] returns what [`Host::frame_write`] stored.
     const HAS_DATA: bool;
 
     /// Makes a lock of a class.
@@ -90,8 +90,8 @@ pub trait Host: Sized {
     /// Makes a per-CPU lock; `owner` is the CPU that takes it in the common case.
     fn new_cpu_lock<T>(&self, class: LockClass, owner: CpuId, value: T) -> Self::CpuLock<T>;
 
-    /// The CPU the caller runs on; `cached` is where it ran when last asked, or (where tasks share a
-    /// thread) was last told to.
+    /// The CPU that the caller runs on. `cached` is the CPU of the last call, or the CPU that was
+    /// set last, if tasks share a thread.
     #[inline(always)]
     fn cpu(&self, cached: CpuId) -> CpuId {
         cached
@@ -119,7 +119,7 @@ pub trait Host: Sized {
     /// Loads bytes from memory that starts at frame `pfn`. A host without data leaves `dst` alone.
     fn frame_read(&self, pfn: Pfn, offset: usize, dst: &mut [u8]);
 
-    /// A program copies `len` bytes of frame `pfn` into memory of its own that nobody looks at.
+    /// A program copies `len` bytes of frame `pfn` into its private memory.
     fn frame_copy_out(&self, pfn: Pfn, offset: usize, len: usize) {
         let mut buffer = [0; 512];
         for at in (0..len).step_by(buffer.len()) {
@@ -128,7 +128,7 @@ pub trait Host: Sized {
         }
     }
 
-    /// A device wrote frame `pfn`: what caches held of it is stale. Real machines see to that
+    /// A device wrote frame `pfn`, so cached copies are stale. Real machines handle this
     /// themselves.
     fn frame_dma(&self, pfn: Pfn) {
         let _ = pfn;
@@ -141,8 +141,8 @@ pub trait Host: Sized {
         let _ = frames;
     }
 
-    /// The descriptor of frame `pfn` may be taken off a list soon: what [`Host::descriptors_use`] will look at
-    /// can be fetched meanwhile. A hint, which changes nothing.
+    /// The descriptor of frame `pfn` may soon be taken off a list. The host may prefetch what
+    /// [`Host::descriptors_use`] will read. This is a hint that changes nothing.
     #[inline(always)]
     fn descriptor_soon(&self, pfn: Pfn) {
         let _ = pfn;
@@ -160,8 +160,8 @@ pub trait Host: Sized {
     /// Receives every trace event, in the order in which this CPU produced them.
     fn trace(&self, cpu: CpuId, event: &Event);
 
-    /// False if [`Host::trace`] does nothing with events of a kind: then nobody can tell what was accounted between two
-    /// of them from what was accounted after both.
+    /// False if [`Host::trace`] ignores a kind of event. Then accounting between two such events
+    /// cannot be distinguished from accounting after both.
     #[inline(always)]
     fn traces(&self, kind: Kind) -> bool {
         let _ = kind;
@@ -174,7 +174,7 @@ pub trait Host: Sized {
         let _ = phase;
     }
 
-    /// The running task ends what it began last.
+    /// The running task ends its innermost phase.
     #[inline(always)]
     fn phase_end(&self, phase: Phase) {
         let _ = phase;
@@ -192,34 +192,37 @@ pub trait Host: Sized {
         let _ = stall;
     }
 
-    /// A program begins an operation whose time somebody may want explained. They do not nest.
+    /// A program begins an operation whose time may be explained. Operations do not nest.
     #[inline(always)]
     fn op_begin(&self) {}
 
-    /// Sleeps as [`Host::sleep_ns`], then an operation begins: when the time is over, whether or not the
-    /// task runs then, so that waking up late is part of the operation, where the host can tell.
+    /// Sleeps as [`Host::sleep_ns`]; then an operation begins. It begins when the time is over,
+    /// even if the task does not run yet. So a late wake-up is part of the operation, if the host
+    /// can measure it.
     fn sleep_and_op_begin(&self, ns: u64) {
         self.sleep_ns(ns);
         self.op_begin();
     }
 
-    /// It ends; `name` is what it was.
+    /// The operation ends; `name` is its name.
     #[inline(always)]
     fn op_end(&self, name: &str) {
         let _ = name;
     }
 
-    /// A program is in user mode, where it can be preempted at any time. A host whose tasks give way
-    /// only where they say so lets others run here, if it is their turn.
+    /// A program is in user mode, where it can be preempted at any time. A host whose tasks yield
+    /// only at certain points lets other tasks run here, if it is their turn.
     #[inline(always)]
     fn user_point(&self) {}
 
-    /// The running program has just taken a lock, released it, done user work of `count` times `cost` and come to
-    /// [`Host::user_point`]. It does the same again, as often as nobody else could come in between and nothing is due;
-    /// `times` is told how often that is at most, and says how often it wants to. Returned is how often it did: a host
-    /// that cannot tell says none.
+    /// The running program has just taken a lock, released it, done user work of `count` times
+    /// `cost`, and called [`Host::user_point`]. Now it repeats this as long as no other task could
+    /// run in between and no event is due. `times` gets the highest possible number of repetitions,
+    /// and returns the number that it wants. The function returns the number of repetitions done; a
+    /// host that cannot tell returns 0.
     ///
-    /// For sweeps over memory that nothing happens to: they cost what they would have, but not one by one.
+    /// For sweeps over memory without events: they have the same cost, charged at once instead of
+    /// one by one.
     #[inline(always)]
     fn again<T>(
         &self,

@@ -1,7 +1,7 @@
-//! What a task is doing, for hosts that book its time by cause.
+//! What a task is doing, for hosts that account its time by cause.
 //!
-//! Phases nest: [`Cx::phase`] begins one, dropping the scope ends it. A host that books nothing does
-//! nothing here.
+//! Phases nest: [`Cx::phase`] begins one, dropping the scope ends it. A host without accounting
+//! does nothing here.
 
 use super::{Cx, Host};
 

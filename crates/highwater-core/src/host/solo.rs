@@ -1,7 +1,7 @@
 //! A host for one caller at a time: no time passes, locks never contend.
 //!
-//! Trace replay and tests of the allocator run on it. It counts lock takings per class and gives
-//! every event to a sink.
+//! Trace replay and tests of the allocator run on it. It counts lock acquisitions per class and
+//! passes every event to a sink.
 
 use alloc::rc::Rc;
 use core::cell::{Cell, RefCell, RefMut};

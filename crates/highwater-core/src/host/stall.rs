@@ -1,12 +1,12 @@
-//! What a task waits for that pressure is about, for hosts that account it as `/proc/pressure` does
+//! Stalls that pressure counts, for hosts that account them as `/proc/pressure` does
 //! (rules/pressure).
 //!
-//! Stalls are scopes: [`Cx::stall`] begins one, dropping the scope ends it. They nest. A host that accounts nothing does
-//! nothing here.
+//! Stalls are scopes: [`Cx::stall`] begins one, dropping the scope ends it. They nest. A host
+//! without accounting does nothing here.
 
 use super::{Cx, Host};
 
-/// For want of what a task gets no further.
+/// The resource that a stalled task lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Stall {

@@ -1,4 +1,4 @@
-//! Waiting and waking: what tasks ask of a host beyond locks and time.
+//! Waiting and waking: what a host provides for tasks beyond locks and time.
 
 use super::Host;
 
@@ -10,8 +10,8 @@ pub trait Tasks: Host {
     /// The running task.
     fn current(&self) -> Self::Task;
 
-    /// Waits until somebody unparks this task; returns at once if that happened since its last
-    /// wait. May return early: callers check their condition again. `why` appears in reports of
+    /// Waits until another task unparks this one; returns at once if that happened since its last
+    /// wait. May return early, so callers check their condition again. `why` appears in reports of
     /// stuck tasks.
     fn park(&self, why: &'static str);
 
@@ -22,7 +22,7 @@ pub trait Tasks: Host {
     /// Ends the wait of a task, or its next one.
     fn unpark(&self, task: &Self::Task);
 
-    /// True if [`Tasks::is_on_cpu`] has an answer. If false, nobody spins for a lock over which tasks sleep.
+    /// True if [`Tasks::is_on_cpu`] works. If false, no task spins for a sleeping lock.
     const KNOWS_WHO_RUNS: bool = false;
 
     /// The running task as a number below 2^62, for [`Tasks::is_on_cpu`].

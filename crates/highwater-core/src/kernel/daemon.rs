@@ -1,8 +1,8 @@
-//! The kernel's daemons: what each is called, where it runs, as what, and its body.
+//! The kernel's daemons: name, CPUs, flags and body of each.
 //!
-//! Stated once, here, for every host: a host makes a task for each of [`Kernel::daemons`], on a CPU that
-//! [`Daemon::runs_on`] allows, and has it call [`Kernel::run_daemon`], which returns when the kernel shuts
-//! down.
+//! Declared once, here, for every host. A host makes a task for each of [`Kernel::daemons`], on a
+//! CPU that [`Daemon::runs_on`] allows. The task calls [`Kernel::run_daemon`], which returns when
+//! the kernel shuts down.
 
 use alloc::format;
 use alloc::string::String;
@@ -13,7 +13,7 @@ use crate::host::{Cx, Devices, TaskFlags};
 use crate::sync::atomic::Ordering::SeqCst;
 use crate::units::{DeviceId, NodeId};
 
-/// A daemon that the host is to run in a task of its own.
+/// A daemon that the host runs in a separate task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Daemon {
     /// A node's kswapd.
@@ -57,7 +57,7 @@ impl Daemon {
         }
     }
 
-    /// What its task is. kswapd may use the reserves: it is what refills them.
+    /// Flags of its task. kswapd may use the reserves, because it refills them.
     pub const fn flags(self) -> TaskFlags {
         match self {
             Daemon::Kswapd(_) => {
@@ -87,8 +87,8 @@ impl<H: Devices> Kernel<H> {
         all
     }
 
-    /// khugepaged where only programs that ask get huge pages: until one has asked it has nothing to do, so that a host
-    /// whose programs do not ask need not run it.
+    /// khugepaged, if only programs that request huge pages get them (`madvise`). It has nothing to
+    /// do until a program requests some, so a host without such programs need not run it.
     pub fn khugepaged_for_advice(&self) -> Option<Daemon> {
         let is_needed = self.huge.is_on() && !self.huge.is_for_all();
         is_needed.then_some(Daemon::Khugepaged)
@@ -109,7 +109,7 @@ impl<H: Devices> Kernel<H> {
 
     /// Tells the daemons to return.
     pub fn shut_down(&self, cx: &Cx<'_, H>) {
-        // Before the queues are looked at: who is about to sleep sees it.
+        // Set before the queues are checked, so that a task about to sleep sees it.
         self.is_stopping.store(true, SeqCst);
         for node in self.reclaim.nodes() {
             node.kswapd_wait.wake_all(cx.host, cx.cpu());

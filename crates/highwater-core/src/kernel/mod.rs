@@ -1,9 +1,9 @@
 //! [`Kernel`]: all of memory management in one place.
 //!
-//! It owns the state of every subsystem and implements [`crate::page_alloc::Relief`] for the page allocator. The
-//! subsystems add their operations as `impl Kernel`, each in its own module; nothing reaches into
-//! another subsystem's state but through those. Daemons (kswapd, flushers, the OOM reaper, khugepaged) are
-//! functions here that a host runs in tasks of its own: [`Kernel::daemons`].
+//! It owns the state of every subsystem and implements [`crate::page_alloc::Relief`] for the page
+//! allocator. The subsystems add their operations as `impl Kernel`, each in its own module, and use
+//! other subsystems' state only through these. Daemons (kswapd, flushers, the OOM reaper,
+//! khugepaged) are functions that a host runs in separate tasks: [`Kernel::daemons`].
 
 mod daemon;
 mod dirty;
@@ -36,7 +36,7 @@ use crate::sync::order::LockClass;
 use crate::vm::{Families, Huge, Space};
 use crate::writeback::{DirtyDomain, Writeback};
 
-/// What a kernel has besides memory.
+/// The resources of a kernel besides memory.
 #[derive(Clone, Debug, Default)]
 pub struct KernelSpec {
     /// Block devices, by number.
@@ -65,7 +65,7 @@ pub struct Kernel<H: Devices> {
     pub reclaim: ReclaimState<H>,
     /// Answers in code, if the policy has some.
     pub(crate) own: Option<Box<dyn Answers>>,
-    /// Who takes how much memory.
+    /// Memory allocated and freed by each task.
     pub(crate) demand: DemandDomain,
     /// Caches that can shrink.
     pub shrinkers: Shrinkers<H>,
@@ -172,7 +172,7 @@ impl<H: Devices> Kernel<H> {
         Ok(kernel)
     }
 
-    /// Why a fresh machine has no page for its kernel: what it has is below the marks.
+    /// Why a fresh machine has no page for its kernel: its memory is below the marks.
     fn too_small(mem: &PageAllocator<H>) -> Error {
         let managed = mem.populated_zones().map(|zone| zone.managed()).sum();
         let needed = mem.populated_zones().map(|zone| zone.marks().min).sum::<u64>() + 1;

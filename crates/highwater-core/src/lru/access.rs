@@ -32,9 +32,9 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// As [`Self::mark_accessed`], but an inactive page that was used before is only noted: reclaim makes it active when it
-    /// comes to it, with its batch, under the lock that it holds anyway (rules/unmap#handed-over). Nothing is locked,
-    /// counted or moved here.
+    /// As [`Self::mark_accessed`], but an inactive page that was used before is only flagged.
+    /// Reclaim activates it together with its batch when it reaches the page, under the lock that
+    /// it holds anyway (rules/unmap#handed-over). This function locks, counts and moves nothing.
     pub fn note_used(&self, cx: &Cx<'_, H>, folio: Folio) {
         let page = self.mem.map.page(folio);
         let flags = page.flags();

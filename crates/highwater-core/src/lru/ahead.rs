@@ -1,12 +1,13 @@
-//! What comes next at the tail of a list, so that it is in the cache when it is taken.
+//! Prefetches descriptors at the tail of a list, so that they are in the cache when reclaim takes
+//! them.
 //!
-//! A long list is in no order that a processor's caches foresee. Whoever takes pages off its tail
-//! learns which descriptor comes next when the last one has arrived from memory, and waits for each of
-//! them. To walk ahead does not help: that way is as long. So every second page that comes
-//! onto a list is noted, a *milestone*, and with each batch that is taken off the tail some descriptors of
-//! milestones further on are asked for, all at once. While the batch is judged they arrive, and the link in each
-//! names the page in between, which is asked for then ([`Walk::step`]). A later batch, [`LEAD`] milestones
-//! on, finds its descriptors in the cache.
+//! LRU order is random in memory, so popping from the tail is a chain of dependent cache misses:
+//! the next descriptor is known only when the last one has arrived from memory. Walking ahead does
+//! not help, because that chain is as long. So every second page added to a list is recorded as a
+//! *milestone*. Each batch taken off the tail also prefetches some descriptors of milestones
+//! further on, all at once. They arrive while the batch is judged. The link in each names the page
+//! in between, which is prefetched then ([`Walk::step`]). A later batch, [`LEAD`] milestones on,
+//! finds its descriptors in the cache.
 //!
 //! ```text
 //! head                                         tail
@@ -15,9 +16,9 @@
 //!          a batch's walk, LEAD milestones on
 //! ```
 //!
-//! All of it is a guess. A milestone may have left the list, and links are read without the list's lock, so
-//! they may be those of another list by then. A wrong guess fetches what nobody wants; nothing else
-//! depends on it.
+//! All of it is a guess. A milestone may have left the list. Links are read without the list's
+//! lock, so they may belong to another list by then. A wrong guess prefetches a useless line and
+//! has no other effect.
 //!
 //! Synchronisation: milestones belong to the holder of `lru_lock`, a walk to its batch.
 
@@ -39,7 +40,7 @@ const LEAD: usize = 256;
 const SHARE: usize = SWAP_CLUSTER_MAX as usize;
 /// Milestones among which the last pages of a batch are looked for,
 const NEXT: usize = 64;
-/// and for so many batches.
+/// and for this many batches.
 const PATIENCE: usize = 8;
 /// Milestones that a short list may have more of than pages.
 const FEW: usize = 64;
@@ -89,8 +90,8 @@ impl Milestones {
         self.since = since;
     }
 
-    /// By a quarter, since they take room for nearly all pages of a machine. If there are many more than the list has
-    /// segments, most are of pages that left it.
+    /// Removes a quarter, because milestones take room for nearly all pages of a machine. If there
+    /// are many more than the list has segments, most belong to pages that left it.
     #[cold]
     #[inline(never)]
     fn make_room(&mut self, len: usize) {
@@ -158,7 +159,7 @@ impl Milestones {
 }
 
 impl Walk {
-    /// A page of the batch is judged: looks at a milestone and asks for what comes after it.
+    /// While a page of the batch is judged: reads a milestone and prefetches the page after it.
     #[inline(always)]
     pub(crate) fn step<H: Host>(&mut self, host: &H, map: &PageMap) {
         if self.nr_seen == self.nr {
@@ -260,7 +261,8 @@ mod tests {
         assert_eq!(stage.first(), Some(31), "the next to last was none, and not met");
         stage.take(32);
         assert_eq!(stage.first(), Some(65));
-        // None of many is there: batches look in vain for a while, then they are given up.
+        // If none of many milestones is in place, batches continue for a while without effect, and
+        // then the milestones are dropped.
         (65..300).for_each(|at| stage.leave(at));
         for _ in 0..8 {
             stage.take(32);

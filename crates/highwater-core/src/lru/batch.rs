@@ -12,10 +12,10 @@
 //! | mlock | `mlock_page`, `munlock_page` | a move a page |
 //!
 //! Synchronisation: a CPU's batches are behind its batch lock, which is held while one of them
-//! drains, as the kernel does not let go of the CPU then. Interrupts may hit the holder, so the
-//! batch that they fill has a lock of its own; that one is left before `lru_lock` is taken, and
-//! interrupts need no other. `pending` says without the lock whether there is anything to drain; a
-//! remote reader may see an old value, and miss an entry that was added at the same time.
+//! drains, because the kernel does not leave the CPU then. Interrupts may hit the holder, so the
+//! batch that they fill has a separate lock. That lock is released before `lru_lock` is taken, and
+//! interrupts need no other. `pending` shows without the lock whether there is anything to drain. A
+//! remote reader may see an old value, and miss an entry that is being added.
 
 use super::LockedLru;
 use super::mlock::MlockOp;
@@ -27,7 +27,7 @@ use crate::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use crate::sync::order::LockClass;
 use crate::vmstat::VmEvent;
 
-/// What a batch does to its pages.
+/// The effect of a batch on its pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum BatchKind {
@@ -165,13 +165,13 @@ impl<H: Host> CpuBatches<H> {
         self.pending.load(Relaxed) == 0 && self.nr_rotate.load(Relaxed) == 0
     }
 
-    /// Empties the batch that interrupts fill, while its lock is held: nobody finds it full.
+    /// Empties the interrupts' batch while its lock is held, so no interrupt finds it full.
     fn take_rotate(&self, rotate: &mut Batch) -> Batch {
         self.nr_rotate.store(0, Relaxed);
         core::mem::take(rotate)
     }
 
-    /// Every page that waits, and for what (for the audit).
+    /// Every waiting page and its operation (for the audit).
     pub(crate) fn each(&self, cpu: CpuId, mut visit: impl FnMut(BatchKind, Folio)) {
         let tasks = self.tasks.lock(cpu);
         for kind in BatchKind::ALL {

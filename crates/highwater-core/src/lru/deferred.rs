@@ -1,13 +1,15 @@
-//! Folios that wait to be split (rules/huge-pages#deferred-split).
+//! Folios on the deferred split queue (rules/huge-pages#deferred-split).
 //!
-//! Part of a huge page was unmapped, so the rest holds memory that nobody uses. Splitting it at once would
-//! be for nothing as often as not: mostly all of it is being unmapped, page by page. So it is queued on its
-//! node, and reclaim has the queue worked off when memory is short.
+//! Part of a huge page was unmapped, so the folio holds unused memory. Splitting it at once would
+//! often be wasted work, because usually all of it is being unmapped, page by page. So it is queued
+//! on its node, and reclaim splits queued folios when memory is short.
 //!
-//! A folio is on its node's queue while it says [`PageFlags::DEFERRED`], linked through its *second* frame,
-//! since its head is on an LRU list. The queue holds no reference: whoever frees a folio takes it off first.
+//! A folio is on its node's queue while it has the flag [`PageFlags::DEFERRED`]. It is linked
+//! through its *second* frame, because its head is on an LRU list. The queue holds no reference, so
+//! freeing a folio takes it off the queue first.
 //!
-//! Synchronisation: a queue and the flags of those on it are behind the queue's lock (`Table` class).
+//! Synchronisation: a queue and the flags of those on it are behind the queue's lock (`Table`
+//! class).
 
 use crate::host::{Cx, Devices, Lock};
 use crate::kernel::Kernel;
@@ -22,7 +24,7 @@ fn link(folio: Folio) -> Pfn {
 
 impl<H: Devices> Kernel<H> {
     /// Queues a partly unmapped huge page for the shrinker that splits it, unless it is queued
-    /// already. A folio counts once for each time. One on its way to swap is not queued: reclaim
+    /// already. Each queueing counts. A folio on its way to swap is not queued, because reclaim
     /// unmaps all of it.
     #[doc(alias = "deferred_split_folio")]
     #[doc(alias = "deferred_split_huge_page")]
@@ -66,8 +68,8 @@ impl<H: Devices> Kernel<H> {
         self.lru.deferred[node.idx()].lock(cx.cpu()).len().into()
     }
 
-    /// Takes the first folio off a node's queue, with a reference for the caller. Those that are being freed
-    /// are passed over.
+    /// Takes the first folio off a node's queue, with a reference for the caller. Skips folios that
+    /// are being freed.
     pub(crate) fn next_deferred(&self, cx: &Cx<'_, H>, node: NodeId) -> Option<Folio> {
         let mut queue = self.lru.deferred[node.idx()].lock(cx.cpu());
         while let Some(second) = queue.pop_head(&self.mem.map) {

@@ -1,10 +1,10 @@
-//! Taking pages off their list, putting them back (rules/page-decisions#isolate).
+//! Isolation of pages from their list, and putback (rules/page-decisions#isolate).
 //!
-//! A page on a list cannot be taken if somebody is about to move it (its LRU flag is clear: it is in
-//! a batch that drains now) or to free it (it has no references): it stays, at the head.
+//! A page cannot be isolated if its LRU flag is clear, because it is in a batch that drains now.
+//! Nor if it has no references, because it is about to be freed. Such a page stays, at the head.
 //!
-//! Synchronisation: one hold of `lru_lock` each. Who isolated a page holds a reference and its LRU
-//! flag, so nobody else moves it.
+//! Synchronisation: one hold of `lru_lock` each. The isolating task holds a reference and the LRU
+//! flag, so no other task moves the page.
 
 use super::locked::HeadRun;
 use super::{BatchKind, LruKind, LruLists, Walk, age_clock};
@@ -27,7 +27,7 @@ pub struct IsolateMode {
 /// What an isolation did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Isolated {
-    /// Folios taken: the first so many of the caller's buffer, oldest first.
+    /// Number of isolated folios: the first entries of the caller's buffer, oldest first.
     pub taken: usize,
     /// Their pages.
     pub nr_taken: u64,
@@ -55,7 +55,8 @@ impl<H: Devices> Kernel<H> {
         self.isolate_and_walk(cx, vec, list, mode, out).0
     }
 
-    /// The same; with it goes what its user may do for later batches while it works on this one.
+    /// The same; also returns a walk that prefetches for later batches while the caller works on
+    /// this one.
     pub(crate) fn isolate_and_walk(
         &self,
         cx: &Cx<'_, H>,
@@ -80,7 +81,7 @@ impl<H: Devices> Kernel<H> {
         let mut left = out.len() as i64;
         let mut tail = from.walk_back(map);
         loop {
-            // Most are taken: a loop of its own, in which little has to be kept at hand.
+            // Most pages are isolated: a separate loop that keeps little state at hand.
             let mut not_taken = None;
             while left > 0
                 && let Some((pfn, page)) = tail.next()
@@ -109,7 +110,7 @@ impl<H: Devices> Kernel<H> {
             }
             left -= nr as i64;
             refused += nr;
-            // Who goes on may come round to it.
+            // A later isolation may reach it again.
             from.cut_back(tail);
             from.push_head(map, folio);
             milestones.joined(pfn, from.len());
@@ -144,13 +145,13 @@ impl<H: Devices> Kernel<H> {
 
     /// Puts isolated pages of `self.lru.vec(vec)` back, under one hold of its lock. First
     /// `pages[0]`, then `pages[1]`, each oldest first, go onto the heads of the lists that their
-    /// ACTIVE flags name. Drops the isolation's references and frees pages whose last that was.
-    /// Returns how many pages of each slice went onto a list.
+    /// ACTIVE flags name. Drops the isolation's references, and frees pages for which it was the
+    /// last. Returns how many pages of each slice went onto a list.
     ///
     /// Linux: same name.
     ///
-    /// Pages that were locked into memory meanwhile are added anew once the lock is gone; the
-    /// kernel lets go of it for each.
+    /// Pages that were mlocked meanwhile are added again after the lock is released; the kernel
+    /// releases it for each.
     ///
     /// `rotated` (by [`crate::lru::PageType`]): pages that were in use, for the [`super::balance`].
     #[doc(alias = "move_folios_to_lru")]
@@ -178,7 +179,7 @@ impl<H: Devices> Kernel<H> {
                     unevictable.push_tail(map, folio);
                     continue;
                 }
-                // Only now can the reference go: whoever drops the last one must see the flag.
+                // Drop the reference only now: the task that drops the last one must see the flag.
                 let marks = page.flag_set::<H>(PageFlags::LRU);
                 if page.put::<H>(1) {
                     page.flag_clear::<H>(PageFlags::LRU);
@@ -229,7 +230,7 @@ impl<H: Devices> Kernel<H> {
     #[doc(alias = "folio_putback_lru")]
     #[doc(alias = "putback_lru_page")]
     pub(crate) fn putback_page(&self, cx: &Cx<'_, H>, folio: Folio) {
-        // Not `lru_add`: nobody took a page.
+        // Not `lru_add`: this is not a new page of a task.
         self.lru_batch(cx, BatchKind::Add, folio);
         self.put_page(cx, folio);
     }

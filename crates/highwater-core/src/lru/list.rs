@@ -28,7 +28,7 @@ impl PageType {
 }
 
 impl LruKind {
-    /// What of a page's flags names its list.
+    /// The flags of a page that name its list.
     pub(super) const FLAGS: PageFlags =
         PageFlags::UNEVICTABLE.union(PageFlags::SWAPBACKED).union(PageFlags::ACTIVE);
 
@@ -65,9 +65,9 @@ impl LruKind {
 pub struct LruLists {
     /// Lists 0 to 3; head = newest.
     pub lists: [PageList; 4],
-    /// What comes next at their tails.
+    /// Prefetch records for their tails.
     pub(super) milestones: [Milestones; 4],
-    /// What was noted of them for weighing the types.
+    /// Records for the balance of the types.
     pub balance: Balance,
 }
 
@@ -149,7 +149,7 @@ impl<H: Tasks> Lru<H> {
         match self.topology {
             LruTopology::Node => LruVecId::new(page.node().idx()),
             LruTopology::Zone => {
-                // Old kernels; told so, the compiler does not work out both.
+                // Only old kernels: the hint keeps the compiler from computing both.
                 cold_path();
                 LruVecId::new(page.zone_id().idx())
             }

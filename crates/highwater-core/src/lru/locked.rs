@@ -1,8 +1,8 @@
 //! One set of lists, locked, and its counters.
 //!
-//! Pages that join or leave a list are counted in runs: consecutive pages of one zone and list are
-//! one change of the size and of the zone's and node's counters. What is not counted yet is counted
-//! before the lock goes.
+//! Pages that join or leave a list are counted in runs: consecutive pages of one zone and list make
+//! one change of the size and of the zone's and node's counters. The rest is counted before the
+//! lock is released.
 
 use super::{LruKind, LruLists, LruVec};
 use crate::host::{Cost, Cx, Devices, Lock, Probe};
@@ -14,7 +14,7 @@ use crate::zone::{NodeId, ZoneId, ZoneType};
 
 type Guard<'a, H> = <<H as crate::host::Host>::Lock<LruLists> as Lock<LruLists>>::Guard<'a>;
 
-/// Lists under their lock. Dropping it counts what is left, charges the moves and unlocks.
+/// Lists under their lock. Dropping it counts the rest, charges the moves and unlocks.
 pub(crate) struct LockedLru<'a, 'h, H: Devices> {
     kernel: &'a Kernel<H>,
     cx: &'a Cx<'h, H>,
@@ -22,7 +22,7 @@ pub(crate) struct LockedLru<'a, 'h, H: Devices> {
     vec: &'a LruVec<H>,
     joined: Tally,
     left: Tally,
-    /// Moves not charged yet, and what one costs.
+    /// Moves not charged yet, and the cost of one.
     work: u32,
     cost: Cost,
     pub lists: Guard<'a, H>,
@@ -33,7 +33,7 @@ pub(crate) struct LockedLru<'a, 'h, H: Devices> {
 #[derive(Default)]
 #[must_use]
 pub(super) struct HeadRun<'a> {
-    /// Those that go to the list of the last one.
+    /// Pages for the same list as the last one.
     chain: Chain<'a>,
     /// Frames of the chain.
     chain_frames: u64,
@@ -53,7 +53,7 @@ pub(super) struct Linked {
 /// Pages of one zone that join (or leave) one list.
 #[derive(Clone, Copy)]
 struct Tally {
-    /// What tells pages of this zone and list from others: one comparison, and nothing to be worked out.
+    /// The key of pages of this zone and list: one comparison, with nothing to compute.
     key: u64,
     zone: ZoneId,
     list: LruKind,
@@ -157,7 +157,7 @@ impl<H: Devices> Kernel<H> {
         list: LruKind,
         delta: i64,
     ) {
-        // Under the lock: nobody else writes it.
+        // Under the lock, so there is no other writer.
         let size = &vec.sizes[zone.zone_type().idx()][list as usize];
         let sum = size.load(Relaxed) as i64 + delta;
         debug_assert!(sum >= 0, "{list:?} of zone {zone:?} shrinks below nothing");
@@ -306,7 +306,8 @@ impl<'a, 'h, H: Devices> LockedLru<'a, 'h, H> {
         }
     }
 
-    /// After those that joined: a page may have done both, and no size falls below 0.
+    /// Runs after counting those that joined: a page may have done both, and no size may fall below
+    /// 0.
     fn count_left(&mut self) {
         let Tally { zone, list, pages, .. } = self.left;
         if pages != 0 {

@@ -1,8 +1,8 @@
-//! Pages that locked regions map: onto the unevictable list and back (rules/unmap#mlock).
+//! Pages of mlocked VMAs: onto the unevictable list and back (rules/unmap#mlock).
 //!
-//! MLOCKED is set at once; the list follows when the CPU's mlock batch drains. On the unevictable
-//! list a page counts the locked mappings it has (file pages may be mapped by several spaces); a
-//! page whose lock came while it was on no list counts one when it arrives there.
+//! MLOCKED is set at once; the page changes lists when the CPU's mlock batch drains. On the
+//! unevictable list a page counts its mlocked mappings (several spaces may map a file page). If a
+//! page was on no list when it was mlocked, its count is 1 when it arrives there.
 
 use super::batch::PAGEVEC;
 use super::{BatchKind, LockedLru};
@@ -11,7 +11,7 @@ use crate::kernel::Kernel;
 use crate::page::{Folio, Page, PageFlags};
 use crate::vmstat::{VmEvent, ZoneStat};
 
-/// What the mlock batch does to a page.
+/// The operation of the mlock batch on a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum MlockOp {
     /// One locked mapping more.
@@ -50,7 +50,7 @@ impl<H: Devices> Kernel<H> {
         self.batch_push(cx, BatchKind::Mlock, folio, MlockOp::Unlock);
     }
 
-    /// As [`Self::mlock_page`] for a page that is isolated: whoever puts it back sees that it is locked.
+    /// As [`Self::mlock_page`] for an isolated page: putback sees the flag.
     pub(crate) fn mlock_isolated(&self, cx: &Cx<'_, H>, folio: Folio) {
         let page = self.mem.map.page(folio);
         if !page.flag_test_set::<H>(PageFlags::MLOCKED) {
@@ -93,7 +93,7 @@ impl<H: Devices> Kernel<H> {
                 }
                 page.flag_set::<H>(PageFlags::LRU);
             } else if op == MlockOp::Unlock {
-                // Isolated, or on its way to a list: whoever adds it looks at MLOCKED then.
+                // Isolated, or on its way to a list: adding it to a list checks MLOCKED.
                 self.clear_mlocked(cx, folio, VmEvent::UnevictablePgsMunlocked);
             }
         }

@@ -1,13 +1,13 @@
 //! LRU lists (rules/lru#lists): lists by type and activity, per-CPU batches, mark-accessed,
-//! reference checks, shadows, and what weighs anonymous memory against page cache ([`balance`]).
+//! reference checks, shadows, and the balance of anonymous memory and page cache ([`balance`]).
 //!
 //! Key types: [`LruVec`] (one set of lists), [`Lru`] (all of them and the batches), `LockedLru` (a
 //! set of lists under its lock, which counts what joins and leaves), [`CpuBatches`], [`Shadow`].
 //!
-//! Synchronisation: lists and costs behind `lru_lock` of their [`LruVec`]; batches behind their CPU's
-//! lock, except the one that interrupts fill, which has its own; batch before list. Whoever clears
-//! a page's LRU flag may move it, once it has `lru_lock`; who only holds the lock finds pages on a
-//! list whose flag is clear and leaves them alone.
+//! Synchronisation: lists and costs behind `lru_lock` of their [`LruVec`]; batches behind their
+//! CPU's lock, except the interrupts' batch, which has a separate one; batch before list. The task
+//! that clears a page's LRU flag may move the page once it has `lru_lock`. A task that only holds
+//! the lock skips pages on a list whose flag is clear.
 //!
 //! From: `vm::fault`, `page_cache`, `swap` · to: `reclaim`.
 

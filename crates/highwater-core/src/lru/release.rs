@@ -13,8 +13,8 @@ use crate::vmstat::{VmEvent, ZoneStat};
 /// Pages that reclaim judges together, and so frees together, at most.
 pub(crate) const BATCH: usize = SWAP_CLUSTER_MAX as usize;
 
-/// Folios that nobody uses any more, on their way to the allocator: it takes single pages together, larger
-/// folios after them one by one. It gets them when no lock of a list is held: it takes locks of its own.
+/// Folios without users, on their way to the allocator. It gets single pages together, then larger
+/// folios one by one. It gets them while no list's lock is held, because it takes locks itself.
 #[derive(Default)]
 struct Dead {
     pages: PageList,
@@ -34,7 +34,8 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// As [`Self::put_page`] for a frame whose contents live on in another one: its task gives nothing back.
+    /// As [`Self::put_page`] for a frame whose contents moved to another one: the task has not
+    /// freed memory.
     pub(crate) fn put_moved_page(&self, cx: &Cx<'_, H>, folio: Folio) {
         let page = self.mem.map.page(folio);
         if page.put::<H>(1) {
@@ -60,9 +61,9 @@ impl<H: Devices> Kernel<H> {
         self.mem.free_folio(cx, folio);
     }
 
-    /// Drops one reference of each page (`release_pages`). Pages whose last it was leave their
-    /// lists; `lru_lock` is held over consecutive pages of the same lists, 32 at most. All are
-    /// freed at the end, last first: the per-CPU list then hands them out first first.
+    /// Drops one reference of each page (`release_pages`). Pages without a further reference leave
+    /// their lists; `lru_lock` is held over consecutive pages of the same lists, 32 at most. All
+    /// are freed at the end, last first, so the per-CPU list hands out the first one first.
     ///
     /// Linux: same name.
     pub fn release_pages(&self, cx: &Cx<'_, H>, folios: &[Folio]) {
@@ -96,8 +97,9 @@ impl<H: Devices> Kernel<H> {
         self.free_dead(cx, dead);
     }
 
-    /// Folios that nobody references and that are on no list (reclaim's, after freezing them) forget what they were and go
-    /// to the allocator, [`BATCH`] at most, last first as [`Self::release_pages`] does; how many pages that is.
+    /// Frees unreferenced folios that are on no list (reclaim's, after freezing them): clears their
+    /// state and passes them to the allocator, [`BATCH`] at most at a time, last first as
+    /// [`Self::release_pages`] does. Returns the number of pages.
     pub(crate) fn retire_and_free(&self, cx: &Cx<'_, H>, folios: &[Folio]) -> u64 {
         debug_assert!(folios.len() <= BATCH, "{} folios are more than a batch", folios.len());
         if folios.is_empty() {
@@ -135,7 +137,7 @@ impl<H: Devices> Kernel<H> {
         self.free_dead(cx, dead);
     }
 
-    /// A folio without references and off the lists is to be freed before those that are in `dead`.
+    /// Adds an unreferenced folio that is on no list. It is freed before those already in `dead`.
     #[inline]
     fn bury(&self, cx: &Cx<'_, H>, (folio, page): (Folio, &Page), dead: &mut Dead) {
         self.retire(cx, (folio, page));
@@ -161,8 +163,8 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// A page without references and off the lists forgets what it was. The caller says that the task
-    /// gave it back ([`Self::note_given`]), for several pages at once if it can.
+    /// Clears the state of an unreferenced page that is on no list. The caller records that the
+    /// task freed it ([`Self::note_given`]), for several pages at once if it can.
     #[inline]
     fn retire(&self, cx: &Cx<'_, H>, (folio, page): (Folio, &Page)) {
         let flags = page.flags();

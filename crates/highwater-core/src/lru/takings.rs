@@ -1,4 +1,4 @@
-//! Pages that a task takes and gives back, for policies that ask who makes reclaim necessary.
+//! Pages that a task allocates and frees, for policies that throttle tasks by their demand.
 
 use core::cell::Cell;
 
@@ -6,7 +6,7 @@ use crate::config::SleepShare;
 use crate::host::{Cx, Devices, TaskLocal};
 use crate::kernel::Kernel;
 
-/// A task's takings since somebody looked; not counted where nobody ever does.
+/// A task's allocations since the last check; not counted if the policy never checks.
 #[derive(Debug, Default)]
 pub struct Takings {
     /// Pages taken.
@@ -22,7 +22,8 @@ pub struct Takings {
 impl TaskLocal for Takings {}
 
 impl<H: Devices> Kernel<H> {
-    /// True if the policy asks who takes how much. If not, nothing is counted: it would be at every page.
+    /// True if the policy uses the tasks' demand. If not, nothing is counted, because it would be
+    /// for every page.
     #[inline(always)]
     pub(crate) fn counts_takings(&self) -> bool {
         self.mem.policy.reclaim.throttle.sleep_share == SleepShare::Demand

@@ -1,4 +1,4 @@
-//! A kernel on the [`Solo`] host whose lists a test fills by hand.
+//! A kernel on the [`Solo`] host whose lists a test fills directly.
 
 extern crate std;
 

@@ -1,13 +1,13 @@
-//! Shadows of evicted pages and what their return says (rules/workingset#refault).
+//! Shadows of evicted pages, and refaults (rules/workingset#refault).
 //!
 //! Each set of lists has a clock, `nonresident_age`, that counts evictions and activations. A
-//! shadow keeps the time of the eviction; the distance at the page's return says how many more
-//! pages the lists would have needed to keep it. Up to that many are on the lists that compete
-//! with it: the page belongs to the working set and starts active.
+//! shadow keeps the time of the eviction. At a refault, the distance is the number of additional
+//! pages with which the lists would have kept the page. If the distance is at most the size of the
+//! competing lists, the page belongs to the working set and starts active.
 //!
 //! Synchronisation: the clocks are atomic.
 //!
-//! From: `page_cache`, `swap` · to: [`super::balance`] (what a page cost that came back).
+//! From: `page_cache`, `swap` · to: [`super::balance`] (the cost of a refault).
 
 use core::cell::Cell;
 
@@ -146,7 +146,7 @@ impl<H: Devices> Kernel<H> {
         self.refault_activations(node, page_type) != before
     }
 
-    /// As the kernel reads it: what the CPUs have not passed on yet does not count.
+    /// As the kernel reads it: per-CPU counts that are not folded yet do not count.
     fn refault_activations(&self, node: NodeId, page_type: PageType) -> u64 {
         let item = NodeStat::WorkingsetActivateAnon as usize + page_type as usize;
         self.mem.node(node).stats.read(item)
@@ -170,7 +170,7 @@ pub(crate) fn age<H: Devices>(vec: &LruVec<H>, pages: u64) {
     }
 }
 
-/// Pages that a returning page of a type competes with: what it could have pushed out had it
+/// Pages that compete with a refaulting page of a type: pages that it could have evicted had it
 /// stayed. Before 5.9 (`has_swap` is false then) active file pages only.
 fn workingset_size(page_type: PageType, has_swap: bool, size: impl Fn(LruKind) -> u64) -> u64 {
     let mut pages = size(LruKind::ActiveFile);

@@ -1,23 +1,24 @@
-//! Moving pages to other frames (rules/compaction#migrate-page).
+//! Page migration (rules/compaction#migrate-page).
 //!
-//! A page in use can be put into another frame while programs run: it is unmapped as for reclaim, but its entries
-//! say that it is moving; its cache is told of the new frame; its contents are copied; its entries are put back.
-//! Who needs it meanwhile waits for its lock.
+//! A page in use can move to another frame while programs run. It is unmapped as for reclaim, with
+//! migration entries in its place. Its cache gets the new frame, its contents are copied, and its
+//! entries are restored. A task that needs the page meanwhile waits for its lock.
 //!
-//! Any page may turn out not to be movable at the moment. That is settled as in reclaim: by its references, which
-//! must be those of its cache and of the mover and no others. What is short (a lock, a reference of somebody who
-//! looks) is tried again, up to ten times a batch; what is long (a write) only by those who have the time.
+//! A page may be unmovable at the moment. As in reclaim, its references decide: only the cache and
+//! the mover may have one. For short obstacles (a lock, a temporary reference) the batch tries
+//! again, up to ten times. For long ones (writeback) only synchronous modes wait.
 //!
-//! | outcome | of | what becomes of the page |
+//! | outcome | cause | effect on the page |
 //! |---|---|---|
 //! | moved | the page lives in the new frame | onto its list again, by the add batch; the old frame is free |
-//! | gone | everybody else let go of it | freed |
+//! | gone | all other users dropped it | freed |
 //! | again | a lock, or references too many | back on the batch's list, for the next round |
 //! | busy | a write that this mode does not wait for | left with the caller |
 //!
-//! Key types: [`Mode`] (how long a mover waits), [`Outcome`] (what a batch came to), `Moved` (the end of one page).
+//! Key types: [`Mode`] (how long a mover waits), [`Outcome`] (the result of a batch), `Moved` (the
+//! end of one page).
 //!
-//! Synchronisation: the page's lock; its entries' tables; its cache's lock for the moment in which the frame is
+//! Synchronisation: the page's lock; its entries' tables; its cache's lock while the frame is
 //! exchanged.
 //!
 //! From: `compaction` · to: `vm::moving`, `page_cache`, `swap`, `lru`.
@@ -74,7 +75,7 @@ enum Moved {
     OutOfFrames,
 }
 
-/// Flags that a page keeps in another frame. Not: its lock, its list, and what is said of the frame.
+/// Flags that move to the new frame. Not: the page lock, its list, and the state of the frame.
 const KEPT: PageFlags = PageFlags::USED
     .union(PageFlags::UPTODATE)
     .union(PageFlags::DIRTY)
@@ -94,9 +95,9 @@ pub(crate) const fn isolated_stat(is_file: bool) -> NodeStat {
 
 impl<H: Devices> Kernel<H> {
     /// Migrates isolated pages (a reference each, off their lists, counted as isolated) from the
-    /// head of `from` on. Those that stay are left on `from`, still isolated. `frames` has the
-    /// frames to move to, single and in use with one reference; the next one is taken from its
-    /// head, and `more` is asked for others when it is empty.
+    /// head of `from` on. Pages that do not move stay on `from`, still isolated. `frames` has the
+    /// target frames, single and in use with one reference. The next one is taken from its head;
+    /// when it is empty, `more` provides others.
     ///
     /// Linux: same name.
     pub(crate) fn migrate_pages(
@@ -133,7 +134,7 @@ impl<H: Devices> Kernel<H> {
                 cx.host.yield_now();
             }
             if outcome.is_out_of_frames {
-                // Those that were not tried yet are no failures.
+                // Pages that were not tried yet are not failures.
                 left.splice_head(map, now);
                 break;
             }
@@ -166,7 +167,7 @@ impl<H: Devices> Kernel<H> {
     ) -> Moved {
         let page = self.mem.map.page(old);
         if page.refcount_acquire() == 1 {
-            // Everybody else let go of it.
+            // All other users dropped it.
             self.count_isolated_page(cx, old, false);
             self.put_page(cx, old);
             return Moved::Yes;
@@ -180,7 +181,7 @@ impl<H: Devices> Kernel<H> {
         let moved = self.lock_and_move(cx, old, new, (mode, is_patient));
         match moved {
             Moved::Yes => {
-                // What kind it is is asked of the new frame: the old one is nobody's any more.
+                // Read the kind from the new frame: the old one is unused now.
                 self.count_isolated_page(cx, new, false);
                 self.putback_page(cx, new);
                 self.put_moved_page(cx, old);
@@ -198,7 +199,7 @@ impl<H: Devices> Kernel<H> {
         (mode, is_patient): (Mode, bool),
     ) -> Moved {
         if !self.try_lock_page(old) {
-            // Whoever frees memory must not wait for a lock whose holder may wait for memory.
+            // A task that frees memory must not wait for a lock whose holder may wait for memory.
             let may_wait = mode != Mode::Async && is_patient;
             if !may_wait || cx.flags().contains(TaskFlags::MEMALLOC) {
                 return Moved::Again;
@@ -233,14 +234,14 @@ impl<H: Devices> Kernel<H> {
             return Moved::Busy;
         }
         if page.flags().intersects(PageFlags::PRIVATE | PageFlags::PINNED) {
-            // What a filesystem or a device keeps with a page is not modelled: it cannot be moved along.
+            // Private data of a filesystem or device is not modelled, so such a page cannot move.
             return Moved::Busy;
         }
         let is_moved = self.unmap_to_move(cx, old) && self.exchange(cx, old, new);
         if is_moved {
             self.move_buffers(cx, old, new);
             self.copy_frame(cx, old.pfn(), new);
-            // Those who found the page in its cache waited for this.
+            // Tasks that found the page in its cache waited for this.
             self.mem.map.page(new).flag_set::<H>(page.flags() & KEPT);
         }
         let target = if is_moved { new } else { old };
@@ -248,7 +249,7 @@ impl<H: Devices> Kernel<H> {
         if !is_moved {
             return Moved::Again;
         }
-        // Only now: until its entries are stored, whoever clears one asks what kind of page it was.
+        // Only now: until the entries are stored, code that clears one reads the kind of page.
         page.set_mapping(PageMapping::None, 0);
         page.flag_clear::<H>(KEPT);
         self.unlock_page(cx, new);
@@ -289,7 +290,7 @@ impl<H: Devices> Kernel<H> {
         true
     }
 
-    /// Counts a page among those that are isolated, or no longer.
+    /// Adds a page to the count of isolated pages, or removes it.
     pub(crate) fn count_isolated_page(&self, cx: &Cx<'_, H>, folio: Folio, is_isolated: bool) {
         let stat = isolated_stat(self.mem.map.page(folio).is_file_lru());
         let account = self.mem.account(cx.cpu(), folio);

@@ -1,4 +1,4 @@
-//! Pages of each kind moved by hand, and what keeps a page where it is.
+//! Migrates pages of each kind, and tests obstacles.
 
 extern crate std;
 
@@ -77,7 +77,7 @@ impl Stage {
         folio
     }
 
-    /// Isolates pages and moves them to so many fresh frames; those that stay are put back.
+    /// Isolates pages and moves them to fresh frames; pages that do not move are put back.
     fn migrate(
         &self,
         cx: &Cx<'_, Manual>,
@@ -216,7 +216,7 @@ fn locked_memory_is_moved_and_stays_locked() {
     stage.check();
 }
 
-/// Whatever keeps a page, its program still has it, and the counts say who failed.
+/// Whatever keeps a page, its program still has it, and the counters name the obstacle.
 #[test]
 fn what_cannot_be_moved_stays() {
     let stage = Stage::new();
@@ -284,7 +284,7 @@ fn buffers_go_where_their_page_goes() {
     stage.check();
 }
 
-/// Writes are waited for by those only who wait for everything.
+/// Only fully synchronous migration waits for writeback.
 #[test]
 fn pages_under_writeback_wait_or_stay() {
     let stage = Stage::new();
@@ -320,7 +320,8 @@ fn a_page_that_nobody_wants_any_more_is_freed() {
     stage.check();
 }
 
-/// A program faults on an entry whose page is on its way: it waits for the lock, and is woken by its end.
+/// A program faults on a migration entry: it waits for the page lock, and the end of the migration
+/// wakes it.
 #[test]
 fn an_entry_that_is_moving_is_cleared_by_munmap() {
     let stage = Stage::new();
@@ -334,7 +335,7 @@ fn an_entry_that_is_moving_is_cleared_by_munmap() {
     let entry = space.table_of(CPU, start).unwrap().peek(start);
     assert_eq!(entry.moving_from(), Some(folio.pfn()));
     kernel.munmap(&cx, &space, start, 2).unwrap();
-    // Nothing waits for it any more.
+    // No task waits for it any more.
     kernel.map_moved(&cx, folio.pfn(), folio);
     assert!(!kernel.mem.map.page(folio).is_mapped());
     kernel.unlock_page(&cx, folio);

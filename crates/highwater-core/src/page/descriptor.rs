@@ -1,4 +1,4 @@
-//! What is known of a frame: its descriptor, 32 bytes.
+//! A frame's descriptor, 32 bytes.
 //!
 //! ```text
 //! word      31..20 flags | 19..10 node | 9..7 zone | 6..4 migratetype (cached) | 3..0 order
@@ -10,13 +10,13 @@
 //! index     page index in the file, or virtual page number in the address space
 //! ```
 //!
-//! A descriptor of zeros is that of a frame that the allocator never got: fresh memory is an array of
-//! those ([`super::map`]). What the allocator has says so with a bit that stays.
+//! A descriptor of zeros belongs to a frame that the allocator never had: fresh memory is an array
+//! of those ([`super::map`]). A bit that is never cleared marks the allocator's frames.
 //!
 //! Synchronisation: while `BUDDY` is set, word and links belong to the holder of the zone lock;
 //! while `PCP` is set, to the holder of that per-CPU lock; otherwise to the page's user. A word is
-//! read and written whole, so a neighbour that looks at it while merging sees one of the two.
-//! `flags`, `mapcount`, `mapping` and `index` have rules of their own: [`super::usage`].
+//! read and written whole, so a neighbour that reads it while merging sees the old or the new one.
+//! For `flags`, `mapcount`, `mapping` and `index` see [`super::usage`].
 
 use bitflags::bitflags;
 
@@ -57,8 +57,8 @@ const MANAGED: u32 = 1 << 26;
 /// Bits that never change after boot.
 const PLACE_MASK: u32 = ZONE_MASK | MANAGED;
 
-/// A page word as it was read once: decisions that need several fields read them from one of these,
-/// so that they agree with each other.
+/// A page word that was read once. Decisions that need several fields take them from one value, so
+/// that the fields are consistent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockWord(u32);
 
@@ -182,8 +182,8 @@ impl BlockWord {
     }
 }
 
-/// One frame's descriptor (`struct page`). The page array begins with a cache line, so that none
-/// lies in two.
+/// One frame's descriptor (`struct page`). The page array is aligned to cache lines, so no
+/// descriptor crosses one.
 #[doc(alias = "page")]
 #[derive(Debug)]
 pub struct Page {
@@ -295,7 +295,7 @@ impl Page {
         self.word.store(self.word() & !flags.bits(), Relaxed);
     }
 
-    /// Gives the frame a word, which nobody else looks at yet, and no neighbours on a list.
+    /// Gives the frame its word and no list neighbours. No other code may access the frame yet.
     pub(super) fn init(&self, word: BlockWord) {
         self.next.store(u32::MAX, Relaxed);
         self.prev.store(u32::MAX, Relaxed);
@@ -319,7 +319,7 @@ impl Page {
         self.refcount.load(Relaxed)
     }
 
-    /// Number of users; what other users did to the page before they left happened before this.
+    /// Number of users. All accesses of users that left happened before this read.
     ///
     /// Acquire pairs with the release in [`Page::put_ref`].
     #[inline(always)]
@@ -327,21 +327,21 @@ impl Page {
         self.refcount.load(crate::sync::atomic::Ordering::Acquire)
     }
 
-    /// Sets the number of users of a page nobody else can see yet.
+    /// Sets the number of users of a page that no other task can see yet.
     #[inline(always)]
     pub(crate) fn set_refcount(&self, count: u32) {
         self.refcount.store(count, Relaxed);
     }
 
-    /// Adds a user. The caller has a reference already; who has none uses [`Page::try_get`].
+    /// Adds a user. The caller must have a reference already; without one, use [`Page::try_get`].
     pub fn get_ref(&self) {
         self.refcount.fetch_add(1, Relaxed);
     }
 
     /// Drops a user; true if that was the last one.
     ///
-    /// Release pairs with the acquire of whoever drops the last reference, so that all users'
-    /// accesses happen before the page is reused.
+    /// Release pairs with the acquire when the last reference is dropped, so all users' accesses
+    /// happen before the page is reused.
     pub fn put_ref(&self) -> bool {
         use crate::sync::atomic::Ordering::AcqRel;
         self.refcount.fetch_sub(1, AcqRel) == 1

@@ -1,9 +1,9 @@
 //! Folios: pages that are managed as one.
 //!
-//! A [`Folio`] names `2^order` frames by the first of them, its *head*. Whatever is said of a page in use
-//! (flags, references, mapcount, mapping, its place on a list) is said in the head's descriptor and holds for
-//! all of it; what is counted in pages is counted [`Folio::nr_pages`] at a time. Nearly all are single
-//! pages, and for those nothing costs more than a frame number did.
+//! A [`Folio`] names `2^order` frames by the first of them, its *head*. The state of a page in use
+//! (flags, references, mapcount, mapping, its place on a list) is in the head's descriptor and
+//! holds for all frames. Page counts go by [`Folio::nr_pages`]. Nearly all folios are single pages,
+//! and for those a folio costs no more than a frame number.
 //!
 //! | have | want | how |
 //! |---|---|---|
@@ -12,12 +12,12 @@
 //! | a folio | its descriptor | [`PageMap::page`] takes both |
 //! | a folio to be freed | a plain block | [`PageMap::dissolve_folio`] |
 //!
-//! How far larger folios are carried: lists, isolation, references, accounting, leaves of page tables and
-//! their unmapping take any. Swap takes single pages and those of order 9, which can be split
-//! (`vm::huge`). The page cache holds single pages ([`crate::Kernel::add_to_page_cache`] insists on it).
+//! Support for larger folios: lists, isolation, references, accounting, leaves of page tables and
+//! their unmapping take any order. Swap takes orders 0 and 9; order 9 can be split (`vm::huge`).
+//! The page cache holds single pages ([`crate::Kernel::add_to_page_cache`] checks it).
 //!
-//! Frames of a larger folio that are not its head say so ([`BlockFlags::TAIL`]) and of which order the folio
-//! is, so that the head is found from any of them: blocks are aligned to their size.
+//! The other frames of a larger folio are marked as tails ([`BlockFlags::TAIL`]) with the folio's
+//! order. Blocks are aligned to their size, so the head is found from any of them.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -49,7 +49,7 @@ impl Folio {
         Folio(pfn.0 as u64 | 1 << NR_SHIFT)
     }
 
-    /// Its first frame, whose descriptor speaks for all.
+    /// Its first frame, whose descriptor holds the state of all.
     #[inline(always)]
     pub const fn pfn(self) -> Pfn {
         Pfn(self.0 as u32)
@@ -96,7 +96,7 @@ impl Folio {
     }
 }
 
-/// Page 0: what arrays are filled with.
+/// Page 0: the initial value of arrays.
 impl Default for Folio {
     #[inline(always)]
     fn default() -> Folio {
@@ -139,9 +139,10 @@ impl PageMap {
         (folio, self.page(folio))
     }
 
-    /// The folios that frames are, whole and one after the other, and their descriptors.
+    /// The folios of consecutive frames, each whole, and their descriptors.
     ///
-    /// Who gets one may be the last to use it: it is not looked at again, nor are its frames.
+    /// The caller may drop the last reference to a folio: the iterator does not access it or its
+    /// frames again.
     pub fn folios<'a>(
         &'a self,
         frames: &'a [Pfn],
@@ -188,7 +189,7 @@ impl PageMap {
     }
 }
 
-/// The frame whose count of mappings, which says nothing of a tail, is that of pages a device still has.
+/// The frame whose mapcount, meaningless for a tail, counts pages that a device still has.
 fn pieces(folio: Folio) -> Pfn {
     folio.pfn().add(2)
 }
@@ -219,7 +220,7 @@ mod tests {
         assert_eq!(map.page(Pfn(512)).order(), Order(9), "the block is still what was allocated");
     }
 
-    /// Whoever gets the head may free the folio: its tails are plain frames then, and somebody else's.
+    /// The caller may free the folio: its tails are plain frames then, and may be reused.
     #[test]
     fn frames_are_looked_at_once_a_folio() {
         let map = PageMap::new(16);

@@ -1,10 +1,10 @@
-//! A page whose references somebody took all at once.
+//! A page with all its references taken.
 
 use super::Page;
 use crate::host::Host;
 
-/// The references of a page, taken: nobody finds it meanwhile. They are given back when this is dropped, so that no way out
-/// leaves a page that nobody can use or free.
+/// All references of a page, taken, so that no lookup finds it meanwhile. Dropping this gives them
+/// back, so no path leaves a page that cannot be used or freed.
 #[must_use = "dropped at once, it gives the references back"]
 #[derive(Debug)]
 pub struct Frozen<'a> {
@@ -22,7 +22,7 @@ impl Frozen<'_> {
         page.unfreeze(n);
     }
 
-    /// The page stays without references: whoever did this frees it, or sets them later.
+    /// Leaves the page without references: the caller frees it, or sets them later.
     #[inline(always)]
     pub fn keep(self) {
         core::mem::forget(self);

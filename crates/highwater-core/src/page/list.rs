@@ -115,8 +115,8 @@ impl PageList {
         Some(pfn)
     }
 
-    /// Looks at frames from the back to the front, which stay where they are until [`PageList::cut_back`] takes
-    /// those that were looked at.
+    /// Walks frames from the back to the front. They stay on the list until [`PageList::cut_back`]
+    /// removes the visited ones.
     #[inline(always)]
     pub(crate) fn walk_back<'a>(&self, map: &'a [Page]) -> BackWalk<'a> {
         BackWalk { map, at: self.tail, nr: 0 }
@@ -230,10 +230,10 @@ impl PageList {
     }
 }
 
-/// A list that is made from its back to its front and by nobody else: as many times [`PageList::push_head`], with less to look
-/// up and to store.
+/// A list that one task builds from its back to its front: equal to repeated
+/// [`PageList::push_head`], with fewer lookups and stores.
 ///
-/// No copies: both would link to what is one list.
+/// It cannot be copied, because both copies would link to one list.
 #[derive(Default)]
 pub(crate) struct Chain<'a> {
     list: PageList,

@@ -1,8 +1,8 @@
 //! The page array: a descriptor for each frame, index = pfn.
 //!
-//! Boot gives a machine of any size its free lists without touching what nobody uses. The array comes
-//! as zeros, and memory is taken in *chunks*, each an aligned block of the largest order. While a chunk
-//! is as boot left it, one word says what all of its descriptors would say:
+//! Boot builds the free lists of a machine of any size without touching unused descriptors. The
+//! array starts as zeros. It is divided into *chunks*, each an aligned block of the largest order.
+//! While a chunk is as boot left it, one word stands for all of its descriptors:
 //!
 //! | word of the chunk | its frames |
 //! |---|---|
@@ -10,18 +10,19 @@
 //! | a place, nothing else | belong to a zone and were never the allocator's |
 //! | the head of a free block | are that block: *fresh* |
 //!
-//! Who goes over frames asks [`PageMap::block`], which answers for both. Before a descriptor of a chunk is
-//! changed, [`PageMap::write_out`] gives all of them their words. Nobody has to think of that but those who take
-//! a fresh block off the free lists ([`crate::page_alloc::Buddy`]): of a page in use the chunk is written out.
+//! Code that walks frames calls [`PageMap::block`], which handles both. Before a descriptor of a
+//! chunk changes, [`PageMap::write_out`] writes the words of all of them. Only code that takes a
+//! fresh block off the free lists ([`crate::page_alloc::Buddy`]) needs to do this: the chunk of a
+//! page in use is always written out.
 //!
-//! Chunks written out keep their place: nearly always that of all of their frames, and known without a look at a descriptor
-//! ([`PageMap::likely_zone`]).
+//! A chunk's word keeps its zone after that. It is nearly always the zone of all its frames, and is
+//! known without reading a descriptor ([`PageMap::likely_zone`]).
 //!
-//! A head's byte ([`PageMap::set_head`]) is its user's as long as the block is in use, and that CPU's who puts it down from then
-//! on, under the lock of that CPU's lists.
+//! A head's byte ([`PageMap::set_head`]) belongs to the block's user while the block is in use.
+//! After a deferred free it belongs to the freeing CPU, under the lock of that CPU's lists.
 //!
-//! Synchronisation: a chunk changes under the lock of the zone that it lies in. Who looks without it, as
-//! scanners do, sees its frames before or after.
+//! Synchronisation: a chunk changes under its zone's lock. A scanner that reads without the lock
+//! sees its frames before or after the change.
 
 use core::ops::Range;
 
@@ -37,7 +38,7 @@ use crate::units::{NodeId, ZoneId, ZoneType};
 const CHUNK_SHIFT: u32 = Order::MAX.0 as u32;
 /// Frames of a chunk.
 pub(crate) const CHUNK: u32 = 1 << CHUNK_SHIFT;
-/// In a chunk's word: its frames have words of their own. No flag of a block.
+/// In a chunk's word: its descriptors have been written. Not a flag of blocks.
 const WRITTEN_OUT: u32 = 1 << 31;
 
 /// In a head's byte: the block was freed, and its descriptor does not say so yet. No order plus 1.
@@ -47,13 +48,14 @@ const PUT_DOWN: u8 = u8::MAX;
 #[derive(Debug)]
 pub struct PageMap {
     pages: ZeroedSlice<Page>,
-    /// By chunk: the word that stands for its descriptors; 0 or [`WRITTEN_OUT`]: they stand for themselves.
+    /// By chunk: the word that stands for its descriptors; 0 or [`WRITTEN_OUT`]: each descriptor
+    /// counts.
     chunks: ZeroedSlice<AtomicU32>,
-    /// By frame: see [`PageMap::set_head`]. Empty if nobody asks.
+    /// By frame: see [`PageMap::set_head`]. Empty if the host does not use it.
     heads: ZeroedSlice<AtomicU8>,
 }
 
-/// The descriptors as a slice: what [`super::PageList`] works on.
+/// The descriptors as a slice, for [`super::PageList`].
 impl core::ops::Deref for PageMap {
     type Target = [Page];
 
@@ -72,14 +74,15 @@ impl PageMap {
         PageMap { pages, chunks, heads }
     }
 
-    /// The same, and [`PageMap::is_head`] answers.
+    /// The same, with head bytes for [`PageMap::is_head`].
     pub(crate) fn with_heads(nr_frames: u32) -> PageMap {
         PageMap { heads: ZeroedSlice::new(nr_frames as usize), ..PageMap::new(nr_frames) }
     }
 
-    /// A block in use begins at a frame: what its descriptor says of that, in a byte that is near when the descriptor is far.
-    /// Whoever changes what the descriptor says of it takes the byte back first ([`PageMap::forget_head`]); without a byte
-    /// nothing is said. Not where zones meet ([`PageMap::likely_zone`]).
+    /// Records in a near byte that a block in use begins at this frame, with the state of its
+    /// descriptor, which may be far. Code that changes this state in the descriptor clears the byte
+    /// first ([`PageMap::forget_head`]). Without a byte the descriptor counts. Blocks where zones
+    /// meet get no byte ([`PageMap::likely_zone`]).
     #[inline(always)]
     pub(crate) fn set_head(&self, pfn: Pfn, order: Order, state: BlockWord) {
         if self.likely_zone(pfn) == state.zone_id()
@@ -95,13 +98,14 @@ impl PageMap {
         self.head(pfn) == order.0 + 1
     }
 
-    /// A block that begins here was put down ([`PageMap::put_down_head`]).
+    /// Whether the block that begins here has a deferred free ([`PageMap::put_down_head`]).
     #[inline(always)]
     pub(crate) fn is_put_down(&self, pfn: Pfn) -> bool {
         self.head(pfn) == PUT_DOWN
     }
 
-    /// The order of the block in use that is known to begin here, if one is; of one that was put down none that exists.
+    /// The order of the block in use that is known to begin here; for a block with a deferred free,
+    /// an order that does not exist.
     pub(crate) fn known_head(&self, pfn: Pfn) -> Option<Order> {
         self.head(pfn).checked_sub(1).map(Order)
     }
@@ -111,13 +115,13 @@ impl PageMap {
         self.heads.get(pfn.idx()).map_or(0, |head| head.load(Relaxed))
     }
 
-    /// The block that begins here is nobody's any longer, although its descriptor says so later.
+    /// Marks the free of the block that begins here as deferred; its descriptor is updated later.
     #[inline(always)]
     pub(crate) fn put_down_head(&self, pfn: Pfn) {
         self.heads[pfn.idx()].store(PUT_DOWN, Relaxed);
     }
 
-    /// Nothing is known of a block that begins here but what its descriptor says.
+    /// Clears the byte: only the descriptor of a block that begins here counts.
     #[inline(always)]
     pub(crate) fn forget_head(&self, pfn: Pfn) {
         if let Some(head) = self.heads.get(pfn.idx()) {
@@ -125,8 +129,8 @@ impl PageMap {
         }
     }
 
-    /// Returns the descriptor of a frame, or of a folio's head. Its word is not to be asked of
-    /// frames that nobody may ever have used: [`PageMap::block`].
+    /// Returns the descriptor of a frame, or of a folio's head. For frames that may never have been
+    /// used, read the word with [`PageMap::block`] instead.
     #[doc(alias = "pfn_to_page")]
     #[inline(always)]
     pub fn page(&self, at: impl Into<Pfn>) -> &Page {
@@ -165,8 +169,8 @@ impl PageMap {
         }
     }
 
-    /// The word that stands for a frame's chunk. Acquire pairs with the release in [`PageMap::write_out`]: who does not
-    /// find one sees what was written.
+    /// The word that stands for a frame's chunk. Acquire pairs with the release in
+    /// [`PageMap::write_out`]: a reader that finds none sees the written descriptors.
     fn chunk(&self, pfn: Pfn) -> Option<BlockWord> {
         let word = self.chunks[(pfn.0 >> CHUNK_SHIFT) as usize].load(Acquire);
         (word != 0 && word & WRITTEN_OUT == 0).then_some(BlockWord::from_word(word))
@@ -201,7 +205,7 @@ impl PageMap {
         chunk.store(word.to_word(), Release);
     }
 
-    /// The frames of a chunk get words of their own (zone lock held).
+    /// Writes the words of a chunk's frames (zone lock held).
     pub(crate) fn write_out(&self, pfn: Pfn) {
         let Some(word) = self.chunk(pfn) else { return };
         let first = pfn.0 & !(CHUNK - 1);
@@ -228,8 +232,8 @@ impl PageMap {
         })
     }
 
-    /// Says which zone a range of frames belongs to. Before they are given to the allocator: blocks of a zone merge with those that
-    /// say so.
+    /// Sets the zone of a range of frames. Call it before they are freed to the allocator, because
+    /// blocks merge within the frames of a zone.
     pub fn assign(&self, start: Pfn, nr: u32, node: NodeId, zone: ZoneType) {
         let (word, end) = (BlockWord::reserved(node, zone), start.0 + nr);
         let mut at = start.0;
@@ -318,7 +322,7 @@ mod tests {
         assert_eq!(likely(&map), [lower, upper, upper, upper, upper]);
         map.give(Pfn(0), 4 * CHUNK);
         assert_eq!(likely(&map), [lower, upper, upper, upper, upper]);
-        // Of a frame whose zone its chunk does not tell nothing is known.
+        // If a frame's chunk does not have its zone, no zone is known.
         for (pfn, is_known) in [(8, true), (CHUNK + 8, false), (border, true)] {
             let pfn = Pfn(pfn);
             map.set_head(pfn, Order(2), map.page(pfn).block());

@@ -1,12 +1,12 @@
-//! A list of frames in an array of its own: what one CPU keeps of a zone.
+//! A list of frames in a separate array: one CPU's pages of a zone.
 //!
-//! Where a [`super::PageList`] links frames through their descriptors, a ring holds their numbers side by side. Who takes
-//! a frame off an end touches no other frame's descriptor, and who is about to take many knows all of them before the
-//! first has come from memory. The price: four bytes a frame, and no frame leaves from the middle. The array grows
-//! under its lock until it has the room that its users' limit asks for, and keeps it.
+//! A [`super::PageList`] links frames through their descriptors; a ring holds their numbers side by
+//! side. Taking a frame off an end touches no other descriptor. A drain of many frames knows all of
+//! them before the first descriptor has arrived from memory. The cost: four bytes per frame, and no
+//! removal from the middle. The array grows under its lock up to its users' limit, and never
+//! shrinks.
 //!
-//! A frame is on at most one list. Every operation is O(1), but for those with many frames at once, and needs the lock that
-//! owns the ring.
+//! A frame is on at most one list. Every operation needs the ring's lock, and is O(1) per frame.
 //!
 //! From: `page_alloc::pcp` and its drains.
 
@@ -17,8 +17,8 @@ use super::Pfn;
 
 /// A list of frames that grows and shrinks at its ends.
 ///
-/// Not `alloc`'s deque, whose ends test for room and for the array's end twice: the array has a power of two of places, so
-/// that a mask says which one is next, and one test is left.
+/// It replaces `alloc`'s deque, which tests for room and for the array's end twice. This array's
+/// size is a power of two, so a mask finds the next place, and one test is left.
 #[derive(Clone, Debug, Default)]
 pub struct PageRing {
     /// None, or a power of two of them.
@@ -106,7 +106,7 @@ impl PageRing {
         Some(pfn)
     }
 
-    /// Takes so many frames off the tail, or all.
+    /// Removes `nr` frames from the tail, or all if there are fewer.
     #[inline(always)]
     pub fn drop_tail(&mut self, nr: usize) {
         self.len = self.len.saturating_sub(nr);
@@ -171,7 +171,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against the standard library's, in what order so ever.
+        /// Compared with the standard library's deque, for any sequence of operations.
         #[test]
         fn a_ring_is_a_deque(ops in prop::collection::vec((0..7, any::<u16>()), 0..600)) {
             let (mut ring, mut deque) = (PageRing::default(), VecDeque::new());

@@ -30,7 +30,7 @@ bitflags! {
         const DIRTY = 1 << 1;
         /// Being written to the device.
         const WRITEBACK = 1 << 2;
-        /// Holds what it should hold.
+        /// Its contents are valid.
         const UPTODATE = 1 << 3;
         /// Reading or writing it failed.
         const ERROR = 1 << 4;
@@ -50,7 +50,7 @@ bitflags! {
         const SWAPCACHE = 1 << 11;
         /// Was deactivated once: part of a working set.
         const WORKINGSET = 1 << 12;
-        /// The filesystem keeps data of its own with it.
+        /// The filesystem has private data for it.
         const PRIVATE = 1 << 13;
         /// To the tail when writeback ends; on a clean page: reading it starts readahead
         /// ([`PageFlags::READAHEAD`], the same bit).
@@ -65,9 +65,9 @@ bitflags! {
         const PINNED = 1 << 18;
         /// A large folio that waits to be split.
         const DEFERRED = 1 << 19;
-        /// Anonymous, and spaces that forked from its own may map it too, or name its slot: who wants to
-        /// write it has to see whether it is alone (the opposite of the kernel's *exclusive*, so that pages
-        /// of spaces that never fork need no mark).
+        /// Anonymous, and spaces forked from its own may also map it or name its slot. A writer
+        /// must check whether it is the only user. (This is the opposite of the kernel's
+        /// *exclusive*, so pages of spaces that never fork need no mark.)
         const FORKED = 1 << 20;
         /// Kernel memory: a task's stack.
         const STACK = 1 << 21;
@@ -81,7 +81,7 @@ bitflags! {
 }
 
 impl PageFlags {
-    /// What is remembered of a page's uses until somebody looks.
+    /// Records of a page's uses, until reclaim checks them.
     pub const USED: PageFlags = PageFlags::REFERENCED.union(PageFlags::NOTED);
     /// Reading the page starts readahead; shares its bit with [`PageFlags::RECLAIM`].
     pub const READAHEAD: PageFlags = PageFlags::RECLAIM;
@@ -157,7 +157,7 @@ impl Page {
         self.flags.load(Relaxed) & flags.bits() == flags.bits()
     }
 
-    /// Sets flags; returns what was set before.
+    /// Sets flags; returns the old flags.
     #[inline(always)]
     pub fn flag_set<H: Host>(&self, flags: PageFlags) -> PageFlags {
         let before = if H::THREADED {
@@ -170,7 +170,7 @@ impl Page {
         PageFlags::from_bits_retain(before)
     }
 
-    /// Clears flags; returns what was set before.
+    /// Clears flags; returns the old flags.
     #[inline(always)]
     pub fn flag_clear<H: Host>(&self, flags: PageFlags) -> PageFlags {
         let before = if H::THREADED {
@@ -183,8 +183,9 @@ impl Page {
         PageFlags::from_bits_retain(before)
     }
 
-    /// Clears a flag for who has `seen` it set among the others and has not changed them since; true if it was still
-    /// set, as it is where nobody comes in between.
+    /// Clears a flag for a caller that has `seen` it set among the others and has not changed them
+    /// since. Returns true if it was still set, which holds unless another task cleared it in
+    /// between.
     #[inline(always)]
     pub(crate) fn flag_clear_seen<H: Host>(&self, seen: PageFlags, flag: PageFlags) -> bool {
         debug_assert!(seen.contains(flag));
@@ -238,13 +239,13 @@ impl Page {
         self.mapping.store(0, Relaxed);
     }
 
-    /// Sets all flags of a page that nobody else can see yet.
+    /// Sets all flags of a page that no other task can see yet.
     #[inline(always)]
     pub(crate) fn init_flags(&self, flags: PageFlags) {
         self.flags.store(flags.bits(), Relaxed);
     }
 
-    /// Sets the mappings of a page that nobody else can see.
+    /// Sets the mapcount of a page that no other task can see.
     #[inline(always)]
     pub(crate) fn init_mapcount(&self, n: u32) {
         self.mapcount.store(n, Relaxed);
@@ -368,8 +369,8 @@ impl Page {
         n != 0
     }
 
-    /// Drops `n` references; true if those were the last. The page then belongs to the caller, who
-    /// takes it off its list and frees it (`Kernel::put_page` does all of that).
+    /// Drops `n` references; true if those were the last. The page then belongs to the caller,
+    /// which takes it off its list and frees it (`Kernel::put_page` does all of that).
     #[doc(alias = "folio_put_testzero")]
     #[doc(alias = "put_page_testzero")]
     #[inline(always)]

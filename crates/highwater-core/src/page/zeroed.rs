@@ -1,11 +1,12 @@
-//! Arrays that begin as zeros: one word for a frame of a machine of any size.
+//! Arrays that start as zeros: one word per frame, for machines of any size.
 //!
-//! An operating system hands out zeroed memory without touching it, and a page of it takes room when it is
-//! written first. So an array of a word for each frame costs what the frames in use cost, however large
-//! the machine is; filling it by a loop would take all of it at once.
+//! An operating system hands out zeroed memory lazily: a page of it takes memory at its first
+//! write. So an array with a word for each frame costs memory only for the frames in use, whatever
+//! the machine's size. Filling it in a loop would take all of it at once.
 //!
-//! An array begins with a cache line, so that of values whose size divides a line none lies in two. The alignment is made
-//! here and not asked of the allocator: for one that is larger than usual, `std`'s takes memory and clears it by hand.
+//! An array is aligned to a cache line, so no value whose size divides a line crosses one. The
+//! alignment is done here and not by the allocator: for a large alignment `std`'s allocator
+//! allocates and clears the memory by writing it.
 //!
 //! One of the two places in this crate with `unsafe`.
 
@@ -42,7 +43,7 @@ unsafe impl Zeroed for Page {}
 
 /// Values that began as zero bytes.
 pub(crate) struct ZeroedSlice<T: Zeroed> {
-    /// What was allocated, with its layout; none for no values.
+    /// The allocation, with its layout; `None` for an empty array.
     memory: Option<(NonNull<u8>, Layout)>,
     first: NonNull<T>,
     len: usize,

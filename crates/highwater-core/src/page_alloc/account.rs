@@ -1,20 +1,19 @@
-//! Where pages are counted.
+//! Page counters of nodes and zones.
 //!
-//! What is said of a folio (dirty, mapped, in the page cache) is counted in its node, some of it in its
-//! zone too, and always by as many pages as it has. This is the one door to those counters for whoever
-//! has a folio in hand: which node, which zone and how many pages is not for callers to know.
+//! The states of a folio (dirty, mapped, in the page cache) are counted in its node, some of them
+//! in its zone too, by its number of pages. This is the only entry point to those counters for code
+//! with a folio: callers need not know the node, the zone or the number of pages.
 //!
-//! Two levels, because two kinds of questions are asked. Reclaim works on nodes: how much there is to
-//! scan, how much of it is dirty. Requests are about zones: one that must lie low is not helped by what
-//! could be reclaimed above (rules/slow-path#reclaim-retry), so the few items that this depends on are
-//! counted by zone as well. Counting everything twice would make every fault and every write pay for
-//! that.
+//! There are two levels, for two users. Reclaim works on nodes: how much there is to scan, how much
+//! of it is dirty. Requests need zones: pages that could be reclaimed in higher zones do not help a
+//! request for low memory (rules/slow-path#reclaim-retry). So the few items that this depends on
+//! are also counted by zone. Counting everything twice would cost time at every fault and write.
 //!
-//! A plus without its minus, or one with another number of pages, is a drift that no reader can see:
-//! the counters are sums. That is why pages, node and zone are taken from the folio here, and not
-//! passed in.
+//! The counters are sums, so a plus without its minus, or with another number of pages, is a drift
+//! that no reader can detect. That is why pages, node and zone come from the folio here, and are
+//! not passed in.
 //!
-//! Synchronisation: none; additions go to the CPU's own differences (rules/zone-counters#differences).
+//! Synchronisation: none; additions go to per-CPU differences (rules/zone-counters#differences).
 
 use super::PageAllocator;
 use crate::host::{CpuId, Host};

@@ -1,16 +1,15 @@
 //! From a machine description to an allocator with free lists (rules/zones#boot-order).
 //!
-//! All sizes of a machine follow from how much memory it manages: marks, reserves, batches, thresholds.
-//! But "how much" is a question of *when*. The order of events matters: memory is freed to the buddy
-//! lists, per-CPU lists and thresholds are set up while watermarks are still 0, then the sizes are
-//! computed from what is managed *at that time*; init memory that is released later grows `managed` and
-//! recomputes nothing. Who reads `managed` from a running system and computes marks from it is off by a
-//! few pages in all of them.
+//! All sizes of a machine follow from its managed memory: marks, reserves, batches, thresholds. But
+//! the *time* matters. First memory is freed to the buddy lists. Per-CPU lists and thresholds are
+//! set up while watermarks are still 0. Then the sizes are computed from the pages managed *at that
+//! time*. Init memory that is freed later increases `managed` and recomputes nothing. So marks
+//! computed from `managed` of a running system are off by a few pages.
 //!
 //! | step | uses | leaves |
 //! |---|---|---|
 //! | zones, zonelists, grouping | the description | empty lists, all pageblocks movable |
-//! | release of what is managed at boot | | free lists, sorted by address |
+//! | release of the memory managed at boot | | free lists, sorted by address |
 //! | other CPUs come up, if any | marks of 0 | thresholds, a small drift mark on every zone |
 //! | min_free_kbytes | managed pages above the high marks (0 so far) | |
 //! | marks | min_free_kbytes, managed | MIN, LOW, HIGH; batch and high of the lists |
@@ -19,12 +18,12 @@
 //! | a user's sysctl | | the last word |
 //! | release of init memory | | more managed pages, nothing else |
 //!
-//! Each of the later rebuilds redoes a part of this and leaves the rest as it was, as does the machine
-//! that is modelled: what depends on what is in the functions below.
+//! Each of the later rebuilds repeats a part of this and leaves the rest unchanged, as in the
+//! modelled kernels. The functions below have the dependencies.
 //!
-//! Synchronisation: set-up, and sysctls one at a time. Marks, reserves and sizes are atomics that each
-//! stand for themselves: an allocation that reads one of them old and another one new is as right as
-//! one a moment earlier.
+//! Synchronisation: set-up, and sysctls one at a time. Marks, reserves and sizes are independent
+//! atomics. An allocation may read an old and a new one together; that is as correct as reading
+//! both earlier.
 //!
 //! To: `super::buddy` (the lists filled here).
 
@@ -66,7 +65,7 @@ pub fn boot<H: Host>(
         let end = spec.start_pfn + spec.spanned;
         alloc.release(&cx, node, spec.zone, end - spec.managed, end - spec.managed_at_boot);
     }
-    // A fresh machine's counts are exact: what was released above is not left in this CPU's
+    // A fresh machine's counts are exact: the release above leaves nothing in this CPU's
     // differences.
     for cpu in alloc.cpus() {
         for zone in alloc.populated_zones() {
@@ -144,7 +143,7 @@ fn assemble<H: Host>(host: &H, machine: &Machine, policy: &Policy) -> PageAlloca
     PageAllocator {
         map,
         policy: policy.clone(),
-        // Of the machine's sysctls those that the policy's kernel has.
+        // The machine's sysctls, as far as the policy's kernel has them.
         tunables,
         events: EventSet::new(nr_cpus),
         machine: machine.clone(),
@@ -166,10 +165,11 @@ impl<H: Host> PageAllocator<H> {
     /// ascending order to the list tails (rules/zones#initial-lists). `managed` grows; nothing is
     /// recomputed.
     ///
-    /// Page by page would give the same blocks, since what can merge does. But blocks that are aligned
-    /// and as large as fits need hardly any merges, and at the tail, in ascending order, they leave the
-    /// lists sorted: a fresh machine hands out ascending frames. Of the largest ones only the first is touched
-    /// ([`crate::zone::FreshRun`]), so that booting takes no longer and no more for memory that nobody uses.
+    /// Freeing page by page would give the same blocks, because all mergeable blocks merge. But
+    /// aligned blocks of the largest fitting size need few merges. Added at the tail in ascending
+    /// order, they leave the lists sorted, so a fresh machine hands out ascending frames. Only the
+    /// first of the largest blocks is touched ([`crate::zone::FreshRun`]), so unused memory costs
+    /// neither boot time nor host memory.
     #[doc(alias = "__free_pages_memory")]
     pub fn release(&self, cx: &Cx<'_, H>, node: NodeId, zone: ZoneType, start: u64, end: u64) {
         let Some(zone) = self.zone(node, zone) else {
@@ -243,16 +243,16 @@ impl<H: Host> PageAllocator<H> {
             .sum()
     }
 
-    /// Who gets huge pages: nobody where memory is too small for them.
+    /// The huge page setting; `never` if memory is too small for huge pages.
     pub(crate) fn thp(&self) -> Thp {
         self.tunables.thp_with(self.populated_zones().map(|z| z.managed()).sum())
     }
 
     /// Raises min_free_kbytes when khugepaged starts (rules/watermarks#thp-min-free).
     ///
-    /// A huge page is a pageblock. To find one, movable pageblocks have to stay free of what cannot be
-    /// moved, so there should be a free one for each pair of types that could mix. Marks are rebuilt
-    /// even if the number stays: that drops what boosts there are.
+    /// A huge page is a pageblock. To find one, movable pageblocks must stay free of unmovable
+    /// pages, so there should be a free one for each pair of types that could mix. Marks are
+    /// rebuilt even if the number does not change: that clears the boosts.
     #[doc(alias = "set_recommended_min_free_kbytes")]
     fn start_thp(&self) {
         if self.thp() == Thp::Never {
@@ -269,7 +269,7 @@ impl<H: Host> PageAllocator<H> {
     /// Sets `vm.min_free_kbytes` and rebuilds marks and per-CPU sizes
     /// (rules/watermarks#min-free-sysctl).
     ///
-    /// Taken as it is: neither the square root nor huge pages have a say any more.
+    /// The value is used unchanged: neither the square root rule nor huge pages affect it.
     #[doc(alias = "min_free_kbytes_sysctl_handler")]
     pub fn set_min_free_kbytes(&self, kbytes: u64) {
         self.min_free_kbytes.store(kbytes, Relaxed);
@@ -279,8 +279,9 @@ impl<H: Host> PageAllocator<H> {
     /// Recomputes every zone's marks, then total reserves and per-CPU sizes
     /// (rules/watermarks#marks). Boosts are cleared.
     ///
-    /// A zone's share of min_free_kbytes is by what it manages. Reserves and list sizes follow from the
-    /// marks, so they are redone here; thresholds and lowmem reserves are not.
+    /// A zone's share of min_free_kbytes is in proportion to its managed pages. Reserves and list
+    /// sizes follow from the marks, so they are recomputed here; thresholds and lowmem reserves are
+    /// not.
     #[doc(alias = "setup_per_zone_wmarks")]
     pub fn rebuild_watermarks(&self) {
         let total: u64 = self.populated_zones().map(|z| z.managed()).sum();
@@ -301,8 +302,8 @@ impl<H: Host> PageAllocator<H> {
     /// Recomputes the reserve that ordinary use of each node must leave
     /// (rules/watermarks#total-reserve).
     ///
-    /// The high mark and the largest reserve against anybody: what remains of a zone when ordinary use
-    /// has taken all that it can get. The limits of dirty pages are shares of the rest.
+    /// It is the high mark plus the zone's largest lowmem reserve: the part that ordinary use
+    /// cannot allocate. Dirty limits are shares of the rest.
     #[doc(alias = "calculate_totalreserve_pages")]
     pub fn refresh_reserves(&self) {
         for node in self.nodes() {
@@ -317,8 +318,8 @@ impl<H: Host> PageAllocator<H> {
     /// Sets batch and limit of every zone's per-CPU lists, the same for all CPUs
     /// (rules/per-cpu-lists#sizes).
     ///
-    /// Of a zone, what its own CPUs may keep together is bounded by the low mark (5.14 on): lists are
-    /// large where few CPUs share a zone and small where many do. A node without CPUs is used by all.
+    /// The low mark bounds the pages that a zone's CPUs keep together (5.14 on). So lists are large
+    /// if few CPUs share a zone, and small if many do. All CPUs use a node without CPUs.
     #[doc(alias = "setup_per_cpu_pageset")]
     fn rebuild_pcp_sizes(&self) {
         self.populated_zones().for_each(|zone| self.resize_pcp(zone));
@@ -342,9 +343,9 @@ impl<H: Host> PageAllocator<H> {
     }
 
     /// Computes the pages that each zone keeps from requests that could use higher ones
-    /// (rules/watermarks#lowmem-reserve). Low memory is all that some devices reach, and what once
-    /// fills it from above may stay for long. The more memory lies above, the larger the crowd that
-    /// would come down when that is full, and the reserve.
+    /// (rules/watermarks#lowmem-reserve). Some devices reach only low memory, and pages of other
+    /// requests may stay there for long. More memory above means more requests that fall back when
+    /// it is full, so the reserve is larger.
     #[doc(alias = "setup_per_zone_lowmem_reserve")]
     fn rebuild_lowmem_reserve(&self) {
         for node in self.nodes() {
@@ -360,7 +361,7 @@ impl<H: Host> PageAllocator<H> {
     /// Computes the normal counter thresholds and drift marks of every zone
     /// (rules/zone-counters#thresholds).
     ///
-    /// A node's counters have no size of their own: they get the largest threshold of its zones.
+    /// A node's counters get the largest threshold of its zones.
     #[doc(alias = "refresh_zone_stat_thresholds")]
     pub fn refresh_thresholds(&self) {
         let cpus = self.nr_cpus() as u64;
@@ -408,7 +409,7 @@ impl<H: Host> PageAllocator<H> {
     /// Gives a pageblock another type and moves its free blocks there (set-up and replay). The
     /// high-atomic reserve counts the pageblocks of its type.
     ///
-    /// Without the count, watermark tests would promise the reserved pages to everybody.
+    /// Without the count, watermark tests would allow the reserved pages to every request.
     pub fn convert_pageblock(&self, cx: &Cx<'_, H>, zone: &Zone<H>, pfn: Pfn, to: MigrateType) {
         let mut area = zone.free.lock(cx.cpu());
         let from = zone.pageblock_type(pfn);

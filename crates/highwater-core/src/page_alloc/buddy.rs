@@ -1,38 +1,37 @@
 //! The buddy lists of one zone: split, merge, insert, take (rules/buddy#lists).
 //!
-//! Free memory is kept as aligned blocks of 2^order pages. Of a block only one neighbour can be merged
-//! with: its *buddy*, whose frame number differs in one bit. So a free finds out with at most ten
-//! looks, without a search, whether larger blocks come of it; the price is that two free neighbours
-//! that are not buddies stay apart, and that one page in use keeps every larger block around it from
-//! existing.
+//! Free memory is kept as aligned blocks of 2^order pages. A block can merge with only one
+//! neighbour: its *buddy*, whose frame number differs in one bit. So a free needs at most ten
+//! checks, and no search, to form larger blocks. The cost: two free neighbours that are not buddies
+//! stay apart, and one page in use prevents every larger block around it.
 //!
-//! Splitting and merging are arithmetic. Whether there are large blocks an hour later depends on which
-//! block is taken and where one is put back:
+//! Splitting and merging are arithmetic. Whether large blocks remain after an hour depends on the
+//! choice of the block to take, and on the place of freed ones:
 //!
 //! | rule | because |
 //! |---|---|
 //! | the smallest sufficient block | a large one is broken only if nothing smaller is left |
 //! | keep the lowest part, the rest to the list heads | a broken block is used up before the next is broken |
-//! | frees to the head, too | what was used last is warm, and has been broken out already |
-//! | a block that will soon merge: to the tail | handed out last, it has time to become part of a large one |
+//! | frees to the head, too | recently used blocks are warm, and are split already |
+//! | a block that will soon merge: to the tail | it is handed out last, so it has time to merge into a larger one |
 //! | moved blocks and boot memory: to the tail | a type's own blocks go first; a fresh machine ascends |
 //!
-//! [`Buddy`] is a zone's free lists while the zone lock is held, with what the operations need beside
-//! them. It knows nothing of hosts: a [`Probe`] receives charges and events, so tests run it with a
+//! [`Buddy`] is a zone's free lists under the zone lock, with the further data of the operations.
+//! It does not depend on hosts: a [`Probe`] receives charges and events, so tests run it with a
 //! recorder.
 //!
-//! # What is true while nobody holds the lock
+//! # Invariants while the lock is free
 //!
-//! * The head of a block on `lists[order][type]` says BUDDY, this order and this type; no other frame
-//!   of the block carries a head's mark.
-//! * Below the order of a pageblock no two buddies are both free at the same order: they would be one
-//!   block. Above, types may keep them apart.
-//! * A block is on the list of the type it was freed to. Its pageblock may have changed since.
-//! * What a zone says without the lock (blocks of each order, which lists are empty) agrees with the
-//!   lists.
+//! * The head of a block on `lists[order][type]` has BUDDY, this order and this type; no other
+//!   frame of the block has a head's mark.
+//! * Below the order of a pageblock no two buddies are both free at the same order: they would have
+//!   merged. Above it, types may keep them apart.
+//! * A block is on the list of the type to which it was freed. Its pageblock may have changed type
+//!   since.
+//! * A zone's lock-free data (blocks of each order, which lists are empty) agree with the lists.
 //!
-//! Free counts: [`Buddy::free_block`] adds to NR_FREE; callers of [`Buddy::take`] subtract, since they
-//! know how many pages they keep: a refill takes a batch and subtracts once.
+//! Free counts: [`Buddy::free_block`] adds to NR_FREE. Callers of [`Buddy::take`] subtract, so that
+//! a refill takes a batch and subtracts once.
 
 use core::cell::Cell;
 
@@ -48,10 +47,10 @@ use crate::zone::{FreeArea, ZoneFlags, ZoneId, ZoneInfo};
 ///
 /// Linux 5.1 on.
 ///
-/// Without it compaction frees a large block to the lists, lets go of the lock, and whoever comes first
-/// breaks it for a single page: all the moving was for him.
+/// Without it compaction frees a large block to the lists and releases the lock. Another task may
+/// then split the block for a single page, and the migration was wasted.
 ///
-/// The compacting task's own: what it frees on its way, whichever way, passes here.
+/// It belongs to the compacting task: every block that this task frees passes here.
 #[doc(alias = "capture_control")]
 #[derive(Debug, Default)]
 pub struct Capture {
@@ -62,7 +61,7 @@ pub struct Capture {
 
 impl TaskLocal for Capture {}
 
-/// What a compactor waits for.
+/// The block that a compactor waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted {
     /// Zone that is compacted.
@@ -114,7 +113,7 @@ pub struct Buddy<'a, P> {
     pub policy: &'a Policy,
     /// Charges and events go here.
     pub probe: &'a P,
-    /// The task that frees is a direct compactor, and this is what it waits for.
+    /// The freeing task is a direct compactor, and waits for this block.
     pub capture: Option<&'a Capture>,
 }
 
@@ -127,8 +126,9 @@ impl<'a, P: Probe> Buddy<'a, P> {
         self.map.page(pfn).set_refcount(0);
         self.count_freed(order, 1, migratetype);
         if let Some((pfn, order)) = self.merge(pfn, order, migratetype, Self::unlink_linked) {
-            // The list is that of the freed block, also if a buddy came from another type's. Pageblocks
-            // keep their types, so what is taken from here may lie in one of another type.
+            // The list is that of the freed block, even if a buddy came from another type's list.
+            // Pageblocks keep their types, so a block from this list may lie in a pageblock of
+            // another type.
             let to_tail = to_tail || self.parent_will_merge(pfn, order);
             self.insert(pfn, order, migratetype, to_tail);
         }
@@ -137,15 +137,15 @@ impl<'a, P: Probe> Buddy<'a, P> {
     /// So many blocks are free: NR_FREE grows, by each of them.
     #[inline(always)]
     pub(super) fn count_freed(&self, order: Order, blocks: u32, migratetype: MigrateType) {
-        // Isolated pages are free but on their way out: nobody may count on them.
+        // Isolated pages are free but about to leave, so they do not count.
         if migratetype != MigrateType::Isolate {
             self.zone.add_free_blocks(self.probe.cpu(), order, blocks);
         }
         self.zone.note_freed();
     }
 
-    /// What a freed block becomes with its free buddies, each of which `unlink` takes off its list; none if a compactor
-    /// gets it. Its word is that of no block.
+    /// The block that a freed block forms with its free buddies; `unlink` takes each of these off
+    /// its list. `None` if a compactor captures it. Its word is not set as a block yet.
     #[inline(always)]
     pub(super) fn merge(
         &mut self,
@@ -182,8 +182,8 @@ impl<'a, P: Probe> Buddy<'a, P> {
     /// Takes the smallest block of at least `order` from a type's free lists and splits it; the
     /// rest goes back to the lists.
     ///
-    /// Upwards from the order asked for, so that large blocks are broken last. Other types are the
-    /// business of [`Buddy::remove`].
+    /// It searches upwards from the requested order, so large blocks are split last.
+    /// [`Buddy::remove`] handles other types.
     #[doc(alias = "__rmqueue_smallest")]
     pub fn take(&mut self, order: Order, migratetype: MigrateType) -> Option<Pfn> {
         for high in order.0..=Order::MAX.0 {
@@ -221,8 +221,9 @@ impl<'a, P: Probe> Buddy<'a, P> {
         }
     }
 
-    /// A pageblock was split. If it was the zone's last free one, somebody may want to make others before they are
-    /// asked for (rules/compaction#prompted). A note for the next allocation: under the zone lock nobody is woken.
+    /// Records that a pageblock was split. If it was the zone's last free one, proactive compaction
+    /// may make others (rules/compaction#prompted). The next allocation reads this note, because
+    /// the zone lock is held here and wakes nothing.
     #[cold]
     fn note_broken_up(&self) {
         let nr_left = |order: usize| self.zone.nr_free_blocks(Order(order as u8));
@@ -243,13 +244,13 @@ impl<'a, P: Probe> Buddy<'a, P> {
         migratetype: MigrateType,
         to_tail: bool,
     ) {
-        // The word as a whole, with the type of the list: who unlinks the block asks the word, not the
-        // pageblock.
+        // The whole word, with the type of the list: unlinking a block reads the type from the
+        // word, not from the pageblock.
         self.map.page(pfn).set(BlockFlags::BUDDY, order, migratetype);
         self.link(pfn, order, migratetype, to_tail);
     }
 
-    /// Puts a block whose word says so on its list.
+    /// Puts a block on the list that its word names.
     #[inline]
     pub(super) fn link(&mut self, pfn: Pfn, order: Order, migratetype: MigrateType, to_tail: bool) {
         let list = &mut self.area.lists[order.idx()][migratetype.idx()];
@@ -274,7 +275,7 @@ impl<'a, P: Probe> Buddy<'a, P> {
         self.unlink_linked(pfn, page, state);
     }
 
-    /// As [`Self::unlink`], of a block that is linked and whose word was read.
+    /// As [`Self::unlink`], for a linked block whose word was read already.
     #[inline]
     pub(super) fn unlink_linked(&mut self, pfn: Pfn, page: &Page, state: BlockWord) {
         debug_assert_ne!(page.prev.load(Relaxed), super::runs::WAITS, "waits to be linked");
@@ -304,11 +305,13 @@ impl<'a, P: Probe> Buddy<'a, P> {
         self.insert(pfn, order, migratetype, to_tail);
     }
 
-    /// The descriptor of a frame, and its word, if it is the head of a free block of exactly `order` in this zone.
+    /// The descriptor of a frame, and its word, if it is the head of a free block of exactly
+    /// `order` in this zone.
     ///
-    /// The span comes first: the buddy of a zone's last block may lie beyond, where another lock rules
-    /// or no frame is. Its word is read once: order without BUDDY says nothing. Within the span, holes
-    /// and frames of other nodes have words of their own and no BUDDY of this place.
+    /// The span is checked first: the buddy of a zone's last block may lie outside, under another
+    /// lock or where no frame exists. Its word is read once, because the order means nothing
+    /// without BUDDY. Within the span, holes and frames of other nodes have other zones in their
+    /// words, or no BUDDY.
     #[inline(always)]
     fn free_block_at(&self, pfn: Pfn, order: Order) -> Option<(&'a Page, BlockWord)> {
         if !self.zone.spans(pfn) {
@@ -338,8 +341,8 @@ impl<'a, P: Probe> Buddy<'a, P> {
     /// Reports whether the next larger merge is likely soon: then the block goes to the tail
     /// (rules/buddy#merge-tail).
     ///
-    /// When its own buddy comes, two merges follow. From order 9 on there is no second one to wait for:
-    /// 10 is the largest order.
+    /// When its own buddy is freed, two merges follow. From order 9 on there is no second merge,
+    /// because 10 is the largest order.
     #[doc(alias = "buddy_merge_likely")]
     pub(super) fn parent_will_merge(&self, pfn: Pfn, order: Order) -> bool {
         if order.0 >= Order::MAX.0 - 1 {
@@ -354,10 +357,10 @@ impl<'a, P: Probe> Buddy<'a, P> {
     /// spare it (rules/buddy#isolate-free). The block is in use from then on, its pages each with
     /// refcount 1.
     ///
-    /// Compaction needs free pages to copy to. It has to leave the minimum in place (4.5: the low mark),
-    /// or those who cannot wait would fail because somebody makes room. No lowmem reserve is added, which is what
-    /// the lowest zone stands for: its column is 0 in every zone. An isolated block was not in the free
-    /// count, so nothing is taken off it.
+    /// Compaction needs free pages to copy to. It must leave the min mark (4.5: the low mark), or
+    /// atomic requests would fail because of compaction. The lowest zone stands for "no lowmem
+    /// reserve", because its column is 0 in every zone. An isolated block was not in the free
+    /// count, so nothing is subtracted.
     #[doc(alias = "__isolate_free_page")]
     pub fn isolate(&mut self, pfn: Pfn) -> bool {
         use super::AllocFlags;

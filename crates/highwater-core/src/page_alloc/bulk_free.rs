@@ -1,23 +1,23 @@
 //! Emptying per-CPU lists: bulk drains (rules/per-cpu-lists#bulk-drain, study 002), `drain_all`
 //! (rules/per-cpu-lists#drain-all), the decay of remote pages (rules/per-cpu-lists#decay).
 //!
-//! Pages on a CPU's lists are out of reach for all others, and do not merge. There are three occasions
-//! to give them back, each for another reason:
+//! Other CPUs cannot allocate pages on a CPU's lists, and these pages do not merge. They are freed
+//! to the buddy lists on three occasions:
 //!
-//! | occasion | who, whose lists | how much | because |
+//! | occasion | task, lists | how much | because |
 //! |---|---|---|---|
 //! | lists are full | a free, its own | a batch, or twice the last time's | others may need them more |
 //! | reclaim freed, still no block | a request, all CPUs' | everything | it may be there, in pieces |
-//! | seconds without use | each CPU, its own of far nodes | a batch | it asks its own node first |
+//! | seconds without use | each CPU, its own lists of far nodes | a batch | it allocates from its own node first |
 //!
-//! *Which* blocks go decides what is left. They leave from the tails: what was freed longest ago is
-//! cold, what is at the head is warm. As for lists, round robin takes some of each, whichever it was
-//! that overflowed; freed list first (5.18 on) takes what this CPU has just shown to have too much of.
+//! *Which* blocks leave decides what is left. They leave from the tails: those freed longest ago
+//! are cold, those at the head are warm. Round robin takes blocks from each list, whichever
+//! overflowed. Freed list first (5.18 on) takes from the list of which this CPU has too much.
 //!
-//! A drain goes by pages and takes whole blocks, so it may give back a little more than was asked for.
+//! A drain counts pages and takes whole blocks, so it may free slightly more than requested.
 //!
 //! Synchronisation: per-CPU lock first, then one hold of the zone lock for all blocks of a drain.
-//! `drain_all` lets go of both between chunks.
+//! `drain_all` releases both between chunks.
 
 use super::leaving::{Leaving, foresee_one};
 use super::runs::Pending;
@@ -31,9 +31,9 @@ use crate::zone::Zone;
 /// Seconds until a remote node's pages on a CPU's lists are given back, counted anew whenever the CPU
 /// was busy with that zone.
 const EXPIRE_SECONDS: u8 = 3;
-/// `drain_all` frees at most `batch << CHUNK_SHIFT` pages per zone-lock hold. Lists may hold a large
-/// part of the low mark (rules/per-cpu-lists#sizes); whoever needs the lock meanwhile would wait for
-/// all of it.
+/// `drain_all` frees at most `batch << CHUNK_SHIFT` pages per zone-lock hold. Lists may hold a
+/// large part of the low mark (rules/per-cpu-lists#sizes); without this limit other tasks would
+/// wait for all of it.
 const CHUNK_SHIFT: u32 = 5;
 
 impl<H: Host> PageAllocator<H> {
@@ -87,7 +87,7 @@ impl<H: Host> PageAllocator<H> {
         }
     }
 
-    /// The first block of a drain, if it is all that the drain takes.
+    /// The first block of a drain, if one block is enough.
     #[inline]
     fn take_only(&self, pcp: &mut Pcp, n: u32, start: Option<usize>) -> Option<(Pfn, Order)> {
         let list = start.filter(|_| self.policy.pcp.drain_order == DrainOrder::FreedListFirst)?;
@@ -103,14 +103,15 @@ impl<H: Host> PageAllocator<H> {
 
     /// Drains the per-CPU lists of every CPU (of one zone, or of all) to the buddy lists.
     ///
-    /// If another drain runs: returns at once when all zones are meant, waits for it otherwise.
+    /// If another drain runs: a drain of all zones returns at once; a drain of one zone waits for
+    /// it.
     ///
-    /// Who wants memory from anywhere is served by the drain that runs, and to wait for it would only
-    /// make two of one. Who wants a zone empty has to know that it is: the drain that runs may have
-    /// passed it.
+    /// The running drain also serves a task that needs memory from any zone, so a second drain
+    /// would be wasted. A task that needs one zone drained must be sure of it: the running drain
+    /// may have passed that zone already.
     ///
-    /// A CPU may fill its lists again behind the drain. That is tolerated: what counts is that blocks
-    /// which lay there for long could merge.
+    /// A CPU may fill its lists again after the drain. That is tolerated: the goal is that old
+    /// blocks could merge.
     #[doc(alias = "drain_all_pages")]
     pub fn drain_all(&self, cx: &Cx<'_, H>, only: Option<&Zone<H>>) {
         let _phase = cx.phase(Phase::Drain);
@@ -144,7 +145,7 @@ impl<H: Host> PageAllocator<H> {
                 false => pcp.count,
             };
             let n = pcp.count.min(chunk);
-            // From list 0 on: all of it goes, so where it begins does not matter.
+            // Start at list 0: all lists are drained, so the start does not matter.
             self.bulk_drain(cx, zone, &mut pcp, n, Some(0));
             self.dissolve_all(cx, zone, &mut pcp);
             if pcp.count == 0 {
@@ -154,12 +155,11 @@ impl<H: Host> PageAllocator<H> {
     }
 
     /// Folds one CPU's counter differences and lets its pages of remote nodes decay, once a second
-    /// (rules/per-cpu-lists#decay). True if there was anything to fold, that is, if it should run
-    /// again.
+    /// (rules/per-cpu-lists#decay). True if there was anything to fold, which means that it should
+    /// run again.
     ///
-    /// One timer for both: whether the CPU was busy with a zone shows in its differences. An idle CPU
-    /// need not be woken for this, at the price that what has not decayed by then waits until it is
-    /// busy again.
+    /// One timer serves both, because a CPU's differences show whether it used a zone. An idle CPU
+    /// is not woken for this. Pages that have not decayed by then stay until the CPU is busy again.
     #[doc(alias = "refresh_cpu_vm_stats")]
     pub fn refresh_cpu_stats(&self, cx: &Cx<'_, H>) -> bool {
         let cpu = cx.cpu();
@@ -195,7 +195,8 @@ impl<H: Host> PageAllocator<H> {
         changed
     }
 
-    /// Pages on a CPU's lists of a zone, those that it put down, and free ones of pageblocks that it owns.
+    /// Pages on a CPU's lists of a zone, its deferred frees, and free pages of pageblocks that it
+    /// owns.
     pub fn pcp_count(&self, zone: &Zone<H>, cpu: CpuId, on: CpuId) -> u32 {
         let pcp = zone.cpus[cpu.idx()].pcp.lock(on);
         pcp.count + pcp.owned.pages + pcp.deferred.pages()
@@ -225,7 +226,8 @@ impl Choice {
         Choice { order, shape, left: n.into(), list, range: (0, shape.nr_lists - 1), quota: 0 }
     }
 
-    /// Takes blocks off the lists until there are enough of them or there is no more room; asks for what they will need.
+    /// Takes blocks off the lists until there are enough or no more room; prefetches their
+    /// descriptors.
     fn take(&mut self, pcp: &mut Pcp, leaving: &mut Leaving<'_>) {
         while self.left > 0 && !leaving.is_full() {
             match self.order {
@@ -260,8 +262,8 @@ impl Choice {
     /// Round robin (rules/per-cpu-lists#round-robin): each visit to a non-empty list takes one block
     /// more than there were empty lists on the way, so that full lists shrink fastest.
     ///
-    /// The quota counts blocks and `left` pages: made for lists of single pages, it treats a block of
-    /// order 3 as one, so that a visit to a list of large blocks takes more pages.
+    /// The quota counts blocks, but `left` counts pages. The rule was made for lists of single
+    /// pages, so a visit to a list of large blocks takes more pages.
     fn find_round_robin(&mut self, pcp: &Pcp) {
         let nr_lists = self.shape.nr_lists;
         if self.quota > 0 && !pcp.lists[self.list].is_empty() {

@@ -1,6 +1,6 @@
-//! Allocation where a memory policy says (rules/memory-policies#allocation).
+//! Allocation by memory policy (rules/memory-policies#allocation).
 //!
-//! The allocator proper takes a node to begin at and a set of nodes; here is what each policy makes of that:
+//! The allocator proper takes a starting node and a set of nodes. Each policy provides them:
 //!
 //! | policy | begins at | may take from |
 //! |---|---|---|
@@ -10,11 +10,12 @@
 //! | preferred-many | the CPU's node | its nodes, without reclaim; if they have nothing, all |
 //! | interleave | the next of its nodes | all |
 //!
-//! *Whose turn is it?* A task that allocates for itself (page cache, tables) goes round: each allocation is
-//! another turn. Memory of a VMA goes by its page's number, so it is spread evenly whatever the order of
-//! its faults, and a page that comes back from swap comes back to its node.
+//! Interleaving has two counters. For a task's own allocations (page cache, tables) each allocation
+//! takes the next node. Memory of a VMA goes by the page's number. So it is spread evenly for any
+//! order of faults, and a page from swap returns to its node.
 //!
-//! A VMA's own policy goes before the task's. Neither binds an interrupt: it works for somebody else.
+//! A VMA's policy has priority over the task's. Neither applies to an interrupt, which works for
+//! another task.
 //!
 //! From: `vm`, `page_cache`, `swap`, `slab` · to: [`super::hot`], [`super::fast`].
 
@@ -106,7 +107,8 @@ impl<H: Host> PageAllocator<H> {
             }
             MemoryPolicy::Preferred(node) => self.alloc(cx, relief, gfp, order, node, None),
             MemoryPolicy::PreferredMany(nodes) => {
-                // The first try is for their sake only: nobody waits for it, and failing is no news.
+                // The first try is for the preferred nodes only: it must not wait, and its failure
+                // is not reported.
                 let easy = (gfp | Gfp::NOWARN) - (Gfp::DIRECT_RECLAIM | Gfp::NOFAIL);
                 self.alloc(cx, relief, easy, order, here, Some(nodes))
                     .or_else(|| self.alloc(cx, relief, gfp, order, here, None))

@@ -1,28 +1,32 @@
-//! Frees that are put down until others follow (hosts with [`Host::DEFERS_FREES`]).
+//! Deferred frees: a native CPU batches freed blocks (hosts with [`Host::DEFERS_FREES`]).
 //!
-//! A free looks at its block's descriptor, puts the block on a list and often from there to the buddy lists, whose other
-//! blocks have descriptors elsewhere. Where memory is far, that is two or three times in a row waiting for a line that nobody
-//! knew of before; and between the second and the third stands the zone lock. Here a block is put down by its CPU and
-//! its descriptors are asked for; when it is freed in earnest, some frees later, they are there:
+//! A free reads its block's descriptor, puts the block on a list, and often moves it on to the
+//! buddy lists, whose blocks have descriptors elsewhere. Without caching that is two or three cache
+//! misses in a row, and the zone lock is taken between the second and the third. So a CPU records
+//! the block and prefetches the descriptors. When the block is really freed, a few frees later,
+//! they are in the cache:
 //!
 //! ```text
-//! free ── is it what the caller says? ── Deferred: 7 3 9 ...  ── full, or somebody looks ──▶ the CPU's lists, buddy lists
+//! free ── is the caller right? ──────── Deferred: 7 3 9 ...  ── full, or somebody looks ──▶ the CPU's lists, buddy lists
 //!         (a byte, which is near)        descriptors come        the older half, in one hold of the zone lock
 //! ```
 //!
-//! What comes of it is what would come of a CPU that was held up between its caller and the lists: blocks go where they go
-//! one by one, in the order in which they were freed, by the same rules and with the same counts. Who looks at the CPU's
-//! lists has them freed first, so an allocation gets what was freed last, and a drain gets all. So has the CPU itself
-//! before it does anything else for which they matter, so that a task that is alone cannot tell. Others see them as in use until
-//! then: [`Deferred::MOST`] blocks of a CPU and zone, a mebibyte at most, and no more than its lists may hold and one block. Who
-//! gets no memory otherwise has them freed before he reclaims; a thread that leaves its CPU frees its own.
+//! The result is that of a CPU which is delayed between its caller and the lists. Blocks are freed
+//! one by one, in the order of their frees, by the same rules and with the same counts. Any use of
+//! the CPU's lists flushes deferred frees first, so an allocation gets the block freed last, and a
+//! drain gets all. The CPU also flushes before any action for which they matter, so a single task
+//! sees no difference. Other CPUs see the blocks as in use until then: at most [`Deferred::MOST`]
+//! blocks per CPU and zone, one mebibyte, and no more than the lists' limit plus one block. An
+//! allocation that would fail flushes all CPUs' deferred frees before it reclaims. A thread flushes
+//! its own when it gives up its CPU.
 //!
-//! So frames handed out, errors and, once lists are drained, counters are what they would be. In between pgfree and the free
-//! pages lag by these blocks, as they do by the pages on the lists.
+//! So allocated frames and errors are unchanged, and after a drain the counters are too. Until then
+//! pgfree and the free pages lag by these blocks, as they lag by the pages on the lists.
 //!
-//! A wrong free is refused at once, as always (two at the same moment: later, without effect). What only the descriptor knows,
-//! that others use the page, is found when the block is freed; until then it has one reference more. Who wants to free a block
-//! that was put down, by mistake or because he was the other user, first has all freed that was.
+//! A wrong free is refused at once, as always (two at the same moment: later, without effect). Only
+//! the descriptor shows that others use the page. This is detected when the block is really freed;
+//! until then the page has one reference more. Freeing a block with a deferred free, by mistake or
+//! as its other user, first flushes all deferred frees.
 //!
 //! From: [`super::free`] · to: [`super::pcp`], [`super::buddy`].
 
@@ -46,7 +50,7 @@ impl<H: Host> PageAllocator<H> {
         }
     }
 
-    /// What is known of a block is about to change, or to be believed no longer.
+    /// A block's descriptor is about to change, or to be trusted again: clears its head byte.
     #[inline(always)]
     pub(super) fn forget_head(&self, pfn: Pfn) {
         if H::DEFERS_FREES {
@@ -80,7 +84,8 @@ impl<H: Host> PageAllocator<H> {
         true
     }
 
-    /// The block that was put down, if it is one only and just what an allocation wants: as if it had been freed and taken.
+    /// The deferred block, if there is exactly one and it fits the allocation: as if it had been
+    /// freed and taken.
     #[inline(always)]
     pub(super) fn take_deferred(
         &self,
@@ -108,8 +113,8 @@ impl<H: Host> PageAllocator<H> {
         Some(pfn)
     }
 
-    /// A frame whose descriptor is going to be believed: what was put down there is freed first, whoever did. That is a wrong
-    /// free, or the other user's of a block that two had.
+    /// Before a frame's descriptor is trusted: flushes a deferred free of any CPU there. It is a
+    /// wrong free, or that of the other user of a shared block.
     #[inline(always)]
     pub(super) fn settle_put_down(&self, cx: &Cx<'_, H>, pfn: Pfn) {
         if H::DEFERS_FREES
@@ -120,8 +125,8 @@ impl<H: Host> PageAllocator<H> {
         }
     }
 
-    /// Frees what any CPU has put down: for those who look at frames from outside, and who else would do without memory. True
-    /// if there was anything. The caller holds no CPU's lists.
+    /// Flushes the deferred frees of all CPUs: for code that reads frames from outside, and for
+    /// requests that would fail. True if there were any. The caller holds no CPU's lists.
     pub fn free_all_deferred(&self, cx: &Cx<'_, H>) -> bool {
         let mut any = false;
         for zone in self.populated_zones().filter(|_| H::DEFERS_FREES) {
@@ -141,7 +146,8 @@ impl<H: Host> PageAllocator<H> {
         any
     }
 
-    /// Frees what was put down by a CPU whose lists are locked: before anything else is done with them.
+    /// Flushes the deferred frees of a CPU whose lists are locked, before any other operation on
+    /// them.
     #[inline(always)]
     pub(super) fn free_deferred(&self, cx: &Cx<'_, H>, zone: &Zone<H>, pcp: &mut Pcp) {
         if H::DEFERS_FREES && !pcp.deferred.is_empty() {
@@ -149,8 +155,8 @@ impl<H: Host> PageAllocator<H> {
         }
     }
 
-    /// Frees what this CPU has put down: before it does something else for which its earlier frees matter, and when nobody
-    /// uses the CPU any longer.
+    /// Flushes this CPU's deferred frees: before an action for which they matter, and when the CPU
+    /// is given up.
     #[inline(always)]
     pub fn free_mine_deferred(&self, cx: &Cx<'_, H>) {
         if H::DEFERS_FREES {
@@ -169,11 +175,11 @@ impl<H: Host> PageAllocator<H> {
         }
     }
 
-    /// Frees up to so many of the blocks that were put down first.
+    /// Frees up to `most` of the oldest deferred blocks.
     #[inline(never)]
     fn free_oldest(&self, cx: &Cx<'_, H>, zone: &Zone<H>, pcp: &mut Pcp, most: usize) {
         let (mut blocks, nr, order) = pcp.deferred.take(most);
-        // Those that nobody uses any longer are moved together and wait to be freed together.
+        // Unreferenced blocks are moved together, and are freed together later.
         let mut nr_unused = 0;
         for at in 0..nr {
             let pfn = blocks[at];
@@ -200,7 +206,7 @@ impl<H: Host> PageAllocator<H> {
         self.free_in_turn(cx, zone, pcp, &blocks[..nr_unused], order);
     }
 
-    /// Blocks of one order and zone, to which nobody refers, to this CPU's lists.
+    /// Frees unreferenced blocks of one order and zone to this CPU's lists.
     #[inline(always)]
     fn free_in_turn(
         &self,
@@ -220,13 +226,14 @@ impl<H: Host> PageAllocator<H> {
     }
 }
 
-/// Two freed a block at the same moment that was one's, which no byte can tell: it is refused now.
+/// Two tasks freed a block with one reference at the same moment, which no byte can show: the
+/// second free is refused now.
 #[cold]
 fn wrong_in_turn(pfn: Pfn, order: Order) {
     debug_assert!(false, "{pfn:?}, {order:?} was put down and is not in use");
 }
 
-/// Larger blocks are freed at once: a few huge pages that nobody else may have are much memory.
+/// Larger blocks are freed at once: even a few deferred huge pages would be much memory.
 #[inline(always)]
 pub(super) fn is_deferrable(order: Order) -> bool {
     order <= Order::COSTLY

@@ -1,31 +1,31 @@
 //! Serving a request from another migratetype's blocks (rules/buddy#fallback).
 //!
-//! One page that cannot move, in a pageblock of pages that can, takes these 2 MiB from everybody who
-//! needs them in one piece, for as long as it lives. So each type has lists of its own. This room is
-//! about the moment when those of a type are empty and others' are not. To fail would waste memory; to
-//! take just any block would, one page at a time, spoil every pageblock. The answer: if types have to
-//! mix, then in as few pageblocks as possible.
+//! One unmovable page in a movable pageblock makes these 2 MiB useless for huge pages, for as long
+//! as it lives. So each type has separate lists. This module handles the case that a type's lists
+//! are empty and others are not. Failing would waste memory. Taking any block would spoil every
+//! pageblock, one page at a time. So if types have to mix, they mix in as few pageblocks as
+//! possible.
 //!
-//! | asking | other type's block | taken | because |
+//! | requesting type | other type's block | taken | because |
 //! |---|---|---|---|
 //! | any | order 9, 10 | it, its pageblocks | whole pageblocks change hands: nothing mixes |
-//! | Unmovable, Reclaimable | smaller | all free ones around | spoiled anyway: the next may go there too |
-//! | Movable | order 4 to 8 | all free ones around | much comes with it |
-//! | Movable | smaller | the smallest, alone | can be moved out later, need not claim |
+//! | Unmovable, Reclaimable | smaller | all free ones of its pageblock | it is mixed anyway, so the next request may go there too |
+//! | Movable | order 4 to 8 | all free ones of its pageblock | many free pages come with it |
+//! | Movable | smaller | the smallest, alone | it can be moved out later, so it need not claim |
 //!
-//! Hence *largest block first*: it brings most free pages along, and the type will not be back soon.
-//! The pageblock changes its type as well if at least half of it is free or of the asking kind: then
-//! the few others in it are the strangers.
+//! So the *largest block* goes first: it brings the most free pages, and the next fallback is far
+//! off. The pageblock also changes its type if at least half of it is free or of the requesting
+//! type.
 //!
-//! Two things besides help that it happens seldom. NOFRAGMENT lets a request rather go to another zone;
-//! and a *boost* raises the zone's marks after a mix, so that kswapd frees more than usual and the next
-//! request of the type finds room of its own (rules/watermarks#boost). 4.3 to 4.6 have neither, and
-//! take the largest for movable pages too (rules/buddy#fallback-v43).
+//! Two further rules make fallbacks rare. NOFRAGMENT makes a request prefer another zone. A *boost*
+//! raises the zone's marks after a fallback. Then kswapd frees more than usual, and the next
+//! request of the type finds blocks of its type (rules/watermarks#boost). 4.3 to 4.6 have neither,
+//! and take the largest block for movable pages too (rules/buddy#fallback-v43).
 //!
-//! Synchronisation: all of it under one hold of the zone lock; nobody sees a pageblock half moved.
-//! Pages of it that lie on per-CPU lists are out of reach: they count as neither free nor movable,
-//! remember their old type and come back to its lists, in a pageblock that is another's by then. That
-//! is tolerated: few they are, and to find them would take every CPU's lock.
+//! Synchronisation: all of it under one hold of the zone lock, so no task sees a pageblock half
+//! moved. Pages on per-CPU lists are not moved. They count as neither free nor movable, keep their
+//! old type, and return to that type's lists, although their pageblock has another type by then.
+//! That is tolerated: they are few, and finding them would take every CPU's lock.
 //!
 //! From: [`super::pcp`] (refill), [`super::fast`] · to: [`super::buddy`].
 
@@ -47,9 +47,9 @@ const BOOST_MANAGED_MIN: u64 = 4 * PAGEBLOCK_PAGES;
 
 /// Types tried after the own one (rules/buddy#fallback-order).
 ///
-/// Unmovable and Reclaimable pages go to each other first, so that movable pageblocks stay clean;
-/// Movable goes to Reclaimable first, since what is there can at least be dropped. Nobody takes what is
-/// set aside or isolated here.
+/// Unmovable and Reclaimable requests use each other's blocks first, so that movable pageblocks
+/// stay clean. Movable requests use Reclaimable blocks first, because the pages there can at least
+/// be dropped. No fallback takes reserved or isolated blocks.
 const fn fallbacks(migratetype: MigrateType) -> &'static [MigrateType] {
     match migratetype {
         MigrateType::Unmovable => &[MigrateType::Reclaimable, MigrateType::Movable],
@@ -60,7 +60,7 @@ const fn fallbacks(migratetype: MigrateType) -> &'static [MigrateType] {
 }
 
 /// Reports whether a request should claim the whole pageblock of a block that it takes from another
-/// type. Where there is one type only, nothing is spoiled.
+/// type. With one type only, nothing can mix.
 #[doc(alias = "can_steal_fallback")]
 fn may_claim(zone: &ZoneInfo, order: Order, start: MigrateType) -> bool {
     order.0 >= STEAL_ORDER
@@ -68,8 +68,8 @@ fn may_claim(zone: &ZoneInfo, order: Order, start: MigrateType) -> bool {
         || !zone.grouping
 }
 
-/// Is there a block of exactly this order that a request of a type gets: of its own lists, or of another type's
-/// and then with all that is free around it? Asked without the zone lock.
+/// Whether a request of a type would get a block of exactly this order: from its own lists, or from
+/// another type's together with all free blocks of its pageblock. Called without the zone lock.
 pub(crate) fn could_serve(zone: &ZoneInfo, order: Order, start: MigrateType) -> bool {
     let types = zone.list_types(order);
     let has = |t: MigrateType| types & (1 << t as u8) != 0;
@@ -125,7 +125,8 @@ impl<P: Probe> Buddy<'_, P> {
     #[doc(alias = "__rmqueue_fallback")]
     fn fallback(&mut self, order: Order, start: MigrateType, flags: AllocFlags) -> bool {
         let no_fragment = flags.contains(AllocFlags::NOFRAGMENT);
-        // With NOFRAGMENT only what changes hands as whole pageblocks: then nothing is mixed.
+        // With NOFRAGMENT only blocks that change type as whole pageblocks, because these do not
+        // mix types.
         let min = if no_fragment { order.0.max(PAGEBLOCK_ORDER) } else { order.0 };
         let found = (min..=Order::MAX.0).rev().find_map(|o| self.find(Order(o), start));
         let Some((mut at, mut from, steal)) = found else {
@@ -181,7 +182,8 @@ impl<P: Probe> Buddy<'_, P> {
             return self.move_to(pfn, start, true);
         }
         if self.boost() && flags.contains(AllocFlags::KSWAPD) {
-            // A note for the next allocation. Here the zone lock is held: nobody is woken under it.
+            // A note for the next allocation: no task is woken under the zone lock, which is held
+            // here.
             self.zone.set_flag(ZoneFlags::BOOSTED_WATERMARK);
         }
         if !whole {
@@ -190,9 +192,9 @@ impl<P: Probe> Buddy<'_, P> {
         let Some((free, movable)) = self.move_pageblock(pfn, start, true) else {
             return self.move_to(pfn, start, true);
         };
-        // Pages in use that are of the asking kind speak for it as much as free ones. In a movable
-        // pageblock all that cannot be moved is such, if the asking type cannot either; between
-        // Unmovable and Reclaimable nothing about a page tells which it is.
+        // Pages in use of the requesting type count like free ones. In a movable pageblock these
+        // are all unmovable pages, if the requesting type is unmovable too. Between Unmovable and
+        // Reclaimable, a page does not show its type.
         let alike = match (start, old) {
             (MigrateType::Movable, _) => movable,
             (_, MigrateType::Movable) => PAGEBLOCK_PAGES - (free + movable),
@@ -231,8 +233,8 @@ impl<P: Probe> Buddy<'_, P> {
                 free += order.pages();
                 at = at.add(1 << order.0);
             } else {
-                // A folio moves as a whole, and its head says whether. It may reach beyond the pageblock on
-                // either side: only what is in it counts.
+                // A folio moves as a whole, and its head says whether it can. It may extend beyond
+                // the pageblock on either side; only the part inside counts.
                 let (head, page) = match page.has(BlockFlags::TAIL) {
                     true => self.map.lookup(at),
                     false => (Folio::page(at), page),
@@ -259,8 +261,8 @@ impl<P: Probe> Buddy<'_, P> {
     ///
     /// Linux 5.0 on.
     ///
-    /// By a pageblock for each mix and up to a cap, or a burst of mixes would have kswapd empty the
-    /// zone. Before the marks are set (boot) there is nothing to raise.
+    /// Each fallback adds a pageblock, up to a cap. Without the cap, kswapd would empty the zone
+    /// after a burst of fallbacks. Before the marks are set (boot) there is nothing to raise.
     #[doc(alias = "boost_watermark")]
     fn boost(&self) -> bool {
         let factor = self.zone.boost_factor();
@@ -277,8 +279,9 @@ impl<P: Probe> Buddy<'_, P> {
     /// 4.3: the largest block of another type, taken off its list directly; the rest of it goes to
     /// `start`'s lists (rules/buddy#fallback-v43).
     ///
-    /// The type of a pageblock changes by its free pages alone, without those in use that are alike; so
-    /// a pageblock that is full of the asking kind may stay another's.
+    /// Only the pageblock's free pages decide whether its type changes, not pages in use of the
+    /// requesting type. So a pageblock full of pages of the requesting type may keep the other
+    /// type.
     fn fallback_largest(&mut self, order: Order, start: MigrateType) -> Option<Pfn> {
         let (at, from, steal) =
             (order.0..=Order::MAX.0).rev().find_map(|o| self.find(Order(o), start))?;

@@ -1,22 +1,22 @@
 //! The fast path: one pass over the zonelist (rules/allocation#scan).
 //!
-//! The list is sorted by preference, so the first zone that may give a page is the best one, and a pass
-//! is about the *may*. [`PageAllocator::get_page`] asks of each entry, in this order:
+//! The list is sorted by preference, so the first zone that may give a page is the best one.
+//! [`PageAllocator::get_page`] checks each entry in this order:
 //!
-//! | asked | a no means |
+//! | check | if it fails |
 //! |---|---|
-//! | zonelist cache (4.3) | it failed lately: the zone is not even looked at |
-//! | cpuset | not for this task, however much is free |
-//! | fair share (4.3) | the other zones of the node first |
-//! | dirty limit of the node | its reclaim has enough to wait for |
-//! | another node, and NOFRAGMENT | rather mix types at home than go far: scan again |
-//! | watermark | the rest is kept back (with node reclaim on: reclaim the node first) |
+//! | zonelist cache (4.3) | the zone failed lately: skip it without further checks |
+//! | cpuset | the task may not use this node, whatever is free |
+//! | fair share (4.3) | try the other zones of the node first |
+//! | dirty limit of the node | the node has enough dirty pages for its reclaim |
+//! | another node, and NOFRAGMENT | mixing types on the local node is better than a remote page: scan again |
+//! | watermark | the rest is reserved (with node reclaim on: reclaim the node first) |
 //!
-//! Rules that are wishes (cache, fair shares, NOFRAGMENT) are dropped at the end of a pass for another
-//! one; marks are not: below them begins what is kept for others. Who may have that, [`super::slow`]
-//! says, which makes the same passes with other flags.
+//! Preferences (cache, fair share, NOFRAGMENT) are dropped at the end of a pass and the zonelist is
+//! rescanned. Marks are never dropped: below them is the reserve. [`super::slow`] decides which
+//! requests may use it, and makes the same passes with other flags.
 //!
-//! Most requests never get here: [`super::hot`] serves them.
+//! [`super::hot`] serves most requests before this.
 //!
 //! From: `syscall`, `vm` · to: [`super::pcp`], [`super::buddy`], failing [`super::slow`].
 
@@ -60,8 +60,8 @@ impl<H: Host> PageAllocator<H> {
         }
     }
 
-    /// Everything that [`Self::alloc_hot`] leaves. `tried` is what it got from the per-CPU lists of
-    /// the preferred zone, if it came that far.
+    /// Everything that [`Self::alloc_hot`] does not handle. `tried` is the result from the per-CPU
+    /// lists of the preferred zone, if it got that far.
     #[cold]
     #[inline(never)]
     fn alloc_cold<R: Relief<H>>(
@@ -80,8 +80,8 @@ impl<H: Host> PageAllocator<H> {
         let page = match self.get_page_after(cx, relief, &req, flags, tried) {
             Some(pfn) => Some(pfn),
             None => {
-                // Back to what the caller said. The narrower mask was for a pass that others could
-                // follow; and dirty pages in one place are better than no page.
+                // Restore the caller's flags. The narrower mask was for a first pass; and exceeding
+                // the dirty limit of a node is better than no page.
                 req.gfp = request::apply_scopes(gfp, cx.flags());
                 req.nodes = nodes;
                 req.spread_dirty = false;
@@ -145,8 +145,8 @@ impl<H: Host> PageAllocator<H> {
         if self.tunables.cpusets {
             req.gfp |= Gfp::HARDWALL;
             let in_task = !cx.flags().in_interrupt();
-            // Stepping over a mask is cheaper than asking for each entry. An interrupt has no nodes of
-            // its own: those of the task below it do not matter.
+            // Skipping a mask is cheaper than checking each entry. An interrupt has no allowed
+            // nodes, and those of the interrupted task do not matter.
             if in_task && nodes.is_none() {
                 req.nodes = Some(cx.mems_allowed());
             } else {
@@ -172,8 +172,8 @@ impl<H: Host> PageAllocator<H> {
         }
         if self.policy.zonelist.nofragment
             && let Some(first) = preferred
-            // Only where giving way is cheap: a lower zone of the same node can take what Normal cannot
-            // without mixing, or there is no other node to be driven to.
+            // Only if another zone is cheap: a lower zone of the same node can serve what Normal
+            // cannot without mixing, or there is no other node to go to.
             && first.kind == ZoneType::Normal
             && (self.nr_nodes() == 1 || self.node_has_zone(first.node, ZoneType::Dma32))
         {
@@ -195,7 +195,8 @@ impl<H: Host> PageAllocator<H> {
         self.get_page_after(cx, relief, req, flags, None)
     }
 
-    /// As [`Self::get_page`]; `tried` is what the per-CPU lists of the preferred zone gave already.
+    /// As [`Self::get_page`]; `tried` is the result that the per-CPU lists of the preferred zone
+    /// gave already.
     #[inline(never)]
     fn get_page_after<R: Relief<H>>(
         &self,
@@ -217,8 +218,8 @@ impl<H: Host> PageAllocator<H> {
                 }
                 Pass::None => {}
             }
-            // All wishes that failed are dropped at once: a pass for each of them would cost a scan
-            // each, and who is here has scanned for nothing already.
+            // Drop all failed preferences at once: one pass for each would cost a scan each, and
+            // this request has already scanned in vain.
             let mut again = zlc.rescan();
             if flags.contains(AllocFlags::FAIR) {
                 flags -= AllocFlags::FAIR;
@@ -345,7 +346,7 @@ impl<H: Host> PageAllocator<H> {
         if zone.watermark_ok(rule, order, mark, highest, flags, free) {
             return true;
         }
-        // The boost is there to keep types apart; an interrupt must not fail for that.
+        // The boost only keeps types apart, so an atomic request must not fail because of it.
         let boosted = order == Order::ZERO
             && gfp.contains(Gfp::ATOMIC)
             && zone.boost() != 0
@@ -387,7 +388,8 @@ impl<H: Host> PageAllocator<H> {
         if matches!(result, NodeReclaim::NoScan | NodeReclaim::Full) {
             return false;
         }
-        // What was reclaimed may be gone again, or in the wrong sizes: the test decides, not the count.
+        // Reclaimed pages may be gone again, or have the wrong sizes: the mark test decides, not
+        // the count.
         let rule = self.policy.watermark_rule();
         let mark = zone.mark(flags.mark());
         let free = zone.nr_free_pages();
@@ -470,8 +472,8 @@ impl<H: Host> PageAllocator<H> {
         Some(pfn)
     }
 
-    /// The first allocation after a boost wakes kswapd, and that after a zone's last large block was split kcompactd:
-    /// both are noted under the zone lock, where nobody is woken.
+    /// The first allocation after a boost wakes kswapd. The first one after a zone's last large
+    /// block was split wakes kcompactd. Both are noted under the zone lock, where nothing is woken.
     #[inline(always)]
     pub(super) fn report_boost<R: Relief<H>>(&self, cx: &Cx<'_, H>, relief: &R, zone: &Zone<H>) {
         if zone.has(ZoneFlags::BOOSTED_WATERMARK | ZoneFlags::BROKEN_UP) {
@@ -503,9 +505,10 @@ impl<H: Host> PageAllocator<H> {
         let order = req.order;
         let mut area = zone.free.lock(cx.cpu());
         let mut buddy = self.buddy(cx, zone, &mut area);
-        // Who may use the reserve takes from it first: a block from elsewhere would be set aside in
-        // turn, and the reserve grow with each request. Last come those who would fail otherwise: a
-        // single page that cannot wait is worth more than a whole reserved block.
+        // A request with access to the reserve takes from it first. If it took a block from
+        // elsewhere, that block would be reserved in turn, and the reserve would grow with each
+        // request. Requests that would fail otherwise come last: a single page for an atomic
+        // request is worth more than a whole reserved block.
         let reserve = self.highatomic_on_demand();
         let mut page = None;
         if reserve && flags.contains(AllocFlags::HIGHATOMIC) {

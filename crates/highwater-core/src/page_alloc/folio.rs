@@ -1,10 +1,10 @@
-//! Folios from the allocator and back.
+//! Allocation and freeing of folios.
 //!
-//! The allocator knows blocks: a frame, an order, and nothing about what a block is for. Page cache,
-//! anonymous memory and lists know folios: frames that are used, referenced and freed as one. Here is
-//! the door between the two. On the way out the head takes on the folio and the other frames learn
-//! whose tail they are; on the way back a large folio is dissolved *before* it is freed, because a
-//! merge, a scanner or the next user must not find marks of a folio in the middle of a free block.
+//! The allocator handles blocks: a frame and an order, whatever their use. Page cache, anonymous
+//! memory and lists handle folios: frames that are used, referenced and freed as one. This module
+//! converts between the two. At allocation the head becomes a folio's head and the other frames are
+//! marked as its tails. A large folio is dissolved *before* it is freed, because a merge, a scanner
+//! or the next user must not find folio marks inside a free block.
 
 use super::{Gfp, PageAllocator, Relief};
 use crate::host::{Cx, Host};
@@ -28,8 +28,8 @@ impl<H: Host> PageAllocator<H> {
 
     /// Frees a folio whose last reference is gone already.
     ///
-    /// From here on nobody else has it: the count is 0 and nobody gets a reference to a page with none.
-    /// So its word may change without care.
+    /// From here on no other task has it: its count is 0, and no task gets a reference to such a
+    /// page. So plain stores to its word are safe.
     pub(crate) fn free_folio(&self, cx: &Cx<'_, H>, folio: Folio) {
         let state = self.map.page(folio).block();
         debug_assert!(state.has(crate::page::BlockFlags::USED) && state.order() == folio.order());

@@ -1,26 +1,25 @@
-//! Giving blocks back (rules/buddy#free-entry, rules/per-cpu-lists#free).
+//! Freeing of blocks (rules/buddy#free-entry, rules/per-cpu-lists#free).
 //!
-//! A free has three questions to answer. *Is it the last user?* A block is shared by counting
-//! references, and only who drops the last one frees. *Is it what the caller says?* Linux trusts
-//! callers; here a wrong free is refused without effect, since a model that corrupts its lists in
-//! silence would go on to give wrong numbers (rules/buddy#wrong-frees). *Where does it go?* To this
-//! CPU's lists, if the order has lists:
+//! A free checks three things. *Is it the last user?* References are counted, and only the last
+//! drop frees the block. *Is the caller right?* Linux trusts callers. Here a wrong free is refused
+//! without effect, because a model with silently corrupted lists would give wrong numbers
+//! (rules/buddy#wrong-frees). *Where does it go?* To this CPU's lists, if the order has lists:
 //!
 //! | | goes to | because |
 //! |---|---|---|
 //! | an order with per-CPU lists | those of this CPU, in the block's zone | warm, and no lock is shared |
-//! | the same, orders 0 to 3 on a native host | at first where the CPU puts it down ([`super::deferred`]) | descriptors are far |
-//! | its pageblock is isolated | the Isolate list of the zone | nobody may get it again |
-//! | the lists are busy | buddy lists | a drain is at work: do not wait for it |
-//! | another order | buddy lists | seldom freed, and large: it had better merge at once |
+//! | the same, orders 0 to 3 on a native host | deferred first ([`super::deferred`]) | descriptors are not cached |
+//! | its pageblock is isolated | the Isolate list of the zone | it must not be allocated again |
+//! | the lists are busy | buddy lists | a drain is running: do not wait for it |
+//! | another order | buddy lists | it is freed rarely and is large, so it should merge at once |
 //!
-//! The type is that of the *pageblock*, not of the request that once took the page. A movable page that
-//! had to go into an unmovable pageblock leaves with the pageblock's type: so pageblocks become clean
-//! again by themselves, and no type has to be remembered with pages in use.
+//! The type is that of the *pageblock*, not of the request that allocated the page. A movable page
+//! from an unmovable pageblock is freed with the pageblock's type. So mixed pageblocks become clean
+//! again, and pages in use need no type.
 //!
-//! What a caller has to have done: nobody maps the page, it is on no list, and what users said of it is
-//! gone. From the last reference on until the block is on a list it belongs to this task alone, which
-//! is why its word and count change with plain stores.
+//! The caller must have unmapped the page, taken it off its list, and cleared its users' state.
+//! From the last reference until the block is on a list, it belongs to this task alone. That is why
+//! its word and count change with plain stores.
 //!
 //! From: last reference of a page · to: [`super::pcp`], [`super::buddy`].
 
@@ -84,18 +83,18 @@ impl<H: Host> PageAllocator<H> {
             self.settle_put_down(cx, pfn);
         }
         let page = self.map.get(pfn).ok_or(FreeError::NoSuchFrame)?;
-        // The count first: whoever drops the last but one reference has finished with the word by
-        // then, and with the page.
+        // The count first: the task that dropped the last but one reference has finished with the
+        // word and the page by then.
         let users = page.refcount_acquire();
         let state = page.block();
-        // Nearly always by the only user, and nothing of that waits for the descriptor to come from memory but what confirms
-        // that it may go on.
+        // Nearly always the only user frees the block. The CPU can proceed speculatively; only the
+        // confirmation waits for the descriptor to arrive from memory.
         if users == 1
             && let Some(zone) = self.likely_zone(pfn)
             && state.is_in_use(zone.place, order)
         {
             page.set_refcount(0);
-            // Single pages get code of their own, in which the order is a constant.
+            // Single pages have separate code, in which the order is a constant.
             match order {
                 Order::ZERO => self.free_block_to(cx, zone, pfn, Order::ZERO),
                 _ => self.free_block_to(cx, zone, pfn, order),
@@ -128,8 +127,9 @@ impl<H: Host> PageAllocator<H> {
         Ok(())
     }
 
-    /// As [`Self::free`] by the only user, past the per-CPU lists: free at once for everybody. For setting a
-    /// machine up, where what the lists hold is to stay as it is.
+    /// As [`Self::free`] by the only user, but directly to the buddy lists, so all CPUs can
+    /// allocate it at once. For setting a machine up, where the contents of the per-CPU lists must
+    /// not change.
     ///
     /// # Errors
     /// As [`Self::free`]; and if others use the block too.
@@ -155,9 +155,9 @@ impl<H: Host> PageAllocator<H> {
         Ok(())
     }
 
-    /// Somebody looks at the head (a scanner that holds a reference for a moment). The frames behind it
-    /// have no count of their own, so nobody can hold them: they go now, and the head alone when its
-    /// user is done. A compound page is one thing for all its users and stays whole.
+    /// Another task holds a reference to the head (a scanner, for a moment). The other frames have
+    /// no count, so no task can hold them: they are freed now, and the head when its user drops it.
+    /// A compound page is one object for all its users and stays whole.
     #[cold]
     fn free_shared(&self, cx: &Cx<'_, H>, pfn: Pfn, order: Order) {
         self.leave_shared(pfn, order, |pfn, order| {
@@ -165,13 +165,13 @@ impl<H: Host> PageAllocator<H> {
         });
     }
 
-    /// As [`Self::free_shared`]; what nobody uses then is for `free`.
+    /// As [`Self::free_shared`]; calls `free` for each part without users.
     pub(super) fn leave_shared(&self, pfn: Pfn, order: Order, mut free: impl FnMut(Pfn, Order)) {
         let page = self.map.page(pfn);
         let keeps_tail = page.has(BlockFlags::HEAD) || order == Order::ZERO;
         if !keeps_tail {
-            // Before the reference is dropped: whoever drops the last one frees what the word says.
-            // While this reference is held nobody else frees the head.
+            // Before the reference is dropped, because the last drop frees by the word. While this
+            // reference is held, no other task frees the head.
             self.forget_head(pfn);
             page.set_order(Order::ZERO);
         }
@@ -226,9 +226,9 @@ impl<H: Host> PageAllocator<H> {
 
     /// Frees order-0 pages whose last reference is gone, in list order (LRU release, unmap).
     ///
-    /// Who frees many pages has them one by one in hand and knows that each is the last reference. Put
-    /// together they take a lock for 32 at a time. Two passes over the list, since in a trace all frees
-    /// come before the first page reaches a list.
+    /// A caller with many pages holds the last reference of each. Freed together, 32 pages take the
+    /// lock once. There are two passes over the list, because in a trace all frees come before the
+    /// first page reaches a list.
     ///
     /// # Errors
     /// At the first frame that is not a single page in use; the pages before it are freed.
@@ -249,8 +249,8 @@ impl<H: Host> PageAllocator<H> {
         result
     }
 
-    /// As [`Self::free_list`], but nobody looks whether they may be freed: for those above, who know that each is a single page
-    /// in use that nobody refers to.
+    /// As [`Self::free_list`], without the checks: for callers in higher modules, which know that
+    /// each is a single unreferenced page in use.
     pub(crate) fn free_list_unchecked(&self, cx: &Cx<'_, H>, pfns: &[Pfn]) {
         self.end_use(cx, pfns);
         self.free_runs(cx, pfns);
@@ -258,9 +258,9 @@ impl<H: Host> PageAllocator<H> {
 
     /// As [`Self::free_list_unchecked`], for pages linked to a list of the caller's.
     ///
-    /// In chunks through a buffer on the stack: the links that hold the caller's list together are those by which a page is on
-    /// the lists of a CPU that owns its pageblock, or on the buddy lists that a drain fills. So it has to leave the
-    /// caller's list first.
+    /// It works in chunks through a buffer on the stack. The caller's list uses the same links as
+    /// the lists of a CPU that owns the pageblock, and as the buddy lists. So a page has to leave
+    /// the caller's list first.
     pub(crate) fn free_linked(&self, cx: &Cx<'_, H>, mut list: PageList) {
         for pfn in list.iter(&self.map) {
             self.end_use(cx, &[pfn]);
@@ -297,7 +297,7 @@ impl<H: Host> PageAllocator<H> {
         }
     }
 
-    /// A single page in use that nobody else has; once its use has ended it is none.
+    /// A single page in use without other users; after the end of its use it is no longer in use.
     fn is_to_be_freed(&self, pfn: Pfn) -> Result<(), FreeError> {
         let page = self.map.get(pfn).ok_or(FreeError::NoSuchFrame)?;
         if !page.has(BlockFlags::USED) {
@@ -329,7 +329,8 @@ impl<H: Host> PageAllocator<H> {
             if let Some(owner) = owner {
                 let freed = self.free_run_to_owner(cx, zone, owner, now);
                 rest = &rest[freed..];
-                // All; or up to a page whose pageblock has lost its owner meanwhile. Those behind it may lie in others.
+                // All of them, or those before a page whose pageblock has lost its owner meanwhile.
+                // Later pages may have other owners.
                 if freed == run {
                     continue;
                 }
@@ -353,8 +354,9 @@ impl<H: Host> PageAllocator<H> {
         }
     }
 
-    /// Blocks of one order and zone to this CPU's lists of it. They are counted together, but for those who may look
-    /// while the zone lock is waited for; and put there together, as far as they go to one list and it is not full.
+    /// Frees blocks of one order and zone to this CPU's lists of it. They are counted together,
+    /// except for observers while the zone lock is awaited. They are added together, as long as
+    /// they go to one list and it is not full.
     #[inline(always)]
     pub(super) fn free_run(
         &self,
@@ -369,7 +371,7 @@ impl<H: Host> PageAllocator<H> {
         let count = |uncounted: &mut u64| {
             self.events.add(cpu, VmEvent::Pgfree, core::mem::take(uncounted));
         };
-        // Who traces frees sees the time of each.
+        // A tracer of frees sees the time of each.
         let is_traced = cx.host.traces(Kind::PageFreeBatched);
         let mut rest = pfns;
         while let Some(&pfn) = rest.first() {

@@ -1,9 +1,10 @@
-//! Fresh blocks on the free lists: how boot puts them there and what takes them off
+//! Fresh blocks on the free lists: how boot adds them, and how they are taken off
 //! ([`crate::zone::FreshRun`]).
 //!
-//! For everybody else a fresh block is a block: it is where it would be if boot had freed it by
-//! [`Buddy::free_block`], counted, and found by frame ([`crate::page::PageMap::block`]). What follows keeps
-//! that true; the test at the end holds it against lists on which every block is linked.
+//! For all other code a fresh block is an ordinary block. It is at the same place as if boot had
+//! freed it by [`Buddy::free_block`], it is counted, and is found by frame
+//! ([`crate::page::PageMap::block`]). The test at the end compares this with lists on which every
+//! block is linked.
 
 use super::buddy::Buddy;
 use crate::host::{Cost, Probe};
@@ -12,9 +13,9 @@ use crate::page::{MigrateType, Order, Pfn};
 use crate::zone::FreshRun;
 
 impl<P: Probe> Buddy<'_, P> {
-    /// Frees what is untouched from a frame on: as freeing block after block of the largest order to the tail of
-    /// the list, but nothing is touched beyond the first. The frames that were freed: none where blocks have to go
-    /// one by one.
+    /// Frees untouched memory from a frame on, with the effect of freeing blocks of the largest
+    /// order one by one to the list's tail. Only the first block is touched. Returns the number of
+    /// freed frames; 0 if blocks must be freed one by one.
     pub(super) fn release_fresh(&mut self, first: Pfn, end: Pfn) -> u32 {
         let migratetype = self.zone.pageblock_type(first);
         if self.area.fresh.is_some() || migratetype == MigrateType::Isolate {
@@ -60,7 +61,7 @@ impl<P: Probe> Buddy<'_, P> {
         self.zone.note_list(Order::MAX, migratetype, false, -1);
     }
 
-    /// The first block of the run is about to leave: the next one stands for the rest.
+    /// The first block of the run is about to leave: links the next one in its place.
     #[cold]
     pub(super) fn hand_on_run(&mut self, run: FreshRun) {
         if run.nr_left == 0 {
@@ -81,7 +82,7 @@ impl<P: Probe> Buddy<'_, P> {
 
 #[cfg(test)]
 impl<P: Probe> Buddy<'_, P> {
-    /// Links every block of the run, as if there were none.
+    /// Links every block of the run and removes the run.
     pub(crate) fn link_run(&mut self) {
         let Some(run) = self.area.fresh.take() else { return };
         let list = &mut self.area.lists[Order::MAX.idx()][run.migratetype.idx()];
@@ -133,7 +134,7 @@ mod tests {
         all
     }
 
-    /// A machine of 96 MiB, and what was taken of it.
+    /// A machine of 96 MiB, and the blocks allocated from it.
     struct Stage<'h> {
         alloc: PageAllocator<Solo>,
         cx: Cx<'h, Solo>,
@@ -181,7 +182,7 @@ mod tests {
                     let to = [MigrateType::Unmovable, MigrateType::Reclaimable][b as usize % 2];
                     self.alloc.convert_pageblock(&self.cx, self.zone(), frame, to);
                 }
-                // A scanner of compaction takes what it meets.
+                // A compaction scanner takes the blocks that it meets.
                 _ => {
                     let mut area = zone.free.lock(CPU);
                     let mut buddy = self.alloc.buddy(&self.cx, zone, &mut area);

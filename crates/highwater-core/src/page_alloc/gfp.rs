@@ -1,10 +1,10 @@
-//! What request flags ask for: zone (rules/requests#highest-zone) and migratetype
-//! (rules/requests#request-type).
+//! Zone (rules/requests#highest-zone) and migratetype (rules/requests#request-type) of request
+//! flags.
 //!
-//! Both are decoded by a look into a few bits, since every allocation does it. The zone bits are a
-//! bound from above: any lower zone will do as well, and what is asked for is only where to begin.
-//! MOVABLE has two meanings at once, the type of the page and, together with HIGHMEM, leave to use the
-//! Movable zone: memory may be taken from there only if it can be moved out again.
+//! Every allocation decodes both, so it takes only a few bit operations. The zone bits give the
+//! highest allowed zone, where the search begins; any lower zone will do. MOVABLE has two meanings:
+//! it is the type of the page, and together with HIGHMEM it allows the Movable zone, whose pages
+//! must be movable.
 
 use crate::page::MigrateType;
 use crate::units::Gfp;
@@ -15,9 +15,9 @@ impl Gfp {
     #[doc(alias = "gfp_zone")]
     #[inline(always)]
     pub const fn highest_zone(self) -> Option<ZoneType> {
-        // HIGHMEM alone is Normal: with 64 bits all memory is mapped. MOVABLE alone too, since that
-        // says what the page is, not that it may lie high.
-        // Indexed by the low four bits; 15 marks invalid combinations.
+        // HIGHMEM alone is Normal, because with 64 bits all memory is mapped. MOVABLE alone is too:
+        // it gives the page's type and does not allow the Movable zone. Indexed by the low four
+        // bits; 15 marks invalid combinations.
         const TABLE: [u8; 16] = [2, 0, 2, 15, 1, 15, 15, 15, 2, 0, 3, 15, 1, 15, 15, 15];
         match TABLE[(self.bits() & 0xf) as usize] {
             0 => Some(ZoneType::Dma),
@@ -33,7 +33,7 @@ impl Gfp {
     #[doc(alias = "gfpflags_to_migratetype")]
     #[inline(always)]
     pub const fn migratetype(self) -> Option<MigrateType> {
-        // The bits are placed so that the type is a shift away.
+        // The bits are placed so that one shift gives the type.
         match (self.bits() >> 3) & 3 {
             0 => Some(MigrateType::Unmovable),
             1 => Some(MigrateType::Movable),

@@ -1,22 +1,23 @@
 //! The reserve of pageblocks for atomic high-order requests (rules/buddy#highatomic-reserve).
 //!
-//! A request above order 0 that cannot wait needs a block in one piece, now. Reclaim and compaction
-//! come too late for it, and watermarks do not help: they count pages, not pieces. Up to 4.3 the marks
-//! were halved with each order, so that some larger blocks were always left; that refused many requests
-//! which a free block could have served. Since 4.5 such requests get pageblocks of their own instead,
-//! *on demand*: the first one that succeeds sets aside the pageblock its page is in, and the pages
-//! around it are kept for the next. A machine without such requests has no such reserve.
+//! An atomic request above order 0 needs a contiguous block at once. Reclaim and compaction are too
+//! slow for it, and watermarks do not help, because they count pages and not blocks. Up to 4.3 the
+//! marks were halved with each order, so that a few larger blocks were always left. That refused
+//! many requests which a free block could have served. Since 4.5 such requests have reserved
+//! pageblocks instead, made *on demand*. The first request that succeeds reserves the pageblock of
+//! its page, and the pages around it are kept for the next one. A machine without such requests has
+//! no such reserve.
 //!
 //! | | |
 //! |---|---|
 //! | grows | after each successful request with HIGHATOMIC that was served from elsewhere |
 //! | up to | 1 % of the zone and a pageblock: it may become one pageblock more than that |
-//! | refills itself | what is freed from its pageblocks goes back to HighAtomic lists |
+//! | refills itself | pages freed from its pageblocks go back to HighAtomic lists |
 //! | shrinks | pageblock by pageblock, when the slow path finds nothing |
 //!
-//! Watermark tests take the *whole* reserved pageblocks off for all others, also what of them is in use
-//! or on per-CPU lists. That is strict, but cheap: one number per zone, instead of counting free pages
-//! by type with every split and merge.
+//! For all other requests, watermark tests subtract the *whole* reserved pageblocks, including
+//! pages in use or on per-CPU lists. That is strict but cheap: one number per zone, instead of free
+//! counts by type at every split and merge.
 //!
 //! Synchronisation: the reserved count and the types of pageblocks change under the zone lock;
 //! watermark tests read the count without.
@@ -48,11 +49,12 @@ impl<P: Probe> Buddy<'_, P> {
 
     /// Gives one pageblock back to `migratetype`; true if that freed any page.
     ///
-    /// Found by its free blocks: a reserved pageblock without any is of no use to who is short of
-    /// memory. A block on a HighAtomic list need not lie in a reserved pageblock (it may have been
-    /// freed to where it was remembered to belong), so the count falls only where the pageblock is.
+    /// It is found by its free blocks, because a reserved pageblock without any does not help a
+    /// request that is short of memory. A block on a HighAtomic list need not lie in a reserved
+    /// pageblock (it may have been freed to its remembered type), so the count falls only for a
+    /// reserved pageblock.
     ///
-    /// The pageblock takes the type of the request that is short: it will be filled by that.
+    /// The pageblock takes the type of the request that is short of memory, which will fill it.
     fn unreserve_pageblock(&mut self, migratetype: MigrateType) -> bool {
         for order in 0..=Order::MAX.0 {
             let head = self.area.lists[order as usize][MigrateType::HighAtomic.idx()].head();

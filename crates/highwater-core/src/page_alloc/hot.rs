@@ -1,22 +1,21 @@
-//! What nearly every allocation does, and nothing else (rules/allocation#scan, rules/allocation#take).
+//! The common case of allocation, and nothing else (rules/allocation#scan, rules/allocation#take).
 //!
 //! The preferred zone is above its low mark and this CPU's list gives a page. Everything else (task
-//! scopes, cpusets, fair shares, dirty spreading, node masks, a low zone, busy or empty lists) goes to
-//! [`super::fast`], which does the same steps in full generality; values live in registers here and in
-//! a [`super::Request`] there. The two give the same pages, counts, events and charges.
+//! scopes, cpusets, fair shares, dirty spreading, node masks, a low zone, busy or empty lists) goes
+//! to [`super::fast`], which does the same steps in general form. Values are in registers here, and
+//! in a [`super::Request`] there. The two give the same pages, counts, events and charges.
 //!
-//! Why two ways through the same rules? A pass decodes the request into a structure, walks the list and
-//! asks half a dozen questions, of which on most machines all have the answer "does not apply". What
-//! does not apply is known before the first zone is looked at: it depends on the request, the task and
-//! the settings, not on memory. So it is asked once, together, and the rest is a comparison and a list.
+//! Why two paths for the same rules? A pass decodes the request into a structure, walks the
+//! zonelist and checks half a dozen rules, none of which applies on most machines. Whether they
+//! apply depends on the request, the task and the settings, not on memory. So one combined check
+//! comes first, and the rest is a comparison and a list.
 //!
-//! What this way must not do is leave traces when it hands over: it counts nothing until it has a page.
-//! The lists are the exception. To ask them halves the factor of their drains and tries a refill, so
-//! what they answered is handed over too, and [`super::fast`] goes on from there instead of asking
-//! again.
+//! This path must leave no side effects when it hands over, so it counts nothing until it has a
+//! page. The per-CPU lists are the exception: trying them halves their free factor and tries a
+//! refill. So their result is handed over too, and [`super::fast`] continues from there.
 //!
-//! A cold pass that begins here has passed the same tests as far as it came: preferred zone, order, low
-//! mark. NOFRAGMENT matters only to a refill, so flags are put together only for one.
+//! The hot path has made the same tests up to there: preferred zone, order, low mark. NOFRAGMENT
+//! matters only for a refill, so the allocation flags are computed only then.
 
 use super::fast::REQUEST_GFP_GENERAL;
 use super::pcp::{PcpTaken, pcp_event_unit};
@@ -28,8 +27,8 @@ use crate::vmstat::VmEvent;
 use crate::zone::{NodeId, NodeMask};
 
 impl<H: Host> PageAllocator<H> {
-    /// A page the common way, or what the per-CPU lists of the preferred zone gave instead (none if
-    /// they were not even asked; then nothing has happened).
+    /// A page by the common path, or the result of the preferred zone's per-CPU lists (`None` if
+    /// they were not tried; then nothing has happened).
     #[inline(always)]
     pub(super) fn alloc_hot<R: Relief<H>>(
         &self,
@@ -40,8 +39,8 @@ impl<H: Host> PageAllocator<H> {
         node: NodeId,
         nodes: Option<NodeMask>,
     ) -> Result<Pfn, Option<PcpTaken>> {
-        // Each of these changes which zones are tried or what the request may do. None depends on the
-        // state of a zone: who is sent away here has touched nothing shared.
+        // Each of these changes the zones or the rights of the request. None depends on the state
+        // of a zone, so nothing shared was touched before leaving here.
         let general = gfp.intersects(REQUEST_GFP_GENERAL)
             || nodes.is_some()
             || !cx.flags().is_empty()
@@ -50,7 +49,7 @@ impl<H: Host> PageAllocator<H> {
         if general {
             return Err(None);
         }
-        // Single pages get code of their own, in which the order is a constant.
+        // Single pages have separate code, in which the order is a constant.
         match order {
             Order::ZERO => self.alloc_hot_of(cx, relief, gfp, Order::ZERO, node),
             order if order <= Order::MAX => self.alloc_hot_of(cx, relief, gfp, order, node),
@@ -76,9 +75,9 @@ impl<H: Host> PageAllocator<H> {
             return Err(None);
         };
         let zone = self.zone_at(preferred);
-        // An order without lists goes to the zone lock, which is slow enough for the general way. A
-        // zone below its low mark means other zones, other rights, a wake: not what nearly every
-        // allocation does.
+        // An order without lists needs the zone lock, which is slow enough for the general path. A
+        // zone below its low mark means other zones, other rights or a wake-up, which are not the
+        // common case.
         if !self.pcp_shape.serves(order)
             || !self.watermark_fast(zone, order, gfp, highest, AllocFlags::MARK_LOW)
         {

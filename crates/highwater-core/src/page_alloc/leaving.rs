@@ -1,27 +1,28 @@
-//! Blocks on their way from a CPU's lists to the buddy lists: what can be done before others have to wait.
+//! Blocks on their way from a CPU's lists to the buddy lists: the work that needs no zone lock.
 //!
-//! While a drain holds the zone lock no other CPU gets memory from the zone, or gives any back. But much of what a
-//! drain does is about its own blocks, which nobody else may touch: to take them off the CPU's lists, and to put together
-//! those that are each other's buddies. And much of the rest is waiting for descriptors from memory, which can be asked
-//! for beforehand. So blocks leave in two steps:
+//! While a drain holds the zone lock, no other CPU can allocate from the zone or free to it. But
+//! much of a drain's work concerns only its own blocks: taking them off the CPU's lists, and
+//! merging those that are buddies. Much of the rest is waiting for descriptors from memory, which
+//! can be prefetched. So blocks leave in two steps:
 //!
 //! ```text
 //! the CPU's lists  -- push -->  Leaving: 12 13 [14 15] -> [12..15]  -- zone lock, free -->  buddy lists
-//!                               joined, their neighbours asked for
+//!                               joined, their neighbours prefetched
 //! ```
 //!
-//! Pages are mostly freed in the order in which they were taken, which is the order of frames; so of 63 pages often
-//! seven blocks are left, each of which is merged and linked once.
+//! Pages are mostly freed in the order of their allocation, which is the order of frames. So 63
+//! pages often become seven blocks, and each is merged and linked once.
 //!
-//! What comes of it is what single steps would leave. A joined block stands where the last of its pieces stood: between two
-//! of its pieces nothing else is freed, so what is on the lists meanwhile nobody meets but the next piece, which
-//! takes it off again. Counts, charges and events are each piece's own.
+//! The result equals that of single steps. A joined block takes the place of its last piece. No
+//! other block is freed between two of its pieces, so only the next piece would meet an earlier one
+//! on the lists, and take it off again. Counts, charges and events are per piece.
 //!
-//! A compactor that waits for a block looks at every merge, so what it frees is not joined beforehand. Nor is what is left of
-//! a pageblock that loses its owner ([`super::owned`]): it leaves while the zone lock is held.
+//! A compactor that waits for a block checks every merge, so its frees are not joined beforehand.
+//! The rest of a pageblock that loses its owner ([`super::owned`]) is not joined either, because it
+//! leaves while the zone lock is held.
 //!
-//! Synchronisation: the blocks are nobody's but the drain's until [`Leaving::free`], which needs the zone lock. Their words
-//! change under it. What is read of others' descriptors before is for hints alone.
+//! Synchronisation: the blocks belong to the drain until [`Leaving::free`], which needs the zone
+//! lock. Their words change under it. Other blocks' descriptors are read earlier only as hints.
 //!
 //! From: [`super::bulk_free`], [`super::owned`] · to: [`super::runs`].
 
@@ -36,22 +37,24 @@ use crate::page::{
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::trace::{Event, Kind};
 
-/// So many blocks leave at a time: all of a usual drain. Of a larger one the others are taken off the lists later, by the
-/// simulator's drains while the zone lock is held, by native ones while it is not.
+/// This many blocks leave at a time: all of a usual drain. For a larger drain the others are taken
+/// off the lists later: by the simulator's drains while the zone lock is held, by native ones while
+/// it is not.
 const MOST: usize = 256;
-/// So many blocks ahead the descriptors have come that were asked for, and those that they name are.
+/// At this distance the prefetched descriptors have arrived, and the descriptors that they name are
+/// prefetched.
 const NEAR: usize = 8;
 /// So many blocks ahead descriptors are asked for.
 const FAR: usize = 24;
 /// Merges that are foreseen: each is half as likely as the one before.
 const MERGES: u8 = 2;
 
-/// A block that is on no list, made of blocks that were on a CPU's and whose words still say so.
+/// A block that is on no list, joined from blocks of a CPU's lists, whose words still say so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Joined {
     pub(super) pfn: Pfn,
     pub(super) order: Order,
-    /// What it is made of.
+    /// The order of its pieces.
     pub(super) piece: Order,
     pub(super) migratetype: MigrateType,
     /// The highest piece came first.
@@ -79,7 +82,7 @@ impl Joined {
 /// Blocks that are alike and came in the order of frames, up or down, each beside the one before.
 #[derive(Clone, Copy, Debug)]
 struct Run {
-    /// What the word of each says.
+    /// The word of each piece.
     state: BlockWord,
     first: u32,
     last: u32,
@@ -113,10 +116,11 @@ impl Run {
         true
     }
 
-    /// The largest blocks that these consist of, in the order in which they came.
+    /// The largest blocks that these form, in order.
     ///
-    /// That is what comes of putting each block to the one before, and the two to what is before them, as long as they
-    /// are buddies. Not beyond a pageblock: whether two of those merge is for their types to say, under the lock.
+    /// Each block is joined to the one before it, and the two to the one before them, as long as
+    /// they are buddies. It stops at a pageblock: whether two pageblocks merge depends on their
+    /// types, under the lock.
     #[inline(always)]
     fn blocks(self) -> impl Iterator<Item = Joined> {
         let (piece, migratetype) = (self.state.order(), self.state.migratetype());
@@ -138,7 +142,7 @@ impl Run {
     }
 }
 
-/// Blocks that have left a CPU's lists and are free for nobody yet, in the order in which they left.
+/// Blocks that have left a CPU's lists and are not free yet, in the order in which they left.
 pub(super) struct Leaving<'m> {
     map: &'m PageMap,
     /// Buddies are put together.
@@ -158,13 +162,14 @@ impl<'m> Leaving<'m> {
         self.blocks.is_full()
     }
 
-    /// A block that its word describes has left its list. There is room for it.
+    /// Adds a block that has left its list; its word describes it. There is room for it.
     #[inline]
     pub(super) fn push(&mut self, pfn: Pfn) {
         self.extend([&[pfn], &[]]);
     }
 
-    /// Blocks at a list's tail leave it, at most so many, and as many as there is surely room for. How many do.
+    /// Takes at most `most` blocks off a list's tail, as many as there is surely room for. Returns
+    /// their number.
     #[inline(always)]
     pub(super) fn extend_from_tail(&mut self, list: &PageRing, most: usize) -> usize {
         let most = most.min(self.blocks.remaining_capacity());
@@ -179,7 +184,8 @@ impl<'m> Leaving<'m> {
         near + far
     }
 
-    /// Blocks have left their list, from the end of the first part to the begin of the second. There is room for them.
+    /// Adds blocks that have left their list, from the end of the first part to the beginning of
+    /// the second. There is room for them.
     #[inline(always)]
     fn extend(&mut self, parts: [&[Pfn]; 2]) {
         let mut run: Option<Run> = None;
@@ -195,11 +201,13 @@ impl<'m> Leaving<'m> {
         self.blocks.extend(run.into_iter().flat_map(Run::blocks));
     }
 
-    /// Asks for the descriptors at which the merges of these blocks will look, and for what those of the first are linked to.
+    /// Prefetches the descriptors that the merges of these blocks will read, and the list
+    /// neighbours of the first ones.
     ///
-    /// None of them is near another one, so each is a cache miss of its own, and each is known only when the one before
-    /// has come; but those of different blocks do not wait for each other. All of this are hints: what is
-    /// read here may be wrong by the time a block is freed, and then the hint was for nothing.
+    /// They are far apart, so each is a separate cache miss, and each is known only when the one
+    /// before has arrived. But the chains of different blocks do not wait for each other. These are
+    /// hints: values read here may be wrong when the block is freed, and then the prefetch was
+    /// wasted.
     pub(super) fn foresee(&self) {
         for block in self.blocks.iter().take(FAR) {
             foresee_one(self.map, block.pfn, block.order);
@@ -209,8 +217,8 @@ impl<'m> Leaving<'m> {
         }
     }
 
-    /// Frees them, in the order in which they came. What waits for its buddy does so in `pending`, which the caller
-    /// settles before it lets go of the lock.
+    /// Frees them in order. Blocks that wait for their buddy are in `pending`, which the caller
+    /// settles before it releases the lock.
     pub(super) fn free<P: Probe>(&mut self, buddy: &mut Buddy<'_, P>, pending: &mut Pending) {
         for (place, &block) in self.blocks.iter().enumerate() {
             if let Some(later) = self.blocks.get(place + FAR) {
@@ -248,7 +256,7 @@ fn foresee_links(map: &PageMap, block: Pfn, order: Order) {
         }
         map.hint(Pfn(page.prev.load(Relaxed)));
         map.hint(Pfn(page.next.load(Relaxed)));
-        // That says whether the block that this makes goes to the tail.
+        // The parent decides whether the resulting block goes to the tail.
         let parent = Order(order.0 + 2);
         map.hint(head(pfn, parent).buddy(parent));
     }
@@ -277,16 +285,16 @@ impl<P: Probe> Buddy<'_, P> {
         }
     }
 
-    /// The pieces of a block are no longer a CPU's by their words; charges and events of each.
+    /// Clears the CPU-list state in the words of a block's pieces, with charges and events of each.
     ///
-    /// Not before the lock is held: who counts what is where finds them on a CPU's list until then.
+    /// Only under the lock: until then an observer counts them on a CPU's list.
     #[inline(always)]
     fn leave_cpu(&self, block: Joined) {
         let Joined { pfn, order, piece, migratetype, .. } = block;
         let pages = &self.map[pfn.idx()..][..order.pages() as usize];
         let word = BlockWord::at(self.zone.place);
         pages.iter().step_by(piece.pages() as usize).for_each(|page| page.set_block(word));
-        // Who traces drains sees the time of each.
+        // A tracer of drains sees the time of each.
         if !self.probe.traces(Kind::PagePcpuDrain) {
             return self.probe.charge(Cost::BuddyFree, block.nr_pieces());
         }
@@ -334,7 +342,7 @@ mod tests {
         assert_eq!(left(&[5, 6, 7, 8, 9], true), up);
         let down = [(8, 1, vec![9, 8]), (6, 1, vec![7, 6]), (5, 0, vec![5])];
         assert_eq!(left(&[9, 8, 7, 6, 5], true), down);
-        // Up, then down: two pairs, whose pieces would be in no order.
+        // Ascending, then descending: two pairs, whose pieces would have no order.
         assert_eq!(left(&[4, 5, 7, 6], true), [(4, 1, vec![4, 5]), (6, 1, vec![7, 6])]);
         // Not each other's buddies.
         assert_eq!(left(&[5, 6], true), [(5, 0, vec![5]), (6, 0, vec![6])]);

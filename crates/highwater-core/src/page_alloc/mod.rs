@@ -1,10 +1,10 @@
 //! The page allocator (rules/allocation#entry): zoned buddy lists behind per-CPU lists.
 //!
-//! Which frames does a request get? Three wishes pull in different directions. It must be fast: every
-//! CPU takes and frees pages all the time. It must keep large blocks: memory that is free only in
-//! single pages is of no use to a driver that needs eight in one piece. And it must keep something
-//! back: whoever frees memory needs some to do so, and an interrupt cannot wait until he has. Each wish
-//! has a layer of its own, and each layer costs the others something.
+//! Which frames does a request get? Three goals conflict. Allocation must be fast, because every
+//! CPU allocates and frees pages all the time. It must preserve large blocks, because single free
+//! pages do not help a driver that needs eight contiguous ones. And it must keep a reserve, because
+//! tasks that free memory need some to do so, and interrupts cannot wait for them. Each goal has
+//! its own layer, and each layer has a cost for the others.
 //!
 //! ```text
 //!   a request                                              a freed block
@@ -22,38 +22,38 @@
 //!
 //! | layer | gains | costs |
 //! |---|---|---|
-//! | per-CPU lists | the zone lock once a batch; warm pages | what they hold cannot merge, nor serve others |
+//! | per-CPU lists | the zone lock once a batch; warm pages | their pages cannot merge, nor serve other CPUs |
 //! | buddy lists by type | pageblocks that come free whole | a type runs out while others have plenty |
-//! | watermarks | a rest for those who free memory or cannot wait | it is idle while all is well |
+//! | watermarks | a reserve for tasks that free memory or cannot wait | the reserve is unused in normal operation |
 //!
 //! # Where a frame is
 //!
-//! A frame is in one place at a time and its word says in which; that decides who may touch word and
-//! links. Whoever looks at a word without being its owner (a merge at its buddy, a scanner) reads it
-//! once, whole, and believes only [`BlockFlags::BUDDY`] under the zone lock.
+//! A frame is in one place at a time, and its word names the place. The place decides which task
+//! may change word and links. Other readers of a word (a merge of the buddy, a scanner) read it
+//! once, whole, and rely only on [`BlockFlags::BUDDY`] under the zone lock.
 //!
 //! | the frame is | its word | belongs to |
 //! |---|---|---|
 //! | head of a free block on a buddy list | BUDDY, order, type of the list | the holder of the zone lock |
 //! | head of a block on a CPU's list | PCP, order, type to be freed to | the holder of that per-CPU lock |
 //! | head of a block in use | USED, order | its user |
-//! | head of a block that was put down (native hosts) | the same | the holder of that per-CPU lock |
-//! | another frame of a block | no such flag | whoever has the head |
+//! | head of a block with a deferred free (native hosts) | the same | the holder of that per-CPU lock |
+//! | another frame of a block | no such flag | the same as the head |
 //! | never given to the allocator | not MANAGED | nobody |
 //!
-//! The free count of a zone has what is on buddy lists, without isolated blocks. Pages on per-CPU lists
-//! are left out: a mark is a promise to all CPUs, and only one of them can take such a page at once.
-//! The count is read without the CPUs' differences (rules/zone-counters#differences), so it lags; the
-//! distance between the marks is there to make up for that, and who decides about more than one page
-//! (kswapd, the retry of the slow path) looks closer.
+//! The free count of a zone includes buddy lists without isolated blocks. It excludes per-CPU
+//! lists: a mark is a promise to all CPUs, and only one CPU can take such a page at once. The count
+//! is read without the CPUs' differences (rules/zone-counters#differences), so it lags. The
+//! distance between the marks allows for that. Decisions about more than one page (kswapd, the
+//! retry of the slow path) read it more precisely.
 //!
 //! # What a caller may rely on
 //!
-//! * A block is aligned to its size, lies in no higher zone than was asked for and on no other node
-//!   than was allowed, has one reference, and is nobody else's until that is dropped.
-//! * Without DIRECT_RECLAIM a request waits for nothing but locks. With it, it may reclaim, wait for
-//!   devices or kill, so it must not be made with a lock in hand that others need for that.
-//! * There is no error code: none means that by the rules for this request no page is to be had.
+//! * A block is aligned to its size, is not in a higher zone than requested nor on a node that is
+//!   not allowed. It has one reference, and belongs to the caller until that is dropped.
+//! * Without DIRECT_RECLAIM a request waits only for locks. With it, the request may reclaim, wait
+//!   for devices or kill, so the caller must not hold a lock that these need.
+//! * There is no error code: `None` means that the rules allow no page for this request.
 //!
 //! Key types: [`PageAllocator`] (all zones of a machine), [`Gfp`] and [`AllocFlags`] (what a request
 //! may do), [`Buddy`] (one zone's lists, locked), [`Pcp`] (one CPU's lists).
@@ -63,10 +63,10 @@
 //!
 //! | lock | keeps apart | taken by |
 //! |---|---|---|
-//! | `oom_lock` | two killers: one victim has to be enough | trylock, in the slow path |
+//! | `oom_lock` | two OOM kills: one victim has to be enough | trylock, in the slow path |
 //! | `drain_lock` | two drains: the second would find nothing | trylock; waiting, for one zone |
-//! | per-CPU | a CPU from those who drain its lists of a zone | trylock; if busy, the buddy lists |
-//! | zone | all CPUs, over buddy lists and pageblock types | waiting: here CPUs meet |
+//! | per-CPU | a CPU and drains of its lists of a zone | trylock; if busy, the buddy lists |
+//! | zone | all CPUs, for buddy lists and pageblock types | waiting: CPUs contend here |
 //!
 //! [`BlockFlags::BUDDY`]: crate::page::BlockFlags::BUDDY
 
@@ -121,8 +121,8 @@ use crate::zone::{FreeArea, Node, NodeId, NodeMask, Zone, ZoneId, ZoneType};
 
 /// All memory of a machine. Built by [`boot()`].
 ///
-/// What is by zone, node or CPU is in slices that never grow: hotplug is not modelled, so that nobody
-/// needs a lock to find his zone.
+/// Data per zone, node or CPU are in slices that never grow. Hotplug is not modelled, so finding a
+/// zone needs no lock.
 pub struct PageAllocator<H: Host> {
     /// The page array.
     pub map: PageMap,
@@ -179,8 +179,8 @@ impl<H: Host> PageAllocator<H> {
 
     /// A task of this machine on a CPU, with no special state, allowed on all nodes.
     ///
-    /// The one place where a CPU's number is checked: what is done for the task afterwards takes it as it
-    /// is, on paths where a comparison more would be felt.
+    /// Only this function checks a CPU's number. Later functions use it unchecked, on paths where
+    /// one more comparison would be noticeable.
     ///
     /// # Errors
     /// If the machine has no such CPU.
@@ -237,11 +237,11 @@ impl<H: Host> PageAllocator<H> {
         self.zone_by_id(self.map.page(pfn).zone_id())
     }
 
-    /// The zone of a frame that exists, but where zones meet: there it may be a neighbour.
+    /// The zone of an existing frame; where zones meet, it may be the neighbouring zone.
     ///
-    /// The frame's word knows better. But that is often on its way from memory for longer than all the rest of a free takes,
-    /// and a zone found by it is an address for which everything behind it waits. A zone that is known beforehand only
-    /// has to be confirmed, which the processor takes for granted and goes on.
+    /// The frame's word has the exact zone. But loading it from memory often takes longer than the
+    /// rest of a free, and everything that follows depends on the zone's address. A zone that is
+    /// known beforehand only has to be confirmed, and the processor continues speculatively.
     #[inline(always)]
     pub(crate) fn likely_zone(&self, pfn: Pfn) -> Option<&Zone<H>> {
         self.zone_by_id(self.map.likely_zone(pfn))
@@ -278,8 +278,8 @@ impl<H: Host> PageAllocator<H> {
 
     /// The zonelist cache a request uses: THISNODE lists have none.
     ///
-    /// A cache is about which entry of a list to try next, and shared by all who walk that list; a
-    /// request for one node would read and write what is not about its list.
+    /// A cache stores which entry of a list to try next, and all requests for that list share it. A
+    /// THISNODE request uses another list, so it must not use the cache.
     pub(crate) fn zonelist_cache(&self, req: &Request<'_>) -> Option<&ZonelistCache> {
         let cached = self.policy.zonelist.cache && !req.gfp.contains(Gfp::THISNODE);
         cached.then(|| &self.caches[req.list_node.idx()])
@@ -319,9 +319,9 @@ impl<H: Host> PageAllocator<H> {
 
     /// Pages that may be dirty, all nodes (rules/dirty-throttling#limits).
     ///
-    /// Free memory and page cache: what a writer could fill. What zones keep back is taken off first,
-    /// since no writer ever gets it; else the limit would promise pages that cannot be dirtied and
-    /// those who write would run into reclaim before they run into the limit.
+    /// Free memory and page cache: all that a writer could fill. The zones' reserves are subtracted
+    /// first, because no writer gets them. Otherwise the limit would include pages that cannot
+    /// become dirty, and writers would enter reclaim before they reach the limit.
     pub fn dirtyable_pages(&self) -> u64 {
         let free: u64 = self.populated_zones().map(|z| z.nr_free_pages()).sum();
         let reserve: u64 = self.nodes.iter().map(Node::total_reserve).sum();

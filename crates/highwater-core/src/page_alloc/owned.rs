@@ -1,9 +1,10 @@
 //! CPUs that own whole pageblocks (rules/per-cpu-lists#owned-blocks): allocate here, free there.
 //!
-//! Ordinary lists keep a page where it was *freed*. Where one CPU allocates what another frees, pages
-//! travel: the freeing CPU collects what it has no use for, and the allocating one breaks fresh memory.
-//! Here a page goes back to where it was *allocated*. A CPU takes a whole free pageblock from the zone and
-//! owns it; whatever of it is freed, by whomever, comes back to its lists, where buddies merge:
+//! Ordinary per-CPU lists keep a page where it was *freed*. If one CPU allocates and another frees,
+//! the freeing CPU collects pages that it does not need, and the allocating one splits fresh
+//! memory. Here a page returns to the CPU where it was *allocated*. A CPU takes a whole free
+//! pageblock from the zone and owns it. All its pages, freed by any CPU, return to the owner's
+//! lists, where buddies merge:
 //!
 //! | | zone lock | owner's list lock |
 //! |---|---|---|
@@ -11,18 +12,19 @@
 //! | allocate from one, any order | no | own |
 //! | free into one | no | the owner's |
 //! | give a whole one back | once for 512 pages, nothing to merge | held |
-//! | dissolve one | once for what of it is free | held |
+//! | dissolve one | once for its free pages | held |
 //!
-//! To *dissolve* a block is the answer to whatever does not fit: its free parts go to the buddy lists, and
-//! nobody owns it from then on, so that its pages in use will be freed like any other. Drains do that,
-//! compactors that wait for a block, and pageblocks whose type is no longer one that lists hold.
+//! To *dissolve* a pageblock handles every other case. Its free parts go to the buddy lists and it
+//! loses its owner, so its pages in use will be freed like any others. Drains do this, and
+//! compactors that wait for a block. It also happens to pageblocks whose type changed to one
+//! without per-CPU lists.
 //!
-//! # What is true while nobody holds the lock
+//! # Invariants while the lock is free
 //!
 //! * A free frame of an owned pageblock is on its owner's lists, and on no other list.
 //! * No two buddies there are both free at the same order.
-//! * A pageblock gets an owner only while it is free as a whole. So a page in use that nobody owns stays
-//!   so; and who finds an owner looks again once he has the lock.
+//! * A pageblock gets an owner only while all of it is free. So a page in use without an owner
+//!   stays without one. Code that finds an owner checks again under the lock.
 //!
 //! From: [`super::pcp`], [`super::free`] · to: [`super::buddy`], [`super::bulk_free`].
 
@@ -78,7 +80,7 @@ impl<H: Host> PageAllocator<H> {
         Ok(page)
     }
 
-    /// Takes the smallest sufficient block of what a CPU owns, and splits it.
+    /// Takes the smallest sufficient block from a CPU's owned pageblocks, and splits it.
     fn owned_take(
         &self,
         cx: &Cx<'_, H>,
@@ -99,18 +101,18 @@ impl<H: Host> PageAllocator<H> {
         self.map.page(pfn).set(BlockFlags::empty(), order, migratetype);
         owned.pages -= order.pages() as u32;
         if high > order.0 {
-            // To search and to split is what the buddy lists do, lock apart.
+            // Searching and splitting cost the same as on the buddy lists, apart from the lock.
             cx.host.charge(Cost::BuddyRemove, 1);
         }
         Some(pfn)
     }
 
-    /// Takes a whole free pageblock from the zone; false if there is none, or if that would be too much
-    /// for the CPU or for the zone.
+    /// Takes a whole free pageblock from the zone; false if there is none, or if it would exceed
+    /// the limit of the CPU or the zone.
     ///
-    /// What a CPU may keep is what the ordinary lists may, so a CPU whose lists cannot hold a pageblock owns
-    /// none. The zone must stay above its high mark: nobody has to reclaim for what only lies ready. And
-    /// another type's pageblock is taken only where a page of it would be.
+    /// A CPU's limit is that of ordinary lists, so a CPU whose lists cannot hold a pageblock owns
+    /// none. The zone must stay above its high mark, so that idle owned pages cause no reclaim.
+    /// Another type's pageblock is taken only under the conditions of a normal fallback.
     fn owned_refill(
         &self,
         cx: &Cx<'_, H>,
@@ -152,10 +154,12 @@ impl<H: Host> PageAllocator<H> {
         if self.policy.pcp.own_blocks { zone.owner(pfn) } else { None }
     }
 
-    /// Frees blocks of one order into the pageblocks that `owner` owns; how many of them. The next one is nobody's.
+    /// Frees blocks of one order into the pageblocks that `owner` owns. Returns their number; the
+    /// next block has no owner.
     ///
-    /// But for drains, the only place in which a CPU waits for another one's lists (nothing is put down where CPUs own
-    /// pageblocks): to free past them would leave the pageblock in two places.
+    /// Besides drains, only this function waits for another CPU's lists, because freeing to other
+    /// lists would leave the pageblock in two places. (Frees are not deferred if CPUs own
+    /// pageblocks.)
     #[inline(never)]
     pub(super) fn owned_free(
         &self,
@@ -242,7 +246,7 @@ impl<H: Host> PageAllocator<H> {
         }
     }
 
-    /// Gives what is free of a pageblock to the buddy lists; nobody owns it any longer.
+    /// Frees the free part of a pageblock to the buddy lists; the pageblock loses its owner.
     pub(super) fn dissolve(&self, cx: &Cx<'_, H>, zone: &Zone<H>, pcp: &mut Pcp, pfn: Pfn) {
         let first = Pfn(pfn.0 & !(BLOCK_PAGES - 1));
         let end = first.add(BLOCK_PAGES);
@@ -259,7 +263,7 @@ impl<H: Host> PageAllocator<H> {
             let order = state.order();
             pcp.owned.list(order, state.migratetype()).remove(&self.map, at);
             pcp.owned.pages -= order.pages() as u32;
-            // To the list of what the pageblock is by now.
+            // To the list of the pageblock's present type.
             self.map.page(at).set(BlockFlags::PCP, order, zone.pageblock_type(at));
             if leaving.is_full() {
                 leaving.free(&mut buddy, &mut pending);
@@ -269,7 +273,8 @@ impl<H: Host> PageAllocator<H> {
         }
         leaving.free(&mut buddy, &mut pending);
         buddy.settle(&mut pending);
-        // Last: from now on others put its pages on lists of their own, with words that look like those of this one.
+        // Last, because from now on other CPUs put its pages on their lists, with words that look
+        // the same.
         zone.set_owner(first, None);
     }
 
@@ -292,7 +297,7 @@ impl<H: Host> PageAllocator<H> {
         }
     }
 
-    /// As [`Self::owned_free`], for one block whose free has been traced already.
+    /// As [`Self::owned_free`], for one block whose free was traced already.
     #[inline(always)]
     pub(super) fn free_to_owner(
         &self,

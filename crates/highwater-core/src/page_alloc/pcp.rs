@@ -1,9 +1,9 @@
-//! Per-CPU page lists (rules/per-cpu-lists#shape): most allocations and frees touch nothing else.
+//! Per-CPU page lists (rules/per-cpu-lists#shape), which serve most allocations and frees alone.
 //!
-//! The zone lock is one word that all CPUs fight for. So each CPU keeps some pages of each zone for
-//! itself: it takes them from the buddy lists a batch at a time, gives them back a batch at a time, and
-//! in between allocates and frees without touching a line that others write. What was freed last is
-//! handed out first, while it is still in this CPU's cache.
+//! All CPUs contend for the zone lock. So each CPU keeps a few pages of each zone. It takes them
+//! from the buddy lists a batch at a time and frees them a batch at a time. In between it allocates
+//! and frees without touching a cache line that others write. The page freed last is allocated
+//! first, while it is still in this CPU's cache.
 //!
 //! | operation | locks held |
 //! |---|---|
@@ -11,7 +11,8 @@
 //! | refill, bulk drain | pcp, then zone once |
 //! | drain of another CPU's lists | that pcp, then zone |
 //!
-//! [`Pcp`] is one CPU's lists of one zone, behind that CPU's lock; [`super::bulk_free`] drains them.
+//! [`Pcp`] is one CPU's lists of one zone, behind that CPU's lock; [`super::bulk_free`] drains
+//! them.
 //!
 //! # How much to keep
 //!
@@ -20,34 +21,37 @@
 //! | a zone lock for every few pages | memory that others cannot take and that cannot merge |
 //! | | a CPU walks through many cold pages instead of a few warm ones |
 //!
-//! Between the two stand `batch` (how much moves under one lock) and `high` (how much may stay), by the
-//! size of the zone and the number of CPUs that share it (rules/per-cpu-lists#sizes); and
-//! `free_factor`, which learns what kind of CPU this is (5.14 on). Each drain doubles the next, each
-//! allocation halves it again. A CPU that does both in turn stays near one batch. A CPU that only frees
-//! what another allocates has no use for pages: it gives back ever more at a time, and so takes the
-//! zone lock ever less often.
+//! The compromise is `batch` (pages moved under one lock) and `high` (pages that may stay). Both
+//! follow from the size of the zone and the number of CPUs that share it
+//! (rules/per-cpu-lists#sizes). `free_factor` adapts to the CPU's use (5.14 on): each drain doubles
+//! the next, each allocation halves it again. A CPU that does both in turn stays near one batch. A
+//! CPU that only frees needs no pages: it drains more each time, and so takes the zone lock less
+//! often.
 //!
-//! Blocks of orders 1 to 3 make that a question of its own: freed by the one and allocated by the other
-//! CPU, they would pile up here while the other breaks fresh, cold memory. Hence the rule for high
-//! orders (rules/per-cpu-lists#free-high): a CPU that frees more than it allocates, told by its factor,
-//! keeps none.
+//! Blocks of orders 1 to 3 are a special case. If one CPU frees them and another allocates them,
+//! they would pile up here while the other splits fresh, cold memory. So there is a rule for high
+//! orders (rules/per-cpu-lists#free-high): a CPU that frees more than it allocates, as its factor
+//! shows, keeps none.
 //!
-//! `free_factor` says which way pages go, not how many of them come back. A policy of ours learns that from what the slow
-//! paths see anyway ([`Pcp::give_back`], [`Pcp::wants_back`]; rules/per-cpu-lists#adaptive).
+//! `free_factor` shows the direction of the pages, not how many of them are needed again. A policy
+//! of ours derives that from the events of the slow paths ([`Pcp::give_back`], [`Pcp::wants_back`];
+//! rules/per-cpu-lists#adaptive).
 //!
-//! # What is true while nobody holds the lock
+//! # Invariants while the lock is free
 //!
-//! * Every block on a list says PCP, its order, and the type it will be freed to, has no references,
-//!   and lies in this zone. High-atomic blocks lie on Movable lists, but remember their type.
-//! * `count` is the pages of all lists. They are in use as far as the zone is concerned: neither the
-//!   free count nor a watermark test knows of them.
-//! * `high` binds frees only. A refill may bring the lists above it, and so does a limit that falls;
-//!   the next free sees to it.
+//! * The word of every block on a list has PCP, its order, and the type to which it will be freed.
+//!   The block has no references and is in this zone. High-atomic blocks are on Movable lists, but
+//!   keep their type.
+//! * `count` is the number of pages on all lists. For the zone they are in use: the free count and
+//!   watermark tests exclude them.
+//! * `high` limits frees only. A refill or a falling limit may leave the lists above it; the next
+//!   free drains them.
 //!
-//! The lock is nearly always free: drains alone take another CPU's. Who finds it taken does not wait
-//! for a drain to end but goes to the buddy lists, at the price of one zone lock.
+//! The lock is nearly always free, because only drains take another CPU's lock. A task that finds
+//! it taken does not wait for the drain, but uses the buddy lists, which costs one zone lock.
 //!
-//! From: [`super::hot`], [`super::fast`], [`super::free`] · to: [`super::buddy`], [`super::bulk_free`].
+//! From: [`super::hot`], [`super::fast`], [`super::free`] · to: [`super::buddy`],
+//! [`super::bulk_free`].
 
 use super::{AllocFlags, PageAllocator, Pcp};
 use crate::config::{EventUnit, FreeFactor, HighOrderFree, PcpLists, PcpPolicy};
@@ -83,8 +87,8 @@ impl Pcp {
         if limit < batch {
             return 1;
         }
-        // A batch at least, or the lock was taken for little; and a batch stays, so that the next
-        // allocation does not begin with a refill.
+        // At least a batch, or the lock would be taken for little. A batch stays, so that the next
+        // allocation does not start with a refill.
         let (lo, hi) = (batch, limit - batch);
         let n = u64::from(batch) << self.free_factor;
         let may_grow = factor == FreeFactor::Uncapped || self.free_factor < FREE_FACTOR_MAX;
@@ -97,9 +101,9 @@ impl Pcp {
 }
 
 impl Pcp {
-    /// Pages to give back after a high order was freed: none below the limit of high orders, else so many that half of it
-    /// stays. A CPU that gives back again before it wanted anything back has no use for as much: the limit falls by
-    /// half, to a batch at least.
+    /// Pages to drain after a high order was freed: none below the limit of high orders, otherwise
+    /// down to half of it. A CPU that drains again before it needed a refill does not need as many:
+    /// the limit falls by half, to at least a batch.
     fn give_back(&mut self, most: u32, batch: u32) -> u32 {
         if self.high_limit == 0 {
             self.high_limit = most;
@@ -119,8 +123,8 @@ impl Pcp {
         n
     }
 
-    /// A high order had to be refilled. What was given back lately was given back too early: the limit rises by as
-    /// much of it as is wanted.
+    /// A high order needed a refill, so recently drained blocks were drained too early: the limit
+    /// rises by these pages, as far as they are needed.
     fn wants_back(&mut self, pages: u32, high: u32) {
         let back = pages.min(self.given);
         self.high_limit = self.high_limit.saturating_add(back).min(high);
@@ -146,7 +150,7 @@ impl PcpShape {
             PcpLists::HighOrder15 => (0b10_0000_1111, 15),
             PcpLists::HighOrder14 => (0b10_0000_1111, 14),
         };
-        // What a CPU owns, it can split.
+        // A CPU can split blocks that it owns.
         let all = (1 << (PAGEBLOCK_ORDER + 1)) - 1;
         let served = if policy.own_blocks { all } else { orders };
         PcpShape { lists: policy.lists, orders, served, nr_lists }
@@ -164,15 +168,15 @@ impl PcpShape {
         self.orders >> order.0 & 1 != 0
     }
 
-    /// Are a CPU's lists asked for this order? Those that have lists; every order up to a pageblock
-    /// where CPUs own pageblocks.
+    /// Whether a CPU's lists are tried for this order: the orders with lists; if CPUs own
+    /// pageblocks, every order up to a pageblock.
     #[inline(always)]
     pub(super) fn serves(self, order: Order) -> bool {
         self.served >> order.0 & 1 != 0
     }
 
-    /// Does taking a block of this order from the buddy lists show up as a refill in traces
-    /// (rules/zone-counters#trace-events)? With 15 lists (5.14 to 5.19) only order 0 does.
+    /// Whether traces show a refill for taking a block of this order from the buddy lists
+    /// (rules/zone-counters#trace-events). With 15 lists (5.14 to 5.19) only order 0 does.
     #[inline(always)]
     pub(super) fn traced_as_refill(self, order: Order) -> bool {
         self.holds(order) && (self.lists != PcpLists::HighOrder15 || order == Order::ZERO)
@@ -235,7 +239,7 @@ impl<H: Host> PageAllocator<H> {
             self.free_deferred(cx, zone, &mut pcp);
         }
         cx.host.charge(Cost::PcpAlloc, 1);
-        // This CPU allocates: it may want back what it frees.
+        // This CPU allocates, so it may need again what it frees.
         pcp.free_factor >>= 1;
         if at_hand.is_some() {
             return Ok(at_hand);
@@ -296,7 +300,7 @@ impl<H: Host> PageAllocator<H> {
         let list_type = if migratetype.is_mergeable() { migratetype } else { MigrateType::Movable };
         let index = self.pcp_shape.index(order, list_type);
         let map: &[Page] = &self.map;
-        // All of one zone, so that one word is right for all.
+        // All are in one zone, so one word is right for all.
         let word = map[pfns[0].idx()].block().with(BlockFlags::PCP, order, migratetype);
         for pfn in pfns {
             map[pfn.idx()].set_block(word);
@@ -309,8 +313,9 @@ impl<H: Host> PageAllocator<H> {
         index
     }
 
-    /// Blocks that can be put on the lists together, with what then is to be drained as if it had been one by one: one at
-    /// least, as the limit is asked after a free only. So it stays while nobody else has the zone.
+    /// Number of blocks that can be added together so that the following drain is the same as with
+    /// single frees. At least one, because the limit is checked only after a free. It stays valid
+    /// while no other CPU changes the lists' limits.
     #[inline(always)]
     pub(super) fn pcp_room(&self, zone: &Zone<H>, pcp: &Pcp, order: Order) -> usize {
         if has_own_limit(order) {
@@ -328,7 +333,7 @@ impl<H: Host> PageAllocator<H> {
         pages.div_ceil(1 << order.0).max(1) as usize
     }
 
-    /// What the lists may hold, if no rule about orders says otherwise.
+    /// The limit of the lists, if no rule about orders applies.
     #[inline(always)]
     fn pcp_most(&self, zone: &Zone<H>) -> u32 {
         let high = zone.pcp_high();
@@ -339,8 +344,9 @@ impl<H: Host> PageAllocator<H> {
         }
     }
 
-    /// Not below the limit, or for orders that have limits of their own not below every limit that could apply? One comparison
-    /// for nearly all frees: which limit it is depends on kswapd, the order and the factor, and is asked only then.
+    /// Whether the lists may be full: not below the limit; for orders with separate limits, not
+    /// below every limit that could apply. One comparison is enough for nearly all frees. The exact
+    /// limit depends on kswapd, the order and the factor, and is computed only then.
     #[inline(always)]
     pub(super) fn pcp_may_be_full(&self, zone: &Zone<H>, pcp: &Pcp, order: Order) -> bool {
         let may = pcp.count >= zone.pcp_least_limit();
@@ -353,9 +359,10 @@ impl<H: Host> PageAllocator<H> {
     /// Drains the lists if they hold as much as they may, after a free to the list `index`
     /// (rules/per-cpu-lists#limit, rules/per-cpu-lists#free-high).
     ///
-    /// Three limits. While kswapd balances the zone, memory is short, and what lies here cannot be used
-    /// by others nor merge: four batches are enough to spare the lock. By the high-order rule nothing
-    /// is kept. Otherwise `high`, which is 0 until boot has computed it.
+    /// There are three limits. While kswapd balances the zone, memory is short, and pages here can
+    /// neither be used by others nor merge: the limit is four batches, which still saves the lock.
+    /// By the high-order rule it is 0. Otherwise it is `high`, which is 0 until boot has computed
+    /// it.
     #[doc(alias = "nr_pcp_high")]
     #[inline(never)]
     pub(super) fn pcp_limit(
@@ -435,20 +442,21 @@ impl<H: Host> PageAllocator<H> {
     }
 }
 
-/// The lists are in use by somebody who drains them: not empty, not full, just not now.
+/// A drain is using the lists: not empty, not full, just not available now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PcpBusy;
 
 /// What asking a CPU's lists gave.
 pub(super) type PcpTaken = Result<Option<Pfn>, PcpBusy>;
 
-/// Orders for which a policy may have a limit of their own (rules/per-cpu-lists#free-high).
+/// Orders that may have a separate limit in a policy (rules/per-cpu-lists#free-high).
 #[inline(always)]
 fn has_own_limit(order: Order) -> bool {
     (1..=Order::COSTLY.0).contains(&order.0)
 }
 
-/// What one operation on the lists adds to pgalloc or pgfree (rules/zone-counters#vm-events).
+/// The amount that one operation on the lists adds to pgalloc or pgfree
+/// (rules/zone-counters#vm-events).
 #[inline(always)]
 pub(super) fn pcp_event_unit(unit: EventUnit, order: Order) -> u64 {
     match unit {

@@ -1,23 +1,24 @@
-//! What the slow path asks for when memory is short.
+//! The services that the slow path uses when memory is short.
 //!
 //! Allocation needs reclaim, and reclaim allocates: this trait cuts the cycle. The kernel implements
 //! it; tests of the allocator alone use a fake.
 //!
-//! The allocator knows when it is short, for whom, and when to give up; it does not know what memory is
-//! used for. Relief knows who could spare some, and nothing of rounds and rights. What passes between
-//! them is the request and a few words in return, from which the slow path decides (rules/slow-path):
+//! The allocator decides when memory is short, for which request, and when to give up; it does not
+//! know the uses of memory. Relief knows which pages can be freed, and nothing about rounds and
+//! rights. It gets the request, and returns a short result that the slow path acts on
+//! (rules/slow-path):
 //!
-//! | asked | answers | the slow path makes of it |
+//! | function | result | action of the slow path |
 //! |---|---|---|
-//! | [`Relief::wake_kswapd`] | nothing | goes on: others work for it |
-//! | [`Relief::reclaim`] | pages reclaimed | 0: no progress. Else a pass: others may have taken them |
-//! | [`Relief::compact`] | how it went, a block | nothing tried: as if not asked. Else a pass, or the block |
-//! | [`Relief::node_reclaim`] | [`NodeReclaim`] | the zone is tested again, or left |
-//! | [`Relief::out_of_memory`] | whether somebody dies | another round, or none |
+//! | [`Relief::wake_kswapd`] | nothing | continues while kswapd works |
+//! | [`Relief::reclaim`] | pages reclaimed | 0: no progress. Otherwise a pass: other tasks may have taken the pages |
+//! | [`Relief::compact`] | its outcome, or a block | not tried: no effect. Otherwise a pass, or the block |
+//! | [`Relief::node_reclaim`] | [`NodeReclaim`] | tests the zone again, or skips it |
+//! | [`Relief::out_of_memory`] | whether a task was killed | another round, or fails |
 //!
-//! Reclaim and compaction run with the task marked as one that frees memory, so that what *they*
-//! allocate comes from the reserves and never asks for relief itself. That is what keeps this from
-//! recursing, and what the pages below MIN are for.
+//! Reclaim and compaction run with the task marked as freeing memory (MEMALLOC), so *their*
+//! allocations use the reserves and never call relief. This prevents recursion, and is the purpose
+//! of the pages below MIN.
 
 use super::{AllocFlags, Gfp, PageAllocator, Request};
 use crate::host::{Cx, Host};
@@ -82,7 +83,7 @@ pub trait Relief<H: Host> {
         order: Order,
     );
 
-    /// A zone of the node has no free block of a pageblock any more: its last one was split.
+    /// The zone has no free pageblock any more: its last one was split.
     fn prompt_kcompactd(&self, alloc: &PageAllocator<H>, cx: &Cx<'_, H>, node: NodeId) {
         let _ = (alloc, cx, node);
     }
@@ -132,7 +133,7 @@ pub trait Relief<H: Host> {
     fn out_of_memory(&self, alloc: &PageAllocator<H>, cx: &Cx<'_, H>, req: &Request<'_>) -> bool;
 }
 
-/// Relief that never comes: nothing to reclaim, nobody to kill.
+/// Relief without effect: it reclaims nothing and kills no task.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoRelief;
 

@@ -1,19 +1,19 @@
-//! A request, decoded: which zones, in which order, with which rights (rules/requests#alloc-flags).
+//! A decoded request: its zones in order, and its rights (rules/requests#alloc-flags).
 //!
-//! Callers say in one word what they need and what they can bear: [`Gfp`]. What that is worth depends
-//! on who asks. An interrupt has no cpuset; a task that frees memory must not wait for memory; a victim
-//! of the OOM killer has to come to its end. So rights come from the request *and* the task, and are
-//! worked out anew where they may have changed: the fast path once, the slow path in each round, since
-//! a task may be chosen as a victim while it waits for memory itself.
+//! Callers state needs and limits in one word: [`Gfp`]. Its effect depends on the calling context.
+//! An interrupt has no cpuset. A task that frees memory must not wait for memory. An OOM victim has
+//! to finish. So rights come from the request *and* the task, and are recomputed when they may have
+//! changed: once in the fast path, in each round of the slow path, because a task may become an OOM
+//! victim while it waits for memory.
 //!
-//! | who | may go down to | because |
+//! | request | may go down to | because |
 //! |---|---|---|
-//! | everybody, fast path | LOW | between LOW and MIN kswapd is to catch up before anybody waits |
-//! | everybody, slow path | MIN | who gets here has woken kswapd, and helps it next if he can wait |
+//! | all, fast path | LOW | between LOW and MIN kswapd should catch up before tasks have to wait |
+//! | all, slow path | MIN | the request has woken kswapd, and reclaims next if it can wait |
 //! | HIGH, realtime | half of MIN | the caller says that it is urgent |
-//! | HIGH that cannot wait | 3/8 of MIN | he can do nothing about it himself |
-//! | OOM victim | half of MIN | it frees all once it exits; half, as there may be several |
-//! | who frees memory (MEMALLOC) | nothing left | a page for him frees many, and he must not fail half way |
+//! | HIGH that cannot wait | 3/8 of MIN | it cannot reclaim itself |
+//! | OOM victim | half of MIN | it frees its memory when it exits; only half, because there may be several victims |
+//! | a task that frees memory (MEMALLOC) | nothing left | one page for it frees many, and it must not fail half way |
 //!
 //! These are late 6.1's numbers; rules/watermarks#effective-min has the older ones.
 //!
@@ -46,7 +46,7 @@ pub struct Request<'a> {
     pub nodes: Option<NodeMask>,
     /// Zones to try.
     pub zonelist: &'a Zonelist,
-    /// The node whose list it is (its zonelist cache is used unless THISNODE).
+    /// The node whose zonelist it is (its zonelist cache is used unless THISNODE).
     pub list_node: NodeId,
     /// Position of the preferred zone: scan start and statistics baseline.
     pub preferred: Option<usize>,
@@ -68,7 +68,7 @@ impl<'a> Request<'a> {
 
     /// Finds the first zone of the zonelist that the request may use, after `nodes` changed.
     ///
-    /// Also what NUMA counts call a hit changes with it: a task that may not use the near node has not
+    /// NUMA hits are counted against this zone too: a task that may not use the local node has not
     /// missed it.
     #[doc(alias = "first_zones_zonelist")]
     pub(super) fn find_preferred(&mut self) {
@@ -85,10 +85,10 @@ impl<'a> Request<'a> {
 /// Removes IO and FS from a request's gfp flags as the task's memalloc scopes ask
 /// (rules/requests#scopes).
 ///
-/// A scope is about what a task is in the middle of (a transaction, an input or output), which the
-/// functions it calls cannot know. So it is taken off all its requests here, not by each caller. NOIO
-/// takes FS as well: to write through a filesystem is I/O. Pinned pages must not sit in movable memory:
-/// they would block what was set apart for being emptied.
+/// A scope states what a task is doing (a transaction, I/O), which the functions that it calls
+/// cannot know. So the flags are removed from all its requests here, not by each caller. NOIO
+/// removes FS as well, because writing through a filesystem is I/O. Pinned pages must not be in
+/// movable memory, because that memory must remain free to be emptied.
 #[doc(alias = "current_gfp_context")]
 #[inline(always)]
 pub(super) fn apply_scopes(gfp: Gfp, task: TaskFlags) -> Gfp {
@@ -109,10 +109,10 @@ pub(super) fn apply_scopes(gfp: Gfp, task: TaskFlags) -> Gfp {
 /// Works out the allocation flags of the slow path, by the later rule or the legacy one
 /// (rules/requests#slow-flags).
 ///
-/// Both answer who may use what others are refused. The legacy rule asks what the request is called
-/// (ATOMIC); the later one, whether it can wait. The difference is a request that cannot wait but was
-/// not called atomic: by the first rule it gets less, although it has no other way out either.
-/// HIGHATOMIC is for orders above 0 only: a single page need not be found in one piece.
+/// Both decide which requests may use the reserves. The legacy rule checks the ATOMIC flag; the
+/// later one checks whether the request can wait. They differ for a request that cannot wait but
+/// lacks the flag: the legacy rule gives it less, although it has no alternative either. HIGHATOMIC
+/// is for orders above 0 only, because a single page needs no contiguous block.
 #[doc(alias = "gfp_to_alloc_flags")]
 pub(super) fn slow_flags(
     gfp: Gfp,
@@ -168,9 +168,9 @@ pub(super) fn slow_flags(
 
 /// Works out which reserves the task's state opens to a request (rules/requests#reserve-flags).
 ///
-/// In this order: the caller's word against it is final; then its word for it; then what the context
-/// says. In an interrupt the interrupted task's state counts for nothing, but for a soft interrupt that
-/// is marked MEMALLOC: it is part of freeing memory.
+/// In this order: NOMEMALLOC in the request is final; then MEMALLOC in the request; then the
+/// context. In an interrupt the interrupted task's state does not count. The exception is a soft
+/// interrupt marked MEMALLOC, which is part of freeing memory.
 #[doc(alias = "__gfp_pfmemalloc_flags")]
 pub(super) fn reserve_flags(gfp: Gfp, task: TaskFlags) -> AllocFlags {
     if gfp.contains(Gfp::NOMEMALLOC) {
@@ -195,8 +195,8 @@ pub(super) fn reserve_flags(gfp: Gfp, task: TaskFlags) -> AllocFlags {
 impl<H: Host> PageAllocator<H> {
     /// Reports whether the task's cpuset allows a node (rules/allocation#cpuset).
     ///
-    /// A cpuset is there to keep tasks from each other's memory. It is no reason to fail where no task
-    /// asks (an interrupt) or where failing keeps memory in use (a victim that is to exit).
+    /// A cpuset separates the memory of tasks. It is no reason to fail for an interrupt, which
+    /// belongs to no task, nor for an exiting victim, whose failure would keep memory in use.
     #[doc(alias = "__cpuset_zone_allowed")]
     #[doc(alias = "__cpuset_node_allowed")]
     pub(crate) fn cpuset_allows(&self, cx: &Cx<'_, H>, node: NodeId, gfp: Gfp) -> bool {

@@ -1,29 +1,29 @@
-//! Starting from a given state instead of a fresh boot: which blocks are free, which lie on per-CPU
-//! lists, which are in use.
+//! Starts from a given state instead of a fresh boot: blocks that are free, on per-CPU lists, and
+//! in use.
 //!
-//! Trace replay starts here: a captured machine has been running for a while. On a fresh one, all large
-//! blocks are there and types are tidy, so none of what made the captured machine slow would happen.
-//! [`ZoneState`] says what is known of a zone; whatever it does not mention is in use as single pages
-//! that nobody frees: they are what keeps free blocks from merging.
+//! Trace replay starts here, because a captured machine has been running for a while. A fresh
+//! machine has all its large blocks and unmixed types, so the captured machine's problems would not
+//! occur. [`ZoneState`] has the known state of a zone. Everything else is in use as single pages
+//! that are never freed; these keep free blocks from merging.
 //!
 //! | of a zone | comes from |
 //! |---|---|
 //! | span, marks, list sizes, how many frames are managed | boot; they are not touched |
-//! | *which* frames are managed | the state: what it names is. The rest of the number from the top down |
+//! | *which* frames are managed | the state: those that it names; the rest of the number from the top down |
 //! | types of pageblocks | the state, for those it names; the others keep theirs |
 //! | free blocks, per-CPU lists, blocks in use | the state |
 //! | high-atomic reserve | counted anew from the types |
 //! | free count | follows from the blocks; differences are folded, so it is exact |
 //!
-//! A state is checked as a whole before anything changes: half a state would be neither. After the
-//! check nothing can fail. The order of the steps is then: all off the lists, all in use as single
-//! pages; types; what is in use; per-CPU lists; free blocks last, since merges look at their
-//! neighbours, which have to be what they will be by then.
+//! The whole state is checked before anything changes, so that it is never half applied. After the
+//! check nothing can fail. The steps: take everything off the lists, as single pages in use; types;
+//! blocks in use; per-CPU lists; free blocks last, because merges read their neighbours, which must
+//! be final by then.
 //!
 //! To: [`super::buddy`], [`super::pcp`] (the lists filled here).
 //!
-//! Synchronisation: set-up only. Takes the per-CPU locks, then the zone lock, like a drain. Between its
-//! steps frames are in no place at all: no other task may use the zone meanwhile.
+//! Synchronisation: set-up only. Takes the per-CPU locks, then the zone lock, like a drain. Between
+//! its steps frames are in no valid place, so no other task may use the zone meanwhile.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -43,7 +43,7 @@ pub struct Block {
     pub order: Order,
 }
 
-/// What is known of a zone at the start. Blocks are aligned, lie in the zone and do not overlap.
+/// The known state of a zone at the start. Blocks are aligned, lie in the zone and do not overlap.
 #[derive(Clone, Debug, Default)]
 pub struct ZoneState {
     /// Types of the pageblocks that hold these frames; the others keep theirs.
@@ -62,7 +62,7 @@ pub struct ZoneState {
 pub struct RestoreError {
     /// The block in question.
     pub block: Block,
-    /// What is wrong with it.
+    /// The error.
     pub reason: &'static str,
 }
 
@@ -125,8 +125,8 @@ impl<H: Host> PageAllocator<H> {
     /// Splits a block in use into blocks in use of a smaller order, each to be freed by itself
     /// (`split_page`).
     ///
-    /// In a trace a block that was allocated in one piece may be freed in pieces: some of Linux's users
-    /// split what they got.
+    /// In a trace, a block that was allocated in one piece may be freed in pieces, because some
+    /// users in Linux split their blocks.
     ///
     /// # Errors
     /// If the frame does not start a block in use of at least that order.
@@ -194,7 +194,7 @@ impl<H: Host> PageAllocator<H> {
         state.used.iter().try_for_each(|&block| check(block))
     }
 
-    /// Takes everything off the zone's lists: all of it is in use as single pages then.
+    /// Takes everything off the zone's lists; all frames are then single pages in use.
     fn empty_zone(&self, cx: &Cx<'_, H>, zone: &Zone<H>) {
         for cpu in self.cpus() {
             let mut pcp = zone.cpus[cpu.idx()].pcp.lock(cx.cpu());
@@ -254,7 +254,7 @@ impl<H: Host> PageAllocator<H> {
         }
     }
 
-    /// The reserve is what its pageblocks are.
+    /// Recounts the high-atomic reserve from the pageblocks' types.
     fn recount_highatomic(&self, zone: &Zone<H>) {
         if self.highatomic_on_demand() {
             let is_reserved = |pfn: &Pfn| zone.pageblock_type(*pfn) == MigrateType::HighAtomic;
@@ -263,7 +263,7 @@ impl<H: Host> PageAllocator<H> {
         }
     }
 
-    /// In use, each with a reference that nobody will drop.
+    /// Marks frames as in use, each with a reference that is never dropped.
     fn mark_single(&self, first: Pfn, pages: u64) {
         for at in 0..pages as u32 {
             let page = self.map.page(first.add(at));

@@ -1,10 +1,10 @@
-//! Many blocks under one hold of the zone lock, at less than many times the price of one.
+//! Moves many blocks under one hold of the zone lock, cheaper than one by one.
 //!
-//! A refill takes blocks one after the other, and a drain frees them so. Done literally most of the work is undone by
-//! the next step: a split puts halves on lists from which the next block takes them, and a freed page is linked to a
-//! list to be unlinked when its buddy follows. Here both leave out what comes to nothing. What is on the lists
-//! afterwards, and in which order, is what the single steps would leave; nobody can see the lists in between, since the
-//! lock is held.
+//! A refill takes blocks one after the other, and a drain frees them one after the other. Done
+//! literally, the next step undoes most of the work: a split puts halves on lists from which the
+//! next block takes them, and a freed page is linked, then unlinked when its buddy follows. This
+//! module skips both. The lists end up with the same blocks in the same order as after single
+//! steps, and no other task sees them in between, because the lock is held.
 //!
 //! | | single steps | left out |
 //! |---|---|---|
@@ -29,12 +29,13 @@ const PENDING_MAX: usize = 8;
 pub(super) const WAITS: u32 = u32::MAX - 1;
 
 impl<P: Probe> Buddy<'_, P> {
-    /// Takes up to `most` blocks of `order` from a type's own lists, all of them out of the smallest sufficient block,
-    /// and puts them at the tail of a CPU's list; how many. As so many times [`Buddy::remove`]. The caller subtracts
-    /// their pages from NR_FREE.
+    /// Takes up to `most` blocks of `order` from a type's own lists, all of them out of the
+    /// smallest sufficient block, and adds them to the tail of a CPU's list. Returns their number.
+    /// It equals repeated [`Buddy::remove`]. The caller subtracts their pages from NR_FREE.
     ///
-    /// The lists of the orders between are empty, or there would be a smaller block. So those that follow the first come
-    /// out of the same block, in the order of addresses, and what is left of it is one block of each size.
+    /// The lists of the orders in between are empty, or a smaller block would exist. So the
+    /// following blocks come out of the same block in address order, and its rest is one block of
+    /// each size.
     #[inline(never)]
     pub(super) fn remove_run(
         &mut self,
@@ -58,7 +59,8 @@ impl<P: Probe> Buddy<'_, P> {
         if let Some(half) = next.and_then(|next| self.map.get(next.add((1 << high.0) / 2))) {
             prefetch_read(half);
         }
-        // A pageblock at most, of smaller blocks: when the next one is split, its order's list has to be what it is then.
+        // At most a pageblock of smaller blocks: when the next one is split, its order's list must
+        // be up to date.
         let most_order = if order.0 < PAGEBLOCK_ORDER { PAGEBLOCK_ORDER } else { Order::MAX.0 };
         let within = high.0.min(most_order) - order.0;
         let nr = most.min(1 << within);
@@ -110,7 +112,7 @@ impl<P: Probe> Buddy<'_, P> {
         }
     }
 
-    /// Links what waits. The lock must not be let go of before.
+    /// Links the waiting blocks. Call it before the lock is released.
     pub(super) fn settle(&mut self, pending: &mut Pending) {
         for place in pending.nr.saturating_sub(PENDING_MAX)..pending.nr {
             if let Some(block) = pending.replace(place, NOBODY) {
@@ -137,8 +139,9 @@ const NOBODY: Waiting = Waiting {
     to_tail: false,
 };
 
-/// Free blocks that are on no list yet although their words say so, the oldest first: in this order they are linked.
-/// Who leaves because it merged leaves a gap. [`Buddy::settle`] comes last.
+/// Free blocks that are on no list yet although their words say so, the oldest first: they are
+/// linked in this order. A block that leaves because it merged leaves a gap. [`Buddy::settle`]
+/// comes last.
 pub(super) struct Pending {
     blocks: [Waiting; PENDING_MAX],
     /// How many came: the next one's place, and once all places are taken the oldest one's.
@@ -152,7 +155,7 @@ impl Default for Pending {
 }
 
 impl Pending {
-    /// One more waits. Somebody has to make room for it: the oldest is to be linked.
+    /// Adds a waiting block. If there is no room, returns the oldest, which must be linked.
     #[inline(always)]
     fn push(&mut self, block: Waiting) -> Option<Waiting> {
         let oldest = self.replace(self.nr, block);
@@ -160,7 +163,7 @@ impl Pending {
         oldest
     }
 
-    /// Who waits in a place leaves, and `next` takes it.
+    /// Replaces the block waiting at a place by `next`.
     #[inline(always)]
     fn replace(&mut self, place: usize, next: Waiting) -> Option<Waiting> {
         let left = core::mem::replace(&mut self.blocks[place % PENDING_MAX], next);
@@ -217,7 +220,7 @@ mod tests {
         }
     }
 
-    /// Lists, words, what the zone says of its lists without the lock, and free pages.
+    /// Lists, words, the zone's lock-free list data, and free pages.
     type Seen = (Vec<Vec<Pfn>>, Vec<u32>, Vec<(u8, u32)>, u64);
 
     /// One zone's free lists, and the blocks that were taken from them.

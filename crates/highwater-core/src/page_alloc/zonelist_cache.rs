@@ -1,28 +1,29 @@
-//! The zonelist cache of study 000: zones that failed lately are skipped (rules/zonelist-cache#data).
+//! The zonelist cache of study 000: zones that failed lately are skipped
+//! (rules/zonelist-cache#data).
 //!
-//! On a machine with many nodes a list is long, and when memory is short every request walks along the
-//! same full zones: each walk reads counters that all CPUs write. The idea: remember for a second which
-//! entries failed, and do not even look at them.
+//! On a machine with many nodes a zonelist is long. When memory is short every request walks over
+//! the same full zones, and reads counters that all CPUs write. The idea: remember for a second
+//! which entries failed, and skip them.
 //!
-//! One bitmap per node's FALLBACK list, shared by all CPUs of the node and cleared once a second. Bits
-//! carry no order, mark or type: one failed huge page sends everybody to remote nodes. That is the
-//! flaw. *Full* is no property of a zone; it is one of a zone and a request. A zone without a free
-//! block of order 9 has plenty of single pages, and a request for one, whose own first zone is low,
-//! goes past it to another node (rules/zonelist-cache#consequences). What is saved is a few reads; what
-//! is lost is locality, for as long as the page lives.
+//! One bitmap per node's FALLBACK list, shared by all CPUs of the node and cleared once a second.
+//! Bits carry no order, mark or type, so one failed huge page sends all requests to remote nodes.
+//! That is the flaw. *Full* is a property of a zone and a request, not of a zone alone. A zone
+//! without a free block of order 9 may have many single pages. A request for a single page, whose
+//! first zone is low, skips it and goes to another node (rules/zonelist-cache#consequences). The
+//! cache saves a few reads, and loses locality for the lifetime of the page.
 //!
-//! What keeps it from being worse:
+//! Three rules limit the damage:
 //!
 //! | | |
 //! |---|---|
-//! | the cache comes into play only after a first watermark failed | the preferred zone is always looked at |
-//! | it is off in the second scan | no request fails because of a mark |
-//! | it is cleared after a second, and by reclaim that frees | a mark cannot outlive the shortage for long |
+//! | the cache is used only after a first watermark failed | the preferred zone is always checked |
+//! | it is off in the second scan | no request fails because of a bit |
+//! | it is cleared after a second, and by reclaim that frees | a bit cannot outlive the shortage for long |
 //!
-//! But frees clear nothing, so for a second a zone may be shunned that is full of free pages.
+//! But frees do not clear it, so a zone full of free pages may be skipped for up to a second.
 //!
-//! Synchronisation: none. The bitmap is a hint; a mark that is lost or comes late costs a look or a
-//! detour.
+//! Synchronisation: none. The bitmap is a hint; a lost or late bit costs one check or one remote
+//! page.
 //!
 //! From: [`super::fast`].
 

@@ -1,17 +1,18 @@
-//! Buffer heads: what a filesystem that writes block by block keeps with a page (rules/slab#buffer-heads).
+//! Buffer heads: the per-page data of a filesystem that writes block by block
+//! (rules/slab#buffer-heads).
 //!
 //! ```text
-//! write, or write fault ── attach_buffers ──▶ page with BUFFERS, an object of its own
+//! write, or write fault ── attach_buffers ──▶ page with BUFFERS, and its own object
 //! page leaves its file  ── release_buffers ─▶ the object goes back to its slab
 //! page moves            ── move_buffers ────▶ the object belongs to the new frame
 //! ```
 //!
-//! A page of 4 KiB is one block, so it has one. The object says nothing that the model needs: it is memory, lying
-//! where memory was free when the page was first written, in a slab that cannot be moved, and it is there as long as
-//! the page is.
+//! A page of 4 KiB is one block, so it has one object. The model needs only the object's memory. It
+//! lies where memory was free at the page's first write, in an unmovable slab, and exists as long
+//! as the page.
 //!
-//! Synchronisation: who attaches, moves or releases holds the page's lock. [`PageBuffers`] is behind a `Table`
-//! lock, never held while memory is allocated or freed.
+//! Synchronisation: attaching, moving and releasing need the page lock. [`PageBuffers`] is behind a
+//! `Table` lock, never held while memory is allocated or freed.
 //!
 //! From: `syscall`, `vm::fault` · to: `slab`.
 
@@ -27,7 +28,7 @@ use crate::page_alloc::Gfp;
 use crate::slab::{CacheKind, ObjectId};
 use crate::units::Error;
 
-/// Frames whose buffers lie side by side: a pageblock of them.
+/// Number of frames whose buffers are stored together: a pageblock.
 const CHUNK: usize = 512;
 
 /// Which frames have a buffer head, and which: memory only for the parts of the machine that were written to.
@@ -162,7 +163,7 @@ mod tests {
         let spec =
             KernelSpec { devices: alloc::vec![DeviceSpec::nvme(1 << 20)], swap: alloc::vec![] };
         let kernel = Kernel::new(&cx, mem, &spec).unwrap();
-        // Written, dropped, read, one page of it written; buffers, pages.
+        // Written, dropped, read, one page of it written; then buffers and pages at each stage.
         let stages = |filesystem| {
             let of_cache = || kernel.buffers.lock(CpuId(0)).len();
             let stats = &kernel.mem.node(NodeId(0)).stats;

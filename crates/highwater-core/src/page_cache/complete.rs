@@ -1,4 +1,4 @@
-//! What the end of a transfer means to each page (rules/writeback#completion, rules/swap#swap-out).
+//! The effect of a transfer's end on each page (rules/writeback#completion, rules/swap#swap-out).
 
 use crate::block::{BioKind, Completion};
 use crate::host::{Cx, Devices};

@@ -11,13 +11,13 @@
 //!
 //! A file page is counted in its node (nr_dirty, nr_writeback), its zone (write pending) and its
 //! device (reclaimable, writeback); a swap cache page only in node and zone, and only while it is
-//! under writeback. The tree's marks follow the flags; the DIRTY mark stays until writeback starts,
-//! so that a page which was cleaned and then not written is found again.
+//! under writeback. The tree's marks follow the flags. The DIRTY mark stays until writeback starts,
+//! so a page that was cleaned and then not written is found again.
 //!
-//! Synchronisation: who changes DIRTY holds the page lock, or the lock of a page table that maps
-//! the page. Flag and mark of writeback change together under the tree's lock. The end of writeback
-//! comes from interrupts: it takes the tree's lock but not `xa_lock`, which a task it interrupted
-//! may hold.
+//! Synchronisation: a change of DIRTY needs the page lock, or the lock of a page table that maps
+//! the page. Flag and mark of writeback change together under the tree's lock. Writeback ends in
+//! interrupts, which take the tree's lock but not `xa_lock`, because the interrupted task may hold
+//! it.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -109,7 +109,7 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// [`Kernel::clear_page_dirty_for_io`] for a page whose file is at hand.
+    /// [`Kernel::clear_page_dirty_for_io`] for a page with a known file.
     pub(crate) fn clean_file_page(
         &self,
         cx: &Cx<'_, H>,
@@ -154,7 +154,7 @@ impl<H: Devices> Kernel<H> {
         self.start_writeback_of(cx, file.as_deref(), folio);
     }
 
-    /// [`Kernel::start_page_writeback`] for a page whose file is at hand; none = a swap cache page.
+    /// [`Kernel::start_page_writeback`] for a page with a known file; `None`: a swap cache page.
     pub(crate) fn start_writeback_of(&self, cx: &Cx<'_, H>, file: Option<&File<H>>, folio: Folio) {
         let page = self.mem.map.page(folio);
         debug_assert!(!page.is(PageFlags::WRITEBACK), "written twice at a time");

@@ -12,7 +12,7 @@ use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use crate::sync::order::LockClass;
 use crate::wait::{RwSem, RwSemRules};
 
-/// What a new file is.
+/// The properties of a new file.
 ///
 /// ```
 /// use highwater_core::block::DeviceId;
@@ -25,15 +25,15 @@ use crate::wait::{RwSem, RwSemRules};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileSpec {
-    /// Whose file it is.
+    /// Its filesystem.
     pub filesystem: Filesystem,
     /// Where it lives.
     pub device: DeviceId,
     /// First page on the device; the file is contiguous.
     pub device_start: u64,
-    /// Most pages it may have (room reserved on the device).
+    /// Largest size in pages (reserved on the device).
     pub max_pages: u32,
-    /// Size at first, in bytes; not more than the room it has.
+    /// Initial size in bytes, at most the reserved size.
     pub size: u64,
     /// Where its inode is.
     pub inode: InodeMemory,
@@ -57,7 +57,7 @@ impl FileSpec {
         FileSpec::new(Filesystem::TMPFS, DeviceId(0), 0, max_pages).with_size(0)
     }
 
-    /// The same file with so many bytes in it at first.
+    /// The same file with this initial size in bytes.
     #[must_use]
     pub const fn with_size(self, bytes: u64) -> Self {
         FileSpec { size: bytes, ..self }
@@ -75,17 +75,17 @@ impl FileSpec {
 pub struct File<H: Tasks> {
     /// Number.
     pub id: FileId,
-    /// What it was made as.
+    /// The properties with which it was made.
     pub spec: FileSpec,
     /// Bytes.
     pub(crate) size: AtomicU64,
     /// The pages. `Table` class: see the module's notes.
     pub(crate) tree: H::Lock<Tree>,
-    /// Taken by whoever changes the tree.
+    /// Held for every change of the tree.
     pub(crate) xa_lock: H::Lock<()>,
     /// Writers exclude each other (`i_rwsem`).
     pub(crate) rwsem: RwSem<H>,
-    /// Who maps it; `Table` class.
+    /// The VMAs that map it; `Table` class.
     pub(crate) mappings: H::Lock<MapRanges>,
     /// Pages of the tree, readable without a lock.
     pub(crate) nr_pages: AtomicU64,
@@ -95,7 +95,7 @@ pub struct File<H: Tasks> {
     pub(crate) dirtied_when: AtomicU64,
     /// On a flusher's lists.
     pub(crate) is_queued: AtomicBool,
-    /// An error of writeback that nobody was told of yet.
+    /// A writeback error that was not reported yet.
     pub(crate) write_error: AtomicBool,
     /// No more than one dirtying/unlink at a time: the file is being deleted.
     pub(crate) is_deleted: AtomicBool,

@@ -7,15 +7,15 @@ use crate::block::Writer;
 pub enum Buffers {
     /// None.
     None,
-    /// Those that were written since they are in memory.
+    /// Inodes that were written since they are in memory.
     Written,
     /// All: they are read block by block.
     All,
 }
 
-/// A filesystem: what reclaim and writers of its files meet.
+/// A filesystem, as far as reclaim and writers of its files are concerned.
 ///
-/// Names are the way to say it; a filesystem that is neither is a value of its own:
+/// Use the constants; any other filesystem is a custom value:
 ///
 /// ```
 /// use highwater_core::page_cache::Filesystem;
@@ -28,13 +28,13 @@ pub struct Filesystem {
     /// It writes single pages for reclaim (rules/writeback#single-page). Kernels in which XFS did so too
     /// are policies (`reclaim.file-pageout`), by which every filesystem does.
     pub has_writepage: bool,
-    /// By what it writes its files: whose memory its bios take (rules/writeback#bio-memory), and when its
-    /// writers are throttled (rules/page-cache#write).
+    /// The kernel library that writes its files. It decides the memory of its bios
+    /// (rules/writeback#bio-memory), and when its writers are throttled (rules/page-cache#write).
     pub writer: Writer,
     /// It has no device: pages live in memory and swap (rules/shared-memory#pages).
     pub is_memory: bool,
-    /// Its files are what a filesystem keeps about others, pages of the device. A journal keeps hold of dirty ones, which
-    /// cannot be moved then (rules/compaction#journal).
+    /// Its files are metadata, pages of the device. A journal pins dirty ones, which cannot be
+    /// moved then (rules/compaction#journal).
     pub is_journalled: bool,
     /// Which of its pages have a buffer head (rules/slab#buffer-heads).
     pub buffers: Buffers,

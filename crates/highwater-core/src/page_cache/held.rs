@@ -1,11 +1,11 @@
-//! A page that somebody locked and refers to.
+//! A locked page with a reference.
 
 use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
 use crate::page::Folio;
 
-/// The lock of a page and a reference to it: both are given up when this is dropped, so that no way out of a function keeps
-/// them.
+/// The lock of a page and a reference to it. Dropping this gives both up, so no path out of a
+/// function keeps them.
 #[must_use = "dropped at once, it unlocks the page"]
 pub(crate) struct HeldPage<'k, 'c, 'h, H: Devices> {
     kernel: &'k Kernel<H>,
@@ -29,7 +29,7 @@ impl<'k, 'c, 'h, H: Devices> HeldPage<'k, 'c, 'h, H> {
         self.folio
     }
 
-    /// Unlocks it; the reference is somebody else's now if `is_used` (a page table entry's).
+    /// Unlocks it. If `is_used`, the reference now belongs to another user (a page table entry).
     pub(crate) fn unlock_used(self, is_used: bool) {
         let HeldPage { kernel, cx, folio } = self;
         core::mem::forget(self);
@@ -39,7 +39,8 @@ impl<'k, 'c, 'h, H: Devices> HeldPage<'k, 'c, 'h, H> {
         }
     }
 
-    /// The lock is somebody else's now (a read's, whose end gives it up), the reference the caller's.
+    /// Leaves the page locked: the lock now belongs to another user (a read, whose end unlocks it),
+    /// the reference to the caller.
     pub(crate) fn leave_locked(self) -> Folio {
         let folio = self.folio;
         core::mem::forget(self);

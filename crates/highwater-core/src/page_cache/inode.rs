@@ -1,9 +1,9 @@
 //! Inodes and directory entries in memory (rules/slab#inodes).
 //!
-//! A file on disk is known to the kernel only while its *inode* is in memory, and is found by its name through a
-//! *dentry*. Both stay when the file is closed, for the next time: a build reads the same headers again and
-//! again. For a small file they take as much as its contents do, in slabs, which cannot be moved; a tree of
-//! 37,000 files leaves 45 MiB of them.
+//! The kernel accesses a file through its *inode* in memory, and finds the inode by name through a
+//! *dentry*. Both stay after the file is closed, because a build, for example, reads the same
+//! headers repeatedly. For a small file they take as much memory as its contents, in unmovable
+//! slabs: a tree of 37,000 files leaves 45 MiB of them.
 //!
 //! ```text
 //!              open_path                                 open_path
@@ -13,11 +13,11 @@
 //!                  (used since: once more)                    (its pages go first)
 //! ```
 //!
-//! Only files whose spec says so ([`InodeMemory::Slab`]) take part. Others stand for what is open while a machine
-//! runs, whose inodes the captured machine has in use already.
+//! Only files with [`InodeMemory::Slab`] in their spec take part. The others represent files that
+//! are open all the time, whose inodes are part of the captured machine's memory.
 //!
-//! Synchronisation: [`Inodes`] is behind a `Table` lock, never held while memory is allocated or freed. Who
-//! opens a file says so before it looks for the inode, so a file in use keeps it.
+//! Synchronisation: [`Inodes`] is behind a `Table` lock, never held while memory is allocated or
+//! freed. Opening a file is recorded before the inode is looked up, so a file in use keeps it.
 //!
 //! From: `syscall`, `reclaim::inode_shrinker` · to: `slab`, [`super::truncate`].
 
@@ -69,7 +69,7 @@ struct Cached {
     place: u64,
 }
 
-/// Files by age, oldest first: those with a dentry, and those whose inode only is left.
+/// Files by age, oldest first: those with a dentry, and those with only an inode.
 #[derive(Debug, Default)]
 struct Lists {
     dentries: BTreeMap<u64, FileId>,
@@ -153,7 +153,7 @@ impl<H: Devices> Kernel<H> {
         Ok(open)
     }
 
-    /// True if a file's dentry and inode are in memory: who opens it reads nothing of the filesystem's own.
+    /// True if a file's dentry and inode are in memory: opening it then reads no metadata.
     pub fn is_inode_cached(&self, cx: &Cx<'_, H>, file: &File<H>) -> bool {
         let is_cached = |cached: &Cached| cached.dentry.is_some();
         file.spec.inode == InodeMemory::Outside
@@ -224,8 +224,8 @@ impl<H: Devices> Kernel<H> {
         dentries + inodes
     }
 
-    /// Looks at `nr` dentries and inodes of a node, as many of each as they are in proportion, oldest first,
-    /// and frees those that nobody used (rules/slab#inode-shrinker). No lock is held.
+    /// Looks at `nr` dentries and inodes of a node, as many of each as they are in proportion,
+    /// oldest first, and frees those that nobody used (rules/slab#inode-shrinker). No lock is held.
     #[doc(alias = "prune_dcache_sb")]
     #[doc(alias = "prune_icache_sb")]
     pub(crate) fn scan_inodes(&self, cx: &Cx<'_, H>, node: NodeId, nr: u64) -> InodeScan {

@@ -1,10 +1,10 @@
 //! Finding, adding and removing pages of a file (rules/page-cache#insert, rules/workingset#shadow).
 //!
-//! Who finds a page under the tree's lock and takes a reference there has it: a page leaves the tree
-//! only after its references were frozen (reclaim, invalidation) or while it is locked
-//! (truncation). A frozen page is as good as gone; who meets one comes again.
+//! A task that finds a page under the tree's lock and takes a reference there keeps it. A page
+//! leaves the tree only after its references were frozen (reclaim, invalidation) or while it is
+//! locked (truncation). A frozen page counts as gone; a lookup that meets one starts again.
 //!
-//! Who waited for a page's lock looks whether the page still belongs to the file.
+//! After waiting for a page lock, a task checks that the page still belongs to the file.
 
 use core::hint::cold_path;
 
@@ -90,8 +90,8 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Collects the pages from `index` on up to the first that is missing, not up to date or marked
-    /// for readahead. A marked one is the last; `max` at most are collected. If `found` is there,
-    /// it gets how many of all `max` are up to date now.
+    /// for readahead. A marked page is the last one; at most `max` are collected. `found`, if
+    /// given, is set to the number of all `max` pages that are up to date now.
     #[doc(alias = "filemap_get_read_batch")]
     pub(super) fn find_read_batch(
         &self,
@@ -149,7 +149,7 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// True if a page (locked, or else for what it is worth) belongs to a file.
+    /// True if a page belongs to a file (reliable only for a locked page).
     #[inline]
     pub(crate) fn is_page_of(&self, file: &File<H>, folio: Folio) -> bool {
         self.mem.map.page(folio).mapping() == PageMapping::File(file.id)
@@ -202,12 +202,12 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Calls `f` for each page of `start..end` that a fault may map without waiting: cached, up to
-    /// date, neither locked nor marked for readahead. Ascending. If `f` says that it mapped the
-    /// page, the mapping owns a reference now. `f` takes no lock (the caller holds the page
+    /// date, neither locked nor marked for readahead. Ascending. If `f` returns that it mapped the
+    /// page, the mapping now owns a reference. `f` takes no lock (the caller holds the page
     /// table's).
     ///
-    /// Where tasks share a thread nothing can come between `f` and the look at the page. Elsewhere
-    /// the page is locked meanwhile, so that truncation either finds the mapping or comes first.
+    /// If tasks share a thread, nothing runs between the check of the page and `f`. On other hosts
+    /// the page is locked meanwhile, so truncation either finds the mapping or comes first.
     #[doc(alias = "filemap_map_pages")]
     pub(crate) fn map_pages(
         &self,
@@ -407,8 +407,8 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// Overwrites what a slot holds with something that is not a page; what was there. The caller
-    /// holds `xa_lock`.
+    /// Replaces a slot's entry by one that is not a page; returns the old entry. The caller holds
+    /// `xa_lock`.
     pub(crate) fn replace_entry(
         &self,
         cx: &Cx<'_, H>,
@@ -466,7 +466,8 @@ impl<H: Devices> Kernel<H> {
         })
     }
 
-    /// Removes a locked page that only the tree and the caller refer to, if it is clean; nothing is left of it.
+    /// Removes a locked page that only the tree and the caller refer to, if it is clean. It leaves
+    /// no shadow.
     pub(super) fn remove_unused(&self, cx: &Cx<'_, H>, file: &File<H>, at: (Folio, &Page)) -> bool {
         self.remove_clean(cx, file, at, || None)
     }
@@ -495,10 +496,12 @@ impl<H: Devices> Kernel<H> {
         true
     }
 
-    /// Has a file hold a page in another frame, `new`, which only the caller knows: if nobody but the tree and the
-    /// caller refers to the locked `old`. Both are the caller's afterwards, and `new` the tree's too.
+    /// Replaces a file's page by another frame, `new`, which only the caller refers to, if only the
+    /// tree and the caller refer to the locked `old`. Afterwards the caller has both, and the tree
+    /// has `new`.
     ///
-    /// Under the tree's lock, so that nobody finds the page without references or in two places.
+    /// It runs under the tree's lock, so no lookup finds the page without references or in two
+    /// places.
     pub(crate) fn replace_in_file(
         &self,
         cx: &Cx<'_, H>,

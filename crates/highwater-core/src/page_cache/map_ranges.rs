@@ -1,7 +1,7 @@
-//! Who maps which pages of a file.
+//! The VMAs that map a file, and the pages that each maps.
 //!
-//! A walk of a page's mappings goes over all ranges of its file, for every page that reclaim looks at, and
-//! ranges come and go only with VMAs: so they lie in one piece, in order.
+//! For every page that reclaim checks, a walk of its mappings goes over all ranges of its file.
+//! Ranges change only with VMAs. So they are in one sorted array.
 //!
 //! Key types: [`MapRange`], [`MapRanges`].
 //!
@@ -16,7 +16,7 @@ use crate::page::SpaceId;
 /// A range of a file that an address space maps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MapRange {
-    /// Who maps it.
+    /// The space that maps it.
     pub space: SpaceId,
     /// First virtual page.
     pub start: u32,
@@ -69,7 +69,7 @@ impl MapRanges {
         &self.ranges
     }
 
-    /// Those that come after one that is or was there.
+    /// The ranges after a given one, which need not exist any more.
     #[inline(always)]
     pub(crate) fn after(&self, last: Option<&MapRange>) -> &[MapRange] {
         match last {

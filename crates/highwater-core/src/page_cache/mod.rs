@@ -12,21 +12,21 @@
 //! reclaim -> remove_mapping_file (leaves a shadow); truncate, invalidate (leave nothing)
 //! ```
 //!
-//! Synchronisation: the tree itself sits behind a `Table` lock, held for single steps, which stands
-//! for the kernel's lock-free lookups; whoever changes it holds `xa_lock` around that, which is the
-//! lock that contends. (The end of writeback, an interrupt, clears its mark without.) A page in the
-//! tree holds one reference.
+//! Synchronisation: the tree itself is behind a `Table` lock, held for single steps, which stands
+//! for the kernel's lock-free lookups. Every change also holds `xa_lock`, which is the lock that
+//! contends. (The end of writeback, an interrupt, clears its mark without it.) The tree holds one
+//! reference to each of its pages.
 //!
 //! | | against | is ordered by |
 //! |---|---|---|
 //! | lookup | removal | the reference is taken under the tree's lock; a page whose references are frozen is not found |
 //! | insertion | insertion | `xa_lock`; the second one finds the page |
 //! | insertion | deletion of the file | `is_deleted`, set and read under `xa_lock` |
-//! | read, fault, write | truncation | the page lock; who gets it looks whether the page still is the file's |
+//! | read, fault, write | truncation | the page lock; its holder checks that the page still belongs to the file |
 //! | fault-around | truncation | the page lock, or nothing runs in between ([`crate::host::Host::THREADED`]) |
-//! | reclaim | everybody with a reference | freezing the references at 2 fails |
+//! | reclaim | any task with a reference | freezing the references at 2 fails |
 //! | writers, truncation | each other | the file's `rwsem` |
-//! | shadow shrinker | insertion, removal | `xa_lock`; the node is dropped if it still is the one that was listed |
+//! | shadow shrinker | insertion, removal | `xa_lock`; the node is dropped if it is still the listed one |
 //!
 //! From: `syscall`, `vm::fault` · to: `lru`, `block`.
 

@@ -70,7 +70,7 @@ impl Node {
         Shadow(self.shadows.as_ref().map_or(0, |shadows| shadows[slot]))
     }
 
-    /// Stores an entry and returns what was there; the slot's marks are cleared.
+    /// Stores an entry and returns the old one; the slot's marks are cleared.
     pub(super) fn set(&mut self, slot: usize, entry: Entry) -> Entry {
         let old = self.get(slot);
         let bit = 1 << slot;

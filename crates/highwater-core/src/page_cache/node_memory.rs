@@ -1,11 +1,11 @@
-//! The memory of tree nodes: objects of a slab cache, as the kernel's; and which nodes hold shadows only.
+//! The memory of tree nodes: objects of a slab cache, as in the kernel. Also the list of nodes that
+//! hold only shadows.
 //!
 //! A node of a file's tree is an object of 576 bytes ([`CacheKind::TreeNode`]). Objects for an insertion are
 //! taken before any lock ([`Kernel::tree_objects`]).
 //!
-//! The second thing kept here is the list of nodes that hold nothing but shadows, oldest first, by
-//! the memory node their objects lie on: what the shrinker of rules/workingset#shadow-nodes works
-//! through.
+//! This module also has the list of nodes that hold only shadows, oldest first, by the memory node
+//! of their objects. The shrinker of rules/workingset#shadow-nodes works through it.
 //!
 //! Synchronisation: [`ShadowNodes`] is behind a `Table` lock.
 
@@ -23,7 +23,7 @@ use crate::zone::NodeId;
 /// Most nodes one insertion adds.
 const MAX_OBJECTS: usize = 3;
 
-/// A few objects: what an insertion may need, what a removal left over.
+/// A few objects: those that an insertion may need, or those that a removal left over.
 #[derive(Debug, Default)]
 pub struct Objects {
     ids: [Option<ObjectId>; MAX_OBJECTS],
@@ -67,7 +67,7 @@ struct Listed {
     /// Neighbours on the list.
     next: u32,
     prev: u32,
-    /// Whose node it is.
+    /// The file of the node.
     file: u32,
     number: u32,
     is_listed: bool,
@@ -101,12 +101,13 @@ impl ShadowNodes {
         ShadowNodes { objects: Vec::new(), lists: alloc::vec![list; nr_nodes] }
     }
 
-    /// How many there are whose objects lie on a memory node.
+    /// Number of listed nodes whose objects are on a memory node.
     pub fn nr_listed(&self, node: NodeId) -> u64 {
         self.lists[node.idx()].nr_listed
     }
 
-    /// A node, whose object lies on `on`, holds nothing but shadows from now on: the youngest of its list.
+    /// A node, whose object is on `on`, holds only shadows from now on: it becomes the youngest of
+    /// its list.
     fn list(&mut self, id: ObjectId, on: NodeId, file: FileId, number: u32) {
         if self.objects.len() <= id.0 as usize {
             self.objects.resize(id.0 as usize + 1, UNLISTED);
@@ -219,8 +220,8 @@ impl<H: Devices> Kernel<H> {
         for _ in 0..nr {
             let oldest = self.shadow_nodes.lock(cx.cpu()).oldest(node);
             let Some((object, id, number)) = oldest else { break };
-            // A file whose last handle is gone was truncated: its nodes are not listed any more, or
-            // are about to leave the list.
+            // A file whose last handle is gone was truncated: its nodes are off the list, or about
+            // to leave it.
             let Some(file) = self.file(cx, id) else { break };
             let xa = file.xa_lock.lock(cx.cpu());
             let index = number << super::node::SLOT_BITS;

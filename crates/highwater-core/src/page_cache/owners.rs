@@ -1,8 +1,8 @@
-//! What the page cache asks of those above it.
+//! The interface that the page cache needs from the modules above it.
 //!
-//! Truncation and writeback must take a page out of page tables, and whoever keeps account of dirty pages
-//! must learn of each. Both stand above the cache, which is what they work on; so it declares what it
-//! needs, and they implement it.
+//! Truncation and writeback must remove a page from page tables, and the accounts of dirty pages
+//! must follow each page. Both are in higher modules, which use the cache. So the cache declares
+//! the interface, and they implement it.
 
 use alloc::sync::Arc;
 
@@ -32,7 +32,7 @@ pub trait MemoryFiles<H: Devices> {
     fn drop_swapped(&self, cx: &Cx<'_, H>, file: &File<H>, first: u32);
 }
 
-/// Who maps a page. Implemented by `vm::rmap`.
+/// Removes pages from page tables. Implemented by `vm::rmap`.
 pub trait Mappings<H: Devices> {
     /// Makes every mapping of a locked page clean and read-only; true if one was dirty.
     fn clean_mappings(&self, cx: &Cx<'_, H>, folio: Folio) -> bool;
@@ -41,24 +41,24 @@ pub trait Mappings<H: Devices> {
     fn unmap_everywhere(&self, cx: &Cx<'_, H>, folio: Folio);
 }
 
-/// Who keeps account of dirty pages. Implemented by `kernel::dirty`, for writeback and for reclaim.
+/// Accounts of dirty pages. Implemented by `kernel::dirty`, for writeback and for reclaim.
 ///
-/// Called with the page locked or its page table locked; the ends come from interrupts. `pages` is how many
-/// pages it is that became something: those of a folio.
+/// Called with the page locked or its page table locked; ends come from interrupts. `pages` is the
+/// number of pages of the folio.
 pub trait DirtyAccount<H: Devices> {
     /// Pages of a file became dirty that were clean.
     fn page_dirtied(&self, cx: &Cx<'_, H>, file: &Arc<File<H>>, pages: u64);
 
-    /// Pages that were cleaned for I/O are dirty again, as if they had not been touched.
+    /// Pages that were cleaned for I/O are dirty again, as if the cleaning had not happened.
     fn page_redirtied(&self, file: &File<H>, pages: u64);
 
-    /// Pages are not dirty any more: they are about to be written, or never will be.
+    /// Pages are no longer dirty: they are about to be written, or never will be.
     fn page_cleaned(&self, file: &File<H>, pages: u64);
 
     /// A file is dirty: it is to be written in its turn.
     fn file_dirtied(&self, cx: &Cx<'_, H>, file: &Arc<File<H>>);
 
-    /// A file is gone: nobody is to write it.
+    /// A file is deleted: it must not be written any more.
     fn file_deleted(&self, cx: &Cx<'_, H>, file: &Arc<File<H>>);
 
     /// Writeback of pages of a file begins.

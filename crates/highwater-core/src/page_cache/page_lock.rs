@@ -48,7 +48,7 @@ impl<H: Devices> Kernel<H> {
         self.unlock(cx, folio, self.mem.map.page(folio));
     }
 
-    /// The same of a page whose descriptor is at hand.
+    /// The same for a page with its descriptor.
     #[inline(always)]
     pub(crate) fn unlock(&self, cx: &Cx<'_, H>, folio: Folio, page: &Page) {
         let before = page.flag_clear::<H>(PageFlags::LOCKED);
@@ -67,8 +67,8 @@ impl<H: Devices> Kernel<H> {
         before
     }
 
-    /// Wakes the tasks that wait for the end of a page's writeback, if what
-    /// [`Kernel::clear_writeback`] found says that there are any.
+    /// Wakes the tasks that wait for the end of a page's writeback, if the result of
+    /// [`Kernel::clear_writeback`] shows that there are any.
     #[inline(always)]
     pub(crate) fn wake_after_writeback(&self, cx: &Cx<'_, H>, folio: Folio, before: PageFlags) {
         if before.contains(PageFlags::WAITERS) {
@@ -122,20 +122,20 @@ impl<H: Devices> Kernel<H> {
     pub(crate) fn wait_for_move(&self, cx: &Cx<'_, H>, from: Pfn, is_over: impl FnMut() -> bool) {
         self.plug_flush(cx);
         let _stall = cx.stall(Stall::Io);
-        // The flags of a folio's other frames are nobody's.
+        // The flags of a folio's other frames are not used.
         let is_first = self.mem.map.folio(from).pfn() == from;
         let page = is_first.then(|| self.mem.map.page(from));
         self.page_waits.wait_for_move(cx, from, page, "a page's move", is_over);
     }
 
-    /// Wakes who waits for a frame that was another one than the first of a folio which was moved or taken apart.
+    /// Wakes the waiters on a tail frame of a folio that was moved or split.
     pub(crate) fn wake_moved(&self, cx: &Cx<'_, H>, frame: Pfn) {
         self.page_waits.wake_frame(cx, frame);
     }
 }
 
-/// What a task is stalled on that waits for a page lock: a device, and memory too if the page is read that was reclaimed
-/// from a working set (rules/pressure#memory).
+/// The resource on which a task that waits for a page lock is stalled. It is a device; it is memory
+/// too if the page is a refault of the working set (rules/pressure#memory).
 fn lock_stalls<'a, H: Devices>(
     cx: &Cx<'a, H>,
     page: &Page,

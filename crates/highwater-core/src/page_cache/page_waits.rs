@@ -7,8 +7,9 @@
 //!
 //! Key types: [`PageWaits`] (the queues), [`Waiter`].
 //!
-//! Synchronisation: a waiter sets [`PageFlags::WAITERS`] under its queue's lock and looks at the bit in the same word after
-//! that. A waker clears the bit and sees WAITERS in what was there before. So one of the two sees the other.
+//! Synchronisation: a waiter sets [`PageFlags::WAITERS`] under its queue's lock and looks at the
+//! bit in the same word after that. A waker clears the bit and sees WAITERS in the old value. So
+//! one of the two sees the other.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -31,20 +32,20 @@ pub struct PageWaits<H: Tasks> {
     rule: PageLockRule,
 }
 
-/// Who waits for a page whose frame is hashed here.
+/// The waiters for all pages whose frames hash to this queue.
 struct Queue<H: Tasks> {
     waiters: H::Lock<Waiters<H::Task>>,
-    /// To see without the lock that nobody waits.
+    /// Shows without the lock that there is no waiter.
     len: AtomicU32,
 }
 
 struct Waiters<T> {
-    /// By ticket: everybody queues at the tail.
+    /// In order of tickets: waiters queue at the tail.
     list: VecDeque<Waiter<T>>,
     next_ticket: u64,
 }
 
-/// One who sleeps.
+/// A sleeping task.
 struct Waiter<T> {
     ticket: u64,
     frame: Pfn,
@@ -53,16 +54,16 @@ struct Waiter<T> {
     task: T,
 }
 
-/// What a waiter wants of the bit.
+/// How a waiter uses the bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// That it is cleared.
     Shared,
     /// The same, of a page that is being moved: the end of the move will do, too.
     Moved,
-    /// To set it itself, if nobody else is faster.
+    /// It sets the bit itself, if no other task is faster.
     Exclusive,
-    /// That whoever clears it sets it again for this waiter.
+    /// The waker sets the bit again for this waiter.
     HandOver,
 }
 
@@ -75,7 +76,7 @@ pub(super) enum Patience {
     Killable,
 }
 
-/// What a walk did.
+/// The result of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Walk {
     /// It is over.
@@ -164,9 +165,10 @@ impl<H: Tasks> PageWaits<H> {
         }
     }
 
-    /// Sleeps once until the lock of the page in frame `frame` is given up, unless `is_over`. The caller has no reference:
-    /// while it is not over, whoever moves the page keeps the lock of that frame's folio. `page` is None for a tail frame:
-    /// tails have no flags of their own, and [`PageWaits::wake_frame`] wakes their waiters.
+    /// Sleeps once until the lock of the page in frame `frame` is given up, unless `is_over`. The
+    /// caller has no reference: until `is_over`, the migration holds the lock of that frame's
+    /// folio. `page` is `None` for a tail frame: tails have no flags, and [`PageWaits::wake_frame`]
+    /// wakes their waiters.
     #[doc(alias = "migration_entry_wait_on_locked")]
     #[inline(never)]
     pub(super) fn wait_for_move(
@@ -217,7 +219,8 @@ impl<H: Tasks> PageWaits<H> {
         }
     }
 
-    /// Wakes who waits for the page in a frame to have been moved, whatever its flags say. The entries are stored.
+    /// Wakes the tasks that wait for the migration of the page in a frame, whatever its flags. The
+    /// page table entries are stored by now.
     pub(super) fn wake_frame(&self, cx: &Cx<'_, H>, frame: Pfn) {
         let queue = self.queue(frame);
         fence(SeqCst);
@@ -259,7 +262,7 @@ impl<H: Tasks> Queue<H> {
         Some(ticket)
     }
 
-    /// Leaves the queue; false if somebody had taken the caller out of it.
+    /// Leaves the queue; false if a waker had already removed the caller.
     fn leave(&self, cx: &Cx<'_, H>, ticket: u64) -> bool {
         let mut waiters = self.waiters.lock(cx.cpu());
         let place = waiters.place_of(ticket);
@@ -288,8 +291,8 @@ impl<T> Waiters<T> {
         self.list.binary_search_by_key(&ticket, |waiter| waiter.ticket)
     }
 
-    /// Takes out who waits for the end of a move, not who waits for a bit: a tail that a split made a page of its own
-    /// has both.
+    /// Removes waiters for the end of a migration, not waiters for a bit: a tail that a split made
+    /// a page may have both.
     fn take_movers(&mut self, frame: Pfn) -> Vec<T> {
         let mut woken = Vec::new();
         let is_one = |w: &Waiter<T>| w.frame == frame && w.kind == Kind::Moved;
@@ -299,9 +302,9 @@ impl<T> Waiters<T> {
         woken
     }
 
-    /// Looks at [`WALK_MAX`] entries at most from a ticket on, for a page and a bit; those to be woken are taken out. `is_met`
-    /// becomes true if somebody waits, or waited, for any bit of the page: if it is not, or the queue is empty, the end of
-    /// the walk clears WAITERS.
+    /// Checks at most [`WALK_MAX`] entries from a ticket on, for a page and a bit, and removes
+    /// those to be woken. `is_met` becomes true if a task waits, or waited, for any bit of the
+    /// page. If it stays false, or the queue is empty, the end of the walk clears WAITERS.
     fn walk<H: Host>(
         &mut self,
         ticket: u64,
@@ -405,7 +408,8 @@ mod tests {
             }
         }
 
-        /// Clears a bit, has `meanwhile` happen, and walks: those that are woken, part by part.
+        /// Clears a bit, calls `meanwhile`, and walks the queue in parts, waking the tasks of each
+        /// part.
         fn clear_and(
             &mut self,
             frame: Pfn,

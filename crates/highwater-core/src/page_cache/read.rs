@@ -1,8 +1,8 @@
 //! Buffered reads (rules/page-cache#read).
 //!
-//! A call goes through the file in batches of cached pages. What is missing is read ahead; what
-//! could not be read ahead (no memory, a failed device) is read by itself, and only if that fails is
-//! it the caller's problem. A later read tries again.
+//! A call goes through the file in batches of cached pages. Readahead reads missing pages. A page
+//! that could not be read ahead (no memory, a failed device) is read alone, and only a failure of
+//! that is returned to the caller. A later read tries again.
 
 use super::lookup::{AddError, FILE_GFP, PageBatch};
 use super::{Entry, File, MemoryFiles, MemoryPage, OpenFile};

@@ -1,15 +1,15 @@
-//! Readahead (rules/readahead#state): which pages to read before they are asked for.
+//! Readahead (rules/readahead#state): decides which pages to read before they are needed.
 //!
 //! ```text
 //!             start                      start + size
 //!   ............|----------|================|........
 //!   read before | needed   | async_size     |
-//!                          ^ the mark: who reads this page starts the next window
+//!                          ^ the mark: reading this page starts the next window
 //! ```
 //!
-//! [`ReadAhead`] is a descriptor's state, and its methods decide, as pure functions of the state and
-//! the tree; `Kernel::submit_window` reads what they decided. A decision works on a copy of the
-//! state: tasks that share a descriptor may overwrite each other's, as in the kernel.
+//! [`ReadAhead`] is a descriptor's state. Its methods decide, as pure functions of the state and
+//! the tree; `Kernel::submit_window` submits the reads. A decision works on a copy of the state:
+//! tasks that share a descriptor may overwrite each other's state, as in the kernel.
 //!
 //! From: `read`, `vm::fault` · to: `block`.
 
@@ -30,8 +30,8 @@ const MMAP_MISSES: u32 = 100;
 /// Most net misses that are counted.
 const MMAP_MISSES_MAX: u32 = 10 * MMAP_MISSES;
 
-/// How pages are asked for that nobody needs yet: as for any file page, but without entering the
-/// filesystem and without trying hard.
+/// Flags for allocating pages that are not needed yet: those of any file page, but without
+/// filesystem calls and without retries.
 const READAHEAD_GFP: Gfp = FILE_GFP.difference(Gfp::FS).union(Gfp::NORETRY).union(Gfp::NOWARN);
 
 /// State of a descriptor's readahead (`struct file_ra_state`).
@@ -65,12 +65,12 @@ pub struct Window {
     pub async_size: u32,
 }
 
-/// What made somebody ask.
+/// The reason for a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Trigger {
     /// The page is missing.
     Miss,
-    /// The page is there and has the mark.
+    /// The page is cached and has the mark.
     Mark,
 }
 
@@ -147,7 +147,7 @@ impl ReadAhead {
         } else {
             let before = tree.run_before(index, max);
             if before <= req {
-                // Small and at random: read what is asked for, forget it.
+                // A small random read: read only the requested pages, and keep no state.
                 return Some(Window { start: index, size: req, async_size: 0 });
             }
             // A run from the start of the file is a long one.
@@ -171,8 +171,8 @@ impl ReadAhead {
         self.async_size = if self.size > req { self.size - req } else { self.size };
     }
 
-    /// A window whose first page has the mark would be asked for twice at once: it is joined with the
-    /// next one.
+    /// If its first page has the mark, a window would trigger the next one at once, so the two are
+    /// joined.
     fn grow_at_once(&mut self, index: u32, max: u32) {
         if index != self.start || self.size != self.async_size {
             return;
@@ -316,7 +316,7 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// Fault-around examined `nr` pages that could be mapped: so many hits.
+    /// Fault-around found `nr` pages that could be mapped: counts them as hits.
     pub fn note_mmap_hits(&self, cx: &Cx<'_, H>, open: &OpenFile<H>, nr: u32) {
         let mut state = open.readahead.lock(cx.cpu());
         state.mmap_miss = state.mmap_miss.saturating_sub(nr);
@@ -374,7 +374,7 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Submits the reads of fresh pages that end right before `end`. They stay locked until they
-    /// are read, and so in the tree, whose reference keeps them.
+    /// are read. A locked page stays in the tree, whose reference keeps it.
     #[doc(alias = "read_pages")]
     fn submit_run(&self, cx: &Cx<'_, H>, file: &File<H>, end: u32, run: &mut Vec<Pfn>) {
         if run.is_empty() {
@@ -452,7 +452,7 @@ mod tests {
         assert!(init.iter().all(|&(req, size)| init_size(req, 64) == size));
     }
 
-    /// A read that continues nothing gets no window of its own (rules/readahead#decision).
+    /// A read that continues no sequence gets no window (rules/readahead#decision).
     #[test]
     fn random_reads_get_what_they_ask_for() {
         let prev_pos = Some(10 * PAGE_SIZE as u64);

@@ -7,11 +7,11 @@
 //!    Node   64 slots
 //! ```
 //!
-//! Groups and chunks exist while something is below them, so a sparse file costs what it holds. The
-//! kernel's tree has a node wherever there is a [`Node`] here, above the first of them one for each
-//! group, and one for each chunk; each is an object of [`super::node_memory`], which the caller
-//! hands in and gets back. (The levels above chunks, one node for 64 GiB, and the node that the
-//! kernel saves when only page 0 is cached, are left out.)
+//! Groups and chunks exist only while they have entries, so the cost of a sparse file depends on
+//! its pages. The kernel's tree has a node wherever there is a [`Node`] here, above the first of
+//! them one for each group, and one for each chunk; each is an object of [`super::node_memory`],
+//! which the caller passes in and gets back. (Not modelled: the levels above chunks, one node for
+//! 64 GiB; and the kernel's saving of the node when only page 0 is cached.)
 //!
 //! A tree is plain data; [`super::File`] says which locks it needs.
 
@@ -25,7 +25,7 @@ use crate::lru::Shadow;
 use crate::page::Pfn;
 use crate::slab::ObjectId;
 
-/// What a slot holds.
+/// The content of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
     /// Nothing.
@@ -91,7 +91,7 @@ struct Group {
 /// What storing an entry changed.
 #[derive(Debug)]
 pub struct Stored {
-    /// What was there.
+    /// The old entry.
     pub old: Entry,
     /// The index's node holds shadows only from now on (true), or no longer (false).
     pub shadow_only: Option<(ObjectId, bool)>,
@@ -377,7 +377,7 @@ impl Tree {
         upper as u64 + u64::from(nodes)
     }
 
-    /// The first node with shadows among those that hold an index of `from..end`: its first index.
+    /// First index of the first node with shadows among those for `from..end`.
     pub fn next_shadow_node(&self, from: u32, end: u32) -> Option<u32> {
         let mut from = from;
         loop {
@@ -475,9 +475,9 @@ impl Tree {
         Stored { old, shadow_only, freed }
     }
 
-    /// As [`Tree::store`] of a shadow in the place of an unmarked page, which is what reclaim does all the time:
-    /// nothing above the slot changes but counts. The node's memory if it holds shadows only from now on. None,
-    /// and nothing has happened, if there is something else.
+    /// As [`Tree::store`] of a shadow over an unmarked page, which is reclaim's common case: above
+    /// the slot only counts change. Returns the node's memory if the node holds only shadows from
+    /// now on. `None`, and nothing changes, if the slot has something else.
     #[inline(always)]
     pub fn evict(&mut self, index: u32, pfn: Pfn, shadow: Shadow) -> Option<Option<ObjectId>> {
         let Some(node) = self.node_mut(index) else {
@@ -499,7 +499,7 @@ impl Tree {
         self.node_mut(index).is_some_and(|node| node.replace(slot(index), old, new))
     }
 
-    /// Removes the empty node of an index, and what is empty above it.
+    /// Removes the empty node of an index, and empty levels above it.
     fn prune(&mut self, index: u32) -> Objects {
         let mut freed = Objects::default();
         let Some(Some(chunk)) = self.chunks.get_mut(chunk_number(index)) else { return freed };

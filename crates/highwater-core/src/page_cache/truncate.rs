@@ -36,7 +36,7 @@ impl<H: Devices> Kernel<H> {
         let _phase = cx.phase(Phase::Truncate);
         let _rwsem = file.rwsem.write(cx);
         file.size.store(0, Relaxed);
-        // No page is added after this: who adds one looks under the same lock.
+        // No page is added after this, because additions check under the same lock.
         let xa = file.xa_lock.lock(cx.cpu());
         file.is_deleted.store(true, Relaxed);
         drop(xa);
@@ -101,7 +101,7 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Drops clean, unmapped, unused pages `start..end`; the pages dropped and those that failed.
-    /// Pages that are locked or under writeback are passed over and do not count.
+    /// Pages that are locked or under writeback are skipped and not counted.
     #[doc(alias = "invalidate_mapping_pages")]
     pub fn invalidate(&self, cx: &Cx<'_, H>, file: &File<H>, start: u32, end: u32) -> (u64, u64) {
         let (mut dropped, mut failed) = (0, 0);
@@ -187,7 +187,7 @@ impl<H: Devices> Kernel<H> {
         next
     }
 
-    /// Forgets what evicted pages left: the file's inode goes.
+    /// Removes all shadows, because the file's inode is freed.
     pub(super) fn forget_shadows(&self, cx: &Cx<'_, H>, file: &File<H>) {
         self.drop_shadows(cx, file, 0, u32::MAX);
     }

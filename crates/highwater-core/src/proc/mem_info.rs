@@ -1,5 +1,5 @@
-//! What the kernel prints of its memory when it runs out: the lines behind `Mem-Info:`, in the layout of Linux 6.1
-//! (rules/shrinkers-and-oom#oom-report).
+//! The kernel's report of its memory in an OOM log: the lines after `Mem-Info:`, in the layout of
+//! Linux 6.1 (rules/shrinkers-and-oom#oom-report).
 
 use core::fmt;
 
@@ -12,7 +12,7 @@ use crate::zone::{Mark, Node, NodeId, Zone};
 
 const KB_PER_PAGE: u64 = PAGE_SIZE as u64 / 1024;
 
-/// What the allocator does not know of it.
+/// Figures that the allocator does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct SwapSpace {
     /// Pages of swap that are free.

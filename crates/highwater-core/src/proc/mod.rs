@@ -1,11 +1,11 @@
-//! Text of `/proc/vmstat`, `zoneinfo`, `buddyinfo` and `pagetypeinfo`, of a node's `numastat` and `vmstat`, and of what the kernel's log
-//! has of memory that ran out, byte for byte in the layout
-//! of Linux 6.1 (rules/zone-counters#buddyinfo to rules/zone-counters#vmstat), so that tools which
-//! read a real machine read a model as well.
+//! Text of `/proc/vmstat`, `zoneinfo`, `buddyinfo` and `pagetypeinfo`, of a node's `numastat` and
+//! `vmstat`, and of the memory part of an OOM log. It has exactly the layout of Linux 6.1
+//! (rules/zone-counters#buddyinfo to rules/zone-counters#vmstat), so tools for a real machine can
+//! read a model too.
 //!
-//! Each is a function that writes into any [`core::fmt::Write`]. Counters are plain reads: per-CPU
-//! differences are not in them, as in Linux. Nothing is charged or traced; `pagetypeinfo` takes the
-//! zone locks and `zoneinfo` the per-CPU locks, one at a time.
+//! Each is a function that writes into any [`core::fmt::Write`]. Counters are plain reads without
+//! per-CPU differences, as in Linux. Nothing is charged or traced; `pagetypeinfo` takes the zone
+//! locks and `zoneinfo` the per-CPU locks, one at a time.
 
 mod buddyinfo;
 mod mem_info;

@@ -1,15 +1,15 @@
-//! Batches: what schemes are made of.
+//! Batches: the building blocks of reclaim algorithms.
 //!
-//! A scheme says which list, how many pages, and what their uses mean; a batch does the rest. There are
-//! two kinds. [`Kernel::reclaim_batch`] takes pages off the tail of an inactive list, has them judged
-//! ([`super::folios`]) and puts back what stays. [`Kernel::refill_batch`] takes pages from an active list
-//! down to the inactive one.
+//! An algorithm chooses the list and the number of pages, and decides what their uses mean; a batch
+//! does the rest. There are two kinds. [`Kernel::reclaim_batch`] isolates pages from the tail of an
+//! inactive list, has them judged ([`super::folios`]) and puts back the rest.
+//! [`Kernel::refill_batch`] moves pages from an active list to the inactive one.
 //!
-//! Both work on at most 32 pages, off their lists and with a reference each, so that judging, which may
-//! write and wait, needs no lock: `lru_lock` is held to take them and to put them back. That is what
-//! keeps it short although every fault and every read needs it too. The price is that pages in batches
-//! are on no list. With enough reclaimers a list may look empty while all its pages are in their hands,
-//! so they are counted (nr_isolated), and who would take too many waits first.
+//! Both work on at most 32 isolated pages with a reference each. So judging, which may write and
+//! wait, needs no lock: `lru_lock` is held only for isolation and putback. Faults and reads need
+//! that lock too, so holds must be short. The cost: pages in batches are on no list. With enough
+//! reclaimers a list may look empty while they hold all its pages. So isolated pages are counted
+//! (nr_isolated), and a task that would isolate too many waits first.
 //!
 //! ```text
 //!           lru_lock              no lock                  lru_lock         lru_lock
@@ -18,16 +18,16 @@
 //!  nr_isolated: +taken ───────────────────────────────▶ -taken
 //! ```
 //!
-//! Three holds for 32 pages (rules/lru#lock). Larger batches would take the lock less often and leave more
-//! pages on no list, for longer.
+//! There are three holds for 32 pages (rules/lru#lock). Larger batches would take the lock less
+//! often, and keep more pages off the lists for longer.
 //!
-//! A caller may rely on this: when a batch returns, each of its pages is freed or back on a list, and all
-//! that `/proc/vmstat` has to say about it is counted. Between the two holds a page may change as it likes:
-//! it may be used, unmapped, truncated, locked into memory. Its LRU flag is the batch's, though, so nobody
-//! puts it on a list or takes it off one, and the reference keeps its frame from being given away.
+//! When a batch returns, each of its pages is freed or back on a list, and all `/proc/vmstat`
+//! counters are up to date. Between the two holds a page may be used, unmapped, truncated or
+//! mlocked. But the batch holds its LRU flag, so no other task changes its list, and the reference
+//! keeps its frame allocated.
 //!
-//! Pages come off in the order of their age and go back in it. So a list stays sorted by when its pages were
-//! last looked at, which is all that reclaim knows about age.
+//! Pages are isolated in the order of their age and put back in that order. So a list stays sorted
+//! by the time of the last check, which is reclaim's only measure of age.
 //!
 //! From: [`super::scheme`] · to: `lru::isolate`, [`super::folios`], [`super::throttle`].
 
@@ -46,7 +46,7 @@ use crate::vmstat::{NodeStat, VmEvent};
 use crate::writeback::WriteReason;
 use crate::zone::NodeId;
 
-/// What a scheme found at an active page.
+/// The result of checking an active page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Look {
     /// It was used: it counts for the balance of the types.
@@ -55,16 +55,16 @@ pub(super) struct Look {
     pub stays: bool,
 }
 
-/// True if so many pages of a type are isolated on a node that reclaimers would find nothing left
-/// (rules/page-decisions#too-many-isolated). Those that may do I/O and enter filesystems give way
-/// earlier, so that they do not hold up the others: who may not enter a filesystem may hold its locks, for
-/// which they wait with pages isolated. So an eighth is for everybody, the rest for those who may do less.
+/// True if so many pages of a type are isolated on a node that reclaimers would find none left
+/// (rules/page-decisions#too-many-isolated). Requests with IO and FS are limited to an eighth, so
+/// that they do not block the others. A task without FS may hold filesystem locks, for which other
+/// reclaimers wait with isolated pages.
 const fn too_many(inactive: u64, isolated: u64, io_and_fs: bool) -> bool {
     let most = if io_and_fs { inactive >> 3 } else { inactive };
     isolated > most
 }
 
-/// The counter of what is off the lists, by type: each has a limit of its own.
+/// The counter of isolated pages by type; each type has its own limit.
 const fn isolated_stat(page_type: PageType) -> NodeStat {
     match page_type {
         PageType::Anon => NodeStat::IsolatedAnon,
@@ -89,7 +89,7 @@ impl<H: Devices> Kernel<H> {
         rules: Rules<F>,
     ) -> u64 {
         let _phase = cx.phase(Phase::ShrinkInactive);
-        // Before anything is taken: who waits here holds nothing that others wait for.
+        // Before isolation, so that a waiting task holds nothing that others wait for.
         let mut has_waited = false;
         while self.too_many_isolated(cx, node, sc, page_type) {
             // Waited already: this list has to do without us. The scan goes on with the next one.
@@ -98,13 +98,13 @@ impl<H: Devices> Kernel<H> {
             }
             has_waited = true;
             if cx.is_dying() {
-                // The task frees its own memory soon; let it go on. As much as direct reclaim aims at, so
-                // that its attempt ends with this.
+                // The task is dying and will free its memory soon, so let it continue. The returned
+                // number is direct reclaim's target, so its attempt ends with this.
                 return SWAP_CLUSTER_MAX;
             }
         }
-        // Pages in this CPU's add batch are on no list yet. Those in other CPUs' stay out of sight
-        // (rules/lru#in-a-batch): every CPU would have to work for every 32 pages.
+        // Pages in this CPU's add batch are on no list yet. Those in other CPUs' batches stay there
+        // (rules/lru#in-a-batch): draining them would interrupt every CPU for every 32 pages.
         self.lru_add_drain(cx);
         let mut pages = [Folio::default(); BATCH];
         let list = LruKind::new(page_type, false);
@@ -127,8 +127,8 @@ impl<H: Devices> Kernel<H> {
         let pages = &mut pages[..isolated.taken];
         let shrunk = self.shrink_pages(cx, vec, sc, pages, &mut walk, rules);
 
-        // Pages that were in use tell that the type is worth keeping (up to 5.7). Without an active list
-        // they are those that went round.
+        // Pages in use show that the type is worth keeping (up to 5.7). Without an active list
+        // these are the rotated pages.
         let stats = shrunk.stats;
         let mut rotated = stats.activate;
         if keeps_busy {
@@ -144,11 +144,11 @@ impl<H: Devices> Kernel<H> {
         };
         self.mem.events.add(cx.cpu(), steal, shrunk.reclaimed);
         self.mem.events.add(cx.cpu(), steal_type, shrunk.reclaimed);
-        // Also if nothing was written: a note of 0 lets what was charged before fade.
+        // Also without any write: a charge of 0 lets earlier charges fade.
         self.lru_note_cost(cx, vec, page_type, stats.pageout);
         if stats.unqueued_dirty == isolated.nr_taken {
-            // Nothing but dirty pages that nobody writes: the flushers are behind. They are not asked for
-            // these pages but for whatever they have: in the order of files they are faster.
+            // All pages are dirty and not under writeback: the flushers are behind. They are woken
+            // for all their work, not for these pages, because writing in file order is faster.
             self.wake_flushers(cx, WriteReason::Vmscan);
         }
         // What follows from it is decided for the whole pass, except by the waits of 4.5.
@@ -161,8 +161,8 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Moves a batch of `want` pages at most from the tail of the active list of a type to the
-    /// inactive one, except those that `look` says stay. Nothing is freed and nothing is written
-    /// here, so nobody waits for too many isolated pages: they are back at once.
+    /// inactive one, except those that `look` says stay. Nothing is freed or written here, so there
+    /// is no wait for too many isolated pages: they are back at once.
     ///
     /// Linux: the part that all reclaim algorithms share; the two-list LRU enters by
     /// `shrink_active`.
@@ -212,7 +212,8 @@ impl<H: Devices> Kernel<H> {
             nr_inactive += 1;
         }
 
-        // All that were used count, also those that go down: the balance asks how busy a type is.
+        // All used pages count, even those that are deactivated, because the balance measures how
+        // busy a type is.
         let mut rotated = [0; 2];
         rotated[page_type as usize] = nr_used;
         let lists = [&active[..nr_active], &inactive[..nr_inactive]];
@@ -230,8 +231,8 @@ impl<H: Devices> Kernel<H> {
         });
     }
 
-    /// Takes pages off the tail of a list, with its trace event. Those of zones that are too high are set
-    /// aside and count as scanned, but not against what was asked for (rules/page-decisions#isolate).
+    /// Isolates pages from the tail of a list, with the trace event. Pages of too high zones are
+    /// skipped: they count as scanned, but not against `want` (rules/page-decisions#isolate).
     #[inline(never)]
     fn isolate_batch(
         &self,
@@ -257,8 +258,8 @@ impl<H: Devices> Kernel<H> {
         (isolated, walk)
     }
 
-    /// Reclaim looked at so many pages. Of which zones they are is not known where lists are a node's: then it counts
-    /// for all that it was for.
+    /// Reclaim scanned `pages` pages. With per-node lists their zones are unknown, so they count
+    /// for all zones of the request.
     fn note_zones_scanned(&self, vec: LruVecId, sc: &Control, pages: u64) {
         if self.mem.policy.reclaim.kswapd.goal == KswapdGoal::AnyZone || pages == 0 {
             return;
@@ -298,7 +299,7 @@ impl<H: Devices> Kernel<H> {
         let inactive = stats.read(LruKind::new(page_type, false).node_stat() as usize);
         let isolated = stats.read(isolated_stat(page_type) as usize);
         let is_too_many = too_many(inactive, isolated, sc.gfp.contains(Gfp::IO | Gfp::FS));
-        // Whoever finds few tells the others: nobody puts back pages and then looks who waits for that.
+        // A reclaimer that finds few wakes the waiters, because putback does not check for them.
         if !is_too_many {
             self.wake_throttled(cx, node, ThrottleReason::Isolated);
         }
@@ -306,8 +307,8 @@ impl<H: Devices> Kernel<H> {
     }
 }
 
-/// What of a batch the pass draws its conclusions from (rules/node-pass#node-flags). File pages are summed
-/// apart: only they count as dirty.
+/// The figures of a batch that decide the end of the pass (rules/node-pass#node-flags). File pages
+/// are summed separately, because only they count as dirty.
 fn sums_of(stats: &BatchStats, page_type: PageType, taken: u64) -> PassSums {
     PassSums {
         dirty: stats.dirty,

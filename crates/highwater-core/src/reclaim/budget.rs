@@ -1,12 +1,12 @@
-//! How many pages of each list to scan (rules/scan-budget#targets): pure sums.
+//! How many pages of each list to scan (rules/scan-budget#targets): pure arithmetic.
 //!
-//! Nothing here knows how many pages there *should* be. A priority is a share of what there is, a weight a
-//! share of that, and a pass that was too gentle is followed by a harder one: so the same sums do for
-//! machines of any size, and mistakes in the weights cost a pass, not a failure.
+//! There is no target number of pages. A priority is a share of the list, a weight a share of that,
+//! and a harder pass follows one that got too little. So the same formulas fit machines of any
+//! size, and wrong weights cost a pass, not a failure.
 //!
-//! Key types: [`Mode`] (how the lists share the work), [`ScanPlan`] (what is left of it while a
-//! lruvec is shrunk). Lists are in the order of [`crate::lru::LruKind`]: inactive anon, active anon,
-//! inactive file, active file.
+//! Key types: [`Mode`] (how the lists share the work), [`ScanPlan`] (the rest of the work while a
+//! lruvec is shrunk). Lists are in the order of [`crate::lru::LruKind`]: inactive anon, active
+//! anon, inactive file, active file.
 //!
 //! From: [`super::scheme`] · to: nothing.
 
@@ -58,7 +58,7 @@ pub enum Mode {
     Fract(Weights),
 }
 
-/// What the mode depends on.
+/// The inputs of the mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ModeInput {
     /// Swapping is allowed and there is a free slot.
@@ -73,14 +73,14 @@ pub struct ModeInput {
     pub cache_trim_mode: bool,
 }
 
-/// Decides how a pass divides its scan among the LRU lists, by `weights` if nothing else does.
-/// First what is impossible, then what is desperate, then what is clear: a weight is an estimate,
-/// and is asked where nothing better is known.
+/// Decides how a pass divides its scan among the LRU lists, by `weights` if nothing else does. It
+/// first checks what is impossible, then what is desperate, then what is clear. Weights are
+/// estimates, and are used only if none of these applies.
 ///
 /// Linux: the first half, which chooses between EQUAL, FRACT, ANON and FILE.
 ///
-/// At priority 0 the types are not weighed any more: a kill is next. Swappiness 0 is respected even then,
-/// but not where there is hardly any cache left to take.
+/// At priority 0 weights do not count, because a kill is next. Swappiness 0 counts even then,
+/// unless almost no cache is left.
 #[doc(alias = "get_scan_count")]
 pub const fn mode(input: ModeInput, weights: Weights) -> Mode {
     if !input.can_swap {
@@ -122,7 +122,7 @@ pub fn targets(sizes: Lists, priority: u8, mode: Mode) -> Lists {
     core::array::from_fn(share)
 }
 
-/// What is left to scan while a lruvec is shrunk (rules/scan-budget#scan-loop).
+/// Pages left to scan while a lruvec is shrunk (rules/scan-budget#scan-loop).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScanPlan {
     targets: Lists,
@@ -184,7 +184,7 @@ impl ScanPlan {
         true
     }
 
-    /// What is left, by list.
+    /// The rest, by list.
     pub const fn left(&self) -> Lists {
         self.left
     }

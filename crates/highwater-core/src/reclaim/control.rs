@@ -1,8 +1,8 @@
 //! State of one reclaim (`struct scan_control`, rules/node-pass#scan-control).
 //!
-//! Key types: [`Control`], made by whoever needs memory and handed down to every batch; [`PassSums`],
-//! what a node pass draws its conclusions from. Neither knows a scheme: what one goes by in a pass is its
-//! own affair.
+//! Key types: [`Control`], made by the task that needs memory and passed down to every batch;
+//! [`PassSums`], the figures for the end of a node pass. Neither depends on the reclaim algorithm,
+//! which keeps its own state of a pass.
 //!
 //! From: [`super::direct`], [`super::kswapd`], [`super::node_reclaim`] · to: all of reclaim.
 
@@ -107,8 +107,9 @@ impl Control {
         }
     }
 
-    /// True if the target does not end a scan: in the first pass of direct reclaim. With small targets each
-    /// of many reclaimers would stop at the first lists it comes to, and always the same would be hit.
+    /// True if the target does not end a scan: in the first pass of direct reclaim. With small
+    /// targets, each of many reclaimers would stop at the first lists, and always the same lists
+    /// would be reclaimed.
     pub(super) fn scans_all(&self) -> bool {
         !self.is_kswapd && self.priority == DEF_PRIORITY
     }

@@ -1,34 +1,34 @@
-//! Direct reclaim (rules/node-pass#direct-reclaim): a request that finds no memory gets some for
+//! Direct reclaim (rules/node-pass#direct-reclaim): a request that finds no memory reclaims some
 //! itself.
 //!
 //! ```text
 //! gate (reserves too low: wait for kswapd) → attempt: priorities 12 to 0, each over the zonelist's
-//! nodes → perhaps once more, deactivating whatever refaults say
+//! nodes → perhaps once more, deactivating despite refaults
 //! ```
 //!
-//! It is the second line. kswapd, woken at the low mark, should have freed memory before anybody gets below
-//! the minimum; a task that comes here is faster at taking memory than kswapd at freeing it, or needs what
-//! kswapd does not look for. Having the task do the work slows down the one who causes it, and uses its CPU
-//! where there is one kswapd for a whole node. The price is latency: a page fault may take as long as
-//! thirteen passes over every node of its zonelist, and all their waits.
+//! It is the second line. kswapd, woken at the low mark, should free memory before any task gets
+//! below the min mark. A task that comes here allocates faster than kswapd frees, or needs
+//! something that kswapd does not free. Direct reclaim slows down the task that causes the
+//! shortage, and uses its CPU, while a whole node has only one kswapd. The cost is latency: a page
+//! fault may take thirteen passes over every node of its zonelist, with all their waits.
 //!
-//! Hence the small aim. 32 pages ([`SWAP_CLUSTER_MAX`]) are enough for the request and some more, so that
-//! not every fault pays. To free what the *machine* lacks is kswapd's business; many tasks that aim at that
-//! each would free far too much together.
+//! So the target is small. 32 pages ([`SWAP_CLUSTER_MAX`]) are enough for the request and a few
+//! more, so that not every fault has to reclaim. kswapd frees what the *machine* lacks. If many
+//! tasks each had that target, they would free far too much together.
 //!
-//! What the result means to the allocator (rules/node-pass#second-attempt):
+//! The allocator's action for each result (rules/node-pass#second-attempt):
 //!
-//! | result | it concludes |
+//! | result | action |
 //! |---|---|
-//! | pages freed | look at the free lists again; others may have been faster |
-//! | 1, nothing freed | the same: compaction can go ahead, or the task is to die and must not kill first |
+//! | pages freed | try the free lists again; other tasks may have been faster |
+//! | 1, nothing freed | the same: compaction can proceed, or the task is dying and must not kill first |
 //! | 0 | no progress: after enough of them, the OOM killer (rules/slow-path#reclaim-retry) |
 //!
-//! The pages go to the free lists like all others. They are not kept for the task that freed them, so it may
-//! lose them to somebody who did not reclaim at all; that is what its rounds are for.
+//! The pages go to the free lists like all others. They are not kept for the reclaiming task, so a
+//! task that did not reclaim may take them; that is why there are rounds.
 //!
-//! Synchronisation: none of its own. Any number of tasks may be here at once, on the same nodes; the gate,
-//! the isolation limit ([`super::batch`]) and throttling keep them from getting in each other's way.
+//! Synchronisation: none here. Any number of tasks may be here at once, on the same nodes; the
+//! gate, the isolation limit ([`super::batch`]) and throttling limit their interference.
 //!
 //! From: `page_alloc::slow` · to: [`super::node_pass`], [`super::throttle`].
 
@@ -47,11 +47,12 @@ use crate::vmstat::VmEvent;
 use crate::zone::zonelist::{ZoneRef, Zonelist};
 use crate::zone::{Mark, NodeId, NodeMask, Zone, ZoneType};
 
-/// True while the zones whose memory reserves are for reclaim itself have more than half of them
-/// free; they have nothing to wait for if there are no reserves.
+/// True while more than half of the zones' reserves for reclaim are free, or if there are no
+/// reserves.
 ///
-/// The other half is left to those who are past the gate already, and to kswapd. Were it to run out too, what
-/// reclaim has to allocate to write or swap a page could not be had, and no memory would come free again.
+/// The other half is left to kswapd and to tasks that have passed the gate. If it ran out too,
+/// reclaim could not allocate memory for writing or swapping a page, and no memory would be freed
+/// again.
 const fn reserves_suffice(reserves: u64, free: u64) -> bool {
     reserves == 0 || free > reserves / 2
 }
@@ -90,7 +91,7 @@ impl<H: Devices> Kernel<H> {
                     break;
                 }
             }
-            // Whatever came of it: refaults from now on are judged against what this attempt left.
+            // In any case: refaults from now on are compared with the state that this attempt left.
             let mut last = None;
             for entry in eligible(zonelist, sc.reclaim_idx, sc.nodes) {
                 if last != Some(entry.node) {
@@ -123,15 +124,15 @@ impl<H: Devices> Kernel<H> {
     /// because it is first on most lists.
     fn shrink_zones(&self, cx: &Cx<'_, H>, zonelist: &Zonelist, sc: &mut Control) {
         let (mut first, mut last) = (None, None);
-        // The task's own nodes, strictly: what it frees elsewhere it may not use.
+        // Only the task's allowed nodes: it may not use memory freed elsewhere.
         let gfp = Gfp::GFP_KERNEL | Gfp::HARDWALL;
         for entry in eligible(zonelist, sc.reclaim_idx, sc.nodes) {
             if self.mem.tunables.cpusets && !self.mem.cpuset_allows(cx, entry.node, gfp) {
                 continue;
             }
             let order = Order(sc.order);
-            // Large blocks come of compaction. Once that has the room, more single pages would not help. The
-            // other zones still get their pass of this priority; it is the last one.
+            // Compaction makes large blocks. Once it has enough room, more single pages do not
+            // help. The other zones still get their pass of this priority, which is the last one.
             if order.is_costly() && self.compaction_is_ready(cx, self.mem.zone_at(entry), sc) {
                 sc.compaction_ready = true;
                 continue;
@@ -186,16 +187,16 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Makes a direct reclaimer wait while the reserves that reclaim itself lives on are nearly
-    /// gone (rules/node-pass#gate). True if the task was told to die meanwhile: it should not go
-    /// on, nor is that a failure.
+    /// gone (rules/node-pass#gate). True if the task received a fatal signal meanwhile: then it
+    /// should not continue, and this is not a failure.
     ///
-    /// Reclaim takes memory to give memory. A few tasks at it gain more than they use; hundreds that start at
-    /// once can empty the reserves before the first page comes back. So they are held at the door while one
-    /// task, kswapd, refills them.
+    /// Reclaim needs memory to free memory. A few reclaiming tasks free more than they use.
+    /// Hundreds that start at once can empty the reserves before the first page is freed. So they
+    /// wait at the gate while kswapd refills the reserves.
     #[doc(alias = "throttle_direct_reclaim")]
     fn waits_at_gate(&self, cx: &Cx<'_, H>, req: &Request<'_>) -> bool {
-        // Kernel threads may be what frees memory: a flusher that waits here writes nothing. Who is to die
-        // frees most by getting out.
+        // Kernel threads may be the ones that free memory: a flusher that waits here writes
+        // nothing. A dying task frees the most by exiting.
         if cx.flags().contains(TaskFlags::KTHREAD) || cx.is_dying() {
             return false;
         }
@@ -212,30 +213,31 @@ impl<H: Devices> Kernel<H> {
         let queue = &self.reclaim.node(node).pfmemalloc_wait;
         let why = "reserves to recover";
         let recovered = || self.allows_direct_reclaim(cx, node);
-        // What the task has plugged would lie there for as long as it sleeps.
+        // The task's plugged requests would wait as long as it sleeps.
         self.plug_flush(cx);
         if req.gfp.contains(Gfp::FS) {
             let _ = queue.wait_killable(cx, why, recovered);
         } else {
-            // What holds the filesystem's locks may be what kswapd waits for: then nobody would ever wake
-            // it. So it waits a second at most.
+            // kswapd may wait for a task with filesystem locks. If that task waited here, nothing
+            // would ever wake it. So a task without FS waits at most a second.
             queue.wait_jiffies_killable(cx, why, HZ, recovered);
         }
-        // Told as progress: the allocator must not kill somebody for a task that is about to free its memory.
+        // Reported as progress: the allocator must not kill another task for one that is about to
+        // free its memory.
         cx.is_dying()
     }
 
     /// Reports whether direct reclaimers may go on; if not, wakes kswapd to refill the reserves
     /// (`allow_direct_reclaim`).
     ///
-    /// Zones with neither reclaimable nor free pages do not count: nothing that anybody does would refill
-    /// their share, and the gate would stay shut for ever. Counts are the cheap ones; who waits asks again
-    /// whenever kswapd wakes him.
+    /// Zones with neither reclaimable nor free pages do not count, because nothing could refill
+    /// their share, and the gate would stay closed for ever. The counts are the cheap ones; a
+    /// waiting task checks again whenever kswapd wakes it.
     #[doc(alias = "allow_direct_reclaim")]
     #[doc(alias = "pfmemalloc_watermark_ok")]
     pub(super) fn allows_direct_reclaim(&self, cx: &Cx<'_, H>, node: NodeId) -> bool {
         let state = self.reclaim.node(node);
-        // There is nobody to wait for.
+        // There is nothing to wait for.
         if state.is_hopeless() {
             return true;
         }

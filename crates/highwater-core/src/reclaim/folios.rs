@@ -1,4 +1,4 @@
-//! What becomes of each page at the tail (rules/page-decisions#steps).
+//! Decides and carries out what happens to each page at the tail (rules/page-decisions#steps).
 //!
 //! A batch of isolated pages is judged page by page, oldest first, in the order of the table there:
 //!
@@ -6,37 +6,37 @@
 //! lock → evictable? → under writeback? → referenced? → swap slot → unmap → dirty? → remove, free
 //! ```
 //!
-//! What is not freed stays in the batch, in its order; freed pages go back to the allocator in one
-//! call at the end. A huge page is judged as one, unless it has to be split on the way; then its first page
-//! takes its place in the batch, and the others are judged after it.
+//! Pages that are not freed stay in the batch, in order; freed pages go to the allocator in one
+//! call at the end. A huge page is judged as one, unless it has to be split on the way; then its
+//! first page takes its place in the batch, and the others are judged after it.
 //!
-//! What the uses of a page mean is the scheme's to say ([`Rules`]); everything else about a page is the
-//! same for all of them. The order is by price: what a look at the flags settles comes first, the walk of
-//! a page's mappings after it, a swap slot and unmapping after that, and writing last.
+//! The reclaim algorithm decides what the uses of a page mean ([`Rules`]); everything else about a
+//! page is the same for all algorithms. The steps are ordered by cost: first checks of the flags,
+//! then the walk of the page's mappings, then a swap slot and unmapping, and writing last.
 //!
-//! Two of the steps have another reason for their place. The slot comes before unmapping, since the entry
-//! that goes has to name it (rules/rmap#unmap). And a page is unmapped before it is written: one that
-//! programs can still write may be dirty again at the end.
+//! Two steps have another reason for their place. The slot comes before unmapping, because the
+//! replaced entry must name it (rules/rmap#unmap). A page is unmapped before it is written, because
+//! a page that programs can still write may be dirty again at the end.
 //!
-//! # A page is never waited for
+//! # Reclaim never waits for a page
 //!
-//! Not for its lock, which may be held for the length of a read, or by a task that waits for memory. Not for
-//! its writeback: there are 31 others to look at, and thousands behind them. What cannot go now is marked
-//! RECLAIM, if a write is in its way, and (from 4.11) put where the next batches do not meet it; the end of
-//! the write brings it to the tail (rules/page-decisions#end-of-writeback). So an anonymous page takes two
-//! looks at least: one that writes it, one that frees it (rules/swap#swap-out). If pages that cannot go are
-//! *all* that is met, the pass as a whole slows down ([`super::throttle`]); [`BatchStats`] is how it learns.
+//! It does not wait for its lock, which may be held for the length of a read, or by a task that
+//! waits for memory. It does not wait for its writeback: there are 31 other pages in the batch, and
+//! thousands behind them. A page that cannot go because of a write is marked RECLAIM and (from
+//! 4.11) moved out of the way of the next batches. The end of the write moves it to the tail
+//! (rules/page-decisions#end-of-writeback). So an anonymous page needs at least two scans: one
+//! writes it, one frees it (rules/swap#swap-out). If *all* scanned pages are of this kind, the pass
+//! as a whole slows down ([`super::throttle`]); it learns this from [`BatchStats`].
 //!
-//! # When is a page nobody's?
+//! # When may a page be freed?
 //!
-//! A reclaimer that has looked at everything still knows nothing for sure: the page can be found in its
-//! cache, and taken by somebody, at any time. What settles it is the count of references. It is *frozen* at
-//! the number that is expected (the reclaimer's and the cache's) under the cache's lock; if there is one
-//! more, the page stays. Nobody gets a reference to a frozen page, so from there on it belongs to the
-//! reclaimer alone, shadow and all.
+//! After all checks, another task can still find the page in its cache and use it at any time. The
+//! reference count decides. It is *frozen* at the expected number (the reclaimer's and the cache's
+//! references) under the cache's lock; if there is one more, the page stays. No task gets a
+//! reference to a frozen page, so from then on it belongs to the reclaimer alone.
 //!
-//! Key types: [`Rules`] (how a batch is judged), [`BatchStats`] (what the pass sums are made of),
-//! `Verdict` (the end of one page).
+//! Key types: [`Rules`] (how a batch is judged), [`BatchStats`] (the figures that the pass sums
+//! up), `Verdict` (the end of one page).
 //!
 //! [`dirty`]: those that are dirty or under writeback.
 //!
@@ -92,7 +92,7 @@ pub(super) struct BatchStats {
 pub(super) struct ShrunkBatch {
     /// Pages freed.
     pub reclaimed: u64,
-    /// Pages left: the first so many of the batch.
+    /// Number of pages that stay: the first ones of the batch.
     pub kept: usize,
     /// Further pages left, of huge pages that were split.
     pub tails: Vec<Folio>,
@@ -103,7 +103,7 @@ pub(super) struct ShrunkBatch {
 /// The end of one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
-    /// Nobody can find it any more.
+    /// No task can find it any more.
     Free,
     /// Back to where it came from.
     Keep,
@@ -113,12 +113,12 @@ enum Verdict {
     Activate,
 }
 
-/// What a walk of a page's mappings found, and its flags.
+/// The result of walking a page's mappings, and its flags.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Uses {
     /// Areas in which its mapping was young; none: a lock was contended.
     pub users: Option<u32>,
-    /// Flags of those areas.
+    /// Flags of those VMAs.
     pub flags: VmaFlags,
     /// Its referenced flag, cleared by now.
     pub was_referenced: bool,
@@ -128,10 +128,10 @@ pub(super) struct Uses {
     pub is_file: bool,
 }
 
-/// What the uses of a page mean. True as second value: set its referenced flag again.
+/// The meaning of a page's uses. True as second value: set its referenced flag again.
 pub(super) type Decision = (References, bool);
 
-/// Where pages go that cannot be reclaimed now: dirty ones, those under writeback or held by somebody.
+/// Where pages go that cannot be reclaimed now: dirty, under writeback, or held by other tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Busy {
     /// To the active list, out of the way of the next batches.
@@ -144,16 +144,16 @@ pub(super) enum Busy {
 /// each scheme anew, with its rule inside.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rules<F = fn(&Uses) -> Decision> {
-    /// What uses mean; none: nobody looks.
+    /// The meaning of uses; `None`: they are not checked.
     pub uses: Option<F>,
     /// Where pages go that are in use or cannot go.
     pub busy: Busy,
 }
 
-/// MADV_PAGEOUT: whoever asks for it knows better than any young bit.
+/// MADV_PAGEOUT: the caller's request overrides young bits.
 const PAGEOUT: Rules = Rules { uses: None, busy: Busy::Activate };
 
-/// What the program's own answer is. A page of a locked area is not asked about.
+/// The decision of a program's custom rule. It is not called for a page of an mlocked VMA.
 #[cold]
 #[inline(never)]
 fn own_verdict(
@@ -249,7 +249,7 @@ impl<H: Devices> Kernel<H> {
         ShrunkBatch { reclaimed: freed.pages, kept, tails, stats: batch.stats }
     }
 
-    /// Judges pages that came of a split; those that stay are left, in order.
+    /// Judges pages from a split; those that stay are left, in order.
     #[cold]
     #[inline(never)]
     fn shrink_tails<F: Fn(&Uses) -> Decision>(
@@ -268,7 +268,7 @@ impl<H: Devices> Kernel<H> {
         });
     }
 
-    /// Judges a page and does what the verdict says; what is left of it.
+    /// Judges a page and carries out the verdict; returns what is left of it.
     #[inline(always)]
     fn shrink_page<F: Fn(&Uses) -> Decision>(
         &self,
@@ -294,8 +294,8 @@ impl<H: Devices> Kernel<H> {
         Some(folio)
     }
 
-    /// In this order: until the flush a CPU may still use a translation that is gone from the tables, and
-    /// would write to a page that is somebody else's (rules/rmap#deferred-flush). One flush for all 32.
+    /// The order matters: until the flush, a CPU may still use a removed translation and write to a
+    /// page that has a new user (rules/rmap#deferred-flush). One flush serves all 32.
     fn free_batch(&self, cx: &Cx<'_, H>, freed: &mut Freed) {
         self.flush_unmapped(cx, false);
         freed.pages += self.retire_and_free(cx, &freed.folios[..freed.nr]);
@@ -332,8 +332,8 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// The table of rules/page-decisions#steps, top to bottom. Pages that stay are still locked
-    /// afterwards, unless the verdict says otherwise. Of a huge page that is split the verdict is about its
-    /// first page, which `whole` is then.
+    /// afterwards, unless the verdict says otherwise. For a split huge page the verdict is about
+    /// its first page, which `whole` is then.
     #[inline(always)]
     fn judge<F: Fn(&Uses) -> Decision>(
         &self,
@@ -344,8 +344,8 @@ impl<H: Devices> Kernel<H> {
     ) -> Verdict {
         let folio = *whole;
         let page = self.mem.map.page(folio);
-        // Who holds it may read it in, or be stuck in the allocator himself. Not counted as scanned: what the
-        // priorities go by is pages that were judged.
+        // The lock's holder may be reading it in, or be stuck in the allocator. It does not count
+        // as scanned, because priorities go by judged pages.
         if !page.try_lock::<H>() {
             cold_path();
             return Verdict::KeepUnlocked;
@@ -362,7 +362,7 @@ impl<H: Devices> Kernel<H> {
             return Verdict::Keep;
         }
         if flags.intersects(PageFlags::DIRTY | PageFlags::WRITEBACK) {
-            // Before anything is decided: the sums are about what lies at the tail, used or not.
+            // Before any decision: the sums describe all pages at the tail, used or not.
             self.count_dirty_state(cx, batch, (folio, page), flags);
             // Read again: a look at the page's device may have waited.
             if page.is(PageFlags::WRITEBACK) {
@@ -414,8 +414,8 @@ impl<H: Devices> Kernel<H> {
                 return Verdict::Activate;
             }
         }
-        // Only now is the answer final: pins are taken through mappings, and none is left. Entries were dirty
-        // too, and have passed that on.
+        // Only now is the result final: pins are taken through mappings, and none is left. Dirty
+        // bits of the entries were transferred to the page.
         if page.flags().intersects(PageFlags::PINNED | PageFlags::DIRTY | PageFlags::PRIVATE)
             && let Some(verdict) = self.not_clean(cx, batch, (*whole, page), references)
         {
@@ -425,8 +425,8 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Walks a page's mappings and decides by their young bits whether it is kept, activated or
-    /// reclaimed (step 7). Whatever the rule makes of the uses, looking has cleared them: the next
-    /// look finds what was used since.
+    /// reclaimed (step 7). Whatever the rule decides, the check has cleared the bits: the next
+    /// check finds uses since then.
     #[doc(alias = "folio_check_references")]
     #[doc(alias = "page_check_references")]
     #[inline(always)]
@@ -438,7 +438,7 @@ impl<H: Devices> Kernel<H> {
         rule: impl Fn(&Uses) -> Decision,
     ) -> References {
         if !page.is_mapped() {
-            // Most pages: what was found of mappings is known where the rule is compiled.
+            // For most pages the number of mappings is known where the rule is compiled.
             return self.judge_uses((folio, page), Some(0), VmaFlags::empty(), rule);
         }
         let (users, flags) = match self.page_referenced(cx, folio, &mut batch.trail) {
@@ -465,7 +465,8 @@ impl<H: Devices> Kernel<H> {
         let is_file = !found.contains(PageFlags::SWAPBACKED);
         let (mut verdict, set_again) =
             rule(&Uses { users, flags, was_referenced, was_noted, is_file });
-        // Plain values, copied where somebody asks: nothing of the usual way has to lie in memory for it.
+        // Plain values, copied only for a custom rule, so that the usual path keeps nothing in
+        // memory for it.
         if let Some(own) = &self.own
             && !flags.contains(VmaFlags::LOCKED)
         {
@@ -500,7 +501,7 @@ impl<H: Devices> Kernel<H> {
                 }
                 is_ours
             }
-            // What was read ahead from swap belongs to nobody until it is mapped.
+            // Pages read ahead from swap have no mapping until they are mapped.
             PageMapping::Anon(_) | PageMapping::None => {
                 page.is(PageFlags::SWAPCACHE) && self.remove_mapping_swap(cx, folio)
             }
@@ -513,7 +514,7 @@ impl<H: Devices> Kernel<H> {
             return Verdict::Keep;
         }
         cx.charge(Cost::ReclaimUnmapped, 1);
-        // Who waited for the lock had a reference, so nobody did.
+        // A waiter for the lock would have a reference, so there is none.
         page.flag_clear::<H>(PageFlags::LOCKED);
         Verdict::Free
     }

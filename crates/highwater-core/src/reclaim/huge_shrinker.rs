@@ -1,13 +1,12 @@
 //! The shrinkers of huge pages (rules/huge-pages#shrinkers).
 //!
-//! Huge pages hold memory that nobody uses in two places. The huge page of zeros stays when the last leaf
-//! that maps it is gone, as the next program will want it. Nothing is lost with it but the time to make
-//! it again.
+//! Huge pages hold unused memory in two places. The huge zero page stays after its last mapping is
+//! gone, because the next program may need it. Freeing it costs only the time to make it again.
 //!
-//! And of huge pages that were unmapped in part the rest keeps frames that nobody uses: they wait on their
-//! node's queue until somebody has a reason to split them.
+//! Partly unmapped huge pages keep unused frames: they wait on their node's queue until memory is
+//! short and they are split.
 //!
-//! Synchronisation: none here; what is looked at has locks of its own.
+//! Synchronisation: none here; the scanned structures have their own locks.
 //!
 //! From: [`super::shrinker`] · to: `vm::huge`, `lru::deferred`.
 

@@ -12,9 +12,9 @@ use crate::page::Folio;
 use crate::vmstat::VmEvent;
 
 impl<H: Devices> Kernel<H> {
-    /// Steps 9 and 10: a huge page goes to swap in one piece if a leaf maps it and there is room for it in
-    /// one piece. Else its first page does, which `whole` is then; the others are added to `tails`. False if
-    /// neither can be.
+    /// Steps 9 and 10: a huge page goes to swap whole if a leaf maps it and there is a contiguous
+    /// free slot range. Otherwise it is split: `whole` becomes its first page, which goes to swap,
+    /// and the others are added to `tails`. False if neither works.
     #[cold]
     pub(super) fn add_huge_to_swap(
         &self,

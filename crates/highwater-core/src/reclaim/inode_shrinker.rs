@@ -1,7 +1,8 @@
 //! The shrinker of inodes and dentries (rules/slab#inode-shrinker).
 //!
-//! It knows no more of what is worth keeping than the page lists do: what was opened since the last look gets
-//! another round. An inode goes after its dentry, and takes its page cache along: nobody could find that.
+//! It judges by use, like the page lists: a file that was opened since the last scan stays for
+//! another round. An inode is freed after its dentry, together with its page cache, which could no
+//! longer be found.
 //!
 //! From: [`super::shrinker`] · to: `page_cache::inode`.
 
@@ -34,7 +35,7 @@ impl<H: Devices> Shrinker<H> for InodeShrinker {
         1024
     }
 
-    /// Inodes are the filesystem's: who may not call it puts them off.
+    /// Inodes belong to the filesystem, so a task that may not call it defers them.
     fn needs_fs(&self) -> bool {
         true
     }

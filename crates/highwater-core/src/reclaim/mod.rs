@@ -1,15 +1,15 @@
-//! Page reclaim (rules/node-pass#pass): getting memory back when it is short.
+//! Page reclaim (rules/node-pass#pass): frees memory when it is short.
 //!
-//! Nearly all memory is in use nearly all the time, most of it for things that could be had again: cache
-//! can be read, anonymous memory can come from swap. So a machine does not wait until memory is gone. It
-//! takes pages back all along, a few at a time, from where they are likely not to be missed. That is four
-//! questions, which are kept apart here:
+//! Nearly all memory is in use nearly all the time, most of it for data that can be restored: page
+//! cache from files, anonymous memory from swap. So a machine does not wait until memory is used
+//! up. It reclaims all the time, a few pages at once, those that are least likely to be missed. The
+//! code separates four questions:
 //!
-//! | question | rooms |
+//! | question | modules |
 //! |---|---|
-//! | who works, and when has he done enough? | `kswapd`, `direct`, `node_reclaim` |
-//! | how much is looked at, of which lists? | `node_pass`, `scheme`, [`budget`] |
-//! | what becomes of one page? | `batch`, `folios` |
+//! | which task reclaims, and when has it done enough? | `kswapd`, `direct`, `node_reclaim` |
+//! | how many pages of which lists are scanned? | `node_pass`, `scheme`, [`budget`] |
+//! | what happens to each page? | `batch`, `folios` |
 //! | what if that does not help? | `throttle` (wait for others), `oom` (kill) |
 //!
 //! ```text
@@ -17,29 +17,30 @@
 //!  below MIN, and may wait ──▶ direct ────────┼─▶ node_pass ─▶ scheme ─▶ batch ─▶ folios ─▶ freed
 //!  zone_reclaim_mode ────────▶ node_reclaim ──┘       ├─▶ shrinker         ▲
 //!                                │                    └─▶ throttle         └── MADV_PAGEOUT
-//!                                └─ nothing, round after round: the allocator asks for oom
+//!                                └─ nothing, round after round: the allocator calls oom
 //! ```
 //!
-//! What ties them together is one number, the *priority*. At 12 a pass looks at a 4096th of each list, at 0
-//! at all of it, and a pass that got too little is followed by a harder one. Nobody computes how much cache
-//! a machine ought to have: the pressure rises until it is met. A gentle pass meets only the pages at the
-//! tails, which were used least lately; a hard one gets to those that would be missed.
+//! One number connects them, the *priority*. At 12 a pass scans 1/4096 of each list, at 0 all of
+//! it, and a harder pass follows one that got too little. No code computes how much cache a machine
+//! should have: the pressure rises until enough is reclaimed. A gentle pass meets only the least
+//! recently used pages at the tails; a hard one reaches pages that would be missed.
 //!
-//! # What holds everywhere
+//! # Invariants
 //!
-//! * A page under judgement is *isolated*: on no list, its LRU flag clear, with a reference of the
-//!   reclaimer's. Nobody else moves it, and `lru_lock` is free while it is judged, unmapped and written.
-//! * Reclaim begins with no lock held, and its task has PF_MEMALLOC: what it allocates on the way (swap
-//!   cache, bios) comes from the reserves and does not enter reclaim again (rules/requests#memalloc). Without
-//!   that, a machine out of memory could not write a page to get some.
-//! * Counters are read cheaply nearly everywhere and may lag (rules/reclaim-events#accuracy). That is
-//!   tolerated since no decision is for long: the next pass makes it anew, from new numbers. kswapd,
-//!   which sleeps on the strength of a comparison, looks closer (rules/watermarks#safe-test).
-//! * Nothing is promised about which page goes first. What is promised is that pages which nobody uses go in
-//!   the end: the allocator concludes from "nothing, down to priority 0" that somebody has to die.
+//! * A page that is being judged is *isolated*: on no list, its LRU flag clear, with a reference of
+//!   the reclaimer. No other task moves it, and `lru_lock` is free while it is judged, unmapped and
+//!   written.
+//! * Reclaim begins with no lock held, and its task has PF_MEMALLOC. Its own allocations (swap
+//!   cache, bios) use the reserves and do not enter reclaim again (rules/requests#memalloc).
+//!   Without that, a machine without free memory could not write a page to free one.
+//! * Counters are read cheaply nearly everywhere and may lag (rules/reclaim-events#accuracy). That
+//!   is tolerated because decisions are short-lived: the next pass decides again by new numbers.
+//!   kswapd sleeps by such a comparison, so it reads exact counts (rules/watermarks#safe-test).
+//! * The order in which pages are reclaimed is not guaranteed. It is guaranteed that unused pages
+//!   are reclaimed in the end: if priority 0 frees nothing, the allocator calls the OOM killer.
 //!
-//! Key types: [`Control`] (one reclaim's state), [`ReclaimNode`] (a node's kswapd and queues), [`budget`]
-//! (pure sums).
+//! Key types: [`Control`] (one reclaim's state), [`ReclaimNode`] (a node's kswapd and queues),
+//! [`budget`] (pure arithmetic).
 //!
 //! From: `page_alloc::slow` through `Relief`, kswapd's own loop · to: `lru`, `vm::rmap`, `swap`,
 //! `page_cache`.

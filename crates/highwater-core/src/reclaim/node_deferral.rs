@@ -1,17 +1,20 @@
-//! Putting node reclaim off after it failed (rules/node-pass#node-deferral): a policy of ours, which no kernel has.
+//! Deferral of node reclaim after failures (rules/node-pass#node-deferral): a policy of ours, which
+//! no kernel has.
 //!
-//! The zonelist cache kept two things apart badly: that a zone had no page for *this* request, and that it is of no use
-//! to *anybody* for a second. Its one good effect was that a node that had just been reclaimed in vain was left alone.
-//! This keeps that effect and nothing else: it is asked where a node is about to be reclaimed, after its watermark has
-//! failed, so a zone with pages is found as without it.
+//! The zonelist cache confused two things: a zone without a page for *this* request, and a zone
+//! that is useless for *all* requests for a second. Its one good effect was that a node was left
+//! alone after a failed node reclaim. This module keeps only that effect. It is checked before a
+//! node reclaim, after the watermark has failed, so a zone with free pages is still found.
 //!
-//! What a failure says: there is no block of this order now. So it holds for this order and larger ones, not for
-//! smaller ones; and for a time, not for a number of requests, since what makes room (writeback that ends, kswapd, a
-//! program that exits) goes on whether anybody asks or not. The first is put off for one tick, within which hardly a
-//! disk answers; each further failure after that time doubles it, up to one second, the memory of the cache. A request
-//! that got its block forgets all that smaller orders and its own have failed.
+//! A failure means that there is no block of this order now. So it applies to this order and larger
+//! ones, not to smaller ones. It applies for a time, not for a number of requests, because memory
+//! is freed (end of writeback, kswapd, an exiting program) independently of requests. The first
+//! deferral lasts one tick, within which few disks respond. Each further failure after that time
+//! doubles it, up to one second, the lifetime of the cache. A request that got its block clears the
+//! failures of its order and of smaller ones.
 //!
-//! Synchronisation: none. A record that is overwritten by another failure at the same time is a try more or less.
+//! Synchronisation: none. If two failures overwrite each other's record, there is one try more or
+//! less.
 
 use crate::host::HZ;
 use crate::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
@@ -20,7 +23,7 @@ use crate::units::{MAX_ORDER, Order};
 /// Longest time that a node is left alone, ticks: as long as the zonelist cache remembered.
 const TICKS_MAX: u64 = HZ;
 
-/// What a node remembers of node reclaim in vain, by order.
+/// A node's record of failed node reclaim, by order.
 #[derive(Debug, Default)]
 pub(crate) struct NodeDeferral([Failures; MAX_ORDER]);
 

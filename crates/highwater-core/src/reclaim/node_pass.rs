@@ -1,13 +1,13 @@
 //! One pass over a node (rules/node-pass#pass).
 //!
-//! [`Kernel::shrink_node`] has the [scheme](super::scheme) shrink each set of the node's lists, and the
-//! slab beside them, and draws the conclusions: what to tell kswapd about dirty pages, whom to slow
-//! down, whether to go round again for a high order.
+//! [`Kernel::shrink_node`] calls the [reclaim algorithm](super::scheme) for each set of the node's
+//! lists, and shrinks slab too. Then it sets flags about dirty pages for kswapd, decides whether
+//! the task should wait, and whether to repeat the pass for a high order.
 //!
-//! A pass is about a node and not about a zone, although it is zones that run short: a page of a higher
-//! zone that stays while an older one of a lower zone goes would be the wrong one. Zones above the one
-//! that is asked for are set aside page by page. With lists per zone (up to 4.7) a pass goes over the
-//! zones' lists one after another.
+//! Zones run short, but a pass is about a node: otherwise an older page in a higher zone would stay
+//! while a younger one in a lower zone is evicted. Pages of zones above the requested one are
+//! skipped one by one. With lists per zone (up to 4.7) a pass goes over the zones' lists one after
+//! another.
 //!
 //! ```text
 //!  sums = 0 ─▶ lists ─▶ slab ─▶ conclusions: flags, waits ─▶ high order, progress, and compaction
@@ -15,12 +15,12 @@
 //!     └──────────────────────────────yes─────────────────────────────┘
 //! ```
 //!
-//! Lists and slab get the same priority, so a cache of objects and a cache of pages give the same share
-//! under the same pressure, whatever their sizes.
+//! Lists and slab get the same priority, so under the same pressure slab caches and page lists lose
+//! the same share, whatever their sizes.
 //!
-//! Waits come at the end of a pass, not at the page that gives the reason: one page under writeback says
-//! nothing, a pass that met nothing else says that the whole tail is stuck. By then every page is put back,
-//! so who sleeps keeps none from the others.
+//! A task waits at the end of a pass, not at a single page: one page under writeback means nothing,
+//! but a pass that met only such pages shows that the whole tail is stuck. By then every page is
+//! put back, so a sleeping task holds no isolated pages.
 //!
 //! From: [`super::direct`], [`super::kswapd`], [`super::node_reclaim`] · to: [`super::scheme`],
 //! [`super::shrinker`], [`super::throttle`].
@@ -50,8 +50,8 @@ impl<H: Devices> Kernel<H> {
         let state = self.reclaim.node(node);
         let mut has_progress = false;
         loop {
-            // Conclusions are about this round. What was scanned and freed runs on: the caller's steps go
-            // by that.
+            // The flags are about this round. Scanned and reclaimed counts continue, because the
+            // caller's steps use them.
             sc.sums = PassSums::default();
             cx.charge(Cost::NodePass, 1);
             let before = sc.nr_reclaimed;
@@ -70,16 +70,16 @@ impl<H: Devices> Kernel<H> {
                 break;
             }
         }
-        // Whoever got a page has shown that the node is not hopeless: kswapd may be woken again. It is never
-        // kswapd itself that shows it, which sleeps on a hopeless node.
+        // A successful reclaimer has shown that the node is not hopeless, so kswapd may be woken
+        // again. It is never kswapd itself, which sleeps on a hopeless node.
         if has_progress {
             state.kswapd_failures.store(0, Relaxed);
         }
     }
 
-    /// Makes one reclaim pass over one zone's LRU lists, and over slab once for each node. Where
-    /// LRU lists are a node's, the pass goes over those up to this zone. Slab is a node's, so one
-    /// of its zones stands for all.
+    /// Makes one reclaim pass over one zone's LRU lists, and over slab once for each node. If LRU
+    /// lists are per node, the pass goes over those up to this zone. Slab is per node, so one of
+    /// its zones stands for all.
     ///
     /// Linux up to 4.7: same name; LRU lists are a node's since.
     #[inline(never)]
@@ -122,10 +122,10 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Decides whether a node pass goes round again for a high order
-    /// (rules/node-pass#should-continue). Not once compaction could work with what is free: it
-    /// needs single pages to move others to, and moves them at less cost than reclaim has in hoping
-    /// that neighbours go. Nor for requests without I/O, for which late 6.1 does not compact. Nor
-    /// after a round that got nothing: another one would find the same pages.
+    /// (rules/node-pass#should-continue). It stops once compaction has enough free memory:
+    /// compaction moves pages at less cost than reclaim needs to free contiguous ones by chance. It
+    /// does not repeat for requests without I/O, for which late 6.1 does not compact. It does not
+    /// repeat after a round without progress, which would find the same pages again.
     #[doc(alias = "should_continue_reclaim")]
     fn should_continue<'a, Z: Iterator<Item = &'a Zone<H>>>(
         &'a self,
@@ -152,7 +152,7 @@ impl<H: Devices> Kernel<H> {
             ReclaimRounds::UntilGap => {
                 (sc.nr_reclaimed < gap && left() > gap) || !can_compact(ZoneType::Dma)
             }
-            // What is left must be able to make the room, or the round would be for nothing.
+            // The remaining pages must be able to make the room, or the round would be wasted.
             ReclaimRounds::UntilSuitable => !can_compact(sc.reclaim_idx) && left() > gap,
         }
     }

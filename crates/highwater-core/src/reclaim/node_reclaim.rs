@@ -1,14 +1,14 @@
-//! Node reclaim (`vm.zone_reclaim_mode`, rules/node-pass#node-reclaim): reclaiming from a node
-//! before its allocations go elsewhere.
+//! Node reclaim (`vm.zone_reclaim_mode`, rules/node-pass#node-reclaim): reclaims from a node before
+//! its allocations go to another one.
 //!
-//! A node is full, and the next one has memory. To take a page there is free now and costs a little at every
-//! access from then on; to reclaim one here costs now and may throw out cache that is needed. Which is
-//! better only the owner of the machine can know, so it is off by default: a file server wants its whole
-//! memory as cache, a computation that is bound to nodes wants its pages near.
+//! A node is full, and the next one has memory. A page of the next node costs nothing now and a
+//! little at every access. Reclaiming a local page costs now, and may evict useful cache. Only the
+//! administrator knows which is better, so it is off by default. A file server needs its whole
+//! memory as cache; a computation that is bound to nodes needs local pages.
 //!
-//! What it may take follows from that. It is to give up *cache that nobody maps and that is clean*, and only
-//! if there is a fair amount of it: a shorter way to memory does not pay for a write, nor for page faults of
-//! other programs. The mode's other bits allow more (rules/allocation#node-reclaim):
+//! So it may take only *clean, unmapped cache*, and only if there is enough of it: a local page is
+//! not worth a write, nor page faults of other programs. The mode's other bits allow more
+//! (rules/allocation#node-reclaim):
 //!
 //! | bit | allows | and the estimate counts |
 //! |---|---|---|
@@ -16,13 +16,13 @@
 //! | 2 | writing | dirty ones too |
 //! | 4 | unmapping | all file pages |
 //!
-//! It is short, and gives way: one task a node at a time, and its own node. It begins at priority 4, where a
-//! pass looks at a 16th of each list, so it is over after five passes at most. The caller has another node
-//! to go to; to try for long would cost more than going there.
+//! It is short: one task per node at a time, and only for its local node. It begins at priority 4,
+//! where a pass scans 1/16 of each list, so it ends after at most five passes. The caller has
+//! another node, and a long try would cost more than going there.
 //!
-//! What failed may be put off ([`super::node_deferral`]).
+//! After failures it may be deferred ([`super::node_deferral`]).
 //!
-//! Synchronisation: `is_node_reclaiming` is a lock that nobody waits for (acquire, release).
+//! Synchronisation: `is_node_reclaiming` is a trylock (acquire, release).
 //!
 //! From: `page_alloc::fast` through `Relief` · to: [`super::node_pass`].
 
@@ -61,8 +61,8 @@ impl<H: Devices> Kernel<H> {
         if self.defers_node_reclaim() && deferral.refuses(req.order, cx.host.jiffies()) {
             return NodeReclaim::NoScan;
         }
-        // Both as a share of the node, so that the last cache of a node is not ground down for each page
-        // that somebody wants: what is below 1 % of unmapped cache, or 5 % of slab, stays (the defaults).
+        // Both limits are shares of the node, so that single-page requests do not use up the last
+        // cache of a node. Below 1 % of unmapped cache, or 5 % of slab, it stops (the defaults).
         let is_worth_it = || {
             let share = |percent: u64| -> u64 {
                 self.mem.zones_of(node).map(|zone| zone.managed() * percent / 100).sum()
@@ -74,12 +74,13 @@ impl<H: Devices> Kernel<H> {
         if !is_worth_it() {
             return NodeReclaim::Full;
         }
-        // Reclaim sleeps; and what reclaim itself allocates must not lead back into it.
+        // Reclaim may sleep; and reclaim's own allocations must not enter it again.
         let may_block = req.gfp.contains(Gfp::DIRECT_RECLAIM);
         if !may_block || cx.flags().contains(TaskFlags::MEMALLOC) {
             return NodeReclaim::NoScan;
         }
-        // Nodes with CPUs see to themselves. One that is memory only has nobody, so anyone may.
+        // Nodes with CPUs reclaim for themselves. A memory-only node has no tasks of its own, so
+        // any task may.
         let has_cpus = !self.mem.node(node).cpus.is_empty();
         if has_cpus && self.mem.cpu_node(cx.cpu()) != node {
             return NodeReclaim::NoScan;
@@ -88,7 +89,8 @@ impl<H: Devices> Kernel<H> {
         if state.is_node_reclaiming.compare_exchange(false, true, AcqRel, Relaxed).is_err() {
             return NodeReclaim::NoScan;
         }
-        // Success is what the request needs. A batch at least is aimed at: the next request comes soon.
+        // Success is the request's size. The target is at least a batch, because the next request
+        // comes soon.
         let wanted = req.order.pages();
         let mode = tunables.zone_reclaim_mode;
         let mut sc = Control::new(wanted.max(SWAP_CLUSTER_MAX), req.order.0, req.gfp, req.highest);
@@ -96,7 +98,7 @@ impl<H: Devices> Kernel<H> {
         sc.may_unmap = mode & MODE_UNMAP != 0;
         let (order, gfp) = (sc.order, sc.gfp);
         cx.event(Event::NodeReclaimBegin { nid: node, order, gfp });
-        // Again: whoever was here until the flag was free may have taken what there was.
+        // Check again: the task that held the flag before may have taken everything.
         if is_worth_it() {
             cx.with_flag(TaskFlags::MEMALLOC, || {
                 for priority in (0..=NODE_RECLAIM_PRIORITY).rev() {
@@ -148,7 +150,7 @@ impl<H: Devices> Kernel<H> {
     }
 }
 
-/// What a node has of files, in pages.
+/// The file pages of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FilePages {
     all: u64,
@@ -158,8 +160,8 @@ struct FilePages {
 }
 
 impl FilePages {
-    /// What a mode may take. A guess: mapped pages are taken off although some of them are not on the file lists,
-    /// and the counters lag, so it stops at 0.
+    /// The pages that a mode may take. It is an estimate: mapped pages are subtracted although some
+    /// are not on the file lists, and the counters lag, so it stops at 0.
     fn reclaimable(self, mode: u8) -> u64 {
         let file = match mode & MODE_UNMAP != 0 {
             true => self.all,
@@ -218,7 +220,7 @@ mod tests {
         assert_eq!(s.event(VmEvent::PgscanDirect), stolen);
         assert_eq!((s.event(VmEvent::PgstealKswapd), s.event(VmEvent::AllocstallMovable)), (0, 0));
         assert!(!s.all_are(&pages, PageFlags::ACTIVE));
-        // Who reclaims already, who cannot wait, and who comes second.
+        // Refused: a task that reclaims already, a request that cannot wait, a second task.
         let refused = |req: &Request<'_>| s.kernel.node_reclaim_for(&cx, NODE, req);
         let reclaiming = cx.with_flag(TaskFlags::MEMALLOC, || refused(&req));
         assert_eq!(reclaiming, NodeReclaim::NoScan);

@@ -1,20 +1,21 @@
-//! The shrinker of shadows: tree nodes that hold nothing but traces of evicted pages
+//! The shrinker of shadows: frees tree nodes that hold only shadows of evicted pages
 //! (rules/workingset#shadow-nodes).
 //!
-//! A shadow takes no memory of its own: it lies in the slot that the page left in its file's tree. But it
-//! keeps the tree node alive that the slot is part of, 576 bytes for 64 slots. A file of the size of many
-//! memories, read once, leaves all its tree behind, and reclaim would fill the machine with traces of what
-//! it freed: more evictions, more nodes. This shrinker is what bounds that.
+//! A shadow takes no separate memory: it is in the slot of the evicted page in its file's tree. But
+//! it keeps the slot's tree node alive, 576 bytes for 64 slots. A file many times larger than
+//! memory, read once, would leave its whole tree behind, and reclaim would fill the machine with
+//! shadows. This shrinker limits that.
 //!
-//! How many may stay? A shadow is of use only while its page, had it stayed, could still be on the lists:
-//! beyond as many evictions as there are pages, no refault starts active (rules/workingset#competing). One
-//! node for eight pages of memory, if an eighth of its slots is in use, is a shadow for every page: all the
-//! history that can matter, for 576 bytes in eight pages, or 1.8 % of memory at the worst. Where the nodes
-//! are fuller, there is history to spare.
+//! How many may stay? A shadow is useful only while its page, had it stayed, could still be on the
+//! lists: after as many evictions as there are pages, no refault starts active
+//! (rules/workingset#competing). One node per eight pages of memory, with an eighth of its slots in
+//! use, is one shadow per page. That is all the history that can matter. It costs at most 576 bytes
+//! per eight pages, 1.8 % of memory. Fuller nodes hold more history than needed.
 //!
-//! Nodes with a page in them are not counted. They go when the page does, or become shadow-only then.
+//! Nodes with a page are not counted. They are freed with the page, or become shadow-only then.
 //!
-//! Synchronisation: none here; the list of such nodes has a lock, and each is dropped under its file's.
+//! Synchronisation: none here; the list of such nodes has a lock, and each is dropped under its
+//! file's lock.
 //!
 //! From: [`super::shrinker`] · to: `page_cache::node_memory`.
 
@@ -24,8 +25,8 @@ use crate::kernel::Kernel;
 use crate::zone::NodeId;
 
 /// Frees tree nodes that hold nothing but shadows (`workingset_nodes`): as many as there are beyond
-/// one for every eight pages of the node. They cost nothing to recreate. What is lost is knowledge: a page
-/// that comes back without its shadow starts inactive, whatever it was.
+/// one for every eight pages of the node. They cost nothing to recreate, but history is lost: a
+/// refault without its shadow starts inactive, even if the page was in the working set.
 #[doc(alias = "count_shadow_nodes")]
 #[doc(alias = "scan_shadow_nodes")]
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,7 +36,7 @@ pub struct ShadowShrinker;
 const PAGES_PER_SHADOW_NODE: u64 = 8;
 
 impl<H: Devices> Shrinker<H> for ShadowShrinker {
-    /// Only the surplus: what is within the bound stays, whatever the pressure.
+    /// Only the surplus: nodes within the bound stay under any pressure.
     fn count(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, node: NodeId) -> u64 {
         let present: u64 = kernel.mem.zones_of(node).map(|zone| zone.present).sum();
         kernel.shadow_nodes(cx, node).saturating_sub(present / PAGES_PER_SHADOW_NODE)

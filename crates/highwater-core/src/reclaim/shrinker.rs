@@ -1,32 +1,33 @@
-//! Shrinkers: caches that give memory back (rules/shrinkers-and-oom#shrinker).
+//! Shrinkers: caches that free memory on request (rules/shrinkers-and-oom#shrinker).
 //!
-//! Besides pages on lists the kernel holds memory in objects: inodes, directory entries, tree nodes. Reclaim
-//! knows nothing about them, not even what is old; their owners do. So it asks. Each node pass asks every
-//! shrinker for a part of its objects, the larger the harder reclaim tries, as with the lists. A cache needs
-//! no limit of its own then; it grows while memory is idle and shrinks with everything else.
+//! Besides pages on lists the kernel holds memory in objects: inodes, directory entries, tree
+//! nodes. Reclaim does not know them, not even their age; their subsystems do. So each node pass
+//! requests a share of the objects from every shrinker, a larger one at harder priorities, as with
+//! the lists. A cache then needs no limit: it grows while memory is free, and shrinks with
+//! everything else.
 //!
 //! ```text
 //!  count ─▶ f objects            share of this pass: (f >> priority) * 4 / seeks
-//!                                        │ + what was put off before, >> priority
+//!                                        │ + deferred before, >> priority
 //!                                        ▼
 //!                             total ─▶ scan a batch, scan a batch, ... ─▶ pages
 //!                                        │
-//!                                        └─ less than a batch left: put off ─▶ later passes
+//!                                        └─ less than a batch left: deferred ─▶ later passes
 //! ```
 //!
-//! *Seeks* weigh a cache against the pages: at 4 it is asked for the share that the lists are, at the default
-//! of 2 for twice as much, and the dearer its objects are to make again, the less.
+//! *Seeks* weigh a cache against the pages. At 4 its share is that of the lists, at the default of
+//! 2 twice as much; the costlier its objects are to recreate, the smaller the share.
 //!
-//! What is less than a batch is put off and added to a later pass. A call takes locks and walks lists, and
-//! for three objects that would be waste. But gentle passes ask for little: of 100,000 objects 48 at
-//! priority 12 (rules/shrinkers-and-oom#share), and were they forgotten a cache of that size would never
-//! shrink until reclaim is desperate.
+//! Less than a batch is deferred and added to a later pass, because a call takes locks and walks
+//! lists, which three objects are not worth. But gentle passes request little: 48 of 100,000
+//! objects at priority 12 (rules/shrinkers-and-oom#share). If these were dropped, a cache of that
+//! size would shrink only when reclaim is desperate.
 //!
 //! Key types: [`Shrinker`] (a cache), [`Shrinkers`] (all of them).
 //!
-//! Synchronisation: work put off is one atomic word for each shrinker and node; a pass takes all of it out,
-//! so two passes never do the same work. What a shrinker locks is its own affair; it is called with no lock
-//! held. They are registered before the kernel is shared, so the list needs none.
+//! Synchronisation: deferred work is one atomic word for each shrinker and node. A pass takes all
+//! of it, so two passes never do the same work. A shrinker is called with no lock held and takes
+//! its own. They are registered before the kernel is shared, so the list needs no lock.
 //!
 //! From: [`super::node_pass`] · to: [`super::ShadowShrinker`].
 
@@ -48,8 +49,8 @@ pub trait Shrinker<H: Devices>: Send + Sync {
     /// shrinker out.
     fn count(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, node: NodeId) -> u64;
 
-    /// Looks at `nr` objects and frees what it can; none = cannot now (STOP), for example since a lock
-    /// that it needs is taken. The share is not lost then: it is put off.
+    /// Checks `nr` objects and frees those that it can; `None`: impossible now (STOP), for example
+    /// because a lock is taken. The share is then deferred and not lost.
     fn scan(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, node: NodeId, nr: u64) -> Option<Shrunk>;
 
     /// Objects per call.
@@ -73,7 +74,7 @@ pub trait Shrinker<H: Devices>: Send + Sync {
     }
 }
 
-/// What one call of [`Shrinker::scan`] did.
+/// The result of one call of [`Shrinker::scan`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shrunk {
     /// Objects looked at; fewer than asked for if there were no more.
@@ -101,12 +102,12 @@ where
     }
 }
 
-/// What a shrinker is asked to do in one pass.
+/// A shrinker's work in one pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Share {
     /// This pass's part of its objects.
     delta: u64,
-    /// Objects to scan, with what was put off before.
+    /// Objects to scan, including deferred ones.
     total: u64,
 }
 
@@ -136,7 +137,7 @@ struct Calls {
 }
 
 /// Calls one shrinker's `scan` until less than a batch of its share is left. A cache smaller than a
-/// batch would never be called then, so it is as soon as its share comes to all of it.
+/// batch would never be called, so it is called as soon as its share covers all its objects.
 #[doc(alias = "do_shrink_slab")]
 fn run(
     freeable: u64,
@@ -158,8 +159,8 @@ fn run(
         }
         left = left.saturating_sub(call.scanned);
     }
-    // Of what was put off before, all that was not done stays, not only the part that this priority asked
-    // for; but not more than the cache could need.
+    // All deferred work that was not done stays, not only the part for this priority; but at most
+    // as much as the cache could need.
     let rest = (deferred + share.delta).saturating_sub(done.scanned);
     Calls { done, left, deferred: rest.min(2 * freeable) }
 }

@@ -1,20 +1,20 @@
-//! What reclaim keeps of nodes and of their lists, between one reclaim and the next.
+//! Reclaim's state of nodes and their lists, kept between reclaims.
 //!
-//! A reclaim is forgetful: what it found is in its [`Control`](super::Control) and goes with it. What others
-//! must learn from it is here, and it is little: who waits for what, what kswapd is asked for, how often it
-//! failed, and what the tail of the lists looked like.
+//! A reclaim's own findings are in its [`Control`](super::Control) and end with it. This module has
+//! the little that others need: waiting tasks, kswapd's pending request and failures, and the state
+//! of the lists' tails.
 //!
-//! | who writes | what | who reads |
+//! | writer | data | reader |
 //! |---|---|---|
 //! | allocations | `kswapd_order`, `kswapd_highest` | kswapd, which clears them |
 //! | runs of kswapd; any pass with progress | `kswapd_failures` | allocations, the gate, waits |
 //! | passes (4.5: batches) | [`TailState`] | later passes, direct reclaimers |
 //! | throttled tasks | `nr_writeback_throttled`, `nr_reclaim_start` | ends of writeback |
 //!
-//! Synchronisation: single atomic words, mostly relaxed, and without any order between them. Each is a hint
-//! whose loss is made up for soon: a request that two CPUs raise at once and one of them loses is raised
-//! again by the next retry of that allocation; a flag that is seen late costs a pass. A lock here would be
-//! taken by every allocation below the low mark, at the moment when most CPUs are.
+//! Synchronisation: single atomic words, mostly relaxed, and without any order between them. Each
+//! is a hint whose loss is soon repaired. If two CPUs raise a request at once and one is lost, the
+//! next retry of that allocation raises it again. A flag that is seen late costs one pass. Every
+//! allocation below the low mark would take a lock here, just when most CPUs are below it.
 //!
 //! From: all of reclaim, ends of writeback · to: `wait`.
 
@@ -29,8 +29,8 @@ use crate::units::LruVecId;
 use crate::wait::WaitQueue;
 use crate::zone::{NodeId, ZoneType};
 
-/// No zone is asked for ([`ReclaimNode::kswapd_highest`]). It is larger than every zone type, so what lowers
-/// a request to some zone need not treat it apart.
+/// No zone is requested ([`ReclaimNode::kswapd_highest`]). It is larger than every zone type, so
+/// lowering it to a zone needs no special case.
 pub(super) const NOBODY_ASKED: u8 = ZoneType::COUNT as u8;
 
 /// Reclaim's state.
@@ -75,16 +75,16 @@ pub(crate) struct TailState {
     /// Every dirty page met was under writeback and already marked for reclaim: reclaim goes round faster
     /// than the disk writes.
     pub(crate) congested: AtomicBool,
-    /// Dirty pages that nobody writes, and no other file pages: kswapd may. Also set by a pass that met no
-    /// file page at all.
+    /// Dirty pages that are not being written, and no other file pages: kswapd may write them. Also
+    /// set by a pass that met no file page at all.
     pub(crate) full_of_dirty: AtomicBool,
-    /// Only pages under writeback. From now on those that kswapd meets again count as `immediate`.
+    /// Only pages under writeback. From now on pages that kswapd meets again count as `immediate`.
     pub(crate) full_of_writeback: AtomicBool,
 }
 
 impl TailState {
-    /// There is memory: what was found does not matter any more. Left standing, it would slow down the first
-    /// reclaimers of the next shortage for the sake of the last one.
+    /// Memory is available again, so clears the flags. Stale flags would slow down the first
+    /// reclaimers of the next shortage.
     pub(super) fn clear(&self) {
         self.congested.store(false, Relaxed);
         self.full_of_dirty.store(false, Relaxed);
@@ -96,18 +96,18 @@ impl TailState {
 pub struct ReclaimNode<H: Tasks> {
     /// kswapd sleeps and naps here.
     pub(crate) kswapd_wait: WaitQueue<H>,
-    /// Direct reclaimers wait here for the reserves to recover. kswapd wakes them: after each of its steps
-    /// if they may go on, and in any case before it sleeps, since nobody else would.
+    /// Direct reclaimers wait here for the reserves to recover. kswapd wakes them after each of its
+    /// steps if they may continue, and always before it sleeps, because nothing else would.
     pub(crate) pfmemalloc_wait: WaitQueue<H>,
-    /// Throttled reclaimers, by [`ThrottleReason`](super::ThrottleReason): an event wakes those who wait for
-    /// it, not everybody.
+    /// Throttled reclaimers, by [`ThrottleReason`](super::ThrottleReason): an event wakes only
+    /// those that wait for it.
     pub(crate) reclaim_wait: [WaitQueue<H>; 4],
-    /// Those that wait for progress by how long they may at most, shortest first (`prioritised`).
+    /// Waiters for progress by the length of their wait, the shortest first (`prioritised`).
     pub(crate) progress_wait: [WaitQueue<H>; WAIT_CLASSES],
     /// Tasks throttled for writeback.
     pub(crate) nr_writeback_throttled: AtomicU32,
-    /// `nr_throttled_written` when the first of them came. Only the first one's: who joins a group that has
-    /// waited for a while shares what was written for it already.
+    /// `nr_throttled_written` when the first waiter came. Later waiters join the same group and
+    /// share the pages written since.
     pub(crate) nr_reclaim_start: AtomicU64,
     /// Pending request of kswapd: the largest order asked for since it last fetched one.
     pub(crate) kswapd_order: AtomicU8,
@@ -115,13 +115,13 @@ pub struct ReclaimNode<H: Tasks> {
     pub(crate) kswapd_highest: AtomicU8,
     /// Runs without a page since the last success; 16 = hopeless (rules/kswapd#hopeless).
     pub(crate) kswapd_failures: AtomicU32,
-    /// Sleeps of fixed length while too many pages were isolated, up to 5.15. They leave no trace event, in
-    /// Linux as here; what captured them counted calls.
+    /// Sleeps of fixed length while too many pages were isolated, up to 5.15. They have no trace
+    /// event, in Linux or here; the captures counted calls.
     pub(crate) isolated_sleeps: AtomicU64,
     /// Somebody reclaims the node before allocations leave it (`zone_reclaim_mode`). Others do not wait for
     /// him: they have other nodes to go to.
     pub(crate) is_node_reclaiming: AtomicBool,
-    /// What was reclaimed before allocations left the node, and in vain.
+    /// Deferral of node reclaim that failed.
     pub(crate) node_deferral: NodeDeferral,
 }
 
@@ -144,15 +144,16 @@ impl<H: Tasks> ReclaimNode<H> {
         }
     }
 
-    /// Direct reclaimers that slept for a fixed time since boot because too many pages were isolated
-    /// (rules/throttling#isolated); 0 under policies whose sleepers are woken, which have a trace event.
+    /// Number of fixed-time sleeps of direct reclaimers since boot because too many pages were
+    /// isolated (rules/throttling#isolated). 0 under policies that wake these sleepers, whose
+    /// sleeps have a trace event.
     pub fn nr_isolated_sleeps(&self) -> u64 {
         self.isolated_sleeps.load(Relaxed)
     }
 
-    /// kswapd failed so often that there is no point in waking it. Whoever would have waited for it goes
-    /// on by himself: to reclaim, and if that does not help either, to the OOM killer. Else tasks would
-    /// wait for ever for a kswapd that spins.
+    /// kswapd failed so often that waking it is useless. Tasks that would have waited for it
+    /// proceed without it: to reclaim, and then to the OOM killer. Otherwise they would wait for
+    /// ever for a kswapd that makes no progress.
     pub(super) fn is_hopeless(&self) -> bool {
         self.kswapd_failures.load(Relaxed) >= MAX_FAILURES
     }
@@ -174,8 +175,8 @@ impl<H: Tasks> ReclaimNode<H> {
         }
     }
 
-    /// The highest zone asked for, or `last` if nobody asked since: kswapd then goes on with what it worked
-    /// for before.
+    /// The highest requested zone, or `last` without a new request: kswapd then continues its
+    /// previous work.
     pub(super) fn pending_highest(&self, last: ZoneType) -> ZoneType {
         let pending = self.kswapd_highest.load(Relaxed);
         ZoneType::ALL.get(usize::from(pending)).copied().unwrap_or(last)

@@ -1,4 +1,4 @@
-//! A kernel whose devices the test completes, with files and swap to reclaim.
+//! A kernel with files and swap to reclaim; the test completes its devices' transfers.
 
 extern crate std;
 
@@ -49,7 +49,7 @@ impl Stage {
         Self::with(4096, |_| {})
     }
 
-    /// 6.1 with changes and so many pages of swap.
+    /// 6.1 with changes and this many pages of swap.
     pub(super) fn with(swap_pages: u32, change: impl FnOnce(&mut Policy)) -> Self {
         let host = Rc::new(Manual::default());
         let swap = match swap_pages {

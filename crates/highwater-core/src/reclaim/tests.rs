@@ -1,4 +1,4 @@
-//! Reclaim on a kernel whose devices the test completes.
+//! Reclaim on a kernel whose devices' transfers the test completes.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -109,7 +109,7 @@ fn filesystems_without_writepage_are_left_to_the_flushers() {
     assert_eq!(s.stat(NodeStat::Dirty), 32);
 }
 
-/// rules/unmap#handed-over: pages that unmapping noted are activated by the pass that comes to them.
+/// rules/unmap#handed-over: the pass that reaches pages flagged by unmapping activates them.
 #[test]
 fn noted_pages_are_activated_where_they_would_go() {
     let host = Solo::default();
@@ -130,8 +130,8 @@ fn noted_pages_are_activated_where_they_would_go() {
     }
 }
 
-/// Who waits for pages under writeback (rules/page-decisions#under-writeback). The flags are set by
-/// hand: no device is involved.
+/// Which reclaimer waits for pages under writeback (rules/page-decisions#under-writeback). The
+/// flags are set directly, without a device.
 #[test]
 fn writeback_at_the_tail() {
     let host = Solo::default();
@@ -324,7 +324,7 @@ fn a_second_attempt_deactivates_whatever_refaults_say() {
     let cx = s.cx();
     let (file, _open) = s.cached_file(96);
     let pages = s.pages(&file, 96);
-    // Inactive pages that somebody holds, and active ones that nobody would deactivate.
+    // Inactive pages with an extra reference, and active ones that are not deactivated.
     for &folio in &pages[..64] {
         s.kernel.mem.map.page(folio).get::<Manual>(1);
     }
@@ -395,7 +395,7 @@ fn the_largest_space_dies_and_is_reaped() {
     assert_eq!(s.event(VmEvent::OomKill), 2);
 }
 
-/// Who finds too much isolated waits, but only once.
+/// A task that finds too many isolated pages waits, but only once.
 #[test]
 fn isolation_is_waited_for_once() {
     let host = Solo::default();
@@ -406,7 +406,7 @@ fn isolation_is_waited_for_once() {
     let mut sc = control(false);
     let got = s.kernel.shrink_inactive(&s.cx, AT, &mut sc, PageType::File, 32);
     assert_eq!((got, sc.nr_scanned, host.jiffies()), (0, 0, 5));
-    // kswapd is what the others wait for.
+    // kswapd never waits: the others wait for it.
     let mut sc = control(true);
     s.kernel.shrink_inactive(&s.cx, AT, &mut sc, PageType::File, 32);
     assert_eq!((sc.nr_scanned, host.jiffies()), (32, 5));

@@ -241,7 +241,7 @@ mod tests {
         assert_eq!((shape(2), shape(8), shape(128)), ((1, 14), (2, 28), (3, 56)));
     }
 
-    /// An order of its own (rules/slab#shape).
+    /// A separate order (rules/slab#shape).
     #[test]
     fn large_objects_get_blocks_that_hold_them() {
         let shape = |kind: CacheKind| {

@@ -20,7 +20,7 @@ impl<H: Devices> Kernel<H> {
     pub(crate) fn slab_take(&self, cx: &Cx<'_, H>, kind: CacheKind, gfp: Gfp) -> Option<ObjectId> {
         loop {
             let node = self.mem.cpu_node(cx.cpu());
-            // Then what the newest slab has left, wherever that lies (rules/slab#nodes).
+            // Then the rest of the newest slab, on any node (rules/slab#nodes).
             let taken = {
                 let mut cache = self.slab(kind).lock(cx.cpu());
                 cache.take(node).or_else(|| cache.take_from_last())

@@ -1,10 +1,10 @@
-//! Memory in objects: caches of one kind of object each, cut from blocks of pages (rules/slab#caches).
+//! Slab: caches of one kind of object each, cut from blocks of pages (rules/slab#caches).
 //!
-//! The kernel keeps most of what it knows in things smaller than a page: inodes, directory entries, nodes of
-//! trees, what belongs to a process. Objects of one kind come from *slabs*, blocks of pages of the smallest
-//! order that holds enough of them. A slab goes back to the allocator when its last object is freed, unless
-//! few other slabs have free objects. So one object in use keeps a block, and what makes caches give objects
-//! back ([`crate::reclaim`]) gets pages only when it frees all of a slab.
+//! Most kernel data structures are smaller than a page: inodes, directory entries, tree nodes, task
+//! structures. Objects of one kind come from *slabs*, blocks of pages of the smallest order that
+//! holds enough of them. A slab is freed with its last object, unless few other slabs have free
+//! objects. So one object in use keeps a block, and shrinking a cache ([`crate::reclaim`]) gives
+//! pages only if all objects of a slab are freed.
 //!
 //! Key types: [`CacheKind`] (which cache; the table of all), [`SlabCache`] (its slabs), [`ObjectId`] (an
 //! object).
@@ -12,11 +12,12 @@
 //! | file | is |
 //! |---|---|
 //! | [`cache`] | slabs and their free objects, as data |
-//! | [`memory`] | getting slabs from the allocator, giving them back |
+//! | [`memory`] | allocating and freeing slabs |
 //!
-//! Captured 6.1 systems with two CPUs show it: a cold file of 139,776 pages (2,220 tree nodes) makes 158
-//! order-1 blocks of 14 objects, `GFP_NOWAIT|__GFP_NOWARN|__GFP_NORETRY|__GFP_COMP|__GFP_RECLAIMABLE`. What
-//! the kernel keeps on each CPU besides is left out.
+//! Captured 6.1 systems with two CPUs show it: a cold file of 139,776 pages (2,220 tree nodes)
+//! makes 158 order-1 blocks of 14 objects,
+//! `GFP_NOWAIT|__GFP_NOWARN|__GFP_NORETRY|__GFP_COMP|__GFP_RECLAIMABLE`. The kernel's per-CPU slabs
+//! are not modelled.
 //!
 //! Synchronisation: each cache is behind a `Table` lock, which is never held while pages are allocated or
 //! freed.

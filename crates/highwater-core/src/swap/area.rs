@@ -1,4 +1,4 @@
-//! Areas: which of them a slot comes from (rules/swap#choosing-slots), and who uses it
+//! Swap areas: choosing the area of a slot (rules/swap#choosing-slots), and users of slots
 //! (rules/swap#slot-freeing).
 
 use alloc::boxed::Box;
@@ -21,18 +21,18 @@ use crate::sync::order::LockClass;
 #[doc(alias = "swp_entry_t")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slot {
-    /// The area.
+    /// The swap area.
     pub area: u8,
     /// Page within it, never 0 (the header).
     pub offset: u32,
 }
 
 impl Slot {
-    /// Areas that a page table entry can tell apart.
+    /// Number of swap areas that a page table entry can distinguish.
     pub const MAX_AREAS: usize = 1 << Self::AREA_BITS;
-    /// Pages of an area that a page table entry can tell apart.
+    /// Number of pages of a swap area that a page table entry can distinguish.
     pub const MAX_OFFSET: u32 = (1 << Self::OFFSET_BITS) - 1;
-    /// Bits of an entry for the area.
+    /// Bits of an entry for the swap area.
     pub(crate) const AREA_BITS: u32 = 2;
     /// Bits of an entry for the page.
     pub(crate) const OFFSET_BITS: u32 = 26;
@@ -50,7 +50,7 @@ impl Slot {
     }
 }
 
-/// A swap area as asked for.
+/// The specification of a swap area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SwapSpec {
     /// Where it is; all of the device.
@@ -64,7 +64,7 @@ pub struct SwapSpec {
 /// A swap area in use: its device, slots and priority.
 #[doc(alias = "swap_info_struct")]
 pub struct SwapArea<H: Tasks> {
-    /// What it is.
+    /// Its specification.
     pub spec: SwapSpec,
     /// Its device seeks.
     pub rotational: bool,
@@ -88,8 +88,8 @@ impl<H: Tasks> SwapArea<H> {
         }
     }
 
-    /// Changes the users of slots. On flash the lock for that is the cluster's, which hardly anybody
-    /// else wants; on a disk it is the area's.
+    /// Changes the users of slots. On flash the lock for that is the cluster's, which is rarely
+    /// contended; on a disk it is the swap area's.
     pub(crate) fn change<R>(&self, cpu: CpuId, change: impl FnOnce(&mut Slots) -> R) -> R {
         let _area = self.rotational.then(|| self.lock.lock(cpu));
         change(&mut self.slots.lock(cpu))
@@ -101,7 +101,7 @@ impl<H: Tasks> SwapArea<H> {
         self.give_back(cx, slots);
     }
 
-    /// Makes slots free again that nobody uses.
+    /// Frees unused slots.
     pub(super) fn give_back(&self, cx: &Cx<'_, H>, slots: &[Slot]) {
         let _area = self.lock.lock(cx.cpu());
         let mut states = self.slots.lock(cx.cpu());
@@ -113,11 +113,11 @@ impl<H: Tasks> SwapArea<H> {
     }
 }
 
-/// All areas.
+/// All swap areas.
 pub struct Swap<H: Tasks> {
     /// By number.
     pub areas: Box<[SwapArea<H>]>,
-    /// Slots of all areas, headers excluded.
+    /// Slots of all swap areas, headers excluded.
     pub(crate) total: AtomicU64,
     /// Free ones; those in CPUs' caches count as used.
     pub(crate) free: AtomicU64,
@@ -129,7 +129,7 @@ pub struct Swap<H: Tasks> {
     pub(super) caches: Box<[CachePadded<H::CpuLock<SlotCache>>]>,
     /// Those are in use.
     pub(super) caches_active: AtomicBool,
-    /// Some area is on a disk: readahead goes by slots, not by addresses.
+    /// Some swap area is on a rotational disk: readahead goes by slots, not by addresses.
     pub(crate) any_rotational: bool,
     /// Of readahead by slots.
     pub(crate) history: ClusterHistory,
@@ -209,7 +209,7 @@ impl<H: Tasks> Swap<H> {
         self.free.fetch_update(Relaxed, Relaxed, taken).map_or(0, |free| free.min(want))
     }
 
-    /// An area is asked for slots; it goes behind the others of its priority.
+    /// Slots are about to be taken from a swap area: moves it behind the others of its priority.
     fn next_area(&self, cpu: CpuId, area: u8) {
         let mut order = self.order.lock(cpu);
         let priority = self.areas[usize::from(area)].spec.priority;
@@ -233,7 +233,8 @@ impl<H: Devices> Kernel<H> {
         })
     }
 
-    /// Takes the slots of a whole free cluster, for a huge page: the first of them. None if no area has one.
+    /// Takes the slots of a whole free cluster for a huge page and returns the first one; `None` if
+    /// no swap area has one.
     pub(crate) fn swap_alloc_cluster(&self, cx: &Cx<'_, H>) -> Option<Slot> {
         let take = |free: u64| free.checked_sub(CLUSTER.into());
         if self.swap.free.fetch_update(Relaxed, Relaxed, take).is_err() {
@@ -287,8 +288,8 @@ impl<H: Devices> Kernel<H> {
         self.swap.area(slot).slots.lock(cx.cpu()).count(slot.offset)
     }
 
-    /// True if a fault is to read the slot into a page of its own, past the swap cache: its device
-    /// is done at once, and nobody else can want the page.
+    /// True if a fault should read the slot into a private page, bypassing the swap cache: its
+    /// device finishes at once, and no other task can need the page.
     pub(crate) fn swap_skips_cache(&self, cx: &Cx<'_, H>, slot: Slot) -> bool {
         self.swap.area(slot).synchronous && self.swap_count(cx, slot) == 1
     }
@@ -354,7 +355,7 @@ impl<H: Devices> Kernel<H> {
                 cached
             };
             let Some((offset, pfn)) = cached else { return got };
-            // Swap is full, and nobody but the cache uses this slot.
+            // Swap is full, and only the cache uses this slot.
             if self.drop_cached(cx, self.mem.map.folio(pfn), true)
                 && let Some(search) = &mut search
             {

@@ -146,9 +146,9 @@ impl<H: Devices> Kernel<H> {
         true
     }
 
-    /// Has the swap cache hold a page in another frame, `new`, which only the caller knows: if nobody but the
-    /// cache and the caller refers to the locked `old`. Both are the caller's afterwards, and `new` the cache's
-    /// too.
+    /// Replaces a page in the swap cache by another frame, `new`, which only the caller refers to,
+    /// if only the cache and the caller refer to the locked `old`. Afterwards the caller has both,
+    /// and the cache has `new`.
     pub(crate) fn replace_in_swap_cache(
         &self,
         cx: &Cx<'_, H>,
@@ -174,8 +174,8 @@ impl<H: Devices> Kernel<H> {
         true
     }
 
-    /// Puts a page that was just read for a slot into the cache, unless somebody was faster or the
-    /// slot is not in use any more. The page has the flags of a page under input.
+    /// Adds a page that is about to be read for a slot to the cache, unless another task was faster
+    /// or the slot is unused by now. The page has the flags of a page under read.
     pub(super) fn add_read_page(&self, cx: &Cx<'_, H>, folio: Folio, slot: Slot) -> ReadPage {
         let page = self.mem.map.page(folio);
         let shadow = {
@@ -203,7 +203,7 @@ impl<H: Devices> Kernel<H> {
         is_one.then(|| folio.pfn().add(at))
     }
 
-    /// Slots that nobody uses any more, of the area of `slot`.
+    /// Frees unused slots of the swap area of `slot`.
     fn free_slots(&self, cx: &Cx<'_, H>, slot: Slot, unused: &Unused) {
         match unused {
             Unused::None => {}
@@ -259,7 +259,7 @@ impl<H: Devices> Kernel<H> {
 /// Pages of a huge page, and slots of a cluster.
 const SLOTS_OF_HUGE: u64 = CLUSTER as u64;
 
-/// Slots of pages that left the swap cache which nobody names.
+/// Slots of pages that left the swap cache, and that no entry names.
 enum Unused {
     None,
     /// The only one there was.
@@ -267,7 +267,7 @@ enum Unused {
     Some(Vec<u32>),
 }
 
-/// The slots of a folio whose first is `slot`.
+/// The slots of a folio, starting at `slot`.
 fn slots_of(folio: Folio, slot: Slot) -> Range<u32> {
     slot.offset..slot.offset + folio.nr_pages() as u32
 }
@@ -288,6 +288,6 @@ pub(super) enum ReadPage {
     Added(Option<Shadow>),
     /// Another page is, with a reference for the caller.
     Cached(Folio),
-    /// Nobody names the slot any more.
+    /// No entry names the slot any more.
     Unused,
 }

@@ -13,7 +13,7 @@ impl<H: Devices> Kernel<H> {
     ///
     /// Linux: same name.
     ///
-    /// A page whose slot nobody names any more is not written: it leaves the swap cache, dirty.
+    /// A page whose slot no entry names any more is not written: it leaves the swap cache, dirty.
     pub(crate) fn swap_writepage(&self, cx: &Cx<'_, H>, folio: Folio) {
         if self.free_swap_cache(cx, folio, false) {
             self.unlock_page(cx, folio);
@@ -44,7 +44,7 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// An area fills its device from the first page on.
+    /// A swap area starts at the first page of its device.
     fn submit_swap(&self, cx: &Cx<'_, H>, kind: BioKind, folio: Folio, slot: Slot) {
         let bio = Bio {
             device: self.swap.area(slot).spec.device,

@@ -1,24 +1,25 @@
-//! Swap (rules/swap#slot): areas of slots, the swap cache, readahead, I/O.
+//! Swap (rules/swap#slot): swap areas and slots, the swap cache, readahead, I/O.
 //!
 //! Key types: [`Slot`], [`SwapArea`], [`Swap`], [`SlotState`].
 //!
-//! Synchronisation: an area's slots, and the swap cache (slot to page), sit behind a `Table` lock,
-//! held for single steps. Around it an area has the lock that contends (class `Swap`): it is held
-//! while slots are looked for or given back, and on a disk around every change of a slot; on flash
-//! the kernel has a lock for each cluster there, and looks pages up without one. A page in the cache
-//! holds one reference, has SWAPCACHE and is found by `Kernel::slot_of`; its lock is held whenever it
-//! enters or leaves the cache. A slot's count says how many page table entries name it.
+//! Synchronisation: a swap area's slots, and the swap cache (slot to page), are behind a `Table`
+//! lock, held for single steps. Around it a swap area has the lock that contends (class `Swap`). It
+//! is held while slots are searched or freed, and on a disk around every change of a slot. On flash
+//! the kernel has a lock for each cluster, and looks pages up without one. The cache holds one
+//! reference to each of its pages. A page in the cache has SWAPCACHE and is found by
+//! `Kernel::slot_of`; its lock is held whenever it enters or leaves the cache. A slot's count is
+//! the number of page table entries that name it.
 //!
-//! # What the page says
+//! # State of the page
 //!
-//! Pages of the swap cache have SWAPBACKED and SWAPCACHE, so they are on the anonymous lists. A page
-//! read ahead has no mapping ([`crate::page::PageMapping::None`]): which entry it belongs to is known
-//! when a fault maps it, which gives it its mapping then. A page that was swapped out keeps its mapping
-//! while it stays in the cache. So reclaim asks SWAPCACHE before it asks for a mapping.
+//! Pages of the swap cache have SWAPBACKED and SWAPCACHE, so they are on the anonymous lists. A
+//! page read ahead has no mapping ([`crate::page::PageMapping::None`]), because its entry is known
+//! only when a fault maps it; the fault sets the mapping. A page that was swapped out keeps its
+//! mapping while it stays in the cache. So reclaim checks SWAPCACHE before the mapping.
 //!
 //! | slot is used by | byte | cached |
 //! |---|---|---|
-//! | nobody | 0 | - |
+//! | nothing | 0 | - |
 //! | a CPU's cache of slots | has-cache | - |
 //! | a page on its way out, not unmapped yet | has-cache | page |
 //! | entries only | count | perhaps a shadow |

@@ -1,10 +1,10 @@
-//! Which slots to read besides the one asked for (rules/swap#readahead-size,
+//! Which slots to read besides the requested one (rules/swap#readahead-size,
 //! rules/swap#readahead-by-slot).
 //!
-//! Without disks among the areas, the pages around the fault's address are read, as far as their
-//! entries name slots; the history is the region's (`vm::fault::swap_readahead`). With a disk the slots
-//! around the fault's are read, and there is one history for all. How far depends on how many of the
-//! pages that were read ahead were used since.
+//! Without rotational swap areas, the pages around the fault's address are read, as far as their
+//! entries name slots; each VMA has its own history (`vm::fault::swap_readahead`). With one, the
+//! slots around the fault's are read, and there is one history for all. The distance depends on how
+//! many of the pages read ahead were used since.
 
 use core::ops::Range;
 
@@ -75,8 +75,8 @@ fn cluster_window(offset: u32, size: u32, pages: u32) -> Range<u32> {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// A fault reads a slot into a page of its own ([`Kernel::swap_skips_cache`]): the page, with a
-    /// reference, unlocked, in no cache. None if there is no memory.
+    /// A fault reads a slot into a private page ([`Kernel::swap_skips_cache`]): returns the page,
+    /// with a reference, unlocked, in no cache. `None` if there is no memory.
     pub(crate) fn swapin_private(&self, cx: &Cx<'_, H>, slot: Slot, wish: Wish) -> Option<Folio> {
         let folio = self.alloc_swapin(cx, wish)?;
         let page = self.mem.map.page(folio);

@@ -1,19 +1,21 @@
-//! Files that live in memory and swap: tmpfs, shared memory (rules/shared-memory#pages).
+//! Files in memory and swap: tmpfs, shared memory (rules/shared-memory#pages).
 //!
-//! Such a file has no disk. A page that was never written is a hole and takes nothing; one that was is page cache
-//! like any other, but backed by swap: it lies on the lists of anonymous memory, and reclaim writes it to a slot.
-//! The file's tree then holds the slot in the place of the page, until somebody asks for it again.
+//! Such a file has no disk. A page that was never written is a hole and takes no memory. A written
+//! page is page cache, but backed by swap: it is on the lists of anonymous memory, and reclaim
+//! writes it to a slot. The file's tree then holds the slot in place of the page, until the page is
+//! needed again.
 //!
 //! ```text
 //!           first use               reclaim: slot, swap cache, write
 //!   hole ─────────────▶ page in tree ─────────────▶ slot in tree, page in swap cache ──▶ slot in tree
 //!                           ▲                              │                                  │
-//!                           └──────────────────────────────┴────────── asked for ─────────────┘
+//!                           └──────────────────────────────┴────────── needed ────────────────┘
 //! ```
 //!
 //! A slot in a tree counts as one entry of it ([`super::Slots`]).
 //!
-//! Synchronisation: the page's lock, and `xa_lock` around the change of the tree, as for every page of a file.
+//! Synchronisation: the page's lock, and `xa_lock` around the change of the tree, as for every page
+//! of a file.
 //!
 //! From: `page_cache` through [`MemoryFiles`], `vm::fault`, `reclaim::folios` · to: the swap cache.
 
@@ -74,7 +76,7 @@ impl<H: Devices> MemoryFiles<H> for Kernel<H> {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// A page of zeros where nothing was; none if somebody else was faster.
+    /// Fills a hole with a page of zeros; `None` if another task was faster.
     fn fill_hole(
         &self,
         cx: &Cx<'_, H>,
@@ -149,7 +151,8 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// A locked page leaves the swap cache for its file; false if the file does not have the slot any more.
+    /// Moves a locked page from the swap cache to its file; false if the file no longer has the
+    /// slot.
     fn take_from_swap(
         &self,
         cx: &Cx<'_, H>,
@@ -167,7 +170,7 @@ impl<H: Devices> Kernel<H> {
             }
             page.get::<H>(1);
             page.set_mapping(PageMapping::File(file.id), index);
-            // The node is there: it held the slot.
+            // The node exists, because it held the slot.
             tree.store(index, Entry::Page(folio.pfn()), &mut Objects::default());
             file.nr_pages.store(tree.nr_pages(), Relaxed);
         }

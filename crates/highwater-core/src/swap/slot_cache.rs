@@ -1,4 +1,4 @@
-//! Slots that each CPU keeps, so that it seldom takes an area's lock (rules/swap#slot-cache).
+//! Slots kept per CPU, so that a CPU seldom takes a swap area's lock (rules/swap#slot-cache).
 
 use alloc::vec::Vec;
 
@@ -17,7 +17,7 @@ const OFF_BELOW: u64 = 2 * SLOTS as u64;
 #[doc(alias = "swap_slots_cache")]
 #[derive(Debug, Default)]
 pub struct SlotCache {
-    /// Taken from an area and not used yet, last to be used first.
+    /// Taken from a swap area and not used yet, last to be used first.
     pub(crate) taken: Vec<Slot>,
     /// Used no more and not given back yet.
     pub(crate) freed: Vec<Slot>,
@@ -86,15 +86,15 @@ impl<H: Devices> Kernel<H> {
         self.drain_if_off(cx);
     }
 
-    /// The caches may have been switched off and emptied between a look at that and an addition to
-    /// this CPU's: what was added would stay there, neither free nor used.
+    /// The caches may have been switched off and emptied between the check and an addition to this
+    /// CPU's cache. The added slots would stay there, neither free nor used.
     fn drain_if_off(&self, cx: &Cx<'_, H>) {
         if !self.swap.caches_active.load(Relaxed) {
             self.drain_slot_cache(cx, cx.cpu());
         }
     }
 
-    /// Gives back what all CPUs keep.
+    /// Frees the slots that all CPUs keep.
     fn drain_slot_caches(&self, cx: &Cx<'_, H>) {
         for cpu in self.mem.cpus() {
             self.drain_slot_cache(cx, cpu);

@@ -1,17 +1,17 @@
-//! One area's slots: who uses each, what is cached of it (rules/swap#slot), and which to hand out
-//! next (rules/swap#choosing-slots).
+//! One swap area's slots: the users of each, its cached page (rules/swap#slot), and the next slot
+//! to allocate (rules/swap#choosing-slots).
 //!
 //! ```text
 //! map    one byte a slot    6 has-cache | 5..0 page table entries that name it (63 = header)
 //! words  6 bytes a slot     0 nothing | pfn + 1: cached page | 47: 1, 46..0 shadow
 //! ```
 //!
-//! Words come in chunks of a cluster's size that exist while a slot of the cluster is in use: an
-//! empty area costs one byte a slot.
+//! Words are in chunks of a cluster's size, which exist while a slot of the cluster is in use: an
+//! empty swap area costs one byte per slot.
 //!
-//! On flash every CPU fills free clusters of its own, so that CPUs do not meet; when no cluster is
-//! free it looks for single slots. On a disk all share one cursor, which after a cluster's worth of
-//! slots looks for a run of free ones, so that what is written together lies together.
+//! On flash every CPU fills its own free clusters, so CPUs do not contend; if no cluster is free it
+//! searches for single slots. On a disk all CPUs share one cursor. After a cluster's worth of slots
+//! it searches for a run of free ones, so that pages written together are contiguous.
 //!
 //! Nothing here locks: [`super::area`] does.
 
@@ -30,20 +30,20 @@ pub(crate) const CLUSTER: u32 = 512;
 
 const HAS_CACHE: u8 = 0x40;
 const COUNT: u8 = 0x3f;
-/// Slot 0, which holds the area's header.
+/// Slot 0, which holds the swap area's header.
 const HEADER: u8 = 0x3f;
 /// Most entries that the byte counts; those beyond are counted apart (`Slots::more`).
 const COUNT_MAX: u8 = 0x3e;
 /// No cluster.
 const NONE: u32 = u32::MAX;
-/// What is cached of a slot, or was: 48 bits, the lowest sixteen first.
+/// The page or shadow of a slot: 48 bits, the lowest sixteen first.
 type Word = [u16; 3];
 
-/// A word that is a shadow; the rest of it is as long as shadows are.
+/// Marks a word as a shadow; the rest of the word has the size of a shadow.
 const IS_SHADOW: u64 = 1 << Shadow::BITS;
 const _: () = assert!(Shadow::BITS == 47);
 
-/// One slot: how many entries name it, whether the cache holds it, what it left.
+/// One slot: its number of entries, whether the cache holds it, its shadow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SlotState {
     /// Page table entries, and places in files, that name it.
@@ -56,7 +56,7 @@ pub struct SlotState {
     pub shadow: Option<Shadow>,
 }
 
-/// Who still uses a slot after one user less.
+/// The remaining users of a slot after one has dropped it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Left {
     /// Entries do.
@@ -67,18 +67,18 @@ pub(crate) enum Left {
     Nobody,
 }
 
-/// What a step of the search met.
+/// The result of a step of the search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     /// A free slot, which is taken now: has-cache, no entry.
     Slot(u32),
-    /// A slot whose only user is the swap cache, and the cached page.
+    /// A slot that only the swap cache uses, and the cached page.
     CacheOnly(u32, Pfn),
     /// No more.
     End,
 }
 
-/// A search for several slots: where the linear part of it is.
+/// A search for several slots: the state of its linear part.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Search {
     cpu: CpuId,
@@ -115,7 +115,7 @@ struct CpuCursor {
     linear: u32,
 }
 
-/// An area's slots.
+/// The slots of a swap area.
 #[derive(Debug)]
 pub struct Slots {
     map: Vec<u8>,
@@ -214,7 +214,7 @@ impl Slots {
         page_of(self.word(offset))
     }
 
-    /// What the page that was evicted to a slot left.
+    /// The shadow of the page that was evicted to a slot.
     #[inline]
     pub(crate) fn shadow(&self, offset: u32) -> Option<Shadow> {
         shadow_of(self.word(offset))
@@ -299,8 +299,7 @@ impl Slots {
         self.left(offset)
     }
 
-    /// A slot that nobody uses any more stays taken (has-cache) until it is given back; its shadow
-    /// goes.
+    /// An unused slot stays taken (has-cache) until it is freed; its shadow is removed.
     fn left(&mut self, offset: u32) -> Left {
         let byte = &mut self.map[offset as usize];
         if *byte & COUNT != 0 {
@@ -322,7 +321,7 @@ impl Slots {
         self.set_word(offset, IS_SHADOW | shadow.0);
     }
 
-    /// Makes a slot free that is taken, named by nobody and not cached.
+    /// Frees a slot that is taken, named by no entry and not cached.
     pub(crate) fn give_back(&mut self, offset: u32) {
         debug_assert_eq!(self.map[offset as usize], HAS_CACHE, "slot {offset} is in use");
         debug_assert_eq!(self.word(offset), 0, "slot {offset} is cached");
@@ -447,8 +446,8 @@ impl Slots {
         at.map(|i| start + i as u32)
     }
 
-    /// Disk: after a cluster's worth of slots the cursor goes to the first run of as many free ones,
-    /// if there is one.
+    /// Disk: after a cluster's worth of slots the cursor moves to the first run of as many free
+    /// ones, if there is one.
     fn advance_disk_cursor(&mut self) {
         if self.left > 0 {
             self.left -= 1;
@@ -510,7 +509,8 @@ impl Slots {
         self.free_tail = cluster;
     }
 
-    /// Single slots are only taken while the list is empty: what is on it is free.
+    /// Single slots are taken only while the list of free clusters is empty, because clusters on it
+    /// are free.
     fn pop_free(&mut self) -> Option<u32> {
         let cluster = self.free_head;
         if cluster == NONE {

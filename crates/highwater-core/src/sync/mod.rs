@@ -4,8 +4,8 @@
 //! come through [`atomic`], so that loom can replace them when the crate is built with
 //! `--cfg loom`.
 //!
-//! All page and counter words are accessed with relaxed ordering: whoever changes them holds the
-//! lock that orders the change (zone lock, per-CPU list lock) or owns the page, and lock-free
+//! All page and counter words are accessed with relaxed ordering. A task that changes them holds
+//! the lock that orders the change (zone lock, per-CPU list lock) or owns the page. Lock-free
 //! readers (watermark checks, `/proc`) tolerate stale values, as in Linux.
 
 pub mod order;

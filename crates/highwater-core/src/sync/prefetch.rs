@@ -1,7 +1,8 @@
-//! Telling the processor what will be looked at soon.
+//! Prefetch hints to the processor.
 //!
-//! A hint changes nothing: no value is read, no fault is taken, and where a processor has none it
-//! does nothing at all. One of the two places of this crate with `unsafe`: the instruction takes a pointer.
+//! A hint changes nothing: it returns no value and takes no fault, and on a processor without
+//! prefetch it does nothing. One of the two places in this crate with `unsafe`: the instruction
+//! takes a pointer.
 
 #![allow(unsafe_code)]
 

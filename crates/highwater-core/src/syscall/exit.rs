@@ -8,7 +8,7 @@ use crate::vm::Space;
 
 impl<H: Devices> Kernel<H> {
     /// Ends a task and its address space: unmaps everything in one go, frees its tables, retires
-    /// its number, and closes the task's accounts. Nobody else uses the space any more.
+    /// its number, and closes the task's accounts. No other task uses the space any more.
     #[doc(alias = "exit_mm")]
     pub fn exit_space(&self, cx: &Cx<'_, H>, space: &Arc<Space<H>>) {
         let _phase = cx.phase(Phase::Exit);

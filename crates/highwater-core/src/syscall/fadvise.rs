@@ -60,8 +60,9 @@ impl<H: Devices> Kernel<H> {
         (state.ra_pages, state.mode) = (ra_pages, mode);
     }
 
-    /// Starts writing what is dirty, drops what can be dropped. Pages may be held up in batches of
-    /// any CPU: this one's are drained before, all if something failed, and then once more.
+    /// Starts writing dirty pages, and drops droppable ones. Pages may be in batches of any CPU:
+    /// this CPU's are drained first; if a page could not be dropped, all are drained and the drop
+    /// is repeated once.
     fn drop_range(&self, cx: &Cx<'_, H>, open: &OpenFile<H>, pos: u64, end: u64) {
         let file = &open.file;
         let dirty = (to_index(pos), to_index((end - 1).max(pos)).saturating_add(1));

@@ -1,6 +1,6 @@
 //! madvise (rules/unmap#madvise).
 //!
-//! | advice | what it does |
+//! | advice | effect |
 //! |---|---|
 //! | Normal, Sequential, Random, HugePage, NoHugePage | changes the flags of VMAs |
 //! | DontNeed | unmaps now; tables stay |
@@ -8,8 +8,8 @@
 //! | Cold | young and referenced bits go, active pages become inactive |
 //! | PageOut | as Cold, then reclaims them |
 //!
-//! Flags change with `mmap_lock` held for writing, everything else under it for reading, a VMA at
-//! a time and a gather each.
+//! Flags change with `mmap_lock` held for writing, everything else with it held for reading, one
+//! VMA and one gather at a time.
 //!
 //! From: the hosts' programs · to: `zap`, `gather`, `lru` batches, `reclaim::folios`.
 
@@ -198,8 +198,8 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// A page that is about to be freed lazily gives up its copy on swap and its dirty flag; false if
-    /// it cannot: somebody else has it locked or maps it.
+    /// A page that is about to be freed lazily gives up its swap copy and its dirty flag; false if
+    /// it cannot, because another task has it locked or maps it.
     fn make_clean_for_free(&self, cx: &Cx<'_, H>, folio: Folio) -> bool {
         let page = self.mem.map.page(folio);
         if !page.flags().intersects(PageFlags::SWAPCACHE | PageFlags::DIRTY) {

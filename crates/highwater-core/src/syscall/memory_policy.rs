@@ -1,6 +1,6 @@
-//! set_mempolicy, mbind, and what a change of a cpuset does to both (rules/memory-policies#setting).
+//! set_mempolicy, mbind, and the effect of a cpuset change on both (rules/memory-policies#setting).
 //!
-//! A policy is about pages that are still to come: those that are there stay where they are.
+//! A policy applies to future allocations: present pages stay where they are.
 //!
 //! From: the hosts' programs · to: `page_alloc::by_policy`, VMAs.
 
@@ -61,7 +61,7 @@ impl<H: Devices> Kernel<H> {
         if new.is_empty() {
             return Err(Error::Invalid);
         }
-        // Who was in no cpuset had the nodes with memory. Ranks count those only.
+        // A task without a cpuset had all nodes with memory. Ranks count only those.
         let old = cx.mems_allowed().and(self.mem.nodes_with_memory());
         cx.move_cpuset(old, new);
         if let Some(space) = space {

@@ -1,9 +1,9 @@
-//! What programs call and several subsystems serve.
+//! System calls that involve several subsystems.
 //!
-//! A call that one subsystem serves alone is that subsystem's (`mmap` and `munmap` are `vm`'s, `read` is
-//! `page_cache`'s). Here is what stands above several:
+//! A call of a single subsystem is in that subsystem's module (`mmap` and `munmap` in `vm`, `read`
+//! in `page_cache`). This module has the calls above several:
 //!
-//! | call | is made of |
+//! | call | uses |
 //! |---|---|
 //! | [`Kernel::file_write`](crate::Kernel::file_write), [`Kernel::fsync`](crate::Kernel::fsync) | `page_cache`, `writeback` |
 //! | [`Kernel::fadvise`](crate::Kernel::fadvise) | `page_cache`, `writeback` |

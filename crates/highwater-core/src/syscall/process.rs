@@ -1,16 +1,16 @@
 //! Processes: fork, exec (rules/faults#fork, rules/faults#exec).
 //!
-//! A process is an address space and what the kernel keeps for it. The first ones are made empty
-//! ([`Kernel::create_space`]); others come from those by fork, replace what they have by exec, and end by
-//! [`Kernel::exit_space`].
+//! A process is an address space and its kernel data. The first ones are created empty
+//! ([`Kernel::create_space`]). Others are created by fork; exec replaces their contents, and
+//! [`Kernel::exit_space`] ends them.
 //!
-//! | call | of the caller's space | new |
+//! | call | the caller's space | new |
 //! |---|---|---|
-//! | [`Kernel::fork`] | nothing changes but that writes copy | a space with the same contents |
+//! | [`Kernel::fork`] | unchanged, except that writes copy | a space with the same contents |
 //! | [`Kernel::exec`] | ends | an empty space |
 //! | [`Kernel::exit_space`] | ends | |
 //!
-//! Tasks are the host's: who forks gives the child to a task of its own, which says so with
+//! Tasks belong to the host: the parent passes the child space to a new task, which joins it with
 //! [`Space::add_task`].
 //!
 //! From: programs · to: `vm::fork`, `vm::space`.
@@ -37,7 +37,7 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Starts another program in the running task's process (exec): it gets an empty address space,
-    /// and `old` ends. Nobody else uses `old` any more.
+    /// and `old` ends. No other task uses `old` any more.
     ///
     /// # Errors
     /// If there is no memory for the new space's first table; `old` is as it was.

@@ -1,8 +1,8 @@
 //! Buffered writes (rules/page-cache#write) and fsync (rules/page-cache#fsync).
 //!
-//! One page at a time: find it or make it, locked; bring in what the write does not cover; copy;
-//! dirty; unlock; let writeback judge whether to go on. Writers of a file exclude each other, so
-//! its size changes under `rwsem`.
+//! It handles one page at a time: find or create it, locked; read the part that the write does not
+//! cover; copy; mark it dirty; unlock; let `balance_dirty_pages` decide whether to continue.
+//! Writers of a file exclude each other, so its size changes under `rwsem`.
 
 use alloc::sync::Arc;
 
@@ -38,8 +38,8 @@ impl Part {
         Some(Part { index, offset, len })
     }
 
-    /// True if a page that is not cached has to be read first: the write leaves bytes of it alone
-    /// that the file has.
+    /// True if a page that is not cached must be read first, because the write does not overwrite
+    /// all bytes that the file has in it.
     fn needs_read(self, size: u64) -> bool {
         let start = u64::from(self.index) << PAGE_SHIFT;
         let has = size.saturating_sub(start).min(PAGE_SIZE as u64) as usize;

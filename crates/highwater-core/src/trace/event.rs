@@ -1,4 +1,4 @@
-//! All tracepoints together: what the groups declare.
+//! All tracepoints together: the declarations of all groups.
 
 use super::compaction::compaction;
 use super::kmem::kmem;
@@ -12,18 +12,18 @@ use crate::units::{Gfp, LruKind, PageType, ThrottleReason};
 use crate::units::{MigrateType, Order, PAGEBLOCK_ORDER, Pfn};
 use crate::units::{NodeId, ZoneType};
 
-/// What a tracepoint's declaration says.
+/// The declaration of a tracepoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tracepoint {
     /// Its name: `mm_page_alloc`.
     pub name: &'static str,
     /// The group, ftrace's system: `kmem`.
     pub system: &'static str,
-    /// What it means.
+    /// Its meaning.
     pub doc: &'static str,
-    /// The text of its events, with `{field}` where a value stands.
+    /// The text of its events, with `{field}` in place of a value.
     pub text: &'static str,
-    /// What stands for it in digests; another for each.
+    /// Its number in digests; different for each tracepoint.
     pub tag: u32,
     /// What an event carries.
     pub fields: &'static [Field],
@@ -38,7 +38,7 @@ pub struct Field {
     pub type_name: &'static str,
     /// Bits that its values take.
     pub bits: u32,
-    /// What it means.
+    /// Its meaning.
     pub doc: &'static str,
 }
 

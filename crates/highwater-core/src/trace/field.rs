@@ -1,7 +1,7 @@
 //! Types that fields of tracepoints may have.
 //!
-//! A type gets into tracepoints by one `impl` of [`TraceField`]: how it is packed for digests, how
-//! it is printed, an example of it.
+//! One `impl` of [`TraceField`] makes a type usable in tracepoints: how it is packed for digests,
+//! how it is printed, and an example.
 
 use core::fmt;
 
@@ -110,7 +110,7 @@ index! {
     CompactResult: |result| Value::Name(result.name());
     ThrottleReason: |reason| Value::Name(reason.name());
     LruKind: |lru| Value::Name(lru.name());
-    // The kernel tells the type of pages by flags of what is done with them.
+    // The kernel names the type of pages by flags of the operation.
     PageType: |page_type| Value::Name(match page_type {
         PageType::Anon => "RECLAIM_WB_ANON|RECLAIM_WB_ASYNC",
         PageType::File => "RECLAIM_WB_FILE|RECLAIM_WB_ASYNC",

@@ -1,8 +1,8 @@
-//! What a declaration of tracepoints becomes.
+//! The expansion of tracepoint declarations.
 //!
-//! A group of tracepoints (a *system* in ftrace's words) is a file; the file is a macro that hands
-//! what was declared before it, and its own declarations, to the next group's. The last in the
-//! chain is [`tracepoints!`], which sees all of them and makes one flat enum.
+//! A group of tracepoints (a *system* in ftrace's words) is a file. The file is a macro that passes
+//! all earlier declarations, and its own, to the macro of the next group. The last in the chain is
+//! [`tracepoints!`], which sees all of them and makes one flat enum.
 
 /// Makes `Event`, `Kind` and `TRACEPOINTS` of declarations like this, grouped by system:
 ///
@@ -18,14 +18,14 @@
 /// }
 /// ```
 ///
-/// The text names fields, and values that follow from fields (after `where`): each is printed as
-/// its type's [`TraceField`](crate::trace::TraceField) says. A field the text leaves out is an
-/// unused variable, and warned of as such.
+/// The text names fields, and values computed from fields (after `where`). Each is printed by its
+/// type's [`TraceField`](crate::trace::TraceField). A field that the text omits is an unused
+/// variable, and the compiler warns about it.
 ///
 /// The tracepoints of earlier versions have `digest 2 [order, pfn]` before the text: a number, and
-/// values made of fields, each field standing for its word. Digests that those versions printed
-/// (the notes of results have some) stay comparable, because such an event keeps the words it had.
-/// A new tracepoint needs no such clause: its words are made of its name and all its fields.
+/// values computed from fields, in which a field means its word. Such an event keeps the words of
+/// those versions, so digests that they printed (some notes of results have them) stay comparable.
+/// A new tracepoint needs no such clause: its words come from its name and all its fields.
 macro_rules! tracepoints {
     ([] $($system:ident { $(
         $(#[doc = $doc:literal])+
@@ -77,8 +77,8 @@ macro_rules! tracepoints {
                 &TRACEPOINTS[self as usize]
             }
 
-            /// An event of this kind with made-up fields, each made of the next number that `draw`
-            /// gives. For tests of what has to work with every tracepoint, exporters for one.
+            /// An event of this kind with made-up fields, each from the next number of `draw`. For
+            /// tests that must cover every tracepoint, for example of exporters.
             pub fn example(self, mut draw: impl FnMut() -> u64) -> Event {
                 match self { $($(
                     Kind::$event => Event::$event {
@@ -110,10 +110,10 @@ macro_rules! tracepoints {
                 self.kind().tracepoint().system
             }
 
-            /// The event as words, for digests: what stands for the tracepoint, and the fields. No
-            /// two events have the same, nor is one's the beginning of another's; save where a
-            /// `digest` clause lays fields over each other, so that changes of several may cancel
-            /// out.
+            /// The event as words, for digests: the tracepoint's number, and the fields. Words of
+            /// different events differ, and no event's words are a prefix of another's. The
+            /// exception: a `digest` clause may overlay fields, so that changes of several may
+            /// cancel out.
             #[inline]
             pub fn words(&self) -> impl Iterator<Item = u64> + use<> {
                 use $crate::trace::words::Words;
@@ -158,7 +158,7 @@ macro_rules! tracepoints {
 }
 pub(super) use tracepoints;
 
-/// The words of an event: of all its fields, or of what its `digest` clause makes of them.
+/// The words of an event: from all its fields, or from its `digest` clause.
 macro_rules! words {
     ($kind:expr, [$($field:ident)*]) => {{
         let mut words = const { Words::of($kind.tracepoint().tag) };

@@ -1,13 +1,14 @@
-//! Typed tracepoints: one declaration each, by ftrace's systems (`kmem`, `vmscan`, `writeback`, `compaction`).
+//! Typed tracepoints: one declaration each, by ftrace's systems (`kmem`, `vmscan`, `writeback`,
+//! `compaction`).
 //!
 //! Key types: [`Event`] (a small value; [`Host::trace`](crate::host::Host::trace) receives it),
-//! [`Kind`] (which tracepoint, as an index), [`Tracepoint`] (what the declaration says, all of them
-//! in [`TRACEPOINTS`]), [`TraceField`] (a type that fields may have), [`Value`] (of a field, for
+//! [`Kind`] (which tracepoint, as an index), [`Tracepoint`] (the declaration, all of them in
+//! [`TRACEPOINTS`]), [`TraceField`] (a type that fields may have), [`Value`] (of a field, for
 //! exporters), [`Counts`].
 //!
-//! Everything an event is used for comes from its declaration: the text, which follows the
-//! kernel's, so that tools that read ftrace output can read ours; the words that digests fold;
-//! names and values of fields. How to add one: `docs/src/how-to/add-a-tracepoint.md`.
+//! Everything about an event comes from its declaration: its text, the words for digests, and names
+//! and values of fields. The text follows the kernel's format, so tools for ftrace output can read
+//! ours. How to add one: `docs/src/how-to/add-a-tracepoint.md`.
 
 mod compaction;
 mod counts;

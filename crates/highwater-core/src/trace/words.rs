@@ -7,13 +7,13 @@ use super::{Field, TraceField, Tracepoint};
 
 /// Bits of a [`tag`].
 const TAG_BITS: u32 = 24;
-/// Set in the tags of names, and above every number: the lowest byte of the first word tells the
-/// two kinds apart, whatever fields stand behind it.
+/// Set in the tags of names, and above every number: the lowest byte of the first word
+/// distinguishes the two kinds, whatever fields follow.
 const NAMED: u32 = 0x80;
 
-/// What stands for a tracepoint in words: the number of its `digest` clause, if it has one, else a
-/// hash of its name (FNV-1a, folded). By name and not by index, so that a new tracepoint leaves the
-/// digests of runs that do not pass it as they were.
+/// The number of a tracepoint in words: that of its `digest` clause, or else a hash of its name
+/// (FNV-1a, folded). It uses the name and not the index, so a new tracepoint does not change the
+/// digests of runs without it.
 pub(super) const fn tag(name: &str, digest: &[u8]) -> u32 {
     if let [number] = *digest {
         assert!((number as u32) < NAMED, "the number of a digest clause is too large");
@@ -43,8 +43,8 @@ pub(super) const fn tags_differ(tracepoints: &[Tracepoint]) -> bool {
     true
 }
 
-/// Where a field of `bits` begins (word, bit), if what was packed before it ends at `end`: in the
-/// same word if it fits, else in the next.
+/// Where a field of `bits` begins (word, bit), if the previous field ends at `end`: in the same
+/// word if it fits, otherwise in the next.
 const fn place(end: (usize, u32), bits: u32) -> (usize, u32) {
     let (word, used) = end;
     if used + bits > u64::BITS { (word + 1, 0) } else { (word, used) }
@@ -94,13 +94,13 @@ impl<const N: usize> Words<N> {
         Words { words, end: (0, TAG_BITS) }
     }
 
-    /// Those of an event whose `digest` clause gives the values: three words, made as they were
-    /// when digests were first printed, never to change.
+    /// The words of an event whose `digest` clause gives the values: three words in the format of
+    /// the first printed digests, which must never change.
     ///
-    /// Each field shows when it alone changes, but for the highest 8 bits of `nr_reclaimed` in
-    /// `mm_vmscan_direct_reclaim_end` and `mm_vmscan_node_reclaim_end`. The last values of
-    /// `mm_vmscan_lru_shrink_inactive` and `mm_shrink_slab_start` lie over those before them, so
-    /// that changes of several may cancel out.
+    /// A change of a single field always changes the words, except for the highest 8 bits of
+    /// `nr_reclaimed` in `mm_vmscan_direct_reclaim_end` and `mm_vmscan_node_reclaim_end`. The last
+    /// values of `mm_vmscan_lru_shrink_inactive` and `mm_shrink_slab_start` overlay earlier ones,
+    /// so changes of several may cancel out.
     #[inline(always)]
     pub(super) fn folded<const M: usize>(tag: u32, values: [u64; M]) -> Self {
         const { assert!(M <= 7, "a digest clause has at most seven values") };

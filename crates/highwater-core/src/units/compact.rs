@@ -1,4 +1,4 @@
-//! What is said about compaction: how hard it tries, how it ended.
+//! Compaction: its effort and its results.
 
 /// The priority of direct compaction: how hard it tries (rules/slow-path#constants).
 #[doc(alias = "compact_priority")]
@@ -24,7 +24,7 @@ pub enum CompactResult {
     Skipped,
     /// Not tried: it failed too often lately.
     Deferred,
-    /// All of it was scanned, without success.
+    /// The whole zone was scanned, without success.
     Complete,
     /// Part of the zone was scanned.
     Partial,

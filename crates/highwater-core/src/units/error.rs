@@ -21,12 +21,12 @@ pub enum Error {
     NoSuchCpu(NoSuchCpu),
     /// The machine has too little memory for a kernel, in pages.
     TooSmall {
-        /// What the allocator manages.
+        /// Managed pages of the allocator.
         managed: u64,
-        /// What it takes: one page more than is kept for those who free memory.
+        /// Needed pages: one more than the reserve for tasks that free memory.
         needed: u64,
     },
-    /// Beyond what this implementation can do.
+    /// Beyond a limit of this implementation.
     Limit(&'static str),
 }
 

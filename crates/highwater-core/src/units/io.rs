@@ -1,4 +1,4 @@
-//! Transfers: where, which way, what for, and how they fail.
+//! Transfers: place, direction, purpose and errors.
 
 /// Number of a block device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -18,7 +18,7 @@ pub enum IoDirection {
 pub enum IoError {
     /// The device could not read or write (EIO).
     Device,
-    /// There is no room (ENOSPC).
+    /// No space left (ENOSPC).
     NoSpace,
 }
 
@@ -33,7 +33,7 @@ impl core::fmt::Display for IoError {
 
 impl core::error::Error for IoError {}
 
-/// What a transfer is for, the least urgent first.
+/// The purpose of a transfer, the least urgent first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Urgency {
     /// Written because there are many dirty pages, or old ones.

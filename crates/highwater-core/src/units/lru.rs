@@ -61,7 +61,7 @@ impl LruKind {
         }
     }
 
-    /// The type whose pages it holds; none of the unevictable list, which holds both.
+    /// The type of its pages; `None` for the unevictable list, which holds both.
     pub const fn page_type(self) -> Option<PageType> {
         match self {
             LruKind::InactiveAnon | LruKind::ActiveAnon => Some(PageType::Anon),

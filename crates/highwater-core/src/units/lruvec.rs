@@ -4,8 +4,8 @@ use core::fmt;
 
 /// Number of a set of LRU lists (`struct lruvec`) among all of a machine.
 ///
-/// What it belongs to (a node; up to 4.7 a zone; with memory cgroups a node of a group) is for
-/// [`crate::lru::Lru`] to say: nothing is read from the number itself.
+/// [`crate::lru::Lru`] knows what it belongs to: a node; up to 4.7 a zone; with memory cgroups a
+/// node of a group. The number itself has no further meaning.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LruVecId(u16);
 

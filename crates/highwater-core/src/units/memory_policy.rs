@@ -1,8 +1,8 @@
-//! From which nodes a task or an area wants its memory (rules/memory-policies#kinds).
+//! The nodes from which a task or a VMA prefers its memory (rules/memory-policies#kinds).
 //!
-//! A policy is a wish about places, not about amounts: it says where an allocation begins to look and what it may
-//! look at, and leaves everything else to the allocator. What follows from one is in
-//! [`crate::page_alloc`]'s `by_policy`.
+//! A policy is about places, not amounts. It sets where an allocation starts to search and which
+//! nodes it may use; the allocator does the rest. Its effect is in [`crate::page_alloc`]'s
+//! `by_policy`.
 
 use super::{NodeId, NodeMask};
 
@@ -10,7 +10,7 @@ use super::{NodeId, NodeMask};
 #[doc(alias = "mempolicy")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum MemoryPolicy {
-    /// Near the CPU that asks; of an area: as the task's.
+    /// Near the CPU of the request; for a VMA: the task's policy.
     #[default]
     Default,
     /// From these nodes only, the nearest first.
@@ -44,8 +44,8 @@ impl MemoryPolicy {
         (!left.is_empty()).then(|| self.about(left))
     }
 
-    /// What becomes of it when the nodes that its task may use change (rules/memory-policies#rebind): each node
-    /// gives way to the one of the same rank.
+    /// The policy after a change of the task's allowed nodes (rules/memory-policies#rebind): each
+    /// node is replaced by the one of the same rank.
     #[must_use]
     pub fn rebound(self, old: NodeMask, new: NodeMask) -> MemoryPolicy {
         match self {

@@ -1,8 +1,8 @@
-//! The words of the field: numbers with a meaning and small enumerations that say what things are.
+//! Units and names: numbers with a meaning, and small enumerations.
 //!
-//! Plain values without behaviour of their own. Everything else speaks in them, and they know nothing of
-//! it. Each is also found where a reader would look for it
-//! ([`crate::page::Pfn`], [`crate::zone::NodeId`], [`crate::host::CpuId`]).
+//! They are plain values without behaviour. All other modules use them, and they depend on none.
+//! Each is also re-exported where a reader would look for it ([`crate::page::Pfn`],
+//! [`crate::zone::NodeId`], [`crate::host::CpuId`]).
 
 mod compact;
 mod cpu;

@@ -7,8 +7,8 @@ pub const PAGE_SHIFT: u32 = 12;
 /// Bytes per page.
 pub const PAGE_SIZE: usize = 1 << PAGE_SHIFT;
 
-/// Pages that reclaim takes, and that are released, at a time; what a direct reclaimer aims at. Enough that
-/// a hold of `lru_lock` is worth it, few enough that a list is not emptied into one task's hands.
+/// Pages that are isolated or freed at a time, and the target of a direct reclaimer. Enough to make
+/// a hold of `lru_lock` worthwhile, and few enough that one task does not empty a list.
 pub const SWAP_CLUSTER_MAX: u64 = 32;
 /// Number of orders, exclusive bound (rules/zones#orders; `MAX_ORDER` of 6.1).
 pub const MAX_ORDER: usize = 11;
@@ -152,7 +152,7 @@ impl MigrateType {
         self as usize
     }
 
-    /// The types whose pages may change hands, and which per-CPU lists hold.
+    /// The types whose pageblocks may change type, and which per-CPU lists hold.
     pub const MERGEABLE: [MigrateType; 3] =
         [MigrateType::Unmovable, MigrateType::Movable, MigrateType::Reclaimable];
 

@@ -79,13 +79,13 @@ impl ZoneId {
         ZoneId(node.0 * ZoneType::COUNT as u16 + zone as u16)
     }
 
-    /// The same from what a page word holds.
+    /// The same from the fields of a page word.
     #[inline(always)]
     pub(crate) const fn from_parts(node: u32, zone: u32) -> ZoneId {
         ZoneId((node * ZoneType::COUNT as u32 + zone) as u16)
     }
 
-    /// Zones of a machine with so many nodes, populated or not.
+    /// Number of zones of a machine with this many nodes, populated or not.
     pub const fn count(nr_nodes: usize) -> usize {
         nr_nodes * ZoneType::COUNT
     }

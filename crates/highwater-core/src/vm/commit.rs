@@ -1,12 +1,15 @@
-//! How much memory programs may ask for (rules/faults#overcommit): `vm.overcommit_memory`.
+//! Limits on the memory that programs may request (rules/faults#overcommit):
+//! `vm.overcommit_memory`.
 //!
-//! Most programs never touch all that they map, so a kernel promises more than it has and has the OOM killer for the
-//! day when too many keep it to its word. Who would rather have `mmap` and `fork` fail sets 2: then no more is
-//! promised than CommitLimit. What counts is what could have to be kept in memory or swap: private VMAs that may be
-//! written, all of each, touched or not; so a fork asks for all that its parent has once more.
+//! Most programs never touch all that they map. So a kernel promises more memory than it has, and
+//! the OOM killer handles the case that too many programs use it. With mode 2 `mmap` and `fork`
+//! fail instead: the total is limited to CommitLimit. It counts memory that may have to be kept in
+//! memory or swap: the full size of writable private VMAs, touched or not. So a fork counts all of
+//! its parent's again.
 //!
-//! The sum is not kept but added up when it is asked for: only mode 2 does, and there are few VMAs. Check and insertion
-//! are not one step: two threads that map in different spaces at the same time may both pass just below the limit.
+//! The sum is computed when it is needed, because only mode 2 needs it and there are few VMAs.
+//! Check and insertion are not atomic: two threads that map in different spaces at the same time
+//! may both pass just below the limit.
 //!
 //! From: [`super::mapping`], [`super::grow`], [`super::fork`].
 
@@ -26,7 +29,7 @@ const NEVER: u8 = 2;
 const KIB_PER_PAGE: u64 = PAGE_SIZE as u64 / 1024;
 /// What programs leave to root, at most (`vm.admin_reserve_kbytes`).
 const ADMIN_RESERVE: u64 = 8192 / KIB_PER_PAGE;
-/// What a program leaves to others, at most (`vm.user_reserve_kbytes`).
+/// Most memory that a program leaves to others (`vm.user_reserve_kbytes`).
 const USER_RESERVE: u64 = (128 << 10) / KIB_PER_PAGE;
 
 impl<H: Tasks> Vma<H> {
@@ -94,7 +97,7 @@ impl<H: Devices> Kernel<H> {
                 let limit = self.commit_limit().saturating_sub(for_root + for_others);
                 self.committed(cx) + pages < limit
             }
-            // The heuristic: only what cannot be meant is refused.
+            // The heuristic refuses only obvious overcommits.
             _ => pages <= self.managed() + self.swap.nr_total(),
         };
         if may { Ok(()) } else { Err(Error::NoMemory) }
@@ -116,7 +119,7 @@ mod tests {
 
     const RW: VmaFlags = VmaFlags::READ.union(VmaFlags::WRITE);
 
-    /// What one of so many pages, mapped again and again, comes to before the kernel refuses.
+    /// Maps this many pages repeatedly until the kernel refuses; returns the totals.
     fn until_refused(set: fn(&mut Machine), pages: u32) -> (u64, u64, u64) {
         let host = Solo::default();
         let mut machine = Machine::from_sizes("stage", &[(256 << 20, vec![0])]).unwrap();

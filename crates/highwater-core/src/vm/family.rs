@@ -1,13 +1,14 @@
-//! Which address spaces came from which by fork: where else a page of one may be mapped.
+//! Families of address spaces by fork: where else a page of one space may be mapped.
 //!
-//! An anonymous page belongs to the space whose fault made it. A fork lets the child map it at the same
-//! address, and so may the child's children: nobody else. So for each space that forked its living
-//! *descendants* are kept here, and the mappings of one of its pages are looked for in it and in those
-//! (rules/rmap#forked). That is what the kernel's `anon_vma` says, by space and not by VMA.
+//! An anonymous page belongs to the space whose fault created it. After a fork only the child and
+//! its descendants may map it too, at the same address. So each space that forked has a list of its
+//! living *descendants* here. The mappings of one of its pages are searched in it and in those
+//! (rules/rmap#forked). The kernel's `anon_vma` has the same information, by VMA instead of by
+//! space.
 //!
-//! Most spaces never fork, and of those that do most pages are written again by one side. So a page says by a
-//! flag, [`PageFlags::FORKED`](crate::page::PageFlags::FORKED), whether anybody but its own space can map it:
-//! without it nothing here is looked at.
+//! Most spaces never fork, and after a fork most pages are soon written by one side. So a flag of
+//! the page, [`PageFlags::FORKED`](crate::page::PageFlags::FORKED), shows whether another space may
+//! map it. Without the flag this table is not used.
 //!
 //! | a page is marked | and its mapping becomes |
 //! |---|---|
@@ -16,10 +17,11 @@
 //!
 //! | the mark goes | and its mapping becomes |
 //! |---|---|
-//! | when a writer finds that it is alone | the writer |
-//! | with a swap-in of a slot that nobody else names | the reader |
+//! | when a writer finds that it is the only user | the writer |
+//! | with a swap-in of a slot that only the reader names | the reader |
 //!
-//! A space that has ended keeps its entry while descendants live: pages may still belong to it.
+//! A space that has ended keeps its entry while descendants live, because pages may still belong to
+//! it.
 //!
 //! Synchronisation: [`Families`] is behind a `Table` lock, held for single steps.
 //!
@@ -48,7 +50,7 @@ impl Families {
         }
     }
 
-    /// A space maps nothing any more.
+    /// Removes a space that maps nothing any more.
     fn remove(&mut self, space: SpaceId, ancestors: &[SpaceId]) {
         for ancestor in ancestors {
             let Some(family) = self.descendants.get_mut(ancestor) else { continue };

@@ -1,25 +1,25 @@
-//! fork: a space that has what another one has (rules/faults#fork).
+//! fork: copies an address space (rules/faults#fork).
 //!
-//! Nothing is copied but entries. What the parent could write it may only read from now on, and so may the
-//! child; the first of them to write a page gets a copy of its own ([`super::fault`]), and who then finds
-//! itself alone keeps the old one.
+//! Only entries are copied. Writable pages become read-only for parent and child. The first of them
+//! to write a page gets a copy ([`super::fault`]); a later writer that is then the only user keeps
+//! the old page.
 //!
 //! | the parent's entry | the child's | counted |
 //! |---|---|---|
 //! | anonymous page | the same page, read-only, old; the parent's read-only too | reference, mapping, resident |
 //! | file page of a private VMA | the same page, read-only, old | reference, mapping, resident |
 //! | page of zeros | the same | nothing |
-//! | swap slot | the same slot, both marked as shared | an entry more of the slot, swap |
+//! | swap slot | the same slot, both marked as shared | one more entry of the slot, swap |
 //! | all of a table's range (a leaf) | the same leaf, read-only, old; the parent's read-only too | 512 of each |
-//! | huge page of zeros | the same leaf | a leaf more |
-//! | page that is being moved | waited for | |
+//! | huge zero page | the same leaf | one more leaf |
+//! | page under migration | waits for it | |
 //!
-//! VMAs without a page of their own (mappings of files that nothing was written to, shared ones) are not gone
-//! through: the child finds their pages by faults. Locked VMAs are not locked in the child.
+//! VMAs without anonymous pages (unwritten file mappings, shared ones) are not copied: the child
+//! maps their pages by faults. Mlocked VMAs are not mlocked in the child.
 //!
-//! Synchronisation: the parent's lock is held for writing, so that no fault changes what is copied; each
-//! table's lock while its entries are, against reclaim. Nobody runs in the child, and who finds it from a page
-//! finds an entry only once its references are counted.
+//! Synchronisation: the parent's lock is held for writing, so no fault changes the copied entries.
+//! Each table's lock is held while its entries are copied, against reclaim. No task runs in the
+//! child. A reverse-map walk finds a child's entry only after its references are counted.
 //!
 //! From: `syscall::process` · to: [`super::family`], `swap`.
 
@@ -35,16 +35,16 @@ use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::order::LockClass;
 use crate::units::Error;
 
-/// What one table's entries come to for the child.
+/// Counts of one table's copied entries.
 #[derive(Default)]
 pub(super) struct Copied {
     pub(super) anon: i64,
     file: i64,
     swap: i64,
-    /// Entries of the parent that it may not write through any more.
+    /// Entries of the parent that became read-only.
     pub(super) protected: u32,
     pub(super) entries: u32,
-    /// Entries whose page has a reference and a mapping more: its descriptor was written.
+    /// Entries whose page got another reference and mapping: its descriptor was written.
     pub(super) pages: u32,
 }
 

@@ -1,14 +1,14 @@
-//! Pages to be freed once their translations are flushed (rules/unmap#gather).
+//! Pages to be freed after their translations are flushed (rules/unmap#gather).
 //!
-//! An unmap collects the pages whose entries it clears, and the span of virtual pages it cleared. The
-//! span is flushed and the pages are freed together: at the end, when the gather is full, or when
-//! the unmap says that a flush must come first (dirty file pages). A page keeps the reference of
-//! its entry until then, so nobody reuses it while some TLB still maps it.
+//! An unmap collects the pages whose entries it clears, and the span of virtual pages it cleared.
+//! The span is flushed and the pages are freed together: at the end, when the gather is full, or
+//! when the unmap says that a flush must come first (dirty file pages). A page keeps the reference
+//! of its entry until then, so it is not reused while a TLB still maps it.
 //!
-//! Key type: [`Gather`]. Its pages lie in 8 inline slots and in batch pages of 510, which are real
-//! pages taken without reclaim; none to be had means: flush now.
+//! Key type: [`Gather`]. Its pages are in 8 inline slots and in batch pages of 510, which are real
+//! pages allocated without reclaim. If none is available, it flushes at once.
 //!
-//! From: `unmap`, `madvise` · to: `tlb`, `lru` (release), `swap` (cached copies nobody maps).
+//! From: `unmap`, `madvise` · to: `tlb`, `lru` (release), `swap` (unmapped cached copies).
 
 use alloc::vec::Vec;
 
@@ -98,8 +98,8 @@ impl<'a, H: Devices> Gather<'a, H> {
         self.range.cover(start, end);
     }
 
-    /// A table goes that covered `vpn` among others. Its entries are gone already; what is flushed
-    /// besides is the processors' memory of the table itself.
+    /// A table that covered `vpn` is freed. Its entries are gone already; the flush also removes
+    /// the processors' cached copies of the table itself.
     pub fn freed_table(&mut self, vpn: u32) {
         self.cleared(vpn);
         self.range.tables_freed = true;

@@ -1,9 +1,9 @@
-//! Growing anonymous memory at its end, as a heap does (rules/faults#heap).
+//! Grows anonymous memory at its end, as a heap does (rules/faults#heap).
 //!
-//! A program that maps its memory piece by piece, each behind the last, has one VMA in Linux: neighbours that
-//! mean the same are merged. Here a program that wants that says so. It matters for huge pages: a heap
-//! that has just grown covers no whole range of 2 MiB that is untouched, so its faults are single ones; what it
-//! has touched is khugepaged's to collapse.
+//! In Linux a program that maps its memory piece by piece, each after the last, has one VMA,
+//! because equal neighbours are merged. Here the program must request that. It matters for huge
+//! pages: a heap that grows in small steps never has an untouched range of 2 MiB, so its faults map
+//! single pages, which khugepaged may collapse later.
 //!
 //! From: programs · to: [`super::mapping`].
 
@@ -120,7 +120,7 @@ mod tests {
         check_kernel(&s.kernel, &s.cx).unwrap();
     }
 
-    /// rules/faults#overcommit: what is never written is promised to nobody.
+    /// rules/faults#overcommit: memory that is never written is not counted.
     #[test]
     fn what_an_area_grows_by_counts_if_it_may_be_written() {
         let host = Solo::default();

@@ -1,11 +1,13 @@
-//! Which entries of a table no access changes any more: 72 bytes beside the table's 2 KiB.
+//! Marks entries of a table that no access changes any more: 72 bytes beside the table's 2 KiB.
 //!
-//! A program that sweeps memory which it swept before finds nearly all entries young and dirty already. On a host
-//! whose tasks take turns nobody can clear a bit in the middle of such a sweep, so it need not look at them one by
-//! one: [`HotEntries::next_cold`] says which is the next that an access would change, or that would fault. Where
-//! accesses are real (`Tasks::THREADED`) the map is not kept.
+//! If a program sweeps the same memory again, nearly all entries are young and dirty already. On a
+//! host whose tasks take turns, no task can clear a bit in the middle of such a sweep, so the
+//! entries need not be checked one by one. [`HotEntries::next_cold`] returns the next entry that an
+//! access would change, or that would fault. On hosts with real accesses (`Tasks::THREADED`) the
+//! map is not kept.
 //!
-//! Synchronisation: none. Only written by who runs; atomics because a table is shared.
+//! Synchronisation: none. Only the running task writes it; it uses atomics because a table is
+//! shared.
 //!
 //! From: [`super::page_table`].
 
@@ -20,7 +22,7 @@ const WORD_BITS: usize = u64::BITS as usize;
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct HotEntries {
-    /// How many are: nearly always all or none, which is told by one look.
+    /// Their number: nearly always all or none, so one check is enough.
     nr: AtomicU32,
     words: [AtomicU64; PTES / WORD_BITS],
 }

@@ -1,10 +1,10 @@
 //! VMAs of an address space: mmap creates them, munmap removes them, mprotect changes their flags.
 //!
-//! Addresses are given out from the bottom up, first fit. VMAs are values that never change: a
-//! change of flags or an unmapped part puts new VMAs in the place of the old one.
+//! Addresses are allocated from the bottom up, first fit. VMAs are immutable values: a change of
+//! flags or an unmapped part replaces the old VMA by new ones.
 //!
-//! A file knows who maps it (`File::mappings`), for reverse mapping. New ranges are added before old
-//! ones are removed, so that a walk in between meets a page's entry twice rather than never.
+//! A file lists the VMAs that map it (`File::mappings`), for reverse mapping. New ranges are added
+//! before old ones are removed, so a walk in between meets a page's entry twice rather than never.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -104,7 +104,7 @@ impl<H: Devices> Kernel<H> {
         self.list_mapping(cx, space, &vma);
         drop(guard);
         if flags.contains(VmaFlags::LOCKED) {
-            // As MAP_LOCKED: what cannot be populated is not an error.
+            // As with MAP_LOCKED: a page that cannot be populated is not an error.
             let _ = self.populate(cx, space, vma.start, vma.end);
         }
         Ok(vma.start)
@@ -132,9 +132,9 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Takes the VMAs of `start..end` out of an address space, splitting those that reach beyond
-    /// it. Holes are fine. The caller holds `mmap_lock` for writing, unmaps what they mapped, and
-    /// after that has their files forget them ([`Self::forget_detached`]): a truncation meanwhile
-    /// has to find what is still mapped.
+    /// it. Holes are fine. The caller holds `mmap_lock` for writing, unmaps their pages, and then
+    /// removes them from their files ([`Self::forget_detached`]), because a truncation meanwhile
+    /// must find pages that are still mapped.
     #[doc(alias = "detach_vmas_to_be_unmapped")]
     pub(crate) fn detach_vmas(
         &self,
@@ -150,7 +150,7 @@ impl<H: Devices> Kernel<H> {
         Detached { vmas, floor, ceiling }
     }
 
-    /// The files of VMAs that were taken out and unmapped do not know them any more.
+    /// Removes detached and unmapped VMAs from their files.
     pub(crate) fn forget_detached(&self, cx: &Cx<'_, H>, space: &Space<H>, detached: &Detached<H>) {
         detached.vmas.iter().for_each(|vma| self.unlist_mapping(cx, space, vma));
     }

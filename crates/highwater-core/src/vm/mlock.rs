@@ -1,8 +1,7 @@
 //! mlock and munlock (rules/unmap#mlock).
 //!
-//! Locking sets the flag of the VMAs, marks the pages that are mapped already and faults the others
-//! in; pages mapped later are marked by the fault. What marking means to a page and its list is
-//! `lru`'s.
+//! mlock sets the flag of the VMAs, marks mapped pages and faults the others in; later faults mark
+//! their pages. `lru` implements the effect of the mark on a page and its list.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -66,8 +65,8 @@ impl<H: Devices> Kernel<H> {
         result
     }
 
-    /// Marks or unmarks the pages that locked VMAs map. Fresh pages leave their batches before, so
-    /// that they can be moved; the mlock batch is drained after.
+    /// Marks or unmarks the pages that locked VMAs map. Batches of fresh pages are drained before,
+    /// so that the pages can be moved; the mlock batch is drained after.
     #[doc(alias = "mlock_vma_pages_range")]
     fn mark_mapped(&self, cx: &Cx<'_, H>, space: &Space<H>, vmas: &[Arc<Vma<H>>], locked: bool) {
         self.lru_add_drain(cx);

@@ -3,9 +3,9 @@
 //!
 //! Key types: [`Space`] (an mm), [`Vma`] (`vm_area_struct`), [`PageTable`] and [`Pte`].
 //!
-//! [`space`] makes and ends spaces, [`mapping`] says what is where in them ([`grow`] makes it more, [`commit`] says how much may be), [`tables`] how it is
-//! found; [`fault`] fills the tables, [`unmap`] and [`zap`] empty them, [`rmap`] gets there from a
-//! page, [`moving`] says in them that a page is on its way to another frame.
+//! [`space`] creates and ends spaces. [`mapping`] has their VMAs ([`grow`] extends one, [`commit`]
+//! limits them). [`tables`] finds VMAs and page tables. [`fault`] fills the tables, [`unmap`] and
+//! [`zap`] empty them, [`rmap`] finds entries from a page, and [`moving`] has migration entries.
 //!
 //! Synchronisation: VMAs and the set of tables behind the space's lock (read for faults, write for
 //! mmap and munmap, which downgrades before it unmaps); entries behind their table's lock.
@@ -16,8 +16,8 @@
 //! | fault | space read; table lock for the entry; page lock while a file or swap page is mapped |
 //! | munmap | space write to take VMAs out, then read to unmap and free tables |
 //! | reclaim's walk | page lock; table lock per mapping; no space lock: it finds the table by number |
-//! | fork | write on the parent; the table locks of the parent; of the child none, nobody runs in it |
-//! | exit | nobody else uses the space |
+//! | fork | write on the parent; the table locks of the parent; none of the child, in which no task runs |
+//! | exit | no other task uses the space |
 //!
 //! From: `syscall` · to: `page_cache`, `swap`, `lru`.
 

@@ -1,12 +1,15 @@
-//! Entries of a page that is moved to another frame (rules/compaction#migrate-page).
+//! Migration entries: entries of a page that moves to another frame
+//! (rules/compaction#migrate-page).
 //!
-//! The page is locked by whoever moves it. Every entry that maps it is replaced by one that says so
-//! ([`Pte::moving`]): programs that need the page fault and wait for its lock, and everybody else who meets the
-//! entry knows that its page is neither here nor gone. Afterwards the same walk puts entries for the new frame
-//! in their place, or for the old one if the page could not be moved.
+//! The migrating task holds the page lock. Every entry that maps the page is replaced by a
+//! migration entry ([`Pte::moving`]). A program that needs the page faults and waits for the page
+//! lock; other code sees that the page is neither mapped here nor gone. Afterwards the same walk
+//! replaces these entries by ones for the new frame, or for the old frame if the page could not be
+//! moved.
 //!
-//! Such an entry holds no reference and is no mapping of the page, so the page's counts say whether somebody
-//! else uses it. It still counts as resident in its space. Whoever clears it (munmap) has nothing else to do.
+//! A migration entry holds no reference and does not count as a mapping, so the page's counts show
+//! whether it has other users. It still counts as resident in its space. Clearing it (munmap) needs
+//! no further action.
 //!
 //! From: `migrate` · to: `rmap`.
 
@@ -19,8 +22,8 @@ use crate::vmstat::NodeStat;
 
 impl<H: Devices> Kernel<H> {
     /// Replaces every entry of a locked page by a migration entry; true if nothing maps it any
-    /// more. Each entry is flushed at once: what programs wrote through it must be in the page
-    /// before it is copied.
+    /// more. Each entry is flushed at once: programs must not write through it while the page is
+    /// copied.
     #[doc(alias = "try_to_migrate")]
     pub(crate) fn unmap_to_move(&self, cx: &Cx<'_, H>, folio: Folio) -> bool {
         let page = self.mem.map.page(folio);
@@ -39,7 +42,7 @@ impl<H: Devices> Kernel<H> {
             cx.charge(Cost::ClearPte, 1);
             self.flush_tlb(cx, place.space, FlushRange::page(place.vpn));
             if was.is_dirty() {
-                // The page remembers it: an entry that is moving has no room.
+                // The page keeps the dirty bit, because a migration entry has no room for it.
                 match page.is_anon() {
                     true => drop(page.flag_set::<H>(PageFlags::DIRTY)),
                     false => drop(self.set_page_dirty(cx, folio)),

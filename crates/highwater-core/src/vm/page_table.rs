@@ -1,18 +1,18 @@
-//! The tables of the lowest level.
+//! Page tables of the lowest level.
 //!
-//! [`PageTable`] is 512 entries ([`Pte`]). The kernel changes them under the table's lock, through [`Ptes`]. The
-//! program's accesses ([`PageTable::access`]) take no lock, as a processor's page walk takes none:
-//! they only set young and dirty in an entry that stays what it was, atomically, so that whoever
-//! takes an entry away gets those bits or the access misses.
+//! [`PageTable`] is 512 entries ([`Pte`]). The kernel changes them under the table's lock, through
+//! [`Ptes`]. The program's accesses ([`PageTable::access`]) take no lock, like a processor's page
+//! walk. They only set young and dirty, atomically, in an otherwise unchanged entry. So a task that
+//! clears an entry gets those bits, or the access misses.
 //!
 //! # Leaves above the lowest level
 //!
-//! The entry above a table may map all of the table's range at once: a *leaf*, over a folio of the table's
-//! size. It is kept with the table, whose own entries are then all empty (Linux too keeps a table ready under
-//! a huge mapping, to have it when the mapping has to be split). So whoever finds a table, locks it and asks
-//! for an entry need not know of leaves:
+//! The entry above a table may map all of the table's range at once: a *leaf*, over a folio of the
+//! table's size. It is kept with the table, whose own entries are then all empty. (Linux too
+//! deposits a table under a huge mapping, for a later split.) So code that finds a table, locks it
+//! and reads an entry need not handle leaves:
 //!
-//! | asks | under a leaf gets |
+//! | function | result under a leaf |
 //! |---|---|
 //! | [`Ptes::get`], [`PageTable::peek`] | the entry that a split would leave there |
 //! | [`PageTable::access`] | the leaf's bits set |
@@ -20,10 +20,10 @@
 //! | [`Ptes::clear_young`] | the leaf's bit, once for all |
 //! | [`Ptes::leaf`], [`Ptes::take_leaf`] | the leaf itself |
 //!
-//! A leaf holds as many references and mappings of its folio as it maps pages, so a split changes no count.
+//! A leaf holds one reference and one mapping of its folio per page, so a split changes no count.
 //!
-//! A table whose leaf went as a whole is *bare*. Linux gives the table that was set aside back then; here it
-//! stays, since a fault may have found it already, and faults take the range for unmapped.
+//! A table whose whole leaf was removed is *bare*. Linux then frees the deposited table. Here it
+//! stays, because a fault may have found it already; faults treat the range as unmapped.
 
 use core::ops::Range;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -41,31 +41,31 @@ pub const PTES: usize = 512;
 
 /// A table of the lowest level: 2 MiB of an address space.
 ///
-/// What a sweep asks of each table that it passes lies in one cache line, the first.
+/// The data that a sweep reads of each table are in its first cache line.
 #[repr(C)]
 pub struct PageTable<H: Tasks> {
     /// An entry that maps the whole range instead; then `entries` are all empty. 0 = none.
     leaf: AtomicU32,
     /// The frame that holds it.
     pub pfn: Pfn,
-    /// Entries that no access would change: noted on hosts whose tasks take turns
+    /// Entries that no access would change; kept on hosts whose tasks take turns
     /// ([`PageTable::access_run`]).
     hot: HotEntries,
-    /// No entry and no leaf: to a fault the range looks as if there were no table.
+    /// No entry and no leaf: a fault treats the range as if there were no table.
     is_bare: AtomicBool,
     lock: H::Lock<()>,
     entries: [AtomicU32; PTES],
 }
 
-/// A locked table. Entries go by the low nine bits of the virtual page number; the others are
-/// ignored, so that a whole number will do.
+/// A locked table. Entries are indexed by the low nine bits of the virtual page number; higher bits
+/// are ignored.
 pub struct Ptes<'a, H: Tasks + 'a> {
     table: &'a PageTable<H>,
     _guard: <H::Lock<()> as Lock<()>>::Guard<'a>,
 }
 
 const INDEX_MASK: u32 = PTES as u32 - 1;
-/// What an entry has that no access changes any more.
+/// The bits of an entry that no access changes any more.
 const HOT: u32 = WRITABLE | YOUNG | DIRTY;
 
 #[inline(always)]
@@ -99,7 +99,7 @@ impl<H: Tasks> PageTable<H> {
         leaf.is_present().then_some(leaf)
     }
 
-    /// The first entry that is not noted as what it is, hot or not: for audits.
+    /// The first entry whose record (hot or not) is wrong; for audits.
     pub(crate) fn wrongly_hot(&self) -> Option<u32> {
         let is_wrong = |(at, entry): (usize, &AtomicU32)| {
             let is_wrong = !H::THREADED && is_hot(entry.load(Relaxed)) != self.hot.has(at);
@@ -148,7 +148,7 @@ impl<H: Tasks> PageTable<H> {
         }
     }
 
-    /// What a split of the leaf would leave at a page; none if there is no leaf.
+    /// The entry that a split of the leaf would make for a page; none if there is no leaf.
     #[inline]
     fn part_of_leaf(&self, vpn: u32) -> Pte {
         match self.leaf.load(Acquire) {
@@ -157,8 +157,8 @@ impl<H: Tasks> PageTable<H> {
         }
     }
 
-    /// What the processor does for an access: sets young, and dirty for a write. False if it has to
-    /// fault instead.
+    /// Acts as the processor does for an access: sets young, and dirty for a write. False if it has
+    /// to fault instead.
     #[inline(always)]
     pub fn access(&self, vpn: u32, is_write: bool) -> bool {
         // A hot entry is one that no access changes. Its bit lies in a line that stays in the cache of the computer; the
@@ -190,8 +190,9 @@ impl<H: Tasks> PageTable<H> {
         }
     }
 
-    /// Accesses to pages of this table in order, until one would fault; how many it were. Those that would
-    /// change nothing are not looked at; where accesses are real that is never known.
+    /// Accesses pages of this table in order until one would fault; returns their number. It skips
+    /// entries that an access would not change; on hosts with real accesses there is no record of
+    /// these.
     #[inline(always)]
     pub(crate) fn access_run(&self, vpns: Range<u32>, is_write: bool) -> u32 {
         if H::THREADED {
@@ -240,8 +241,9 @@ impl<H: Tasks> PageTable<H> {
 
 /// Tables that a fork fills.
 impl<H: Tasks> PageTable<H> {
-    /// Stores the first entry of a page in the table of a space that nobody runs in yet. No lock is needed: who
-    /// finds the table from a page does nothing where there is no entry, and whatever entry it finds is whole.
+    /// Stores the first entry of a page in the table of a space in which no task runs yet. It needs
+    /// no lock: a reverse-map walk that finds the table ignores an empty entry, and any entry that
+    /// it finds is complete.
     pub(super) fn fill(&self, vpn: u32, pte: Pte) {
         let entry = self.entry(vpn);
         debug_assert!(entry.load(Relaxed) == 0 && self.leaf.load(Relaxed) == 0);
@@ -266,21 +268,22 @@ impl<H: Tasks> PageTable<H> {
 
 /// Leaves.
 impl<H: Tasks> Ptes<'_, H> {
-    /// The leaf, if there is one: an entry whose frame is the first of the range.
+    /// The leaf, if there is one: an entry with the first frame of the range.
     #[inline(always)]
     pub fn leaf(&self) -> Option<Pte> {
         self.table.peek_leaf()
     }
 
-    /// Maps the whole range by one entry, whose frame is the first of the range. Nothing is mapped there.
+    /// Maps the whole range by one entry, with the first frame of the range. Nothing may be mapped
+    /// there.
     pub fn set_leaf(&mut self, leaf: Pte) {
         debug_assert!(self.table.entries.iter().all(|entry| entry.load(Relaxed) == 0));
         self.table.is_bare.store(false, Relaxed);
         self.table.leaf.store(leaf.0, Release);
     }
 
-    /// Nothing is mapped any more, and the table stays for the next leaf; or (false) it is used for
-    /// entries from now on.
+    /// Marks the table as bare, so that it waits for the next leaf; or (false) as used for entries
+    /// from now on.
     pub(super) fn set_bare(&mut self, is_bare: bool) {
         debug_assert!(!is_bare || self.leaf().is_none());
         if self.table.is_bare() != is_bare {
@@ -293,9 +296,9 @@ impl<H: Tasks> Ptes<'_, H> {
         self.table.is_bare()
     }
 
-    /// Clears the leaf and says what it was; none if there is none.
+    /// Clears the leaf and returns it; none if there is none.
     pub fn take_leaf(&mut self) -> Option<Pte> {
-        // Under the lock: nobody else sets one.
+        // Under the lock, so no other task sets one.
         if self.table.leaf.load(Relaxed) == 0 {
             return None;
         }
@@ -349,7 +352,7 @@ impl<H: Tasks> Ptes<'_, H> {
         }
     }
 
-    /// Clears an entry and says what it was, with the last young and dirty bits.
+    /// Clears an entry and returns it, with the last young and dirty bits.
     #[inline(always)]
     pub fn take(&mut self, vpn: u32) -> Pte {
         self.split_for(self.table.entry(vpn).load(Relaxed));
@@ -408,7 +411,7 @@ mod tests {
         assert!(!table.access(7, false));
     }
 
-    /// As many accesses one by one: the same answer, the same entries afterwards.
+    /// A run gives the same result as single accesses, and leaves the same entries.
     #[test]
     fn a_run_of_accesses_does_what_each_alone_does() {
         let host = Solo::default();

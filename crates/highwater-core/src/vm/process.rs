@@ -1,10 +1,10 @@
-//! What the kernel keeps for a process besides its page tables: a stack and some objects (rules/slab#process).
+//! Memory of a process besides its page tables: a stack and several objects (rules/slab#process).
 //!
-//! Spaces that a fork made have it. The first spaces of a machine do not: they stand for programs that ran
-//! before, and theirs is among what the captured machine has in use.
+//! Spaces created by fork have it. The first spaces of a machine do not: they stand for programs
+//! that ran before, and their memory is part of the captured machine's.
 //!
-//! None of it can be moved or reclaimed. A build forks for every file it compiles, so there is always some of
-//! it that is new, and it comes to lie wherever memory was free: that is what splits up large free ranges.
+//! None of it can be moved or reclaimed. A build forks for every file that it compiles, so some of
+//! it is always new, and lies wherever memory was free. That splits large free ranges.
 //!
 //! From: [`super::fork`], `syscall::process` · to: `slab`, `page_alloc`.
 
@@ -19,10 +19,10 @@ use crate::vmstat::NodeStat;
 
 /// Blocks of a kernel stack: 16 KiB on x86-64.
 pub(crate) const STACK_ORDER: Order = Order(2);
-/// What it counts in `nr_kernel_stack`, which is in KiB.
+/// Its amount in `nr_kernel_stack`, in KiB.
 pub(crate) const STACK_KIB: i64 = 16;
 
-/// What is kept for one process.
+/// The memory of one process.
 #[derive(Debug)]
 pub(crate) struct ProcessMemory {
     /// Its stack.
@@ -32,7 +32,7 @@ pub(crate) struct ProcessMemory {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// Gives a space what a process needs.
+    /// Allocates a process's memory for a space.
     pub(super) fn add_process_memory(&self, cx: &Cx<'_, H>, space: &Space<H>) -> Result<(), Error> {
         let gfp = Gfp::GFP_KERNEL;
         let node = self.mem.cpu_node(cx.cpu());

@@ -1,6 +1,6 @@
-//! Page table entries: what one says.
+//! Page table entries.
 //!
-//! From: [`super::page_table`], which keeps them, and whoever maps and unmaps.
+//! From: [`super::page_table`], which keeps them, and code that maps and unmaps.
 
 use super::PTES;
 use crate::page::Pfn;
@@ -16,7 +16,7 @@ use crate::swap::Slot;
 /// moving    from b000_0000  (2 if writable, 1 if young) * 1200_0000 + pfn
 /// ```
 ///
-/// So there is room for the frames of 1.125 TiB: a terabyte, and the hole below 4 GiB that a PC has.
+/// So there is room for the frames of 1.125 TiB: a terabyte, and the hole of a PC below 4 GiB.
 #[doc(alias = "pte_t")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Pte(pub(super) u32);
@@ -84,7 +84,7 @@ impl Pte {
         if self.0 >= MOVING { Some(Pfn((self.0 - MOVING) % FRAMES)) } else { None }
     }
 
-    /// What a [`Pte::moving`] entry becomes once its page is in frame `pfn`.
+    /// The entry that replaces a [`Pte::moving`] entry once its page is in frame `pfn`.
     pub const fn moved_to(self, pfn: Pfn) -> Pte {
         let kind = self.0.saturating_sub(MOVING) / FRAMES;
         let (writable, young) = (kind & MOVING_WRITABLE != 0, kind & MOVING_YOUNG != 0);
@@ -103,7 +103,7 @@ impl Pte {
         is_present(self.0)
     }
 
-    /// Of a present entry that maps a table's range at once: the entry for one page of it.
+    /// For a leaf: the entry for one page of it.
     #[inline(always)]
     pub(super) const fn part(self, vpn: u32) -> Pte {
         Pte(self.0 + ((vpn % PTES as u32) << PFN_SHIFT))

@@ -1,21 +1,20 @@
-//! From a page to the entries that map it (rules/rmap#places).
+//! Reverse mapping: finds the entries that map a page (rules/rmap#places).
 //!
-//! A page says whom it belongs to. Anonymous memory is mapped at its index in its space and, if the page is
-//! marked [`PageFlags::FORKED`], at the same index in spaces that forked from that one ([`super::family`]); a
-//! file page wherever the file's map ranges put its index. Each such
-//! [`Place`] is only a candidate: whether the entry there maps the page is seen under the table's
-//! lock.
+//! A page has its mapping. Anonymous memory is mapped at its index in its space. If the page has
+//! [`PageFlags::FORKED`], it may be mapped at the same index in spaces forked from that one
+//! ([`super::family`]). A file page is mapped wherever the file's map ranges put its index. Each
+//! such [`Place`] is only a candidate: the entry there is checked under the table's lock.
 //!
-//! | walk | who | what it does to an entry |
+//! | walk | caller | effect on an entry |
 //! |---|---|---|
 //! | [`Kernel::page_referenced`] | reclaim | clears the young bit; no flush: a stale bit costs one more round |
-//! | [`Kernel::try_to_unmap`] | reclaim | clears it, or puts a swap entry there; flushes are collected |
+//! | [`Kernel::try_to_unmap`] | reclaim | clears it, or replaces it by a swap entry; flushes are collected |
 //! | [`Mappings::clean_mappings`] | writeback | makes it clean and read-only, flushes at once |
 //! | [`Mappings::unmap_everywhere`] | truncation | unmaps it as munmap would |
-//! | [`Kernel::unmap_to_move`], [`Kernel::map_moved`] | migration | says that it is moving, and where to ([`super::moving`]) |
+//! | [`Kernel::unmap_to_move`], [`Kernel::map_moved`] | migration | replaces it by a migration entry, then by one for the new frame ([`super::moving`]) |
 //!
-//! Synchronisation: the page is locked by the caller, or isolated and anonymous; file, space, VMAs
-//! and tables are found behind `Table` locks, a step at a time, and kept by reference count.
+//! Synchronisation: the caller has the page locked, or it is isolated and anonymous. File, space,
+//! VMAs and tables are found under `Table` locks, one step at a time, and kept by reference counts.
 //!
 //! From: `reclaim::folios`, `page_cache::dirty`, `page_cache::truncate` · to: `zap`, `tlb`, `swap`.
 
@@ -32,7 +31,7 @@ use crate::page_cache::{File, MapRange, MapRanges, Mappings};
 use crate::swap::Slot;
 use crate::sync::atomic::Ordering::Relaxed;
 
-/// What a walk of a page's mappings found.
+/// The result of walking a page's mappings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Referenced {
     /// VMAs that used the page since the last walk, and the OR of their flags (LOCKED among them if
@@ -84,9 +83,9 @@ impl UnmapBatch {
     }
 }
 
-/// What the last walk of a batch went through. Neighbours on a list mostly belong to the same space
-/// and file: holding on to them spares a search and two atomic counts each. What is held may go
-/// meanwhile; then it maps nothing any more.
+/// The objects of a batch's last walk. Neighbours on a list mostly belong to the same space and
+/// file, so keeping these saves a search and two atomic counts each. They may be removed meanwhile;
+/// then they map nothing any more.
 pub(crate) struct Trail<H: Devices> {
     file: Option<Arc<File<H>>>,
     step: Step<H>,
@@ -100,7 +99,7 @@ struct Step<H: Devices> {
     ///
     /// [`SpaceTables::changes`]: super::SpaceTables::changes
     changes: u64,
-    /// Pages that `table` has entries for and whose VMA has `flags`; empty if none are known.
+    /// Pages for which `table` has entries and whose VMA has `flags`; empty if unknown.
     pages: (u32, u32),
     flags: VmaFlags,
 }
@@ -293,7 +292,7 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Clears the young bits of every entry that maps a page and reports who used it
-    /// (rules/page-decisions#reference-walk). If a VMA is locked, the page is mlocked and the walk
+    /// (rules/page-decisions#reference-walk). If a VMA is mlocked, the page is mlocked and the walk
     /// stops.
     ///
     /// Linux: same name.
@@ -397,7 +396,7 @@ impl<H: Devices> Kernel<H> {
         !page.is_mapped()
     }
 
-    /// One place of a large folio: a VMA that used any part of it is one user.
+    /// One place of a large folio: a VMA that used any part of it counts as one user.
     fn large_referenced(
         &self,
         cx: &Cx<'_, H>,
@@ -427,8 +426,8 @@ impl<H: Devices> Kernel<H> {
         Flow::Continue(())
     }
 
-    /// Unmaps what a table maps of a large folio: its leaf is split first, then entry after entry names a
-    /// slot.
+    /// Unmaps a table's part of a large folio: splits its leaf first, then replaces each entry by a
+    /// swap entry.
     fn unmap_large(
         &self,
         cx: &Cx<'_, H>,
@@ -498,7 +497,7 @@ impl<H: Devices> Kernel<H> {
             self.swap_dup(cx, slot);
             return Some(Pte::swap(slot).with_shared_swap(page.is(PageFlags::FORKED)));
         }
-        // Freed lazily: gone if nobody wrote it since and nobody else looks at it.
+        // Lazily freed: it is dropped if it was not written since and has no other user.
         if !page.is(PageFlags::DIRTY) && page.refcount() == 1 + page.mapcount() {
             return Some(Pte::NONE);
         }

@@ -1,10 +1,10 @@
-//! Address spaces: making, entering, ending; the frames of their page tables.
+//! Address spaces: creating, entering, ending; the frames of their page tables.
 //!
-//! Key types: [`Space`] (an mm), [`Rss`] (what it has in memory). What it maps and where is
-//! [`super::mapping`]'s; the radix tree of its tables is in [`super::tables`].
+//! Key types: [`Space`] (an mm), [`Rss`] (its resident pages). Its VMAs are in [`super::mapping`];
+//! the radix tree of its tables is in [`super::tables`].
 //!
-//! Synchronisation: see [`super`]. The sets of CPUs change when a CPU takes up another space, on that
-//! CPU.
+//! Synchronisation: see [`super`]. The sets of CPUs change when a CPU switches to another space, on
+//! that CPU.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -77,9 +77,10 @@ pub struct Space<H: Tasks> {
     pub(crate) oom_score_adj: core::sync::atomic::AtomicI32,
     /// Chosen by the OOM killer.
     pub(crate) is_victim: AtomicBool,
-    /// What the kernel keeps for its process, if a fork made it; `Table` class.
+    /// The memory of its process, if a fork created it; `Table` class.
     pub(crate) process: H::Lock<Option<ProcessMemory>>,
-    /// The spaces that it came from by fork, oldest first: those whose pages it may map. Empty for most.
+    /// The spaces from which it was forked, oldest first: it may map their pages. Empty for most
+    /// spaces.
     pub(crate) ancestors: Vec<SpaceId>,
     /// Its anonymous memory was taken by the reaper.
     pub(crate) is_reaped: AtomicBool,
@@ -111,8 +112,7 @@ impl<H: Tasks> Space<H> {
     /// Virtual pages are below this: 31 times 512 GiB, the largest multiple that page numbers of 32
     /// bits allow.
     pub const TOP: u32 = 31 << 27;
-    /// Where mappings start if nothing is in the way: 1 GiB, so that a program's image would have
-    /// had its place.
+    /// Where mappings start by default: 1 GiB, which leaves room for a program's image.
     pub const BASE: u32 = 1 << 18;
 
     fn new(host: &H, rules: RwSemRules, id: SpaceId, pgd: Pfn, ancestors: Vec<SpaceId>) -> Self {
@@ -174,7 +174,7 @@ impl<H: Devices> Kernel<H> {
         let id = SpaceId(self.next_space.fetch_add(1, Relaxed));
         let space =
             Arc::new(Space::new(cx.host, self.mem.policy.locks.rwsem(), id, pgd, ancestors));
-        // Before it maps anything: who looks for the mappings of a page has to find it.
+        // Before it maps anything, because reverse mapping must find it.
         self.join_family(cx, &space);
         self.spaces.lock(cx.cpu()).insert(id.0, Arc::clone(&space));
         Ok(space)
@@ -224,7 +224,7 @@ impl<H: Devices> Kernel<H> {
         let cpu = cx.cpu();
         self.spaces.lock(cpu).remove(&space.id.0);
         self.leave_family(cx, space);
-        // The CPU goes on with no space of its own, as a kernel thread.
+        // The CPU continues without an address space, like a kernel thread.
         space.cpus.remove(cpu);
         self.cpu_space[cpu.idx()].store(0, Relaxed);
         let pgd = space.tables.lock(cpu).pgd.take();
@@ -269,7 +269,7 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// A table that was taken out is about to be freed: it does not count any more.
+    /// A removed table is about to be freed: subtracts it from the count.
     pub(crate) fn uncount_table(
         &self,
         cx: &Cx<'_, H>,
@@ -351,7 +351,7 @@ impl<H: Devices> Kernel<H> {
         self.count_table(cx, space, pfn, TableKind::Lowest, 1);
         let new = || Arc::new(table(cx.host, pfn));
         let there = space.tables.lock(cx.cpu()).insert_table(vpn, new);
-        // The upper tables stay while somebody holds the lock of the space.
+        // The upper tables stay while any task holds the lock of the space.
         let (table, is_new) = there?;
         if !is_new {
             self.free_table_frame(cx, space, pfn, TableKind::Lowest);

@@ -5,16 +5,16 @@
 //!                   vpn >> 27                    vpn >> 18             vpn >> 9
 //! ```
 //!
-//! Every table is a frame, zeroed and unmovable. Of the upper levels only the frames exist; their
-//! content is [`SpaceTables`] itself: a directory for each second-level table, found by index, whose
-//! entries are the lowest tables.
+//! Every table is a frame, zeroed and unmovable. The upper levels exist only as frames.
+//! [`SpaceTables`] has their content: a directory for each second-level table, found by index,
+//! whose entries are the lowest tables.
 //!
-//! Who comes back, as the walks of reclaim do for page after page, need not search again while nothing changed
+//! Reclaim's walks come back for page after page, and need not search again while nothing changed
 //! ([`SpaceTables::changes`]).
 //!
 //! Synchronisation: behind `Space::tables` (class `Table`), for single steps. VMAs change only with
-//! the `mmap_lock` held for writing. Tables are added by faults (the lock for reading) and taken out
-//! by unmapping, for ranges that no VMA has any more.
+//! the `mmap_lock` held for writing. Faults add tables (with the lock held for reading); unmapping
+//! removes those of ranges without a VMA.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -52,7 +52,7 @@ pub struct SpaceTables<H: Tasks> {
     changes: u64,
 }
 
-/// What has to be there before a lowest table can be.
+/// The levels that must exist before a lowest table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Level {
     /// A third-level table.
@@ -81,7 +81,8 @@ impl<H: Tasks> SpaceTables<H> {
         }
     }
 
-    /// How often a VMA or a lowest table came or went: as long as that is the same, so is what was found here.
+    /// Number of additions and removals of VMAs and lowest tables. While it is the same, earlier
+    /// results of lookups are valid.
     #[inline(always)]
     pub(super) fn changes(&self) -> u64 {
         self.changes
@@ -124,8 +125,7 @@ impl<H: Tasks> SpaceTables<H> {
     }
 
     /// End of the VMA before a range and start of the one after it (`top` if there is none): the
-    /// range that tables may cover which go with it (floor and ceiling,
-    /// rules/faults#table-freeing).
+    /// range within which tables may be freed (floor and ceiling, rules/faults#table-freeing).
     pub fn room_around(&self, start: u32, end: u32, top: u32) -> (u32, u32) {
         let floor = self.vmas.range(..start).next_back().map_or(0, |(_, vma)| vma.end);
         let ceiling = self.vmas.range(end..).next().map_or(top, |(&start, _)| start);
@@ -172,7 +172,7 @@ impl<H: Tasks> SpaceTables<H> {
         Some(if has_pud { Level::Pmd } else { Level::Pud })
     }
 
-    /// Adds an upper table; false if it is there already or (second level) has nowhere to go.
+    /// Adds an upper table; false if it exists already or (second level) its parent does not.
     pub(super) fn insert_upper(&mut self, level: Level, vpn: u32, pfn: Pfn) -> bool {
         if self.missing_level(vpn) != Some(level) {
             return false;
@@ -188,8 +188,8 @@ impl<H: Tasks> SpaceTables<H> {
         true
     }
 
-    /// Adds a lowest table unless there is one; what is there afterwards, and whether it is the new
-    /// one. None if the second level is missing.
+    /// Adds a lowest table unless there is one; returns the present table, and whether it is the
+    /// new one. `None` if the second level is missing.
     pub(super) fn insert_table(
         &mut self,
         vpn: u32,
@@ -207,7 +207,7 @@ impl<H: Tasks> SpaceTables<H> {
     }
 }
 
-/// Tables: taking out. Whose range no VMA touches any more; the caller frees the frames.
+/// Removes tables whose range no VMA touches any more; the caller frees the frames.
 impl<H: Tasks> SpaceTables<H> {
     /// Takes out the lowest table of a virtual page.
     pub fn take_table(&mut self, vpn: u32) -> Option<Arc<PageTable<H>>> {
@@ -298,7 +298,7 @@ mod tests {
         Arc::new(Vma { start: 7, end: 9, flags, backing, policy, swap })
     }
 
-    /// Else who comes back would take what he found for what is there.
+    /// Otherwise a caller that comes back would use an outdated result.
     #[test]
     fn whatever_comes_or_goes_is_a_change() {
         let host = Solo::default();

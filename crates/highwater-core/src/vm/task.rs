@@ -1,4 +1,4 @@
-//! The tasks of an address space, as others see them: what can be set on them, how to wake them.
+//! The tasks of an address space, as other tasks use them: signals, and waking.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -19,8 +19,8 @@ impl<H: Tasks> Clone for SpaceTask<H> {
 }
 
 impl<H: Tasks> Space<H> {
-    /// The running task belongs to this space from now on: the OOM killer sees it. A space without
-    /// tasks is nobody's victim.
+    /// The running task belongs to this space from now on, so the OOM killer can choose it. A space
+    /// without tasks is never chosen.
     pub fn add_task(&self, cx: &Cx<'_, H>) {
         let new = SpaceTask { signals: Arc::clone(cx.signals()), task: cx.host.current() };
         let mut tasks = self.tasks.lock(cx.cpu());

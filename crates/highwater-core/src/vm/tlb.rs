@@ -1,10 +1,10 @@
-//! TLB flushes (rules/unmap#tlb-flush): what a range costs, and who has to be told.
+//! TLB flushes (rules/unmap#tlb-flush): the cost of a range, and the CPUs to interrupt.
 //!
-//! Key types: [`FlushRange`] (what must go), [`FlushWork`] (how it goes: page by page or all of it).
+//! Key types: [`FlushRange`] (the range), [`FlushWork`] (page by page, or everything).
 //!
-//! Who may hold translations of a space is the space's CPU mask (`Space::cpus`): a CPU joins when a
-//! task of the space runs there and leaves when it takes up another space. CPUs of the mask that
-//! are idle hold the space *lazily*; only a flush that frees page tables interrupts them.
+//! The CPUs that may hold translations of a space are its CPU mask (`Space::cpus`). A CPU joins
+//! when a task of the space runs there, and leaves when it switches to another space. Idle CPUs of
+//! the mask hold the space *lazily*; only a flush that frees page tables interrupts them.
 //!
 //! From: `gather`, `rmap` · to: the host's interrupts.
 
@@ -15,7 +15,7 @@ use crate::kernel::Kernel;
 /// Longest span, in pages, that is flushed page by page (`tlb_single_page_flush_ceiling`).
 pub(super) const SINGLE_PAGE_CEILING: u32 = 33;
 
-/// Virtual pages whose translations must go.
+/// Virtual pages whose translations must be flushed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlushRange {
     /// First virtual page.
@@ -58,7 +58,7 @@ impl FlushRange {
     }
 }
 
-/// What a CPU does to its TLB.
+/// The work of a CPU for a flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlushWork {
     /// Nothing.
@@ -70,7 +70,7 @@ pub enum FlushWork {
 }
 
 impl FlushWork {
-    /// What it costs, and how often.
+    /// Its cost, and how often it is charged.
     const fn cost(self) -> Option<(Cost, u32)> {
         match self {
             FlushWork::Nothing => None,

@@ -1,11 +1,11 @@
-//! munmap, exit, the OOM reaper: what to unmap (rules/unmap#pipeline), and which page tables go
-//! with it (rules/faults#table-freeing).
+//! munmap, exit, the OOM reaper: the range to unmap (rules/unmap#pipeline), and the page tables to
+//! free with it (rules/faults#table-freeing).
 //!
 //! | operation | `mmap_lock` | tables freed |
 //! |---|---|---|
-//! | [`Kernel::munmap`] | write to take VMAs out, then read (before 4.20: write) | those no other VMA can use |
+//! | [`Kernel::munmap`] | write to detach VMAs, then read (before 4.20: write) | those that no other VMA can use |
 //! | [`Kernel::unmap_space`] | read, then write | all but the top one |
-//! | [`Kernel::reap_space`] | read, if it is free | none |
+//! | [`Kernel::reap_space`] | read, by trylock | none |
 //!
 //! The entries are cleared in [`super::zap`], pages wait for the flush in a [`Gather`].
 
@@ -23,7 +23,7 @@ use crate::page::{Folio, Pfn};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::units::Error;
 
-/// Virtual pages that no VMA uses, around a range that was unmapped: floor and ceiling.
+/// Virtual pages without a VMA around an unmapped range: floor and ceiling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Room {
     floor: u32,
@@ -104,7 +104,7 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Unmaps everything of an address space in one go and frees its tables but the top one (exit).
-    /// Nobody but the OOM reaper uses it any more; its VMAs are taken out here.
+    /// Only the OOM reaper may still use it; its VMAs are detached here.
     #[doc(alias = "exit_mmap")]
     pub(crate) fn unmap_space(&self, cx: &Cx<'_, H>, space: &Space<H>) {
         let mut gather = Gather::new_whole(space);
@@ -121,8 +121,8 @@ impl<H: Devices> Kernel<H> {
         let detached = self.detach_vmas(cx, space, 0, Space::<H>::TOP);
         self.free_tables(cx, &mut gather, &detached);
         self.gather_finish(cx, gather);
-        // Its memory is free now: the OOM killer need not wait for it any more. (The kernel says so
-        // before the last pages are freed, and may kill somebody else for them.)
+        // Its memory is free now, so the OOM killer need not wait for it any more. (The kernel sets
+        // this before the last pages are freed, and may kill another task for them.)
         space.is_reaped.store(true, Relaxed);
         self.forget_detached(cx, space, &detached);
     }

@@ -68,9 +68,9 @@ pub struct Vma<H: Tasks> {
     pub start: u32,
     /// Virtual page after the last.
     pub end: u32,
-    /// What it allows.
+    /// Its access rights and flags.
     pub flags: VmaFlags,
-    /// What is behind it.
+    /// Its backing.
     pub backing: Backing<H>,
     /// Where its memory is to come from; the default: as the task's policy says.
     pub policy: MemoryPolicy,
@@ -104,7 +104,7 @@ impl<H: Tasks> Vma<H> {
         self.flags.intersects(if is_write { VmaFlags::WRITE } else { any })
     }
 
-    /// A part of the VMA, with flags of its own.
+    /// A part of the VMA, with its own flags.
     pub(super) fn part(&self, start: u32, end: u32, flags: VmaFlags) -> Vma<H> {
         debug_assert!(self.start <= start && start < end && end <= self.end);
         let backing = match &self.backing {
@@ -116,12 +116,12 @@ impl<H: Tasks> Vma<H> {
         Vma { start, end, flags, backing, policy: self.policy, swap: Arc::clone(&self.swap) }
     }
 
-    /// Where memory for a page of it is to come from (rules/memory-policies#allocation).
+    /// The preferred nodes for a page of it (rules/memory-policies#allocation).
     pub(crate) fn wish(&self, vpn: u32) -> Wish {
         Wish::Vma { policy: self.policy, page: self.file_page(vpn).unwrap_or(vpn) }
     }
 
-    /// What the file's list of mappings says of it.
+    /// Its entry in the file's list of mappings.
     pub(crate) fn map_range(&self, space: SpaceId) -> Option<(&OpenFile<H>, MapRange)> {
         match &self.backing {
             Backing::Anon => None,

@@ -1,10 +1,10 @@
-//! Clearing the entries of a range (rules/unmap#zap) and what becomes of young bits
+//! Clears the entries of a range (rules/unmap#zap) and transfers their young bits
 //! (rules/unmap#young; study 003).
 //!
-//! A table at a time, under its lock: each entry is cleared, its young and dirty bits go to the
-//! page, the page loses a mapping and waits in the gather. Dirty file pages must not be written
-//! back while a TLB still lets somebody write them, so a table that had any is flushed before its
-//! lock is dropped, and its pages are freed right after.
+//! It works on one table at a time, under its lock. Each entry is cleared, its young and dirty bits
+//! are transferred to the page, and the page loses a mapping and waits in the gather. Dirty file
+//! pages must not be written back while a TLB entry still allows writes. So a table that had any is
+//! flushed before its lock is released, and its pages are freed right after.
 //!
 //! Key types: [`Zap`] (what to clear), [`Tally`] (counters of one table, added up before they go to
 //! the shared ones).
@@ -48,8 +48,8 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// An entry that mapped `nr` pages of a folio is gone: so many mappings less, and the counters of the
-    /// last ones. The entry's reference is the caller's to drop.
+    /// An entry that mapped `nr` pages of a folio is gone: subtracts the mappings, and updates the
+    /// counters when the last one goes. The caller drops the entry's reference.
     #[inline(always)]
     pub(super) fn unmapped<H: Devices>(
         &mut self,
@@ -110,9 +110,10 @@ impl Tally {
 /// What clearing one present entry came to.
 #[derive(Clone, Copy, Default)]
 struct Zapped {
-    /// It was dirty, of a file page: a TLB may still let somebody write what is taken for clean.
+    /// It was dirty and mapped a file page: a TLB may still allow writes to a page that counts as
+    /// clean.
     was_dirty: bool,
-    /// The gather has no room for more.
+    /// The gather is full.
     is_full: bool,
 }
 
@@ -123,7 +124,7 @@ impl Zapped {
     }
 }
 
-/// Where one hold of a table's lock ended, and what must follow.
+/// Where one hold of a table's lock ended, and the next action.
 struct Stop {
     at: u32,
     force: bool,
@@ -197,7 +198,7 @@ impl<H: Devices> Kernel<H> {
             return stop;
         }
         if zap.only.is_none() {
-            // Part of it goes.
+            // Only a part of the leaf is unmapped.
             self.split_leaf(cx, space, &mut ptes, part.start, zap.flags);
         }
         for vpn in part {
@@ -214,8 +215,8 @@ impl<H: Devices> Kernel<H> {
                 continue;
             }
             if let Some(from) = pte.moving_from() {
-                // Its page was unmapped by whoever moves it, who will find nothing here; what it counts
-                // as was left.
+                // The migration unmapped its page and will find no entry here; only the space's
+                // count is left.
                 match self.mem.map.lookup(from).1.is_anon() {
                     true => tally.rss_anon += 1,
                     false => tally.rss_file += 1,

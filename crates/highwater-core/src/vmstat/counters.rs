@@ -1,7 +1,7 @@
 //! Counter arrays with per-CPU differences (rules/zone-counters#differences).
 //!
-//! A change goes to the CPU's 8-bit difference and reaches the global value only past a threshold:
-//! reads are cheap and slightly wrong, by at most `cpus * threshold`.
+//! A change goes to the CPU's 8-bit difference, and is folded into the global value only past a
+//! threshold. So reads are cheap and slightly wrong, by at most `cpus * threshold`.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -57,7 +57,7 @@ impl<const N: usize> StatSet<N> {
         }
     }
 
-    /// As so many times [`Self::add`] of `1 << shift`.
+    /// Equal to `times` calls of [`Self::add`] with `1 << shift`.
     #[inline]
     pub(crate) fn add_often(&self, cpu: CpuId, item: usize, shift: u8, times: u32) {
         if times == 1 {
@@ -67,7 +67,8 @@ impl<const N: usize> StatSet<N> {
         let threshold = i64::from(self.threshold.load(Relaxed));
         let (mut sum, mut folded, mut left) = (i64::from(diff.load(Relaxed)), 0, i64::from(times));
         loop {
-            // So many steps, and it is past the threshold: at once if that has fallen below what there is.
+            // Steps until it is past the threshold; one if the threshold has fallen below the
+            // present difference.
             let steps = match sum + (1 << shift) < -threshold {
                 true => 1,
                 false => ((threshold - sum).max(0) >> shift) + 1,
@@ -145,7 +146,8 @@ mod tests {
             }
             for (nth, times) in [1, 2, 63, 0, 5, 1000, 40].into_iter().enumerate() {
                 for stats in [&single, &often] {
-                    // Starts on either side of 0, at last beyond what the threshold has become.
+                    // Start on either side of 0; the last start is beyond a threshold that has
+                    // fallen.
                     let start = if nth == 6 { threshold } else { threshold / 2 };
                     stats.fold(CpuId(0));
                     stats.add(CpuId(0), 0, -i64::from(start));

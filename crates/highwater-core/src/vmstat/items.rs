@@ -1,5 +1,5 @@
-//! The names of all counters, in the order in which `/proc/vmstat` of 6.1 prints them, and since which kernel each is
-//! there (none: since 4.3 or earlier, be it under another name).
+//! The names of all counters, in the order of `/proc/vmstat` of 6.1, and the first kernel with each
+//! (`None`: 4.3 or earlier, perhaps under another name).
 
 use crate::config::KernelVersion;
 

@@ -1,7 +1,7 @@
 //! Sleeping: wait queues and a reader-writer lock over which tasks sleep.
 //!
-//! Both are made of what a host offers its tasks ([`crate::host::Tasks`]: park and unpark); locks that
-//! spin are the host's own ([`crate::host::Lock`]).
+//! Both are built on a host's park and unpark ([`crate::host::Tasks`]). Spinning locks belong to
+//! the host ([`crate::host::Lock`]).
 
 mod queue;
 mod rwsem;

@@ -15,7 +15,7 @@ use crate::sync::order::LockClass;
 #[doc(alias = "wait_queue_head")]
 pub struct WaitQueue<H: Tasks> {
     waiters: H::Lock<Waiters<H::Task>>,
-    /// Length of the queue, to see without the lock that nobody waits.
+    /// Length of the queue, which shows without the lock that no task waits.
     len: AtomicU32,
 }
 
@@ -31,7 +31,7 @@ impl<H: Tasks> WaitQueue<H> {
         WaitQueue { waiters: host.new_lock(LockClass::Wait, waiters), len: AtomicU32::new(0) }
     }
 
-    /// True if somebody waits.
+    /// True if a task waits.
     #[inline(always)]
     pub fn has_waiters(&self) -> bool {
         self.len.load(SeqCst) != 0
@@ -42,7 +42,7 @@ impl<H: Tasks> WaitQueue<H> {
         self.len.load(Relaxed)
     }
 
-    /// True if nobody waits.
+    /// True if no task waits.
     pub fn is_empty(&self) -> bool {
         !self.has_waiters()
     }
@@ -71,7 +71,7 @@ impl<H: Tasks> WaitQueue<H> {
         waiters.queue.len() != before
     }
 
-    /// True while nobody woke the holder of a ticket.
+    /// True while the holder of a ticket has not been woken.
     fn is_queued(&self, cx: &Cx<'_, H>, ticket: u64) -> bool {
         self.waiters.lock(cx.cpu()).queue.binary_search_by_key(&ticket, |(t, _)| *t).is_ok()
     }
@@ -131,7 +131,7 @@ impl<H: Tasks> WaitQueue<H> {
                 return false;
             }
             let ticket = self.enter(cx);
-            // Asked once: that may have been what took a lock.
+            // Call it only once, because it may take a lock.
             let is_ready = ready();
             if !is_ready && !give_up() {
                 cx.host.park(why);
@@ -143,8 +143,8 @@ impl<H: Tasks> WaitQueue<H> {
         }
     }
 
-    /// Waits until `ready`, behind those who wait already: only who came first is asked, and asked
-    /// again at each [`WaitQueue::prompt`]. Uninterruptible.
+    /// Waits until `ready`, behind earlier waiters: only the first one calls `ready`, and again at
+    /// each [`WaitQueue::prompt`]. Uninterruptible.
     pub fn wait_in_turn(&self, cx: &Cx<'_, H>, why: &'static str, mut ready: impl FnMut() -> bool) {
         if !self.has_waiters() && ready() {
             return;
@@ -154,7 +154,7 @@ impl<H: Tasks> WaitQueue<H> {
             cx.host.park(why);
         }
         self.leave(cx, ticket);
-        // There may be room for the next one too.
+        // There may be room for the next waiter too.
         self.prompt(cx.host, cx.cpu());
     }
 
@@ -163,8 +163,8 @@ impl<H: Tasks> WaitQueue<H> {
         self.waiters.lock(cx.cpu()).queue.front().is_some_and(|(first, _)| *first == ticket)
     }
 
-    /// Has the first of those who [wait in turn](WaitQueue::wait_in_turn) look again. It stays the
-    /// first if it is not ready. Only for queues whose waiters all wait in turn.
+    /// Makes the first of the tasks that [wait in turn](WaitQueue::wait_in_turn) check again. It
+    /// stays first if it is not ready. Only for queues whose waiters all wait in turn.
     pub fn prompt(&self, host: &H, cpu: CpuId) {
         if !self.has_waiters() {
             return;

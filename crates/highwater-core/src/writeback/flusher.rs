@@ -1,7 +1,7 @@
 //! The flusher of a device (rules/writeback#flusher, rules/writeback#order).
 //!
 //! A file that becomes dirty goes to the head of its device's `dirty` list. A run of the flusher
-//! moves the files it may write, oldest first, to `io`, and gives each a chunk at a time:
+//! moves the files that it may write to `io`, oldest first, and writes a chunk of each at a time:
 //!
 //! ```text
 //! dirty --(old enough)--> io --> written: clean  -> on no list
@@ -10,8 +10,8 @@
 //!   +------------------------ still dirty otherwise (dirtied again, or under writeback)
 //! ```
 //!
-//! Synchronisation: the lists behind a `Table` lock. A file that is being written is on no list,
-//! but counts as queued: who dirties it meanwhile leaves it to the flusher to look again.
+//! Synchronisation: the lists are behind a `Table` lock. A file that is being written is on no
+//! list, but counts as queued: if it is dirtied meanwhile, the flusher requeues it.
 
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
@@ -39,7 +39,7 @@ pub enum WriteReason {
     Background,
     /// Reclaim met dirty pages.
     Vmscan,
-    /// sync(), fsync(): somebody waits.
+    /// sync(), fsync(): a task waits.
     Sync,
     /// Old enough.
     Periodic,
@@ -48,8 +48,8 @@ pub enum WriteReason {
 }
 
 impl WriteReason {
-    /// How urgent such writes are to the device: the flushers' own accord is background, what others
-    /// ask them for is not (rules/writeback#in-flight).
+    /// The urgency of such writes for the device: background for the flushers' own writes, higher
+    /// for requested ones (rules/writeback#in-flight).
     pub(super) const fn urgency(self) -> Urgency {
         match self {
             WriteReason::Background | WriteReason::Periodic => Urgency::Background,
@@ -82,7 +82,7 @@ pub struct Writeback<H: Tasks> {
     last_periodic: AtomicU64,
     /// It has more than its share, and all devices more than the limit.
     pub(super) is_exceeded: AtomicBool,
-    /// What it writes and what its writers may dirty; `Table` class.
+    /// Estimates of its bandwidth and of its writers' rate; `Table` class.
     pub(super) rates: H::Lock<Rates>,
     /// Pages written lately, for its share of the limits.
     pub(super) written_lately: RecentCount,
@@ -96,7 +96,7 @@ pub struct Writeback<H: Tasks> {
     pub(crate) nr_written: AtomicU64,
 }
 
-/// Files that are dirty, and in what stage.
+/// Dirty files, by stage.
 pub struct DirtyFiles<H: Tasks> {
     /// Newest at the front.
     pub dirty: VecDeque<Arc<File<H>>>,
@@ -167,8 +167,8 @@ impl<H: Devices> Writeback<H> {
         self.nr_reclaimable() + self.nr_writeback.load(Relaxed)
     }
 
-    /// Pages dirty here. Who dirties a page sets its flag before it counts it, so a page that is
-    /// cleaned in between may be taken off first: less than none is none.
+    /// Dirty pages of this device. A page's flag is set before the page is counted, so a page that
+    /// is cleaned in between may be subtracted first: a negative count is 0.
     fn nr_reclaimable(&self) -> u64 {
         self.nr_reclaimable.load(Relaxed).cast_signed().max(0).cast_unsigned()
     }
@@ -185,7 +185,7 @@ impl<H: Devices> Writeback<H> {
     }
 }
 
-/// What a run is to write.
+/// The work of a run.
 #[derive(Clone, Copy)]
 struct Work {
     reason: WriteReason,
@@ -201,7 +201,7 @@ impl<H: Devices> Writeback<H> {
         self.nr_reclaimable.fetch_add(pages, Relaxed);
     }
 
-    /// Pages are not dirty any more.
+    /// Pages are no longer dirty.
     pub(crate) fn cleaned(&self, pages: u64) {
         self.nr_reclaimable.fetch_sub(pages, Relaxed);
     }
@@ -290,8 +290,8 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// What "everything dirty" is: the pages counted now, and one more for each file, which stands
-    /// for its inode and for pages that the cheap count does not see yet.
+    /// The amount for "everything dirty": the pages counted now, plus one for each file, for its
+    /// inode and for pages that the cheap count does not include yet.
     fn all_dirty(&self, cx: &Cx<'_, H>) -> u64 {
         self.nr_dirty_pages() + self.files.lock(cx.cpu()).len() as u64
     }
@@ -310,7 +310,7 @@ impl<H: Devices> Kernel<H> {
             }
             let until = work.until.unwrap_or_else(|| cx.host.jiffies());
             wb.lists.lock(cx.cpu()).refill(until);
-            // Nothing written and no file clean: what is left is under writeback.
+            // No page written and no file clean: the rest is under writeback.
             if !self.write_files(cx, wb, &mut work) {
                 break;
             }
@@ -360,8 +360,8 @@ impl<H: Devices> Kernel<H> {
             }
             return false;
         }
-        // Who dirties a page marks it first and looks at the flag after that; so one of us sees
-        // the other.
+        // Dirtying marks the page first and checks the flag after that, so one of the two sees the
+        // other.
         file.is_queued.store(false, SeqCst);
         if has_dirty_pages(cx, &file) {
             self.queue_dirty_file(cx, &file);
@@ -405,9 +405,9 @@ impl<H: Devices> Kernel<H> {
     /// Wakes every flusher that has something to write (rules/writeback#wake-flushers).
     #[doc(alias = "wakeup_flusher_threads")]
     pub fn wake_flushers(&self, cx: &Cx<'_, H>, reason: WriteReason) {
-        // The kernel names it in a tracepoint; what is done does not depend on it.
+        // The kernel uses it only in a tracepoint.
         let _ = reason;
-        // Writeback of what the caller itself holds back would be waited for in vain.
+        // Otherwise it would wait for pages in the caller's own plug.
         self.plug_flush(cx);
         for wb in &self.writeback {
             if wb.has_dirty_files(cx) && !wb.start_all.swap(true, SeqCst) {

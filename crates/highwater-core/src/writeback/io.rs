@@ -1,9 +1,9 @@
-//! Writing one file's dirty pages (rules/writeback#one-file).
+//! Writes one file's dirty pages (rules/writeback#one-file).
 //!
-//! Pages are found by mark, in batches; each is locked, cleaned (its mappings too), put under
-//! writeback, unlocked and added to a bio while they follow each other on the device. A bio that is
-//! still being filled is sent off before anything is waited for: its pages are under writeback, and
-//! somebody who holds what we wait for may wait for them.
+//! Pages are found by mark, in batches. Each is locked, cleaned (its mappings too), put under
+//! writeback, unlocked, and added to a bio as long as pages are contiguous on the device. An
+//! incomplete bio is submitted before any wait. Its pages are under writeback, and the task that
+//! holds the awaited resource may wait for them.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -28,7 +28,7 @@ pub enum PageWrite {
     Refused,
 }
 
-/// What a pass over a file did.
+/// The result of a pass over a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Written {
     /// Pages whose writeback was started.
@@ -37,7 +37,7 @@ pub(super) struct Written {
     pub next: u32,
 }
 
-/// The bio being filled and what it is made of.
+/// The bio that is being filled, and its pages.
 struct Filling<'a, H: Devices> {
     file: &'a Arc<File<H>>,
     bio: Option<Bio>,
@@ -170,8 +170,8 @@ impl<H: Devices> Kernel<H> {
         true
     }
 
-    /// A page that was cleaned by somebody who did not write it keeps its mark; one that is not
-    /// written now is no longer marked for the sync.
+    /// A page that was cleaned without being written keeps its mark. A page that is not written now
+    /// loses the sync mark.
     fn drop_stale_marks(
         &self,
         cx: &Cx<'_, H>,

@@ -10,7 +10,7 @@ use crate::host::{HZ, TaskLocal};
 use crate::page::PAGE_SIZE;
 use crate::zone::watermark::mult_frac;
 
-/// What a device is believed to write, pages a second, before it was measured (100 MB/s).
+/// Assumed write bandwidth of a device before it is measured, in pages a second (100 MB/s).
 pub const INITIAL_BANDWIDTH: u64 = 25_600;
 /// The unit in which a file's turn is measured out (4 MiB).
 const CHUNK_UNIT: u64 = 1024;
@@ -102,7 +102,7 @@ pub const fn negligible_writeback(nr_cpus: u64) -> u64 {
     nr_cpus * 8 * (1 + nr_cpus.ilog2() as u64)
 }
 
-/// What a task dirtied since it was last held up (rules/dirty-throttling#when-checked).
+/// A task's pages dirtied since it was last throttled (rules/dirty-throttling#when-checked).
 #[derive(Debug)]
 pub struct DirtiedPages {
     /// Pages.

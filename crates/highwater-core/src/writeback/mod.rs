@@ -1,9 +1,9 @@
-//! Writeback (rules/dirty-throttling#limits, rules/writeback#flusher): limits, holding up writers,
-//! the flusher of each device, writing one file.
+//! Writeback (rules/dirty-throttling#limits, rules/writeback#flusher): limits, throttling of
+//! writers, the flusher of each device, writing one file.
 //!
 //! Key types: [`Writeback`] (one device's dirty files, its flusher's work, its speed),
-//! [`DirtyDomain`] (what all devices share). Decisions are pure sums: [`limits`], [`Position`],
-//! [`Rates`], [`Pauses`], [`RecentCount`].
+//! [`DirtyDomain`] (the state shared by all devices). Decisions are pure arithmetic: [`limits`],
+//! [`Position`], [`Rates`], [`Pauses`], [`RecentCount`].
 //!
 //! From: `page_cache::dirty`, `reclaim` (wake-ups) · to: `block`.
 

@@ -1,5 +1,5 @@
-//! How fast writers may go for where the dirty pages stand (rules/dirty-throttling#position): pure
-//! sums.
+//! The position ratio: how fast writers may go at the present number of dirty pages
+//! (rules/dirty-throttling#position). Pure arithmetic.
 //!
 //! ```text
 //! 2.0 |.
@@ -33,7 +33,7 @@ pub struct Position {
     pub wb_thresh: u64,
     /// Dirty and under writeback on the device.
     pub wb_dirty: u64,
-    /// What the device writes, pages a second.
+    /// Write bandwidth of the device, in pages a second.
     pub avg_bandwidth: u64,
 }
 

@@ -1,5 +1,5 @@
-//! What a device writes (rules/dirty-throttling#bandwidth) and what its writers may dirty
-//! (rules/dirty-throttling#base-rate): pure sums.
+//! Estimates of a device's write bandwidth (rules/dirty-throttling#bandwidth) and of its writers'
+//! rate (rules/dirty-throttling#base-rate): pure arithmetic.
 //!
 //! Key types: [`Rates`] (a device's estimates).
 
@@ -13,7 +13,7 @@ pub(super) const INTERVAL: u64 = HZ / 5;
 const WINDOW: u64 = 1 << WINDOW_SHIFT;
 const WINDOW_SHIFT: u32 = 10;
 
-/// What was counted since boot when a sample began or ended.
+/// Counts since boot at the start or end of a sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
     /// When (jiffies).
@@ -29,11 +29,11 @@ pub struct Sample {
 pub struct Rates {
     /// Where the running sample began.
     pub(super) since: Sample,
-    /// What it writes.
+    /// Write bandwidth.
     write_bandwidth: u64,
     /// The same, smoother.
     avg_bandwidth: u64,
-    /// What one writer may dirty at a position ratio of 1 (`dirty_ratelimit`).
+    /// Pages that one writer may dirty at a position ratio of 1 (`dirty_ratelimit`).
     rate: u64,
     /// What that should be, by the last sample alone.
     balanced: u64,
@@ -52,12 +52,12 @@ impl Default for Rates {
 }
 
 impl Rates {
-    /// What the device writes.
+    /// Write bandwidth of the device.
     pub const fn bandwidth(&self) -> u64 {
         self.avg_bandwidth
     }
 
-    /// What one writer may dirty at a position ratio of 1.
+    /// Pages that one writer may dirty at a position ratio of 1.
     pub const fn rate(&self) -> u64 {
         self.rate
     }
@@ -74,7 +74,7 @@ impl Rates {
         }
     }
 
-    /// Ends a sample. Who is held up (`position`) also brings the writers' rate up to date.
+    /// Ends a sample. A throttled writer (`position`) also updates the writers' rate.
     pub fn end(&mut self, now: Sample, position: Option<&Position>) {
         let elapsed = (now.at - self.since.at).max(1);
         if let Some(position) = position {

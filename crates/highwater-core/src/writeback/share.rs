@@ -1,8 +1,8 @@
-//! A device's share of the limits (rules/dirty-throttling#device-share): what it wrote lately, of
-//! what all wrote lately.
+//! A device's share of the limits (rules/dirty-throttling#device-share): the share of its recent
+//! writes in those of all devices.
 //!
-//! Every three seconds what was counted so far counts half. Nothing runs for that: a count
-//! remembers the period it is of, and is brought up to date by who looks at it or adds to it.
+//! Counts are halved every three seconds. No task runs for that: a count stores its period, and
+//! each read or addition brings it up to date.
 
 use crate::host::HZ;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};

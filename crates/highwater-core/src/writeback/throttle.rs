@@ -1,14 +1,14 @@
-//! Holding up those who dirty pages (rules/dirty-throttling#balance).
+//! Throttling of tasks that dirty pages (rules/dirty-throttling#balance).
 //!
-//! A task that dirtied enough pages looks where all dirty pages stand. Below the free run, half way
-//! between the two limits, it goes on. Above, the flusher is kept at work, and the task sleeps after
-//! so many pages that it dirties no more than its share of what the device writes: the device's
-//! estimate of that ([`Rates`]) times the ratio of the position ([`Position`]).
+//! A task that dirtied enough pages checks the number of all dirty pages. Below the free run, half
+//! way between the two limits, it continues. Above it, the flusher is kept running, and the task
+//! sleeps between pages. Its rate is then its share of the device's bandwidth: the device's
+//! estimate ([`Rates`]) times the position ratio ([`Position`]).
 //!
-//! Key types: [`DirtyDomain`] (what all devices share).
+//! Key types: [`DirtyDomain`] (the state shared by all devices).
 //!
-//! Synchronisation: a device's estimates behind a `Table` lock, the rest in single words. Anybody
-//! who is held up brings the shared ones up to date; it does not matter who.
+//! Synchronisation: a device's estimates are behind a `Table` lock, the rest are single words. Any
+//! throttled task updates the shared ones.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -35,15 +35,15 @@ const FORGOTTEN: u64 = HZ;
 #[doc(alias = "wb_domain")]
 #[derive(Debug)]
 pub struct DirtyDomain {
-    /// The smoothed limit; 0 until somebody was held up.
+    /// The smoothed limit; 0 until a task was throttled.
     limit: AtomicU64,
     /// When it moved last (jiffies).
     moved_at: AtomicU64,
     /// File pages written lately, all devices.
     pub(super) written: RecentCount,
-    /// Pages that one CPU may dirty, whoever runs there, until somebody looks; 0 = not computed.
+    /// Pages that the tasks of one CPU may dirty together until the next check; 0 = not computed.
     cpu_pages: AtomicU64,
-    /// By CPU: pages dirtied since somebody looked.
+    /// By CPU: pages dirtied since the last check.
     dirtied: Box<[AtomicU64]>,
     /// By CPU: pages of tasks that ended before they looked.
     leaked: Box<[AtomicU64]>,
@@ -82,7 +82,7 @@ impl DirtyDomain {
         bump(&self.dirtied[cpu.idx()], pages);
     }
 
-    /// True if a task on `cpu` is to look; `ratelimit` is after how many pages of its own.
+    /// True if a task on `cpu` should check; `ratelimit`: its own pages after which it does.
     fn is_look_due(&self, cpu: CpuId, task: &DirtiedPages, ratelimit: u64) -> bool {
         let (dirtied, leaked) = (&self.dirtied[cpu.idx()], &self.leaked[cpu.idx()]);
         if task.nr.get() >= ratelimit {
@@ -154,7 +154,7 @@ impl<H: Devices> Kernel<H> {
         share::part(limit, wb.written_lately.get(now), self.dirty.written.get(now))
     }
 
-    /// Pages of a file became dirty: its device, the task and the CPU have so many more.
+    /// Pages of a file became dirty: adds them to the counts of its device, the task and the CPU.
     pub(crate) fn count_dirtied(&self, cx: &Cx<'_, H>, file: &File<H>, pages: u64) {
         let wb = self.writeback_of(file);
         wb.nr_reclaimable.fetch_add(pages, Relaxed);
@@ -173,7 +173,7 @@ impl<H: Devices> Kernel<H> {
         self.dirty.written.add(now, pages);
     }
 
-    /// A task ends: what it dirtied without looking is for the next who looks on its CPU.
+    /// A task ends: its unchecked dirty pages count for the next task that checks on its CPU.
     pub fn leave_dirtied(&self, cx: &Cx<'_, H>) {
         bump(&self.dirty.leaked[cx.cpu().idx()], cx.local::<DirtiedPages>().nr.take());
     }
@@ -259,7 +259,7 @@ impl<H: Devices> Kernel<H> {
         Look { limits, nr_dirty, position }
     }
 
-    /// Brings the estimates up to date if it is time; what they are.
+    /// Updates the estimates if it is time; returns them.
     fn tick(&self, cx: &Cx<'_, H>, wb: &Writeback<H>, position: &Position) -> Rates {
         let sample = wb.sample(cx.host.jiffies());
         let mut rates = wb.rates.lock(cx.cpu());
@@ -284,7 +284,7 @@ impl<H: Devices> Writeback<H> {
         }
     }
 
-    /// A pass over a file ended: what the device wrote meanwhile says how fast it is.
+    /// A pass over a file ended: the device's writes meanwhile update its bandwidth.
     pub(super) fn end_sample(&self, cx: &Cx<'_, H>) {
         let sample = self.sample(cx.host.jiffies());
         let mut rates = self.rates.lock(cx.cpu());
@@ -294,8 +294,8 @@ impl<H: Devices> Writeback<H> {
     }
 }
 
-/// How long a task sleeps now for the pages it dirtied since its last pause; none if that is not
-/// worth it yet (steps 5 to 7). `now` moves on by what the pause is cut short.
+/// How long a task sleeps now for the pages dirtied since its last pause; `None` if it is not
+/// worthwhile yet (steps 5 to 7). `now` advances by the time cut from the pause.
 fn pause_due(task: &DirtiedPages, now: &mut u64, task_rate: u64, pauses: &Pauses) -> Option<u64> {
     let Some(period) = (HZ * task.nr.get()).checked_div(task_rate) else {
         return Some(pauses.longest);

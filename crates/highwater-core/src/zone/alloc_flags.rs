@@ -1,11 +1,11 @@
-//! What a request may do to a zone: which mark it has to respect, and what it may dip into.
+//! A request's rights in a zone: the mark that it must respect, and the reserves that it may use.
 
 use bitflags::bitflags;
 
 use super::Mark;
 
 bitflags! {
-    /// What a get_page pass may do. The low two bits select the mark.
+    /// The rights of a get_page pass. The low two bits select the mark.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
     pub struct AllocFlags: u32 {
         /// Mark index, bit 0 ([`Mark::Low`]).

@@ -5,16 +5,17 @@
 //! blocks   A     B     first 1 2 3 ... n  C   D   1..n: behind the first, in order of their frames
 //! ```
 //!
-//! Links live in descriptors, and to link a block is to touch its descriptor and so a page of the host's
-//! memory: of a terabyte that would be a gigabyte before anybody asked for anything. So blocks 1..n are not
-//! linked; each is where it would be because it is *fresh* ([`crate::page::PageMap`]). When the first one
-//! leaves, the next takes its place; when one from the middle leaves, the others close up. Nothing else that
-//! is done to the list has to know: heads and tails are pushed on either side of the run.
+//! Links are in descriptors, so linking a block touches its descriptor, and with it a page of the
+//! host's memory. For a terabyte that would be a gigabyte before the first allocation. So blocks
+//! 1..n are not linked; a block is in the run because it is *fresh* ([`crate::page::PageMap`]).
+//! When the first one leaves, the next takes its place; when one from the middle leaves, the others
+//! close up. Other list operations need not handle the run: heads and tails are pushed on either
+//! side of it.
 //!
-//! Boot makes one run of each zone. Nobody rotates lists of the largest order, nor looks at them from
-//! behind.
+//! Boot makes one run per zone. No code rotates lists of the largest order, or walks them from the
+//! tail.
 //!
-//! Synchronisation: the zone lock's.
+//! Synchronisation: the zone lock.
 
 use crate::page::{MigrateType, Pfn};
 

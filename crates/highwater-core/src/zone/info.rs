@@ -50,8 +50,8 @@ pub enum Mark {
 const TYPE_MASK: u8 = 0x7;
 const SKIP_BIT: u8 = 0x8;
 
-/// What is on the free lists, for those who do not hold the lock. On lines of its own: refills
-/// write it while everybody's watermark tests read the rest of the zone.
+/// Counts of the free lists, for readers without the lock. They have separate cache lines: refills
+/// write them while the watermark tests of all CPUs read the rest of the zone.
 #[derive(Default)]
 struct FreeBlocks {
     /// Blocks of each order.
@@ -95,10 +95,10 @@ pub struct ZoneInfo {
     pcp_least_limit: AtomicU32,
     blocks: CachePadded<FreeBlocks>,
     pageblocks: Box<[AtomicU8]>,
-    /// The CPU that owns a pageblock, plus 1; 0: nobody.
+    /// The CPU that owns a pageblock, plus 1; 0: none.
     owners: Box<[AtomicU16]>,
     first_pageblock: u32,
-    /// What the words of the allocator's frames here say of their place.
+    /// The place in the words of the allocator's frames in this zone.
     pub(crate) place: u32,
     boost_factor: AtomicU64,
     /// 4.3 fair allocation: pages left in this round.
@@ -203,7 +203,7 @@ impl ZoneInfo {
         self.stats.add_often(cpu, ZoneStat::FreePages as usize, order.0, blocks);
     }
 
-    /// Reclaim looked at so many of the zone's pages.
+    /// Reclaim scanned this many of the zone's pages.
     pub(crate) fn note_scanned(&self, pages: u64) {
         self.scanned.store(self.scanned.load(Relaxed) + pages, Relaxed);
     }
@@ -270,7 +270,7 @@ impl ZoneInfo {
         self.boost_factor.store(factor, Relaxed);
     }
 
-    /// What the zone keeps from requests whose highest zone is `highest`.
+    /// Pages that the zone reserves against requests whose highest zone is `highest`.
     #[inline(always)]
     pub fn lowmem_reserve(&self, highest: ZoneType) -> u64 {
         self.reserve[highest.idx()].load(Relaxed)
@@ -290,7 +290,7 @@ impl ZoneInfo {
     }
 
     /// The fast test of single pages is that of [`WatermarkTest::FreeBlock`]: from now on
-    /// [`Self::is_above_low`] answers it.
+    /// [`Self::is_above_low`] computes it.
     pub(crate) fn keep_above_low(&self) {
         self.has_above_low.store(true, Relaxed);
         self.marks_changed();
@@ -451,13 +451,14 @@ impl ZoneInfo {
 
     /// Sets a pageblock's owner, under the list lock of the one who gets or loses it.
     ///
-    /// Release pairs with the acquire of whoever frees a page of it without that lock: what the former owner did to its
-    /// pages comes before.
+    /// Release pairs with the acquire of a task that frees a page of it without that lock: the
+    /// former owner's accesses to its pages happened before.
     pub(crate) fn set_owner(&self, pfn: Pfn, owner: Option<CpuId>) {
         self.owner_at(pfn).store(owner.map_or(0, |cpu| cpu.0 + 1), Release);
     }
 
-    /// Nobody owns a pageblock of this zone any longer (lists empty, nobody else at work).
+    /// Removes the owners of all pageblocks of this zone (its lists are empty, and no other task
+    /// works on it).
     pub(crate) fn disown_all(&self) {
         self.owners.iter().for_each(|owner| owner.store(0, Relaxed));
     }
@@ -583,7 +584,7 @@ mod tests {
         assert!(!zone.watermark_ok_safe(rule, Order::ZERO, 17, ZoneType::Dma32));
     }
 
-    /// Whatever the sum is made of changes: the quick answer is that of the exact test.
+    /// After a change of any part of the sum, the quick test gives the result of the exact one.
     #[test]
     fn the_quick_test_follows_what_it_sums_up() {
         let end = Pfn(8192);

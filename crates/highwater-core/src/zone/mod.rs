@@ -3,11 +3,11 @@
 //! * [`Zone`]: one zone of one node: free lists behind the zone lock, per-CPU lists, watermarks;
 //!   [`ZoneInfo`] is the part that needs no lock and no host.
 //! * [`watermark`]: pure functions over numbers: minimum, marks, reserves, thresholds, batches.
-//! * [`zonelist`]: in which order zones are tried.
+//! * [`zonelist`]: the order in which zones are tried.
 //!
-//! What is on the lists of a zone is data here; [`crate::page_alloc`] moves it.
+//! The lists of a zone are data here; [`crate::page_alloc`] moves blocks between them.
 //!
-//! From a page's view: born in [`crate::page_alloc::boot`].
+//! Pages enter a zone in [`crate::page_alloc::boot`].
 
 mod alloc_flags;
 mod fresh;

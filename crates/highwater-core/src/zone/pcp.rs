@@ -1,4 +1,4 @@
-//! What one CPU keeps of a zone's pages.
+//! One CPU's pages of a zone.
 
 use crate::page::{MigrateType, Order, PAGEBLOCK_ORDER, PageList, PageRing, Pfn};
 use crate::units::CpuId;
@@ -21,7 +21,7 @@ pub struct Pcp {
     pub(crate) given: u32,
     /// Blocks that were freed and are on no list yet.
     pub(crate) deferred: Deferred,
-    /// What is free of the pageblocks that this CPU owns (rules/per-cpu-lists#owned-blocks).
+    /// Free blocks of the pageblocks that this CPU owns (rules/per-cpu-lists#owned-blocks).
     pub(crate) owned: OwnedLists,
 }
 
@@ -79,13 +79,13 @@ impl Deferred {
         self.len == 0 || self.order == order
     }
 
-    /// There is no room for another one.
+    /// True if there is no room for another one.
     #[inline(always)]
     pub(crate) fn is_full(&self) -> bool {
         self.len == Deferred::MOST
     }
 
-    /// Puts down a block of an order that may come, for which there is room.
+    /// Records a deferred free of a block; its order is deferrable, and there is room.
     #[inline(always)]
     pub(crate) fn push(&mut self, pfn: Pfn, order: Order) {
         debug_assert!(self.takes(order) && !self.is_full());
@@ -106,7 +106,8 @@ impl Deferred {
         self.len = 0;
     }
 
-    /// Takes up to so many of the oldest: all, of which those that are taken come first, how many they are, and their order.
+    /// Removes up to `most` of the oldest: returns all of them with the removed ones first, their
+    /// number, and their order.
     #[inline(always)]
     pub(crate) fn take(&mut self, most: usize) -> ([Pfn; Deferred::MOST], usize, Order) {
         let (all, nr) = (self.blocks, most.min(self.len));

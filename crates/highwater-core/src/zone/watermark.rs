@@ -48,7 +48,7 @@ pub fn min_free_kbytes(bufpages: u64, max_kbytes: u64) -> u64 {
     isqrt(bufpages * 4 * 16).clamp(MIN_FREE_KBYTES_MIN, max_kbytes)
 }
 
-/// min_free_kbytes that transparent huge pages ask for (rules/watermarks#thp-min-free): room for
+/// The min_free_kbytes for transparent huge pages (rules/watermarks#thp-min-free): room for
 /// pageblocks of each type.
 pub fn thp_min_free_kbytes(nr_zones: u64, bufpages: u64) -> u64 {
     let pages = PAGEBLOCK * nr_zones * 2 + PAGEBLOCK * nr_zones * PCP_TYPES * PCP_TYPES;
@@ -81,8 +81,8 @@ pub fn marks(
 }
 
 /// Reserves of the zones of one node against requests that could use higher zones
-/// (rules/watermarks#lowmem-reserve): `result[i][j]` is what zone `i` keeps from requests whose
-/// highest zone is `j`.
+/// (rules/watermarks#lowmem-reserve): `result[i][j]` is the reserve of zone `i` against requests
+/// whose highest zone is `j`.
 pub fn lowmem_reserve(managed: [u64; 5], ratio: [u64; 4]) -> [[u64; 5]; 5] {
     let mut reserve = [[0; 5]; 5];
     for (i, &ratio) in ratio.iter().enumerate() {
@@ -98,7 +98,8 @@ pub fn lowmem_reserve(managed: [u64; 5], ratio: [u64; 4]) -> [[u64; 5]; 5] {
     reserve
 }
 
-/// What a zone keeps from ordinary use: part of totalreserve (rules/watermarks#total-reserve).
+/// A zone's reserve against ordinary use: its part of totalreserve
+/// (rules/watermarks#total-reserve).
 pub fn total_reserve(managed: u64, reserve: &[u64; 5], zone: usize, high: u64) -> u64 {
     let largest = reserve[zone..].iter().copied().max().unwrap_or(0);
     managed.min(largest + high)

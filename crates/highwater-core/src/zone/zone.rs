@@ -25,7 +25,7 @@ pub struct FreeArea {
 }
 
 impl FreeArea {
-    /// Blocks on a list, those that are not linked among them.
+    /// Blocks on a list, including fresh ones that are not linked.
     pub fn nr_blocks(&self, order: Order, migratetype: MigrateType) -> u32 {
         let of_list = |run: &&FreshRun| order == Order::MAX && run.migratetype == migratetype;
         let nr_fresh = self.fresh.as_ref().filter(of_list).map_or(0, |run| run.nr_left);
@@ -38,7 +38,7 @@ impl FreeArea {
 pub struct CpuZone<H: Host> {
     /// The page lists.
     pub pcp: H::CpuLock<Pcp>,
-    /// Counts since boot, written by this CPU only; what `usual` has comes on top.
+    /// Counts since boot, written by this CPU only; the counts in `usual` are added.
     numa: [AtomicU64; NumaStat::COUNT],
     /// Allocations from the zone that was preferred: hits, each of which is of [`Self::origin`] too.
     usual: AtomicU64,
@@ -55,8 +55,8 @@ impl<H: Host> CpuZone<H> {
         bump(&self.numa[item as usize], 1);
     }
 
-    /// Counts an allocation that wanted this zone first: a hit, and nobody's miss. Local or other is another
-    /// question, since the preferred node need not be the CPU's.
+    /// Counts an allocation that preferred this zone: a hit without a miss. Local or other is
+    /// counted separately, because the preferred node need not be the CPU's.
     #[inline(always)]
     pub(crate) fn count_hit(&self) {
         bump(&self.usual, 1);

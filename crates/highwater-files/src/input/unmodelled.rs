@@ -203,7 +203,7 @@ pub const FEATURES: &[Feature] = &[
     },
     Feature {
         anchor: "max-map-count",
-        name: "the limit of a process's areas (vm.max_map_count)",
+        name: "the limit of a process's VMAs (vm.max_map_count)",
         patterns: &["*max_map_count"],
         since: "2.6",
         nearest: "none is needed: a job's task may map as many as it likes",

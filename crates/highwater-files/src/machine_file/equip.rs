@@ -92,7 +92,7 @@ impl Storage {
             (Some(first), Some(model)) => {
                 let (name, disk) = (&machine.name, &first.name);
                 let reason = format!(
-                    "machine {name} has disks of its own; --set machine.disk.{disk}.model={model} changes one"
+                    "machine {name} has its own disks; --set machine.disk.{disk}.model={model} changes one"
                 );
                 return Err(wrong("--disk", reason));
             }
@@ -222,9 +222,7 @@ mod tests {
         assert!(equip(&machine, "", "0").unwrap().0.swap().is_empty());
         let error = equip(&machine, "nvme", "").unwrap_err();
         assert!(
-            error.starts_with(
-                "--disk: machine little-core has disks of its own; --set machine.disk."
-            )
+            error.starts_with("--disk: machine little-core has its own disks; --set machine.disk.")
         );
     }
 

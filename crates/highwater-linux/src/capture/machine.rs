@@ -46,7 +46,7 @@ pub(super) fn to_toml(system: &System, captured: &Static) -> Result<String, Inpu
         let size = |name: &str| sizes.and_then(|sizes| sizes.get(name)).copied().unwrap_or(0);
         let _ = writeln!(text, "\n# Node {}: {}", node.id, {
             match size("MemTotal") {
-                0 => "its sizes are not told".to_owned(),
+                0 => "the kernel does not report its sizes".to_owned(),
                 total => format!("{} MiB, {} of them free", total >> 10, size("MemFree") >> 10),
             }
         });
@@ -167,8 +167,8 @@ fn disks(text: &mut String, system: &System) {
     }
     if system.disks.is_empty() {
         text.push_str(
-            "\n# No disk is told, and files need one.\n[[disk]]\nname = \"data\"\nmodel = \"ssd\"\nsize = \"256G\"\n\
-             source = \"guess: the kernel tells no disk\"\n",
+            "\n# The kernel reports no disk, and files need one.\n[[disk]]\nname = \"data\"\nmodel = \"ssd\"\nsize = \"256G\"\n\
+             source = \"guess: the kernel reports no disk\"\n",
         );
     }
     let first = system.disks.first();
@@ -177,7 +177,7 @@ fn disks(text: &mut String, system: &System) {
         let kib = (area.kib.saturating_add(SWAP_HEADER_KIB) / 4 * 4).clamp(8, most);
         let (model, guess) = match (area.is_in_memory, first) {
             (true, _) => ("ram", "swap in memory; compression is not modelled".to_owned()),
-            (false, None) => ("ssd", "the kernel tells no disk".to_owned()),
+            (false, None) => ("ssd", "the kernel reports no disk".to_owned()),
             (false, Some(disk)) => {
                 let (model, guess) = model(&disk.name, disk.is_rotational);
                 (model, format!("as the largest disk, of which it may be a part: {guess}"))

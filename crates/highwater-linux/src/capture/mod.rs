@@ -189,8 +189,9 @@ pub fn capture(source: &Source, wanted: &Wanted) -> Result<Capture, InputError> 
         match process::look(source, pid)? {
             Some(look) => watched.push((pid, began.elapsed(), look)),
             None if wanted.pids.contains(&pid) => {
-                let reason =
-                    format!("no process {pid}, or it is the kernel's and has no memory of its own");
+                let reason = format!(
+                    "no process {pid}, or it is a kernel thread, which has no address space"
+                );
                 return Err(InputError::whole("--pid", reason));
             }
             None if is_named => {

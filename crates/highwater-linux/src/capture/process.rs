@@ -20,7 +20,7 @@ const KIB: u64 = 1024;
 /// A thread is busy if it ran at least this fraction (1/n) of the busiest thread's time.
 const BUSY_PART: u64 = 10;
 /// The name of shared memory that is known only as a sum.
-pub(super) const SUMS: &str = "shared memory, of which only the sum is told";
+pub(super) const SUMS: &str = "shared memory, known only as a sum";
 
 /// Bytes of memory of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

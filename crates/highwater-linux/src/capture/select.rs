@@ -20,7 +20,7 @@ pub(super) fn pids(source: &Source, wanted: &Wanted) -> Result<Vec<u32>, InputEr
     for pid in &wanted.pids {
         if !all.contains(pid) {
             let reason =
-                format!("no process {pid}, or it is the kernel's and has no memory of its own");
+                format!("no process {pid}, or it is a kernel thread, which has no address space");
             return Err(InputError::whole("--pid", reason));
         }
         pids.push(*pid);

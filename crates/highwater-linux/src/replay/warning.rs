@@ -188,7 +188,7 @@ impl fmt::Display for Warning {
             Warning::NotModelled { what } => write!(f, "{what}"),
             Warning::Cma { pages } => write!(
                 f,
-                "{} free in CMA: that is not modelled, and nobody gets them here",
+                "{} free in CMA, which is not modelled: no request gets them here",
                 count_many(*pages, "page is", "pages are")
             ),
             Warning::NoFrees { again: 0 } => {

@@ -16,6 +16,7 @@ mod jobs;
 mod raw;
 mod runner;
 pub mod unit;
+mod units;
 mod vars;
 mod work;
 
@@ -26,7 +27,9 @@ pub use jobs::job_with;
 pub use jobs::{job_text, jobs};
 pub use raw::Raw as RawExperiment;
 pub use raw::{Beyond, BeyondPolicy, NativeShape, PolicyEntry};
-pub use runner::{Progress, Ran, RunPlan, run, run_all};
+pub use runner::{Progress, Quiet, Ran, RunPlan, run, run_all};
+pub use units::UnitOf;
+pub(crate) use units::on_threads;
 pub(crate) use vars::Given;
 pub use work::Work;
 

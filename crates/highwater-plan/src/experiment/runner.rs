@@ -113,6 +113,14 @@ pub trait Progress: Sync {
     }
 }
 
+/// Nobody watches.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Quiet;
+
+impl Progress for Quiet {
+    fn cell_done(&self, _: usize, _: usize) {}
+}
+
 /// Runs the plan.
 ///
 /// # Errors
@@ -154,8 +162,18 @@ pub fn run_all(
     progress: &dyn Progress,
     stop: &AtomicBool,
 ) -> Result<Ran, RunError> {
+    Ok(join(plan, run_units(plan, progress, stop)?))
+}
+
+/// What a plan leaves, of what each of its units left, in plan order.
+pub(super) fn join(plan: &RunPlan, ran: Vec<UnitRan>) -> Ran {
     let cells = cells(plan);
-    let mut outcomes = run_cells(plan, &cells, progress, stop)?;
+    let mut outcomes: Vec<(Outcome, Vec<OverTime>)> =
+        cells.iter().map(|_| Default::default()).collect();
+    for (UnitRan { outcome, over_time }, (cell, _)) in ran.into_iter().zip(units(plan, &cells)) {
+        outcomes[cell].0.append(outcome);
+        outcomes[cell].1.extend(over_time);
+    }
     let (mut explained, mut series) = (Vec::new(), Vec::new());
     let (mut maps, mut ages, mut texts) = (Vec::new(), Vec::new(), Vec::new());
     // Policies are the innermost loop of the plan.
@@ -189,7 +207,7 @@ pub fn run_all(
         }
     }
     let outcomes = outcomes.into_iter().map(|(outcome, _)| outcome).collect();
-    Ok(Ran { document: document(plan, outcomes), explained, series, maps, ages, texts })
+    Ran { document: document(plan, outcomes), explained, series, maps, ages, texts }
 }
 
 fn seeds(plan: &RunPlan) -> Vec<u64> {
@@ -198,7 +216,7 @@ fn seeds(plan: &RunPlan) -> Vec<u64> {
 
 /// Cells by machine, then seed, then policy. In real time the policies of a pair run next to each
 /// other, so a computer that slows down meanwhile slows down both.
-fn cells(plan: &RunPlan) -> Vec<Cell<'_>> {
+pub(super) fn cells(plan: &RunPlan) -> Vec<Cell<'_>> {
     let mut cells = Vec::new();
     for machine in &plan.machines {
         for seed in seeds(plan) {
@@ -214,7 +232,7 @@ fn cells(plan: &RunPlan) -> Vec<Cell<'_>> {
 }
 
 /// Units of the cells: the cell's number, and the part of it.
-fn units(plan: &RunPlan, cells: &[Cell<'_>]) -> Vec<(usize, usize)> {
+pub(super) fn units(plan: &RunPlan, cells: &[Cell<'_>]) -> Vec<(usize, usize)> {
     let job = |cell: &Cell<'_>| plan.experiment.job_on(&cell.machine.name);
     let parts = |cell: &Cell<'_>| job(cell).units(cell.machine);
     let of_cell = |(at, cell)| (0..parts(cell)).map(move |part| (at, part));
@@ -237,15 +255,15 @@ fn starts(plan: &RunPlan, cells: &[Cell<'_>], units: &[(usize, usize)]) -> Vec<u
     order
 }
 
-/// Runs every cell; their outcomes in plan order.
-fn run_cells(
+/// Runs every unit; what they left, in plan order.
+fn run_units(
     plan: &RunPlan,
-    cells: &[Cell<'_>],
     progress: &dyn Progress,
     stop: &AtomicBool,
-) -> Result<Vec<(Outcome, Vec<OverTime>)>, RunError> {
-    let units = units(plan, cells);
-    let starts = starts(plan, cells, &units);
+) -> Result<Vec<UnitRan>, RunError> {
+    let cells = cells(plan);
+    let units = units(plan, &cells);
+    let starts = starts(plan, &cells, &units);
     let done = AtomicUsize::new(0);
     let run = |index: usize| {
         let (cell, part) = units[index];
@@ -276,21 +294,13 @@ fn run_cells(
     if stop.load(Ordering::Relaxed) {
         return Err(RunError::Interrupted);
     }
-    let mut outcomes: Vec<(Outcome, Vec<OverTime>)> =
-        cells.iter().map(|_| Default::default()).collect();
-    for (result, (cell, _)) in ran.into_iter().zip(units) {
-        if let Some(UnitRan { outcome, over_time }) = result {
-            outcomes[cell].0.append(outcome);
-            outcomes[cell].1.extend(over_time);
-        }
-    }
-    Ok(outcomes)
+    Ok(ran.into_iter().flatten().collect())
 }
 
 /// Runs units on several threads in the order of `starts`, until `is_over` or an error. Returns
 /// results by unit number. Of several errors it returns that of the unit that started first. So the
 /// error does not depend on the number of threads: one thread alone would have met it first.
-fn in_order<T: Send, E: Send>(
+pub(super) fn in_order<T: Send, E: Send>(
     starts: &[usize],
     jobs: usize,
     is_over: &(dyn Fn() -> bool + Sync),
@@ -341,7 +351,7 @@ fn looks(plan: &RunPlan, unit: &Unit<'_>) -> (Option<Sampling>, Option<usize>) {
 }
 
 /// Everything that decides the bytes of a unit's result.
-fn recipe(plan: &RunPlan, unit: Unit<'_>) -> Result<Recipe, RunError> {
+pub(super) fn recipe(plan: &RunPlan, unit: Unit<'_>) -> Result<Recipe, RunError> {
     let job = plan.experiment.job_on(&unit.machine.name);
     let (sampling, explain) = looks(plan, &unit);
     let samples = match &sampling {
@@ -352,7 +362,7 @@ fn recipe(plan: &RunPlan, unit: Unit<'_>) -> Result<Recipe, RunError> {
 }
 
 /// Runs one unit, with samples if the plan wants them.
-fn run_unit(plan: &RunPlan, unit: Unit<'_>) -> Result<UnitRan, RunError> {
+pub(super) fn run_unit(plan: &RunPlan, unit: Unit<'_>) -> Result<UnitRan, RunError> {
     let job = plan.experiment.job_on(&unit.machine.name);
     let (sampling, explain) = looks(plan, &unit);
     let ran = job.run(&Unit { sampling: sampling.as_ref(), explain, ..unit });

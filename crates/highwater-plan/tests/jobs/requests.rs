@@ -75,7 +75,7 @@ fn what_cannot_be_of_a_request_is_told_with_its_line() {
     let rate = said(&sleeps(1, "rate = 5"));
     assert!(rate.starts_with("x.toml:9: rate: is of the whole request"), "{rate}");
     let fork = said("[[task.phase.step]]\ndo = \"exit\"\n");
-    assert!(fork.starts_with("x.toml:7: do: a phase of its own"), "{fork}");
+    assert!(fork.starts_with("x.toml:7: do: must be a separate phase"), "{fork}");
     let unknown = said("[[task.phase.step]]\ndo = \"read\"\nof = \"nowhere\"\n");
     assert!(unknown.starts_with("x.toml:8: of: unknown file"), "{unknown}");
     let step = experiment(

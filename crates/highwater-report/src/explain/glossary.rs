@@ -37,7 +37,7 @@ const WORDS: &[(&str, &str)] = &[
     ),
     (
         "throttled: progress of reclaim",
-        "reclaim got nowhere; it sleeps until somebody makes progress",
+        "reclaim made no progress; it sleeps until another task makes some",
     ),
     (
         "throttled: congestion of reclaim",
@@ -69,11 +69,8 @@ const WORDS: &[(&str, &str)] = &[
     ),
     ("waiting: a page's writeback, served by the device", "the device is writing the page"),
     ("waiting: a page's writeback", "a page is being written"),
-    ("waiting: a page lock", "somebody else is at work on the page"),
-    (
-        "waiting for the OOM killer",
-        "somebody else chooses a task to kill; it looks again after a tick",
-    ),
+    ("waiting: a page lock", "another task has the page locked"),
+    ("waiting for the OOM killer", "another task runs the OOM killer; it tries again after a tick"),
     ("waiting: a file", "another task writes the file"),
     ("spin on owner", "a lock's owner runs and will leave soon; the task keeps its CPU until then"),
     ("waiting for a CPU", "it could run, but the CPU has another task"),

@@ -168,7 +168,7 @@ fn tables(explanation: &Explanation, groups: &[Group<'_>]) -> Vec<Table> {
         let mut of_machine = bands::operations(columns);
         if nr_seeds > 1 {
             let note = format!(
-                "{nr_seeds} seeds: each has percentiles of its own; a band is the sum of theirs"
+                "{nr_seeds} seeds: each has its own percentiles; a band is the sum of theirs"
             );
             of_machine.iter_mut().for_each(|table| table.notes.push(note.clone()));
         }

@@ -153,7 +153,7 @@ pub fn several(documents: &[Document]) -> Result<String, PageError> {
     page.title = "What several studies add up to".to_owned();
     let names: Vec<&str> = documents.iter().map(|document| document.experiment.as_str()).collect();
     page.experiment = names.join(", ");
-    page.what = format!("{} experiments; each one's directory has a page of its own", names.len());
+    page.what = format!("{} experiments; each one's directory has its own page", names.len());
     page.missing.clear();
     page.warnings.clear();
     page.definitions.clear();

@@ -90,7 +90,7 @@ pub fn read(text: &str) -> Result<Vec<RunMaps>, LineError> {
         match maps.zones.get(letters.len()) {
             None if nr_moments == 1 => maps.zones.push(zone),
             Some(known) if *known == zone => {}
-            _ => return Err(lines.wrong(&line, 6, "not the zone that stands here at other times")),
+            _ => return Err(lines.wrong(&line, 6, "not the zone of this line at other times")),
         }
         let cells = lengthened(line.get(9), left);
         let cells = cells.ok_or_else(|| {
@@ -140,6 +140,6 @@ mod tests {
         assert_eq!(said("0,1,-Uf6", "x,1,-Uf6"), "line 2, field `first_pfn`: not a whole number");
         let last = "16.5,node0/DMA32";
         let said = said(last, "16.5,node0/Normal");
-        assert_eq!(said, "line 5, field `zone`: not the zone that stands here at other times");
+        assert_eq!(said, "line 5, field `zone`: not the zone of this line at other times");
     }
 }

@@ -8,7 +8,7 @@ use highwater_results::words::count;
 use super::args::BisectArgs;
 use super::interrupt::NEVER;
 use super::out::{Out, Plans, failed, prepare};
-use super::plan::experiment_plan;
+use super::plan::run_plan;
 use super::progress::Bar;
 use super::{CliError, Outcome, own_words, remark};
 use crate::bisect::{Bisect, BisectError, Report};
@@ -25,7 +25,7 @@ pub(super) fn run(registry: &Registry, args: &BisectArgs) -> Result<Outcome, Cli
         let reason = "A and B are the same policy: there is nothing to explain";
         return Err(CliError::new(format!("{}: {reason}", args.from)));
     }
-    let mut plan = experiment_plan(registry, &args.job, &args.compare(), None)?;
+    let mut plan = run_plan(registry, &args.options())?;
     plan.experiment.iterations = args.seeds_of(plan.experiment.iterations);
     let name = &plan.experiment.name;
     if plan.machines.len() != 1 {
@@ -47,7 +47,7 @@ pub(super) fn run(registry: &Registry, args: &BisectArgs) -> Result<Outcome, Cli
         metric.check_counted(job, &plan.machines, &plan.policies).map_err(wrong)?;
     }
     let out = Out::new(args.out.as_deref(), args.force, args.resume);
-    let place = prepare(out.as_ref(), std::slice::from_ref(&plan), Plans::First)?;
+    let place = prepare(out.as_ref(), &[&plan], Plans::First)?;
     let begin = |batch: &RunPlan| {
         remark(&format!(
             "bisect: {} between {} and {}",

@@ -3,26 +3,18 @@
 use highwater_report::worse::WorseError;
 use highwater_report::{Format, PAGE_WIDTH, summary};
 use highwater_results::contents::REPORT_FILE;
-use highwater_results::explain::STALLS_FILE;
-use highwater_results::store::Store;
-use highwater_results::texts::{TEXT_FILES, file_of};
-use highwater_results::{
-    AGES_FILE, Contents, Document, PAGEBLOCKS_FILE, SERIES_FILE, Section, TIMELINE_FILE,
-};
+use highwater_results::{Contents, Document};
 
 use super::args::{CompareArgs, CompareCommand, FailArgs, RunArgs};
 use super::interrupt::NEVER;
-use super::out::{Out, Plans, failed, prepare};
-use super::plan::{experiment_plan, workload_plan};
+use super::out::{Out, Place, Plans, failed, prepare};
+use super::plan::plan;
 use super::progress::Bar;
 use super::report::{self, Look};
 use super::{CliError, Outcome, remark, vary};
-use crate::experiment::{self, Ran, RunPlan};
-use crate::explain;
+use crate::experiment::RunPlan;
+use crate::plan::{Options, Plan, PointResults};
 use crate::workload::Registry;
-
-/// Slowest operations that are kept with results, for each policy on each machine.
-const STORY_OPERATIONS: usize = 5;
 
 /// Runs an experiment, or several one after the other.
 pub(super) fn run(registry: &Registry, args: &CompareCommand) -> Result<Outcome, CliError> {
@@ -44,13 +36,8 @@ pub(super) fn run(registry: &Registry, args: &CompareCommand) -> Result<Outcome,
         return vary::run(registry, experiment, args, counters, out.as_ref());
     }
     let wanted = Wanted { histograms: *histograms, fail, all: *all };
-    let plan = with_story(experiment_plan(registry, experiment, args, None)?, out.as_ref());
-    finish(plan, &wanted, args.format, out.as_ref())
-}
-
-/// Results that are kept include the story of the first seed, from which charts are drawn.
-fn with_story(plan: RunPlan, out: Option<&Out<'_>>) -> RunPlan {
-    RunPlan { story: out.map(|_| STORY_OPERATIONS), ..plan }
+    let plan = plan(registry, &wanted.of(args.options(experiment)))?;
+    finish(&plan, &wanted, args.format, out.as_ref())
 }
 
 /// Runs several experiments: prints the verdict of each, then a summary of all.
@@ -62,24 +49,25 @@ fn several(
     out: Option<&Out<'_>>,
 ) -> Result<Outcome, CliError> {
     // Before the first one runs.
-    let mut plans: Vec<RunPlan> = Vec::new();
+    let mut plans: Vec<Plan> = Vec::new();
     for experiment in experiments {
-        let plan = with_story(experiment_plan(registry, experiment, args, None)?, out);
+        let plan = plan(registry, &wanted.of(args.options(experiment)))?;
         wanted.check(&plan)?;
-        let name = &plan.experiment.name;
-        if plans.iter().any(|other| other.experiment.name == *name) {
+        let name = name_of(&plan);
+        if plans.iter().any(|other| name_of(other) == name) {
             return Err(CliError::new(format!("{experiment}: {name} is there already")));
         }
         plans.push(plan);
     }
-    let place = prepare(out, &plans, Plans::All)?;
+    let runs: Vec<&RunPlan> = plans.iter().flat_map(Plan::runs).collect();
+    let place = prepare(out, &runs, Plans::All)?;
     let look = Look::new(args.format, wanted.all);
     let (mut documents, mut worse): (Vec<Document>, Vec<String>) = (Vec::new(), Vec::new());
     let nr_plans = plans.len();
-    for (at, plan) in plans.into_iter().enumerate() {
+    for (at, plan) in plans.iter().enumerate() {
         remark(&format!("experiment {} of {nr_plans}", at + 1));
-        let ran = measure(&place.keeps(plan), wanted)?;
-        let document = &ran.document;
+        let ran = measure(plan, &place)?;
+        let document = &ran.ran.document;
         if args.format.is_for_reading() {
             let text = match wanted.all {
                 true => report::text(document, look)?,
@@ -87,10 +75,11 @@ fn several(
             };
             super::show(args.format, &text)?;
         }
-        place.keep_below(&document.experiment, |store| keep(store, &ran, look))?;
+        place
+            .keep_below(&document.experiment, |store| Ok(ran.keep(store, look.kept().shown())?))?;
         let of_this = report::judge(document, wanted.fail)?.into_iter();
         worse.extend(of_this.map(|line| format!("{}: {line}", document.experiment)));
-        documents.push(ran.document);
+        documents.push(ran.ran.document);
     }
     let table = summary::summary(&documents).map_err(|error| CliError::new(error.to_string()))?;
     super::show(args.format, &report::several(&documents, &table, look)?)?;
@@ -109,13 +98,18 @@ fn several(
     Ok(report::tell(worse))
 }
 
+/// The experiment that a plan runs.
+fn name_of(plan: &Plan) -> &str {
+    &plan.points[0].run.experiment.name
+}
+
 /// Runs one workload under one policy.
 pub(super) fn run_one(registry: &Registry, args: &RunArgs) -> Result<Outcome, CliError> {
     let out = Out::new(args.out.as_deref(), args.force, args.resume);
-    let plan = with_story(workload_plan(registry, args)?, out.as_ref());
+    let plan = plan(registry, &args.options())?;
     let fail = FailArgs::default();
     let wanted = Wanted { histograms: args.histograms, fail: &fail, all: args.all };
-    finish(plan, &wanted, args.format, out.as_ref())
+    finish(&plan, &wanted, args.format, out.as_ref())
 }
 
 /// Outputs of a run besides its tables.
@@ -127,13 +121,14 @@ struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
+    /// The options with what is wanted besides.
+    fn of(&self, options: Options) -> Options {
+        Options { histograms: self.histograms, ..options }
+    }
+
     /// Refuse what cannot be judged before spending hours on it.
-    fn check(&self, plan: &RunPlan) -> Result<(), CliError> {
-        let entry = plan.experiment.job.entry();
-        if self.histograms && !entry.counts_delays {
-            let name = entry.name;
-            return Err(CliError::new(format!("--histograms: {name} counts no delays")));
-        }
+    fn check(&self, plan: &Plan) -> Result<(), CliError> {
+        let plan = &plan.points[0].run;
         if self.fail.fail_if_worse.is_none() {
             return Ok(());
         }
@@ -147,94 +142,27 @@ impl Wanted<'_> {
 
 /// Runs a plan and prints its report; with `out`, keeps the results.
 fn finish(
-    plan: RunPlan,
+    plan: &Plan,
     wanted: &Wanted<'_>,
     format: Format,
     out: Option<&Out<'_>>,
 ) -> Result<Outcome, CliError> {
-    wanted.check(&plan)?;
-    let place = prepare(out, std::slice::from_ref(&plan), Plans::All)?;
-    let ran = measure(&place.keeps(plan), wanted)?;
+    wanted.check(plan)?;
+    let place = prepare(out, &plan.runs(), Plans::All)?;
+    let ran = measure(plan, &place)?;
     let look = Look::new(format, wanted.all);
     // First to the reader: a disk that is full takes the files, not the table.
-    super::show(format, &report::text(&ran.document, look)?)?;
+    super::show(format, &report::text(&ran.ran.document, look)?)?;
     if let Some(store) = place.begin(Contents::Comparison)? {
-        keep(store, &ran, look)?;
+        ran.keep(store, look.kept().shown())?;
     }
-    report::judge(&ran.document, wanted.fail).map(report::tell)
+    report::judge(&ran.ran.document, wanted.fail).map(report::tell)
 }
 
-/// Runs a plan.
-fn measure(plan: &RunPlan, wanted: &Wanted<'_>) -> Result<Ran, CliError> {
-    let bar = Bar::start(plan);
-    let mut ran = experiment::run_all(plan, &bar, &NEVER)?;
+/// Runs a plan of one point.
+fn measure(plan: &Plan, place: &Place) -> Result<PointResults, CliError> {
+    let bar = Bar::start(&plan.points[0].run);
+    let ran = plan.run_point(0, place.units.as_ref(), &bar, &NEVER)?;
     bar.finish();
-    let document = &mut ran.document;
-    document.command_line = command_line();
-    if wanted.histograms {
-        // Inserted before the study's main section, which is last.
-        let at = document.sections.len().saturating_sub(1);
-        document.sections.insert(at, Section::Histograms);
-    }
-    document.validate().map_err(|error| CliError::new(error.to_string()))?;
     Ok(ran)
-}
-
-/// Keeps the results of a plan.
-fn keep(store: &Store, ran: &Ran, look: Look) -> Result<(), CliError> {
-    let Ran { document, explained, series, maps, ages, texts } = ran;
-    store.write_document(document).map_err(failed)?;
-    let text = report::text(document, look.kept())?;
-    store.write_text(REPORT_FILE, &text).map_err(failed)?;
-    // Remove what an earlier run left there.
-    let table = || highwater_report::render::series::series(series);
-    let (samples, timeline) = match document.sampled {
-        Some(_) => (Some(table()), None),
-        None => (None, Some(table()).filter(|_| !series.is_empty())),
-    };
-    let command_line = document.command_line.clone();
-    let stalls = match explained.is_empty() {
-        true => None,
-        false => Some(explain::explanation(document, explained.clone(), command_line)?),
-    };
-    let stalls = stalls.as_ref().map(highwater_report::explain::json);
-    let ages = (!ages.is_empty()).then(|| highwater_report::render::series::series(ages));
-    let maps = (!maps.is_empty()).then(|| highwater_report::render::pageblocks::maps(maps));
-    let beside = [
-        (SERIES_FILE, samples),
-        (TIMELINE_FILE, timeline),
-        (STALLS_FILE, stalls),
-        (PAGEBLOCKS_FILE, maps),
-        (AGES_FILE, ages),
-    ];
-    let texts = TEXT_FILES.map(|file| (file, file_of(texts, file)));
-    for (name, text) in beside.into_iter().chain(texts) {
-        match text {
-            Some(text) => store.write_text(name, &text).map(drop),
-            None => store.remove(name),
-        }
-        .map_err(failed)?;
-    }
-    Ok(())
-}
-
-/// Options with a value that change no results.
-const OF_OUTPUT: [&str; 7] =
-    ["--jobs", "--out", "--folded", "--format", "--fail-if-worse", "--color", "--progress"];
-
-/// The command line without options that do not change results.
-pub(super) fn command_line() -> Vec<String> {
-    let mut words = vec!["highwater".to_owned()];
-    let mut args = std::env::args().skip(1);
-    while let Some(word) = args.next() {
-        match word.as_str() {
-            "--force" | "--resume" | "--all" | "--quiet" | "-q" => {}
-            option if OF_OUTPUT.contains(&option) => {
-                args.next();
-            }
-            w if w.split_once('=').is_some_and(|(option, _)| OF_OUTPUT.contains(&option)) => {}
-            _ => words.push(word),
-        }
-    }
-    words
 }

@@ -8,14 +8,15 @@ use highwater_report::render::Format;
 use highwater_results::explain::{EXPLAIN_FILE, Explanation};
 use highwater_results::store::{Store, StoreError, write_atomically};
 
-use super::args::{CompareArgs, ExplainArgs, HostArg};
+use super::args::ExplainArgs;
 use super::interrupt::{AtEnd, NEVER, exit_on_interrupt};
 use super::out::{check_dir, check_file};
-use super::plan::{default_jobs, experiment_plan};
+use super::plan::run_plan;
 use super::progress::Bar;
-use super::{CliError, Outcome, compare, print, remark};
+use super::{CliError, Outcome, command_line, print, remark};
 use crate::experiment::RunPlan;
 use crate::explain::{self, source};
+use crate::plan::processors;
 use crate::workload::job::Job;
 use crate::workload::{Registry, Workload};
 
@@ -33,7 +34,7 @@ pub(super) fn run(registry: &Registry, args: &ExplainArgs) -> Result<Outcome, Cl
         check_file("--folded", file)?;
     }
     let explanation = match source::of(registry, &args.experiment)? {
-        source::Source::Experiment => measure(plan(registry, args)?, args)?,
+        source::Source::Experiment => measure(run_plan(registry, &args.options(ONCE))?, args)?,
         source::Source::Results(document) => {
             refuse_options(args, &[])?;
             let mut plan = source::repeat(registry, &document, path)?;
@@ -45,7 +46,7 @@ pub(super) fn run(registry: &Registry, args: &ExplainArgs) -> Result<Outcome, Cl
                 let place = format!("{operation} under {label} on {machine}");
                 remark(&format!("seed {}: the slowest operation, {place}", slowest.seed));
             }
-            plan.jobs = args.jobs.map_or_else(default_jobs, usize::from);
+            plan.jobs = args.jobs.map_or_else(processors, usize::from);
             measure(plan, args)?
         }
         source::Source::Explained(mut known) => {
@@ -73,31 +74,6 @@ pub(super) fn run(registry: &Registry, args: &ExplainArgs) -> Result<Outcome, Cl
     Ok(Outcome::Done)
 }
 
-/// The plan for an experiment by name: that of `compare`.
-fn plan(registry: &Registry, args: &ExplainArgs) -> Result<RunPlan, CliError> {
-    let name = &args.experiment;
-    let args = CompareArgs {
-        quick: args.quick,
-        full: args.full,
-        iterations: args.iterations,
-        seed: args.seed,
-        jobs: args.jobs,
-        host: args.host.unwrap_or(HostArg::Sim),
-        machine: args.machine.clone(),
-        policies: args.policies.clone(),
-        beyond: false,
-        ablate: false,
-        vary: Vec::new(),
-        set: args.set.clone(),
-        out: None,
-        sample_every: None,
-        force: false,
-        resume: false,
-        format: args.format,
-    };
-    experiment_plan(registry, name, &args, Some(ONCE))
-}
-
 /// Runs a plan with its time booked.
 fn measure(mut plan: RunPlan, args: &ExplainArgs) -> Result<Explanation, CliError> {
     plan.explain = Some(args.worst);
@@ -107,7 +83,7 @@ fn measure(mut plan: RunPlan, args: &ExplainArgs) -> Result<Explanation, CliErro
     }
     exit_on_interrupt(AtEnd::default())?;
     let bar = Bar::start(&plan);
-    let mut explanation = explain::explain(&plan, compare::command_line(), &bar, &NEVER)?;
+    let mut explanation = explain::explain(&plan, command_line(), &bar, &NEVER)?;
     bar.finish();
     if let Some(op) = &args.op {
         let known = plan.experiment.job.operations();

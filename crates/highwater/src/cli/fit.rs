@@ -8,7 +8,7 @@ use highwater_results::contents::REPORT_FILE;
 use super::args::FitArgs;
 use super::interrupt::NEVER;
 use super::out::{Out, Plans, failed, prepare};
-use super::plan::experiment_plan;
+use super::plan::run_plan;
 use super::progress::Bar;
 use super::{CliError, Outcome, own_words, remark};
 use crate::experiment::RunPlan;
@@ -52,7 +52,7 @@ pub(super) fn run(registry: &Registry, args: &FitArgs) -> Result<Outcome, CliErr
     let range = range(args, &first)?;
     let end = possible(registry, args, &range)?;
     let out = Out::new(args.out.as_deref(), args.force, args.resume);
-    let place = prepare(out.as_ref(), &[end], Plans::First)?;
+    let place = prepare(out.as_ref(), &[&end], Plans::First)?;
     let fit = Fit {
         objectives,
         range: (range.from, range.to),
@@ -93,7 +93,7 @@ pub(super) fn run(registry: &Registry, args: &FitArgs) -> Result<Outcome, CliErr
 /// The plan of `compare`, with one more setting.
 fn plan(registry: &Registry, args: &FitArgs, setting: Option<String>) -> Result<RunPlan, CliError> {
     let setting = setting.map(|value| format!("{}={value}", args.min));
-    let plan = experiment_plan(registry, &args.job, &args.compare(setting), None)?;
+    let plan = run_plan(registry, &args.options(setting))?;
     Ok(RunPlan { tolerates_failures: true, ..plan })
 }
 

@@ -215,6 +215,27 @@ fn complain(message: &str) {
     let _ = writeln!(io::stderr(), "{}{}", colour::error("error: "), one_line(message));
 }
 
+/// Options with a value that change no results.
+const OF_OUTPUT: [&str; 7] =
+    ["--jobs", "--out", "--folded", "--format", "--fail-if-worse", "--color", "--progress"];
+
+/// The command line without options that do not change results.
+fn command_line() -> Vec<String> {
+    let mut words = vec!["highwater".to_owned()];
+    let mut args = env::args().skip(1);
+    while let Some(word) = args.next() {
+        match word.as_str() {
+            "--force" | "--resume" | "--all" | "--quiet" | "-q" => {}
+            option if OF_OUTPUT.contains(&option) => {
+                args.next();
+            }
+            w if w.split_once('=').is_some_and(|(option, _)| OF_OUTPUT.contains(&option)) => {}
+            _ => words.push(word),
+        }
+    }
+    words
+}
+
 /// Options that suggested commands leave out, because they change how a command runs and not its
 /// results.
 const HOW: [&str; 3] = ["--jobs", "--progress", "--color"];

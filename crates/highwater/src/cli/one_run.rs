@@ -4,14 +4,14 @@
 use std::path::Path;
 
 use highwater_core::config::Policy;
-use highwater_report::Format;
 
-use super::args::{CompareArgs, HostArg, MachineArgs, OneRunArgs};
-use super::plan::experiment_plan;
+use super::args::OneRunArgs;
+use super::plan::run_plan;
 use super::{CliError, remark};
 use crate::experiment::RunPlan;
 use crate::explain::source;
 use crate::machine_file::MachineFile;
+use crate::plan::{MachineOptions, Options};
 use crate::workload::Registry;
 
 /// The selected run: its plan has one policy, one machine and one seed. Prints on stderr which run
@@ -85,32 +85,14 @@ fn is_called((policy, label): &(Policy, String), name: &str) -> bool {
 /// The run as `compare` would do it. A policy is given by its heading or name in the experiment, or
 /// is any other policy by name or file.
 fn of_experiment(registry: &Registry, args: &OneRunArgs) -> Result<RunPlan, CliError> {
-    let plan = |compare: &CompareArgs| experiment_plan(registry, &args.what, compare, None);
-    let mut compare = CompareArgs {
-        quick: args.quick,
-        full: args.full,
-        iterations: None,
-        seed: args.seed,
-        jobs: None,
-        host: HostArg::Sim,
-        machine: args.machine.clone(),
-        policies: Vec::new(),
-        beyond: false,
-        ablate: false,
-        vary: Vec::new(),
-        set: args.set.clone(),
-        out: None,
-        sample_every: None,
-        force: false,
-        resume: false,
-        format: Format::Terminal,
-    };
+    let plan = |options: &Options| run_plan(registry, options);
+    let mut options = args.options();
     // A machine of the experiment may be a variant of another, which no file has.
     let mut machine = args.machine.machine.as_deref();
     if let Some(name) = machine {
-        let own = CompareArgs { machine: MachineArgs::default(), ..compare.clone() };
+        let own = Options { machine: MachineOptions::default(), ..options.clone() };
         match plan(&own) {
-            Ok(plan) if plan.machines.iter().any(|own| own.name == name) => compare = own,
+            Ok(plan) if plan.machines.iter().any(|own| own.name == name) => options = own,
             _ => machine = None,
         }
     }
@@ -118,9 +100,9 @@ fn of_experiment(registry: &Registry, args: &OneRunArgs) -> Result<RunPlan, CliE
         plan.machines.retain(|own| machine.is_none_or(|name| own.name == name));
         plan
     };
-    let Some(name) = &args.policy else { return plan(&compare).map(choose) };
+    let Some(name) = &args.policy else { return plan(&options).map(choose) };
     for beyond in [false, true] {
-        match plan(&CompareArgs { beyond, ..compare.clone() }) {
+        match plan(&Options { beyond, ..options.clone() }) {
             Ok(mut own) => {
                 own.policies.retain(|policy| is_called(policy, name));
                 if !own.policies.is_empty() {
@@ -132,7 +114,7 @@ fn of_experiment(registry: &Registry, args: &OneRunArgs) -> Result<RunPlan, CliE
             Err(error) => return Err(error),
         }
     }
-    plan(&CompareArgs { policies: vec![name.clone()], ..compare }).map(choose)
+    plan(&options.policy(name)).map(choose)
 }
 
 /// A directory defines its own run, so these options are refused.

@@ -6,9 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use highwater_results::Contents;
-use highwater_results::contents::{
-    PROBE_FILE, point_dir, remove_half_written, remove_points, remove_results,
-};
+use highwater_results::contents::{PROBE_FILE, remove_half_written, remove_results};
 use highwater_results::store::{Store, StoreError};
 use highwater_results::words::{count, is, refusal};
 
@@ -16,6 +14,7 @@ use super::interrupt::{AtEnd, Interrupts, exit_on_interrupt};
 use super::{CliError, remark};
 use crate::experiment::unit::{UnitStore, UnitStoreError};
 use crate::experiment::{HostKind, RunPlan};
+use crate::plan::below;
 
 /// A directory for results, as the user named it.
 #[derive(Clone, Copy)]
@@ -77,26 +76,10 @@ impl Place {
     }
 }
 
-/// The directories of a grid's points, `nr` of them. Directories of an earlier, larger grid are
-/// removed.
-pub(super) fn points(store: &Store, nr: usize) -> Result<Vec<Store>, CliError> {
-    if Contents::of(store.dir()) == Some(Contents::Grid) {
-        remove_points(store.dir(), nr).map_err(failed)?;
-    }
-    (1..=nr).map(|number| below(store, &point_dir(Path::new(""), number))).collect()
-}
-
-/// A subdirectory for results. Half-written files of an earlier process are removed.
-fn below(store: &Store, name: &Path) -> Result<Store, CliError> {
-    let store = Store::create(store.dir().join(name)).map_err(failed)?;
-    remove_half_written(store.dir()).map_err(failed)?;
-    Ok(store)
-}
-
 /// Opens the place of results, if there is one, for a command that runs these plans; from now on a signal ends the process.
 pub(super) fn prepare(
     out: Option<&Out<'_>>,
-    plans: &[RunPlan],
+    plans: &[&RunPlan],
     which: Plans,
 ) -> Result<Place, CliError> {
     let made = out.filter(|out| !out.dir.exists()).map(|out| out.dir.to_owned());
@@ -111,7 +94,7 @@ impl<'a> Out<'a> {
     }
 
     /// The directory and its units, if it has no results that this command is not to replace.
-    fn open(&self, plans: &[RunPlan], which: Plans) -> Result<(Store, Arc<UnitStore>), CliError> {
+    fn open(&self, plans: &[&RunPlan], which: Plans) -> Result<(Store, Arc<UnitStore>), CliError> {
         let dir = self.dir.display();
         let refused = |reason: String| CliError::new(format!("--out {dir}: {reason}"));
         if self.resume && plans.iter().any(|plan| plan.host == HostKind::Native) {
@@ -151,7 +134,7 @@ impl<'a> Out<'a> {
 
     /// Prints what `--resume` continues. Refuses results of another command, which include a run
     /// that this command lacks.
-    fn resume(&self, plans: &[RunPlan], which: Plans, units: &UnitStore) -> Result<(), CliError> {
+    fn resume(&self, plans: &[&RunPlan], which: Plans, units: &UnitStore) -> Result<(), CliError> {
         let dir = self.dir.display();
         let (mut total, mut nr_found, mut found) = (0, 0, BTreeSet::new());
         for plan in plans {

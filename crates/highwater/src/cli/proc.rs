@@ -30,7 +30,7 @@ pub(super) enum File {
 
 /// Boots the machine and prints a text.
 pub(super) fn run(file: File, args: &ProcArgs) -> Result<Outcome, CliError> {
-    let machine = args.machine.require()?;
+    let machine = args.machine.options().require()?;
     args.machine.ignore_storage("nothing that this prints depends on disks or swap");
     let policy = policy_file::load(&args.policy)?;
     let label = policy.name.clone();

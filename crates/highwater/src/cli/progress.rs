@@ -199,8 +199,8 @@ impl Bar {
     }
 
     /// The same of several plans of one experiment, which run one after the other.
-    pub(super) fn start_all(plans: &[RunPlan]) -> Bar {
-        let works: Vec<(&RunPlan, Work)> = plans.iter().map(|plan| (plan, plan.work())).collect();
+    pub(super) fn start_all(plans: &[&RunPlan]) -> Bar {
+        let works: Vec<(&RunPlan, Work)> = plans.iter().map(|plan| (*plan, plan.work())).collect();
         let title = plans.first().map(|plan| plan.experiment.name.clone()).unwrap_or_default();
         if let Some(sum) = works.iter().map(|(_, work)| *work).reduce(Work::and) {
             remark(&format!("{title}: {}, {sum}", count(plans.len(), "point")));

@@ -13,7 +13,7 @@ use crate::sysctls;
 /// Replays a trace under the chosen policies.
 pub(super) fn run(args: &ReplayArgs) -> Result<Outcome, CliError> {
     let policies = policies(&args.policies, &["6.1"])?;
-    let machine = args.machine.resolve()?;
+    let machine = args.machine.options().resolve()?;
     args.machine.ignore_storage("a trace of the allocator has neither disks nor swap");
     let labelled = policies.iter().map(|policy| (policy.clone(), policy.name.clone()));
     let judged =

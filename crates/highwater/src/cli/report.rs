@@ -26,9 +26,9 @@ use super::args::{FailArgs, ReportArgs};
 use super::many::Many;
 use super::out::check_file;
 use super::{CliError, Outcome, print, remark};
-use crate::bisect;
 use crate::explain::source;
 use crate::input::misplaced;
+use crate::plan::report_text;
 use crate::settings::in_full;
 
 /// Prints the report of a directory of results, or of two.
@@ -260,7 +260,7 @@ impl Look {
         Look { format: Format::Terminal, width: PAGE_WIDTH, ..self }
     }
 
-    const fn shown(self) -> Shown {
+    pub(super) const fn shown(self) -> Shown {
         let all = self.all || matches!(self.format, Format::Json);
         if all { Shown::All } else { Shown::Changes }
     }
@@ -273,21 +273,7 @@ impl Look {
 
 /// A document's report.
 pub(super) fn text(document: &Document, look: Look) -> Result<String, CliError> {
-    let tables = look.tables(document)?;
-    Ok(match look.format {
-        Format::Json => json::document(document, &tables),
-        Format::Csv => observations::observations(document),
-        format => ablated(document, look) + &format.tables(&tables, look.width),
-    })
-}
-
-/// For an ablation, which switch explains the change; empty for other results.
-fn ablated(document: &Document, look: Look) -> String {
-    let of_machine = |(sentence, table): (String, Option<Table>)| {
-        let table = table.map(|table| format!("\n{}", look.format.tables(&[table], look.width)));
-        format!("{sentence}\n{}\n", table.unwrap_or_default())
-    };
-    bisect::ablated(document).into_iter().map(of_machine).collect()
+    Ok(report_text(document, look.format, look.shown(), look.width)?)
 }
 
 /// A document's verdicts alone.

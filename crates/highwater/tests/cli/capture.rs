@@ -95,7 +95,7 @@ fn a_recorded_tree_becomes_files_that_run() {
         "name = \"worker\"",
         "op = \"work\"",
         "# keeper (process 102, threads: 3, of them at work: 0): 9.0 MiB in memory, 6.0 MiB private (",
-        "# Its smaps could not be seen",
+        "# Its smaps could not be read",
         "# Working set: not measured, touches are guessed.",
         // No file was seen, so what it read may all have been of sockets.
         "# Left out: 11192.0 KiB a second that it read from what cannot be seen",
@@ -154,7 +154,7 @@ fn what_cannot_be_read_is_told() {
     assert!(done.errors.contains("proc/buddyinfo: "), "{}", done.errors);
     assert!(done.errors.contains("types of pageblocks are not known"), "{}", done.errors);
     let machine = fs::read_to_string(&done.machine).unwrap();
-    assert!(machine.contains("the kernel tells no disk") && machine.contains("# No [cache]"));
+    assert!(machine.contains("the kernel reports no disk") && machine.contains("# No [cache]"));
     assert!(!fs::read_to_string(&done.job).unwrap().contains("worker"));
     stdout(&["compare", &done.job, "--quick"]);
 

@@ -160,7 +160,7 @@ fn a_kernel_for_which_no_policy_stands_is_not_judged() {
     let output = highwater(&["check", path.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(1), "nothing was checked");
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.contains("no policy stands for the kernel"), "{text}");
+    assert!(text.contains("there is no policy for the kernel"), "{text}");
 }
 
 /// A second of it, in which nothing is as it was.

@@ -287,7 +287,7 @@ fn pressure_is_told_as_linux_tells_it() {
     }
     // Over time too: what only grows, and memory of tasks.
     let over_time = stdout(&["report", out, "--over-time"]);
-    assert!(over_time.contains("Time in which somebody waits for a device, %"), "{over_time}");
+    assert!(over_time.contains("Time in which some tasks wait for a device, %"), "{over_time}");
     let csv = fs::read_to_string(dir.join("timeline.csv")).unwrap();
     for column in
         ["pressure/cpu/some", "pressure/memory/full", "task/reader/anon", "task/reader/swap"]

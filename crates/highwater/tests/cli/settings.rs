@@ -212,7 +212,7 @@ fn a_machine_of_a_size_has_the_disk_and_the_swap_that_were_named() {
     assert_eq!(told, "--swap 1G: ignored: nothing that this prints depends on disks or swap\n");
     let output = highwater(&["run", "unmap", "--machine", SMALL, "--disk", "hdd"]);
     let told = String::from_utf8(output.stderr).unwrap();
-    assert!(told.contains("has disks of its own; --set machine.disk.data.model=hdd changes one"));
+    assert!(told.contains("has its own disks; --set machine.disk.data.model=hdd changes one"));
 }
 
 /// The machine of a run with these settings.

@@ -7,7 +7,8 @@ use highwater_core::config::Machine;
 use super::root;
 
 /// Pages, and the sources whose lines they show.
-const PAGES: [(&str, &[&str]); 3] = [
+const PAGES: [(&str, &[&str]); 4] = [
+    ("plans", &["crates/highwater/examples/grid.rs"]),
     ("own-host", &["crates/highwater/examples/threaded_host.rs"]),
     ("own-frames", &["crates/highwater/examples/own_frames.rs"]),
     ("bare-metal", &["examples/bare-metal/src/lib.rs", "examples/bare-metal/src/memory.rs"]),

@@ -1,7 +1,8 @@
-//! Switches of compaction (study 004): each is one difference between the kernels of rules/compaction#kernels.
+//! Switches of compaction (study 004): each is one difference between the kernels of
+//! rules/compaction#kernels.
 //!
-//! A version in a description is the first or last one of which the sources of the rules or its history say so;
-//! "about" marks those that nobody looked up.
+//! A version in a description is the first or last one according to the sources of the rules or the
+//! kernel's history; "about" marks versions that were not looked up.
 
 use super::table::policy;
 

@@ -1,13 +1,15 @@
 //! The policy: every before/after switch of the kernels we model, as one run-time value.
 //!
-//! Mechanism asks, policy answers. Each switch is one difference between kernel versions or between
-//! the two sides of a study; nothing else in the core knows a version. A switch is declared once, in
-//! its section's table ([`allocator`], [`compaction`], [`reclaim`], [`throttle`], [`locks`]); [`table`] has the form. What
-//! the switches of a kernel are is for [`mod@super::preset`] to say.
+//! The mechanisms read their switches from the policy. Each switch is one difference between kernel
+//! versions or between the two sides of a study; no other code of the core knows a version. A
+//! switch is declared once, in its section's table ([`allocator`], [`compaction`], [`reclaim`],
+//! [`throttle`], [`locks`]); [`table`] has the form. [`mod@super::preset`] has the values of each
+//! kernel.
 //!
-//! Beside the fields there is the same policy as data: [`Policy::describe`] has every switch with
-//! its words and its values, [`Policy::get`] and [`Policy::set`] go by path,
-//! [`Policy::differences`] compares; [`Policy::default`] is the oldest preset without its name. Files, the book and the swarm know switches from there only.
+//! A policy is also available as data. [`Policy::describe`] lists every switch with its description
+//! and its values. [`Policy::get`] and [`Policy::set`] take paths, and [`Policy::differences`]
+//! compares two policies. [`Policy::default`] is the oldest preset without its name. Files, the
+//! book and the swarm use only this form.
 
 mod allocator;
 mod compaction;
@@ -107,10 +109,12 @@ impl fmt::Display for Difference {
 }
 
 impl Policy {
-    /// Returns the kernel whose counters this policy has: its own, or the next release for patches of that release on it.
+    /// Returns the kernel whose counters this policy has: its own, or the next release for patches
+    /// of that release on it.
     ///
-    /// 4.6 came with kcompactd and its counter, 5.16 with reclaim throttling and its counter, and neither with others. So
-    /// the bump is from the release before only: the same switch on an older kernel would bring counters of other patches.
+    /// 4.6 brought kcompactd and its counter, 5.16 reclaim throttling and its counter; no other
+    /// release brought either. So the step applies only from the release directly before: the same
+    /// switch on an older kernel would bring counters of other patches.
     pub fn counters(&self) -> KernelVersion {
         let Policy { compaction, reclaim, kernel, .. } = self;
         let is_daemon = compaction.kcompactd != Kcompactd::Absent;
@@ -139,21 +143,21 @@ impl Policy {
         fields
     }
 
-    /// Every section's path and what it is about, those above before those within.
+    /// Path and description of every section, outer sections first.
     pub fn sections() -> Vec<(String, &'static str)> {
         let mut sections = Vec::new();
         <Policy as Section>::sections("", &mut |path, doc| sections.push((path, doc)));
         sections
     }
 
-    /// Every switch's path and what this policy sets it to.
+    /// Path of every switch, and this policy's value.
     pub fn values(&self) -> Vec<(String, Value<'static>)> {
         let mut values = Vec::new();
         self.clone().visit("", &mut |switch| values.push((switch.path, switch.value.get())));
         values
     }
 
-    /// What a switch is set to; none if there is no such switch.
+    /// The value of a switch; `None` if there is no such switch.
     pub fn get(&self, path: &str) -> Option<Value<'static>> {
         self.values().into_iter().find(|(known, _)| known == path).map(|(_, value)| value)
     }
@@ -172,7 +176,8 @@ impl Policy {
         result
     }
 
-    /// The switches that another policy sets differently, and whose code they have; names and kernels do not count.
+    /// The switches with different values in another policy, including policies with code; names
+    /// and kernels do not count.
     pub fn differences(&self, to: &Policy) -> Vec<Difference> {
         let pairs = self.values().into_iter().zip(to.values());
         let mut differences: Vec<Difference> = pairs

@@ -1,20 +1,21 @@
-//! Answers that a program brings along as code: what no switch says.
+//! Custom rules of an embedding program, as code: for what no switch can express.
 //!
-//! A policy is a value: a preset with some switches set otherwise. Who wants another *rule* and does not want to change
-//! this crate gives the value an [`Own`]: at three places the kernel tells it what the policy would do, and does what it
-//! says instead.
+//! A policy is a value: a preset with some switches changed. To use another *rule* without changing
+//! this crate, give the policy an [`Own`]. At three places the kernel passes it the policy's
+//! decision, and uses the returned decision instead.
 //!
-//! | question | asked | for |
+//! | function | called | decides |
 //! |---|---|---|
-//! | [`Answers::page`] | for each page at an inactive tail, once its uses are known (`fifo` never looks; MADV_PAGEOUT and the ageing of active lists do not ask) | does it go? |
-//! | [`Answers::weights`] | when a pass over a set of lists begins; what is impossible or urgent comes first (no swap, priority 0, hardly any cache: rules/scan-budget#mode) | anonymous memory or page cache? |
-//! | [`Answers::after_pass`] | when a direct reclaimer has gone over a node, or over all, where the policy has it consider waiting (5.16 and later) | does it? |
+//! | [`Answers::page`] | for each page at an inactive tail, once its uses are known (not under `fifo`, MADV_PAGEOUT or the ageing of active lists) | evict the page? |
+//! | [`Answers::weights`] | when a pass over a set of lists begins, unless a fixed rule applies (no swap, priority 0, almost no cache: rules/scan-budget#mode) | anonymous memory or page cache? |
+//! | [`Answers::after_pass`] | after a direct reclaimer's pass over one node or all, if the policy has it consider waiting (5.16 and later) | wait or not? |
 //!
-//! An answer is asked under no lock that it could want, from several tasks at once, and must come of what it was told and
-//! of what it keeps itself: with a clock or a source of chance of its own a simulation would not repeat. It may not
-//! allocate from the machine that asks.
+//! An implementation is called without any lock that it could need, from several tasks at once. Its
+//! result may depend only on its arguments and its own state: with a clock or another source of
+//! randomness a simulation would not repeat. It must not allocate from the calling machine.
 //!
-//! Each machine that boots gets answers of its own ([`OwnAnswers::make`]), so what they keep is of one run.
+//! Each machine that boots gets its own implementation ([`OwnAnswers::make`]), so its state belongs
+//! to one run.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -22,7 +23,7 @@ use core::fmt;
 
 use super::table::{Section, Switch};
 
-/// What a page's uses mean for it.
+/// The meaning of a page's uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum References {
     /// It is in use: to the active list, if there is one.
@@ -48,18 +49,18 @@ pub struct PageUses {
     pub is_dirty: bool,
     /// It was active once and was deactivated, or it came back soon after it had been reclaimed.
     pub is_workingset: bool,
-    /// The pages that it stands for: more than one if it is huge.
+    /// Its number of pages: more than one for a huge page.
     pub pages: u64,
 }
 
-/// How anonymous memory and page cache share what is to be scanned: `anon` and `file` parts of `over`.
+/// The shares of anonymous memory and page cache in a scan: `anon` and `file` parts of `over`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Weights {
     /// Of the anonymous lists.
     pub anon: u64,
     /// Of the file lists.
     pub file: u64,
-    /// What the weights are divided by.
+    /// The denominator of the weights.
     pub over: u64,
 }
 
@@ -85,7 +86,7 @@ pub struct Progress {
     pub reclaimed: u64,
 }
 
-/// What a direct reclaimer's result calls for.
+/// The action after a direct reclaimer's pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AfterPass {
     /// Others that wait for progress may go on.
@@ -96,7 +97,7 @@ pub enum AfterPass {
     GoOn,
 }
 
-/// Rules of a program's own. Each is told what the policy says, `usual`, and by default leaves it at that.
+/// Custom rules. Each gets the policy's decision, `usual`, and returns it by default.
 pub trait Answers: Send + Sync {
     /// Does a page go? Whatever is said, one that is locked in memory, or that cannot be unmapped or written, stays.
     fn page(&self, _page: &PageUses, usual: References) -> References {
@@ -117,19 +118,19 @@ pub trait Answers: Send + Sync {
 /// Answers by name.
 #[derive(Clone, Copy)]
 pub struct OwnAnswers {
-    /// Name, for reports; of two policies that are otherwise alike, what tells them apart.
+    /// Name, for reports; it distinguishes two policies that are otherwise equal.
     pub name: &'static str,
     /// Makes them, for one machine.
     pub make: fn() -> Box<dyn Answers>,
 }
 
-/// What a policy has of [`OwnAnswers`]: usually nothing. No switch: a file cannot say it, it can only stand on a policy
-/// that has it.
+/// A policy's [`OwnAnswers`]: usually none. It is not a switch: a file cannot set it, but can have
+/// a policy with it as its base.
 #[derive(Clone, Copy, Default)]
 pub struct Own(Option<OwnAnswers>);
 
 impl Own {
-    /// These answers.
+    /// Custom rules from an implementation.
     pub const fn new(answers: OwnAnswers) -> Own {
         Own(Some(answers))
     }
@@ -165,7 +166,7 @@ impl Section for Own {
     fn sections(_: &str, _: &mut dyn FnMut(String, &'static str)) {}
 }
 
-/// Its name, so that a text of the policy says that there is code, too.
+/// Its name, so that a policy's text shows that it has code.
 #[cfg(feature = "serde")]
 impl serde::Serialize for Own {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -1,4 +1,4 @@
-//! Switches of page reclaim and of what feeds it.
+//! Switches of page reclaim and of its inputs.
 
 use super::scheme::Scheme;
 use super::table::policy;

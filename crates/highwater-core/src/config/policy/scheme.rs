@@ -1,12 +1,13 @@
-//! The reclaim schemes there are, by name.
+//! The reclaim algorithms, by name.
 
 use super::table::policy;
 
-/// Every scheme, a line each: what it is, its name in policies, its module in `reclaim::scheme`.
+/// Every reclaim algorithm, one line each: its description, its name in policies, its module in
+/// `reclaim::scheme`.
 ///
-/// A new scheme is its file or folder there and its line here. All that must know every scheme hands
-/// this the name of a macro of its own: the type below, the modules and their dispatch
-/// (`reclaim::scheme`).
+/// A new algorithm needs its file or folder there and its line here. Code that must handle every
+/// algorithm passes the name of its own macro to this one: the type below, the modules and their
+/// dispatch (`reclaim::scheme`).
 macro_rules! schemes {
     ($then:ident) => {
         $then! {

@@ -1,11 +1,12 @@
 //! How a section of the policy is declared: once, by [`policy!`].
 //!
-//! A declaration makes the struct with its fields, the enums of the fields that choose, the keys in
-//! TOML and JSON, the value that a field has unless a preset says otherwise, and what the field is,
-//! for machines: its path, its words, the values it may take, those that a swarm draws.
+//! A declaration makes the struct with its fields, the enums of choices, the keys in TOML and JSON,
+//! and the default values. It also makes the field's description as data: its path, its text, its
+//! valid values, and the values that a swarm draws.
 //!
-//! Key types: [`PolicyField`] (one switch, described), [`Value`] (what one is set to), [`Values`]
-//! (what it may be set to), [`PolicyError`] (why it was not set). Everything else about all switches is built on [`Section::visit`].
+//! Key types: [`PolicyField`] (the description of a switch), [`Value`] (its value), [`Values`] (its
+//! valid values), [`PolicyError`] (why it was not set). All other functions over all switches are
+//! built on [`Section::visit`].
 
 use alloc::string::String;
 use core::fmt;
@@ -38,7 +39,7 @@ impl fmt::Display for Value<'_> {
 pub struct Choice {
     /// Name in files.
     pub name: &'static str,
-    /// What it does.
+    /// Its effect.
     pub doc: &'static str,
 }
 
@@ -55,7 +56,7 @@ pub enum Values {
         min: u64,
         /// The largest.
         max: u64,
-        /// Those that a swarm draws: usual ones, and ones at which something may break.
+        /// Values that a swarm draws: usual ones, and ones that may break something.
         drawn: &'static [u64],
     },
 }
@@ -84,7 +85,8 @@ impl Values {
         }
     }
 
-    /// The value of this rank among those that a swarm draws from; the last one past the end.
+    /// The value of this rank among those that a swarm draws; the last one if the rank is past the
+    /// end.
     pub fn drawn(&self, rank: usize) -> Value<'static> {
         match self {
             Values::Bool => Value::Bool(rank > 0),
@@ -117,11 +119,11 @@ pub struct PolicyField {
     pub path: String,
     /// What it decides.
     pub doc: &'static str,
-    /// What it may be set to.
+    /// Its valid values.
     pub values: Values,
-    /// What it is unless a preset says otherwise: what kernels did before one changed it.
+    /// Its default: the behaviour of kernels before one changed it.
     pub default: Value<'static>,
-    /// No preset differs from another in it: it is there for policies of one's own.
+    /// All presets have the same value: it exists for custom policies.
     pub is_exploratory: bool,
 }
 
@@ -148,7 +150,7 @@ impl core::error::Error for PolicyError {}
 /// A field whose value can be read and set by name.
 pub(super) trait Setting {
     fn get(&self) -> Value<'static>;
-    /// Leaves the field as it is if the value is not one of its own.
+    /// Leaves the field unchanged if the value is not valid for it.
     fn set(&mut self, value: Value<'_>);
 }
 
@@ -195,9 +197,9 @@ pub(super) struct Switch<'p> {
 }
 
 impl Switch<'_> {
-    /// Sets it, if the value is one of its own.
+    /// Sets it, if the value is valid for it.
     pub(super) fn set(&mut self, value: Value<'_>) -> Result<(), PolicyError> {
-        // As Linux writes what is on or off.
+        // Linux writes flags as 0 and 1.
         let value = match (self.values, value) {
             (Values::Bool, Value::Number(number @ (0 | 1))) => Value::Bool(number == 1),
             (_, value) => value,
@@ -214,7 +216,7 @@ impl Switch<'_> {
 pub(super) trait Section {
     /// Shows each switch, in the order of their declarations. `path` is the section's own.
     fn visit(&mut self, path: &str, show: &mut dyn FnMut(Switch<'_>));
-    /// Shows each section within: its path, and what it is about.
+    /// Calls `show` for each inner section, with its path and description.
     fn sections(path: &str, show: &mut dyn FnMut(String, &'static str));
 }
 
@@ -473,7 +475,7 @@ mod tests {
             in_haste: bool = true,
             /// Steps.
             nr_steps: u16 = 7 in (1..=9; 1, 9) is exploratory,
-            /// What is within.
+            /// An inner section.
             inner: ExampleInner,
         }
     }

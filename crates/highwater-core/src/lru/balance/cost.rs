@@ -1,9 +1,9 @@
 //! By the cost of getting pages back (5.8 on).
 //!
-//! What matters about a type is not how often its pages are in use when reclaim comes by, but what
-//! taking them costs: a write to swap, a read of a page that had been thrown out too early. Fast swap
-//! and a cache that is read again and again made the difference: both look alike to the older rule.
-//! So I/O is counted, and pages that only go round cost nothing.
+//! The rule does not count how often a type's pages are in use when reclaim scans them. It counts
+//! the cost of evicting them: a write to swap, or a read of a page that was evicted too early. Fast
+//! swap and a cache that is read repeatedly made the difference, because both look alike to the
+//! older rule. So I/O is counted, and pages that are only rotated cost nothing.
 
 use super::{SWAPPINESS_MAX, Weigh, Weights};
 use crate::lru::PageType;
@@ -28,15 +28,15 @@ impl Weigh for ByCost {
     }
 }
 
-/// Costs, halved once they exceed a quarter of the evictable pages: what counts is the last quarter of
-/// a turn of the lists, whether that took seconds or days.
+/// Costs, halved once they exceed a quarter of the evictable pages. So the last quarter of a turn
+/// of the lists counts, whether it took seconds or days.
 const fn decayed(costs: [u64; 2], evictable: u64) -> [u64; 2] {
     if costs[0] + costs[1] > evictable / 4 { [costs[0] / 2, costs[1] / 2] } else { costs }
 }
 
-/// The weights (rules/scan-budget#fract). The sum of both costs is added to each, so that no type gets less
-/// than about a third of the work for its cost alone: of what is never scanned nobody would learn that it
-/// has become cheap again.
+/// The weights (rules/scan-budget#fract). The sum of both costs is added to each, so cost alone
+/// never takes a type below about a third of the work. A type that is never scanned could not show
+/// that it has become cheap again.
 const fn weights(swappiness: u64, [anon_cost, file_cost]: [u64; 2]) -> Weights {
     let sum = anon_cost + file_cost;
     let (a, f) = (sum + anon_cost, sum + file_cost);
@@ -58,7 +58,7 @@ mod tests {
         assert_eq!(decayed([250_000, 0], 1_000_000), [250_000, 0]);
     }
 
-    /// By rules/scan-budget#fract (what weights make of list sizes is `reclaim::budget`'s).
+    /// By rules/scan-budget#fract (`reclaim::budget` applies the weights to list sizes).
     #[test]
     fn weights_follow_costs_and_swappiness() {
         let table = [

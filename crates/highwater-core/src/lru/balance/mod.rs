@@ -1,30 +1,30 @@
-//! Anonymous memory against page cache: which type is scanned how much.
+//! Balance of anonymous memory and page cache: how much of each type is scanned.
 //!
-//! Reclaim can take both: cache, by forgetting it, and anonymous memory, by writing it to swap. Which
-//! of them is missed less cannot be seen on the lists; it shows afterwards, in what reclaim had to
-//! write and what came back. So the lists take note of what happens to their pages, and the scan budget
-//! asks for two weights. What is noted and how weights come of it is the policy's ([`BalanceRule`]);
-//! the places are the same for all answers:
+//! Reclaim can drop page cache, and can swap anonymous memory out. The lists do not show which type
+//! will be missed less. Only later events show it: writes by reclaim, and refaults. So the lists
+//! record what happens to their pages, and the scan budget uses two weights. The policy's rule
+//! ([`BalanceRule`]) decides what is recorded and how the weights are computed. The calls are the
+//! same for all implementations:
 //!
-//! | place | says or asks | where |
+//! | event | call | where |
 //! |---|---|---|
 //! | pages were taken off a list | [`Weigh::isolated`] | `lru::isolate` |
 //! | pages were put back although they were at the tail | [`Weigh::rotated`] | `lru::isolate` |
 //! | pages were written by reclaim, or came back too soon | [`Weigh::cost`] | [`Kernel::lru_note_cost`] |
 //! | a pass begins | [`Weigh::weights`] | [`Kernel::balance_weights`] |
 //!
-//! # Contract of an answer
+//! # Contract of an implementation
 //!
-//! The caller guarantees that `lru_lock` of the lists is held: an answer is plain state beside them. It
-//! says everything it knows, whatever the answer makes of it. An answer must learn: a type whose pages
-//! were in use when they were taken, or had to be paid for, weighs less at the next pass. It must forget:
-//! weights are about what happened lately, in proportion to the lists, or a burst of an hour ago would
-//! still decide. It must not take locks, and must give weights whatever was noted, also nothing. Tests
-//! hold every answer to that (`contract`).
+//! The caller holds `lru_lock` of the lists, so an implementation is plain state beside them. The
+//! caller reports every event, whether or not the implementation uses it. An implementation must
+//! learn: a type whose pages were in use when they were isolated, or had a cost, weighs less at the
+//! next pass. It must forget: weights depend on recent events in proportion to the lists, or a
+//! burst of an hour ago would still count. It must not take locks, and must give weights after any
+//! events, also after none. Tests check every implementation (`contract`).
 //!
-//! Another answer is a file here, and a line in the table below.
+//! A new implementation needs a file here and a line in the table below.
 //!
-//! Key types: [`Balance`] (the notes of one set of lists), [`Weights`].
+//! Key types: [`Balance`] (the records of one set of lists), [`Weights`].
 //!
 //! Synchronisation: behind `lru_lock` of the lists.
 //!
@@ -43,9 +43,9 @@ use crate::units::LruVecId;
 /// Largest `vm.swappiness`: anonymous memory only.
 const SWAPPINESS_MAX: u64 = 200;
 
-/// An answer: what it keeps of what it is told, and the weights.
+/// An implementation: its records, and the weights.
 trait Weigh: Default {
-    /// False: costs are not noted, and nobody need take the lock to tell.
+    /// False: costs are not recorded, so callers need not take the lock to report them.
     const NOTES_COST: bool;
 
     /// Pages of a type were taken off a list, active or not.
@@ -67,8 +67,8 @@ trait Weigh: Default {
     fn weights(&mut self, swappiness: u64, size: impl Fn(PageType) -> u64) -> Weights;
 }
 
-/// Answers by the rule that asks for them. This is the only place where the policy is asked: when the
-/// lists are made, and before a lock is taken for a note that no answer wants.
+/// Implementations by policy rule. Only this code reads the policy: when the lists are made, and
+/// before a lock is taken for an event that the implementation does not use.
 macro_rules! answers {
     ($($rule:ident => $module:ident::$answer:ident,)*) => {
         $(
@@ -76,7 +76,7 @@ macro_rules! answers {
             pub use $module::$answer;
         )*
 
-        /// Every answer is held to the contract.
+        /// Tests every implementation.
         #[cfg(test)]
         mod tests {
             use super::contract;
@@ -92,7 +92,7 @@ macro_rules! answers {
             }
         }
 
-        /// What one set of lists noted.
+        /// The records of one set of lists.
         #[derive(Debug, PartialEq, Eq)]
         pub enum Balance {
             $(
@@ -153,8 +153,8 @@ answers! {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// Charges `pages` to a type's cost of the lists `vec`. Also a note of 0 lets costs fade. Without
-    /// effect on kernels that do not go by cost (up to 5.7).
+    /// Charges `pages` to a type's cost on the lists `vec`. Even a charge of 0 lets older costs
+    /// fade. No effect on kernels that do not use cost (up to 5.7).
     pub fn lru_note_cost(&self, cx: &Cx<'_, H>, vec: LruVecId, page_type: PageType, pages: u64) {
         if !Balance::notes_cost(self.mem.policy.reclaim.balance) {
             return;
@@ -164,8 +164,8 @@ impl<H: Devices> Kernel<H> {
         lru.lists.balance.cost(page_type, pages, evictable);
     }
 
-    /// The weights of a pass over the lists `vec`: what was noted until now counts, what happens during
-    /// the pass does not.
+    /// The weights of a pass over the lists `vec`: events before the pass count, events during it
+    /// do not.
     pub(crate) fn balance_weights(&self, cx: &Cx<'_, H>, vec: LruVecId) -> Weights {
         let lists = self.lru.vec(vec);
         let swappiness = self.mem.tunables.swappiness;

@@ -1,8 +1,8 @@
 //! By the share of pages that were found in use (up to 5.7).
 //!
-//! A type most of whose pages go round when reclaim looks at them is in use: scanning it is work for
-//! nothing. What it cannot see is a type whose pages are thrown out, missed and read again: they never
-//! go round.
+//! If most pages of a type are rotated when reclaim scans them, the type is in use, and scanning it
+//! is useless. The rule does not detect a type whose pages are evicted, missed and read again,
+//! because these are never rotated.
 
 use super::{SWAPPINESS_MAX, Weigh, Weights};
 use crate::lru::PageType;
@@ -47,8 +47,8 @@ impl Weigh for ByRotation {
     }
 }
 
-/// The weights; one is added to both counts, so that a type of which nothing was scanned lately can be
-/// weighed at all: as one that is all in use.
+/// The weights. One is added to both counts, so a type that was not scanned lately has a weight: as
+/// if all of it were in use.
 fn weights(swappiness: u64, scanned: [u64; 2], rotated: [u64; 2]) -> Weights {
     let weight = |share: u64, t: usize| share * (scanned[t] + 1) / (rotated[t] + 1);
     let anon = weight(swappiness, PageType::Anon as usize);

@@ -62,8 +62,8 @@ fn freed_list_first(lists: &mut Lists, n: i64, start: usize) -> Vec<Pfn> {
     drained
 }
 
-/// What is drained of lists of so many blocks of an order and type, and what is to be. `apart`: 2 if no block is another
-/// one's neighbour.
+/// The drained blocks of lists with this many blocks of an order and type, and the expected ones.
+/// `apart`: 2 if no two blocks are neighbours.
 fn drained(
     policy: &str,
     lists: &[(u8, MigrateType, usize)],

@@ -1,4 +1,4 @@
-//! Frees that nobody traces, which are done for many pages at once, against the same frees traced.
+//! Untraced frees, which are done for many pages at once, compared with the same frees traced.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -24,9 +24,9 @@ const KINDS: [Gfp; 4] = [
 /// One step, on a CPU.
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// Allocates so many pages of a kind, each this far from the one before: others are given back.
+    /// Allocates pages of a kind, keeping only pages at this distance from each other.
     Take(u16, usize, u32, u32),
-    /// Frees so many held pages from a place on, in order or backwards.
+    /// Frees held pages from a position on, forwards or backwards.
     Free(u16, usize, usize, bool),
     /// Frees every other one of them.
     FreeSome(u16, usize, usize),
@@ -60,7 +60,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What one CPU keeps of a zone: pages of each list, how many in all, what it learned.
+/// One CPU's state for a zone: pages of each list, their total, the free factor.
 type Kept = (Vec<Vec<Pfn>>, u32, u8, Vec<Vec<Pfn>>);
 
 /// A machine, and the pages that were taken.
@@ -197,7 +197,7 @@ proptest! {
     }
 }
 
-/// Two zones meet in the middle of a chunk, whose word says one of them only.
+/// Two zones meet in the middle of a chunk, whose word names only one of them.
 #[test]
 fn where_zones_meet_pages_go_home() {
     let border = 5632;

@@ -1,20 +1,20 @@
-//! Rounds that are counted (rules/slow-path#restart to rules/slow-path#no-page): so many without
-//! progress, so many compactions of each priority, then the OOM killer.
+//! Counted rounds (rules/slow-path#restart to rules/slow-path#no-page): a limited number without
+//! progress, a limited number of compactions per priority, then the OOM killer.
 //!
-//! When is it time to kill? Too early costs a process for memory that reclaim would have found. Too
-//! late is worse: the machine reclaims, the tasks take turns at the same few pages, and nothing else
-//! happens. Progress alone does not tell, since there is always a page to be had from somebody who
-//! needs it back at once. So two questions are put after each round without a page, and each has a
-//! count that ends it:
+//! When should the OOM killer run? Too early, it kills a process for memory that reclaim would have
+//! found. Too late is worse: the machine only reclaims, and tasks take the same few pages from each
+//! other. Progress alone does not decide, because reclaim can always take a page that its user
+//! needs again at once. So each round without a page checks two conditions, and a count limits
+//! each:
 //!
-//! | question | counted | ends |
+//! | condition | counter | limit |
 //! |---|---|---|
-//! | would all that can be reclaimed lift a zone above MIN? | rounds without progress | after 16 |
-//! | would another compaction, or a harder one, do? | blocks made and lost | 16 (costly 4) per priority |
+//! | would reclaiming everything lift a zone above MIN? | rounds without progress | 16 |
+//! | would another compaction, or a harder one, help? | blocks made and lost | 16 (costly 4) per priority |
 //!
-//! The first is about how many pages, the second about how large: memory can be plenty and in pieces. A
-//! costly order asks neither unless its caller insists (RETRY_MAYFAIL), and never kills: nobody should
-//! depend on that much in one piece, and no kill promises it.
+//! The first is about the number of pages, the second about block size: free memory can be large
+//! but fragmented. A costly order checks neither unless its caller insists (RETRY_MAYFAIL), and
+//! never kills: no caller should depend on so large a block, and a kill does not guarantee one.
 //!
 //! ```text
 //!  attempt: flags, preferred zone ◄──────────────── allowed nodes changed ───┐
@@ -24,13 +24,13 @@
 //!  │     │ no page                                                     │     │
 //!  │     ├── should_reclaim_retry, should_compact_retry: yes ──────────┤     │
 //!  │     ▼                                                             │     │
-//!  │  out_of_memory: killed, or somebody else kills ───────────────────┤     │
+//!  │  out_of_memory: killed, or another task kills ────────────────────┤     │
 //!  ▼     ▼                                                             │     │
 //!  no_page: NOFAIL: from the reserve, or ──────────────────────────────┘  ───┘
 //! ```
 //!
-//! A restart forgets all counts: with other nodes it is another question. A retry keeps them, a NOFAIL
-//! one too, or it would compact for ever at the gentlest priority.
+//! A restart clears all counts, because the nodes changed. A retry keeps them, even for NOFAIL;
+//! otherwise it would compact for ever at the lowest effort.
 //!
 //! From: [`super`] · to: [`super::relief_steps`], [`Relief`].
 
@@ -46,15 +46,15 @@ use crate::zone::{Mark, NodeMask, Zone, ZoneType};
 /// Rounds of reclaim without progress before giving up (rules/slow-path#constants).
 const MAX_RECLAIM_RETRIES: u32 = 16;
 /// Compaction attempts per priority, a quarter of it for costly orders (rules/slow-path#constants).
-/// They are counted only where compaction says that it succeeded and the block was gone all the same.
+/// Only attempts that succeeded and still lost the block count.
 const MAX_COMPACT_RETRIES: u32 = 16;
 /// How long a round without progress waits for writes, where it does (up to 5.15,
 /// rules/throttling#retry-wait): 100 ms.
 const RETRY_WAIT: u64 = HZ / 10;
 
-/// What one trip through the slow path remembers.
+/// State of one pass through the slow path.
 struct State {
-    /// Of the request at first; what the task's state allows takes their place for good.
+    /// The request's flags at first; flags from the task's state replace them permanently.
     flags: AllocFlags,
     compact_priority: CompactPriority,
     compact_retries: u32,
@@ -84,7 +84,7 @@ impl<H: Host> PageAllocator<H> {
     ) -> Option<Pfn> {
         let nodes = req.nodes;
         if req.gfp.contains(Gfp::DIRECT_RECLAIM | Gfp::ATOMIC) {
-            // A caller bug: what can block is not atomic.
+            // A caller bug: a request that can block is not atomic.
             req.gfp -= Gfp::ATOMIC;
         }
         loop {
@@ -141,7 +141,7 @@ impl<H: Host> PageAllocator<H> {
         if let Some(pfn) = self.get_page(cx, relief, req, state.flags) {
             return Step::Page(pfn);
         }
-        // Who may go below the marks anyway need not make room first.
+        // A request that may go below the marks need not make room first.
         let can_reclaim = req.gfp.contains(Gfp::DIRECT_RECLAIM);
         let may_help = req.order.is_costly()
             || (req.order > Order::ZERO && req.migratetype != MigrateType::Movable);
@@ -162,7 +162,7 @@ impl<H: Host> PageAllocator<H> {
             if untried.contains(&result) {
                 return Step::NoPage;
             }
-            // One node only: reclaim would empty it while the next one may have what is wanted.
+            // One node only: reclaim would empty it, while the next node may have a block.
             if self.gives_up_on_node(req) {
                 return Step::NoPage;
             }
@@ -190,12 +190,13 @@ impl<H: Host> PageAllocator<H> {
         }
         let reserves = request::reserve_flags(req.gfp, cx.flags());
         if !reserves.is_empty() {
-            // In place of the request's discounts, not on top of them: who may use everything needs
+            // These replace the request's reductions and do not add to them: full access needs
             // none, and a victim's half is meant as a bound.
             let keep = state.flags & (AllocFlags::KSWAPD | AllocFlags::CMA);
             state.flags = reserves | keep;
         }
-        // The mask is about where memory is best, and no reason to fail for those who must not.
+        // The nodemask only prefers memory. It is no reason to fail for a request with access to
+        // reserves.
         if !state.flags.contains(AllocFlags::CPUSET) || !reserves.is_empty() {
             req.nodes = None;
             req.find_preferred();
@@ -221,8 +222,7 @@ impl<H: Host> PageAllocator<H> {
         if req.gfp.contains(Gfp::NORETRY) {
             return Step::NoPage;
         }
-        // One round is what everybody gets. NORETRY asked for no more; costly orders have to ask for
-        // more.
+        // Every request gets one round. NORETRY wants no more; costly orders must ask for more.
         let mayfail = req.gfp.contains(Gfp::RETRY_MAYFAIL);
         if req.order.is_costly() && (!self.can_compact(req) || !mayfail) {
             return Step::NoPage;
@@ -246,9 +246,10 @@ impl<H: Host> PageAllocator<H> {
     /// Calls the OOM killer, unless another task does or enough was freed meanwhile
     /// (rules/slow-path#oom).
     ///
-    /// One killer at a time: a victim's memory is for all, and two tasks in the same need would kill
-    /// two. Who finds another at it waits a tick and counts that as progress. The lock is held over the
-    /// last pass, so nobody begins to kill between that look and the kill.
+    /// Only one task kills at a time: a victim's memory serves all, and two tasks in the same
+    /// situation would kill two. A task that finds another one killing waits a tick, and counts it
+    /// as progress. The lock is held over the last pass, so no other kill starts between that pass
+    /// and this kill.
     #[doc(alias = "__alloc_pages_may_oom")]
     fn out_of_memory<R: Relief<H>>(
         &self,
@@ -265,9 +266,9 @@ impl<H: Host> PageAllocator<H> {
                 wait_for_killer(cx);
             }
             Some(_guard) => {
-                // Somebody may have freed enough meanwhile: a last look, far above the minimum. If that
-                // much is free, it has only just come free, and a kill would be for nothing. As one
-                // that cannot wait, so that nobody reclaims under this lock.
+                // Another task may have freed enough meanwhile, so try once more at a high mark. If
+                // that much is free, it was freed just now, and a kill would be useless. The try
+                // cannot wait, so that no task reclaims under this lock.
                 let mut last = req.clone();
                 last.gfp = (last.gfp | Gfp::HARDWALL) - Gfp::DIRECT_RECLAIM;
                 let flags = AllocFlags::MARK_HIGH | AllocFlags::CPUSET;
@@ -294,8 +295,8 @@ impl<H: Host> PageAllocator<H> {
                 }
             }
         }
-        // A victim that has tried its half, or may not use it, gives up, so that it comes to its end:
-        // it has to die for others to get memory.
+        // A victim that has used its half of MIN, or may not use it, gives up so that it can exit:
+        // it must exit for others to get memory.
         let victim = cx.flags().contains(TaskFlags::OOM_VICTIM);
         if victim && (state.flags.contains(AllocFlags::OOM) || req.gfp.contains(Gfp::NOMEMALLOC)) {
             return Step::NoPage;
@@ -307,11 +308,11 @@ impl<H: Host> PageAllocator<H> {
         Step::NoPage
     }
 
-    /// The end, but for NOFAIL requests that can wait: they take from the reserve or go round again
-    /// (rules/slow-path#no-page, rules/slow-path#nofail).
+    /// The end of the slow path, except for NOFAIL requests that can wait: they use the reserve or
+    /// start another round (rules/slow-path#no-page, rules/slow-path#nofail).
     ///
-    /// Not all of the reserve: there may be many of them, and the rest is for those who free memory.
-    /// Yielding lets one of these run.
+    /// They do not use all of the reserve, because there may be many of them, and the rest is for
+    /// tasks that free memory. Yielding lets such a task run.
     fn no_page<R: Relief<H>>(
         &self,
         cx: &Cx<'_, H>,
@@ -347,9 +348,9 @@ impl<H: Host> PageAllocator<H> {
             .or_else(|| self.get_page(cx, relief, req, flags))
     }
 
-    /// With HARDWALL: does the cpuset forbid every zone the request could use?
+    /// With HARDWALL: whether the cpuset forbids every zone that the request could use.
     ///
-    /// Then no reclaim and no kill would help it: what they free it may not use.
+    /// Then neither reclaim nor a kill would help: the request may not use the freed memory.
     #[inline]
     fn cpuset_forbids_all(&self, cx: &Cx<'_, H>, req: &Request<'_>) -> bool {
         self.tunables.cpusets
@@ -378,8 +379,8 @@ impl<H: Host> PageAllocator<H> {
         }
         let exhausted = state.no_progress_loops > MAX_RECLAIM_RETRIES;
         if !exhausted && let Some(zone) = self.could_suffice(relief, req, state.flags) {
-            // What could be freed is there but has to be written first: going round at once would find
-            // it so again.
+            // Reclaimable pages exist but must be written first: a new round at once would find the
+            // same state.
             if !progress && self.waits_for_writes(relief, zone) {
                 relief.wait_for_devices(self, cx, RETRY_WAIT, None);
                 return true;
@@ -454,10 +455,10 @@ impl<H: Host> PageAllocator<H> {
 
     /// Reports whether reclaim could make the room that compaction lacked.
     ///
-    /// Compaction needs about twice the block in free pages, on top of the mark, to move others to.
-    /// Reclaimable pages count by a fraction only, the smaller the larger the order: a large block is
-    /// not worth throwing out everything. A zone that passes already has its block: there compaction
-    /// was not skipped for lack of room.
+    /// Compaction needs about twice the block in free pages, on top of the mark, as migration
+    /// targets. Only a fraction of the reclaimable pages counts, smaller for larger orders, because
+    /// a large block is not worth evicting everything. A zone that passes the test already has free
+    /// memory: compaction was not skipped there for lack of room.
     #[doc(alias = "compaction_zonelist_suitable")]
     fn compaction_has_room<R: Relief<H>>(
         &self,
@@ -483,7 +484,7 @@ impl<H: Host> PageAllocator<H> {
     }
 }
 
-/// The next harder priority, if there is one, with a count of its own.
+/// The next harder priority, if there is one, with a fresh count.
 fn lower_priority(state: &mut State, costly: bool) -> bool {
     let min = if costly { CompactPriority::SyncLight } else { CompactPriority::SyncFull };
     if state.compact_priority <= min {

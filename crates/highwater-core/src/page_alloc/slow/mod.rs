@@ -1,11 +1,11 @@
 //! The slow path: wake kswapd, dip into reserves, compact, reclaim, kill, give up
 //! (rules/slow-path#restart).
 //!
-//! A request comes here whose fast path found nothing. It goes through rounds, each of which asks
-//! for [`Relief`] and tries again; which steps a round has, in which order and what ends them is the
-//! policy's ([`SlowPathPolicy`]). The places that ask:
+//! A request comes here when its fast path found no page. It goes through rounds; each calls
+//! [`Relief`] and tries again. The policy ([`SlowPathPolicy`]) decides the steps of a round, their
+//! order and their end. The policy is read at these places:
 //!
-//! | place | asks | answers |
+//! | place | function | policy values |
 //! |---|---|---|
 //! | on entry | [`alloc_slow`] | `rounds`: [`while_progress`] (4.3), [`counted`] |
 //! | before compaction | [`can_compact`] | `compaction-needs`: who may do I/O (late 6.1), and use filesystems (4.5), or all |
@@ -17,14 +17,14 @@
 //!
 //! [`relief_steps`] has the steps that all rounds are made of.
 //!
-//! # Contract of an answer to `rounds`
+//! # Contract of an implementation of `rounds`
 //!
 //! The caller guarantees that no lock is held, that the fast path has failed, and that `req` is as
-//! the fast path left it. An answer must return a page prepared for use, or none: there is no error
-//! code. It must give up at once where the request may not wait (no `DIRECT_RECLAIM`) or is made
-//! for reclaim itself (`MEMALLOC`), after one last look into the reserves that it may use. It must
-//! not give up on a `NOFAIL` that may wait, unless the request asks to be given up early for another
-//! reason (`NORETRY`). Each of its rounds must yield, wait or ask for relief, so that others can run.
+//! the fast path left it. An implementation must return a page prepared for use, or `None`: there
+//! is no error code. If the request may not wait (no `DIRECT_RECLAIM`) or belongs to reclaim itself
+//! (`MEMALLOC`), it must give up after one try with the reserves that the request may use. It must
+//! not give up on a `NOFAIL` request that may wait, unless the request has `NORETRY`. Each round
+//! must yield, wait or call relief, so that other tasks can run.
 //!
 //! From: [`super::fast`] · to: `reclaim::direct`, `compaction::direct`, OOM killer.
 //!
@@ -76,7 +76,7 @@ impl<H: Host> PageAllocator<H> {
         })
     }
 
-    /// Did compaction stall the task, so that it is worth looking at the lists again?
+    /// Whether compaction stalled the task, so that another pass over the lists is worthwhile.
     fn was_tried(&self, result: CompactResult) -> bool {
         match result {
             CompactResult::Skipped | CompactResult::Absent => false,
@@ -90,8 +90,8 @@ impl<H: Host> PageAllocator<H> {
         }
     }
 
-    /// Is a costly request without retries over, once compaction could not make room on the one
-    /// node that it may use?
+    /// Whether a costly request without retries ends here, after compaction could not make room on
+    /// its only node.
     fn gives_up_on_node(&self, req: &Request<'_>) -> bool {
         self.policy.slow_path.thisnode_gives_up && req.gfp.contains(Gfp::THISNODE)
     }
@@ -105,8 +105,8 @@ impl<H: Host> PageAllocator<H> {
         }
     }
 
-    /// Up to 5.15: is more than half of what a zone could give waiting to be written
-    /// (rules/throttling#retry-wait)?
+    /// Up to 5.15: whether more than half of a zone's reclaimable pages wait to be written
+    /// (rules/throttling#retry-wait).
     fn waits_for_writes<R: Relief<H>>(&self, relief: &R, zone: &Zone<H>) -> bool {
         if self.policy.reclaim.throttle.retry_wait != RetryWait::WritePending {
             return false;
@@ -115,7 +115,7 @@ impl<H: Host> PageAllocator<H> {
         2 * pending > self.reclaimable(zone, relief.can_swap())
     }
 
-    /// What a request that must not fail may do in the end.
+    /// The rights of a request that must not fail, at the end.
     fn nofail_flags(&self) -> AllocFlags {
         match self.policy.slow_path.nofail_dip {
             NofailDip::NonBlock => AllocFlags::NON_BLOCK,

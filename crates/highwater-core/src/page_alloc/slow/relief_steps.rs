@@ -1,20 +1,19 @@
-//! The steps that rounds of the slow path are made of: waking kswapd, reclaim, compaction.
+//! The steps of a slow-path round: waking kswapd, reclaim, compaction.
 //!
-//! Each step asks for [`Relief`] and then looks at the lists again, because what relief frees does not
-//! belong to the task that worked for it. Pages go back to the lists, where others who never worked may
-//! take them first. So a step can succeed and bring nothing; that is why rounds exist, and why steps
-//! report *progress* besides a page. Compaction alone has a way around that, the block that it
-//! captured.
+//! Each step calls [`Relief`] and then tries the lists again, because freed pages do not belong to
+//! the task that reclaimed them. They go to the lists, where other tasks may take them first. So a
+//! step can succeed without a page. That is why there are rounds, and why steps report *progress*
+//! besides a page. Only compaction can keep its block, by capture.
 //!
-//! | step | who works | answers |
+//! | step | worker | result |
 //! |---|---|---|
 //! | wake | kswapd, later | nothing |
 //! | reclaim | the task | pages reclaimed; a page |
-//! | compaction | the task | how it went; a page |
+//! | compaction | the task | its outcome; a page |
 //!
-//! While the task works for memory, what it allocates on the way must not come here again: it is marked
-//! MEMALLOC, which opens all reserves and closes this path. That is not generosity. A page that reclaim
-//! needs to write another one out brings more pages than it costs.
+//! While the task reclaims, its own allocations must not come here again. So it is marked MEMALLOC,
+//! which opens all reserves and closes this path. That pays: a page that reclaim needs for writing
+//! out another one frees more pages than it costs.
 //!
 //! From: `counted`, `while_progress` · to: [`Relief`].
 
@@ -54,10 +53,11 @@ impl<H: Host> PageAllocator<H> {
     /// high-atomic reserves (rules/slow-path#direct-reclaim). Returns how many pages were
     /// reclaimed.
     ///
-    /// No progress: a pass would find what the last one found. The first pass after progress is plain.
-    /// Only if it fails is what lies idle given back: it costs a lock for each CPU's lists, and the
-    /// pages there are what keeps other CPUs off the zone lock. All but the last reserved pageblock of
-    /// a zone may go: there has been progress, so there is hope without it.
+    /// Without progress, a pass would find the same state as the last one. The first pass after
+    /// progress is plain. Idle pages are drained only if it fails, because the drain takes a lock
+    /// for each CPU's lists, and these lists keep CPUs off the zone lock. All but a zone's last
+    /// reserved pageblock may be released, because after progress the request may succeed without
+    /// it.
     #[doc(alias = "__alloc_pages_direct_reclaim")]
     pub(super) fn direct_reclaim<R: Relief<H>>(
         &self,
@@ -66,7 +66,7 @@ impl<H: Host> PageAllocator<H> {
         req: &Request<'_>,
         flags: AllocFlags,
     ) -> (u64, Option<Pfn>) {
-        // What others have put down is free, but for nobody yet.
+        // Blocks that other CPUs deferred are unused, but not free yet.
         if self.free_all_deferred(cx)
             && let Some(page) = self.get_page(cx, relief, req, flags)
         {
@@ -77,7 +77,7 @@ impl<H: Host> PageAllocator<H> {
             return (0, None);
         }
         if let Some(cache) = self.zonelist_cache(req) {
-            // What was full a moment ago has just been reclaimed.
+            // The cached full zones have just been reclaimed.
             cache.clear();
         }
         let mut page = self.get_page(cx, relief, req, flags);
@@ -121,8 +121,7 @@ impl<H: Host> PageAllocator<H> {
             None => self.get_page(cx, relief, req, flags),
         };
         match page {
-            // Deferral is about giving compaction up after failures; here it brought what it was run
-            // for.
+            // Deferral counts failures of compaction; here it made the block that it ran for.
             Some(pfn) => {
                 relief.compaction_succeeded(self, cx, self.map.page(pfn).zone_id(), req.order);
                 self.events.add(cx.cpu(), VmEvent::CompactSuccess, 1);
@@ -135,8 +134,8 @@ impl<H: Host> PageAllocator<H> {
     /// Estimates by a zone's counters how many pages reclaim could free; if none, what is free
     /// (rules/slow-path#reclaim-retry).
     ///
-    /// By the zone's own counters, since a request may be bound to low zones that a node's sums say
-    /// nothing about. It is an upper bound: not all that lies on the lists can be freed.
+    /// It uses the zone's counters, because a request may be limited to low zones, which a node's
+    /// sums do not show. It is an upper bound: not every page on the lists can be freed.
     #[doc(alias = "zone_reclaimable_pages")]
     pub(crate) fn reclaimable(&self, zone: &Zone<H>, can_swap: bool) -> u64 {
         let stat = |item: ZoneStat| zone.stats.read(item as usize);

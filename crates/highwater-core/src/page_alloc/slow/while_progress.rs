@@ -1,11 +1,11 @@
-//! Rounds for as long as there is progress (4.3; rules/slow-path#v43): nothing is counted but the pages
-//! reclaimed, and there are waits for congestion between rounds.
+//! Rounds as long as there is progress (4.3; rules/slow-path#v43). Only reclaimed pages are
+//! counted, and the task waits for congestion between rounds.
 //!
-//! The reasoning is simple: reclaim freed something, so memory is not used up, so it is worth another
-//! try. The weakness is in the word *something*. A page of progress a round is enough to go on, though
-//! others take it every time; a task may go round for very long while the machine does nothing but
-//! reclaim, and nothing in the loop notices. What came later ([`super::counted`]) asks instead whether
-//! *all* that could be reclaimed would do, and counts.
+//! The reasoning is simple: reclaim freed something, so memory is not used up, so another try is
+//! worthwhile. The weakness is the word *something*. One page of progress per round is enough to
+//! continue, even if other tasks take it every time. A task may loop for very long while the
+//! machine only reclaims, and the loop does not detect it. The later rule ([`super::counted`])
+//! checks whether reclaiming *everything* would be enough, and counts.
 //!
 //! | | here | counted |
 //! |---|---|---|
@@ -13,8 +13,8 @@
 //! | no progress | the OOM killer at once | up to 16 rounds first |
 //! | reserves by state (MEMALLOC, victim) | a second pass, without watermarks | in place of the request's |
 //! | wakes of kswapd | for every zone | once for each change of node |
-//! | between rounds | a wait for congestion | gives way |
-//! | THP | gives up after compaction that was put off | like other costly orders |
+//! | between rounds | a wait for congestion | yields |
+//! | THP | gives up after deferred compaction | like other costly orders |
 //!
 //! From: [`super`] · to: [`super::relief_steps`].
 
@@ -66,8 +66,8 @@ impl<H: Host> PageAllocator<H> {
             let reserves = request::reserve_flags(req.gfp, cx.flags());
             let task = cx.flags();
             let dying = task.contains(TaskFlags::OOM_VICTIM);
-            // Victims too get all there is. Later kernels stop them at half of the minimum, so that
-            // several of them do not use up the last pages.
+            // Victims also get all reserves. Later kernels stop them at half of the min mark, so
+            // that several victims do not use up the last pages.
             if !reserves.is_empty() {
                 let flags = AllocFlags::NO_WATERMARKS;
                 if let Some(pfn) = self.get_page(cx, relief, &req, flags) {
@@ -85,14 +85,14 @@ impl<H: Host> PageAllocator<H> {
             if page.is_some() {
                 return page;
             }
-            // A huge page is a wish. If compaction was put off or met others at work, reclaim would
-            // throw out hundreds of pages for it.
+            // A huge page is optional. If compaction was deferred or contended, reclaim would evict
+            // hundreds of pages for it.
             if huge && matches!(result, CompactResult::Deferred | CompactResult::Contended) {
                 return None;
             }
             let kthread = task.contains(TaskFlags::KTHREAD);
-            // The first compaction looks only at what is easily had. For later rounds the task waits
-            // for pages, but not for a wish in a page fault: khugepaged, a kernel thread, has the time.
+            // The first compaction is asynchronous. In later rounds the task waits for pages, but
+            // not for a huge page in a page fault. khugepaged is a kernel thread and has the time.
             if !huge || kthread {
                 priority = CompactPriority::SyncLight;
             }
@@ -111,8 +111,8 @@ impl<H: Host> PageAllocator<H> {
             }
             let repeat = req.gfp.contains(Gfp::RETRY_MAYFAIL);
             let more = reclaimed_pages < req.order.pages();
-            // Costly orders go round only on request, and only until as much was reclaimed as they ask
-            // for: if that made no block, the number of free pages is not what is missing.
+            // Costly orders repeat only on request, and only until as many pages were reclaimed as
+            // they need. If that made no block, more free pages do not help.
             if (progress && req.order <= Order::COSTLY) || (repeat && more) {
                 if let Some(first) = req.preferred_entry() {
                     relief.wait_for_devices(self, cx, RETRY_WAIT, Some(self.zone_at(first)));
@@ -131,20 +131,20 @@ impl<H: Host> PageAllocator<H> {
         }
     }
 
-    /// The OOM step: true if the request should go on. Costly requests do not kill, nor do those that
-    /// cannot use NORMAL memory or want one node: a kill would hardly help them. Without FS the killer
-    /// is not called, but the request goes on as if it had been: it could not reclaim what needs a
-    /// filesystem, so memory may not be used up at all. It then goes round for as long as nobody else
-    /// frees any.
+    /// The OOM step: true if the request should continue. Costly requests do not kill, nor do
+    /// requests that cannot use NORMAL memory or are limited to one node, because a kill would
+    /// hardly help them. Without FS the killer is not called, but the request continues as if it
+    /// had been. It could not reclaim pages that need a filesystem, so memory may not be used up.
+    /// It then loops until other tasks free memory.
     ///
-    /// One killer at a time: whoever finds another at work waits a tick and counts that as progress,
-    /// since the other's victim will free memory for both.
+    /// Only one task kills at a time. A task that finds another one killing waits a tick, and
+    /// counts it as progress, because the victim will free memory for both.
     fn kill_or_pretend<R: Relief<H>>(&self, cx: &Cx<'_, H>, relief: &R, req: &Request<'_>) -> bool {
         let Some(_guard) = self.oom_lock.try_lock(cx.cpu()) else {
             wait_for_killer(cx);
             return true;
         };
-        // Whatever comes of it, this one goes round.
+        // A NOFAIL request continues in any case.
         if req.gfp.contains(Gfp::NOFAIL) {
             relief.out_of_memory(self, cx, req);
             return true;

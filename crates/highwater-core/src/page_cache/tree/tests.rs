@@ -4,7 +4,7 @@ use super::*;
 use alloc::collections::BTreeMap;
 use proptest::prelude::*;
 
-/// What a tree should say: an entry and its marks by index.
+/// The expected content of a tree: an entry and its marks by index.
 #[derive(Default)]
 struct Model {
     slots: BTreeMap<u32, (Entry, [bool; Mark::COUNT])>,
@@ -31,7 +31,7 @@ impl Model {
     }
 }
 
-/// Stores, with memory for exactly the nodes that are missing; keeps count of what is out.
+/// Stores, with memory for exactly the missing nodes; counts the objects that the tree has.
 fn store(tree: &mut Tree, index: u32, entry: Entry, objects: &mut Vec<ObjectId>) -> Stored {
     let mut spare = Objects::default();
     for _ in 0..tree.nodes_missing(index) {
@@ -64,7 +64,7 @@ fn entry() -> impl Strategy<Value = Entry> {
 #[derive(Clone, Debug)]
 enum Op {
     Store(u32, Entry),
-    /// A shadow in the place of the page that is there, or of another one that is not.
+    /// A shadow in place of the present page, or of a page that is not present.
     Evict(u32, u64, bool),
     Fill(u32, u32),
     Mark(u32, usize, bool),
@@ -145,7 +145,7 @@ fn put(tree: &mut Tree, model: &mut Model, objects: &mut Vec<ObjectId>, index: u
     assert_eq!(stored.shadow_only.map_or(0, |(_, on)| if on { 1 } else { -1 }), change);
 }
 
-/// As [`put`] of a shadow, if the page that is to be evicted is there and unmarked; else nothing happens.
+/// As [`put`] of a shadow if the page is present and unmarked; otherwise nothing happens.
 fn evict(tree: &mut Tree, model: &mut Model, index: u32, shadow: Shadow, is_there: bool) {
     let before = model.shadow_only_nodes();
     let (found, is_marked) = match model.slots.get(&index) {

@@ -1,7 +1,9 @@
-//! Pages at the tail that are dirty, or under writeback (rules/page-decisions#steps, steps 5, 6, 12 to 14).
+//! Pages at the tail that are dirty or under writeback (rules/page-decisions#steps, steps 5, 6, 12
+//! to 14).
 //!
-//! Who reclaims does not wait for them and rarely writes them: flushers write in the order of files, which a disk does
-//! faster. So most of them are marked, counted for the pass to slow down by, and put out of the way.
+//! Reclaim does not wait for them and rarely writes them: flushers write in file order, which is
+//! faster for a disk. So most of them are marked, counted (the count slows the pass down), and
+//! moved out of the way.
 //!
 //! From: [`super`] · to: `writeback::io`, `swap`.
 
@@ -35,7 +37,7 @@ impl<H: Devices> Kernel<H> {
         {
             return Some(verdict);
         }
-        // What a filesystem keeps with a page is not modelled: nothing can be released.
+        // Private data of a filesystem is not modelled, so it cannot be released.
         page.is(PageFlags::PRIVATE).then_some(Verdict::Activate)
     }
 
@@ -83,11 +85,12 @@ impl<H: Devices> Kernel<H> {
         file.is_some_and(|f| self.block.device(f.spec.device).is_congested(Pool::Async))
     }
 
-    /// Step 6. Reclaim never waits for a page here; it flags it, so that the end of its writeback
-    /// brings it to the tail, and slows down as a whole if that is all it meets.
+    /// Step 6. Reclaim never waits for a page here. It flags the page, so that the end of writeback
+    /// moves it to the tail. If it meets only such pages, the pass slows down.
     ///
-    /// Met by kswapd a second time, on lists where it met nothing else lately, a page counts as `immediate`:
-    /// reclaim has come round before the disk wrote it. That is what the pass waits for.
+    /// If kswapd meets a page a second time, on lists where it met only such pages lately, the page
+    /// counts as `immediate`: reclaim went through the whole list before the disk wrote the page.
+    /// The pass waits for that.
     pub(super) fn under_writeback(
         &self,
         batch: &mut Batch<'_, H>,
@@ -131,15 +134,15 @@ impl<H: Devices> Kernel<H> {
         if !may_write {
             return Some(Verdict::Keep);
         }
-        // A CPU whose translation is still writable could change the page while it is written, and nobody
-        // would know: its dirty bit is taken.
+        // A CPU with a writable cached translation could change the page unnoticed while it is
+        // written, because its dirty bit was cleared.
         self.flush_unmapped(cx, true);
         self.pageout(cx, batch, (folio, page))
     }
 
     /// Writes one page for reclaim, or returns none if it is clean, locked, and can be removed now
-    /// (step 13c). That is so if somebody else was faster, or if the device is done at once; as a
-    /// rule the write is under way, and the page goes at a later look.
+    /// (step 13c). That happens if another task wrote it, or if the device finishes at once.
+    /// Usually the write is under way, and a later scan frees the page.
     ///
     /// Linux: same name.
     #[inline(never)]
@@ -194,7 +197,7 @@ impl<H: Devices> Kernel<H> {
         cx.event(Event::WriteFolio { pfn: folio.pfn(), page_type });
         self.mem.account(cx.cpu(), folio).plus(NodeStat::VmscanWrite);
         batch.stats.pageout += folio.nr_pages();
-        // The write has unlocked the page. If it cannot be locked again, somebody has found it.
+        // The write has unlocked the page. If it cannot be locked again, another task has found it.
         let is_busy = || page.flags().intersects(PageFlags::WRITEBACK | PageFlags::DIRTY);
         if is_busy() || !page.try_lock::<H>() {
             return Some(Verdict::KeepUnlocked);

@@ -1,11 +1,11 @@
-//! Balancing a node, as kswapd of 6.1 does (rules/kswapd#balanced, rules/kswapd#run).
+//! Balancing of a node as in 6.1's kswapd (rules/kswapd#balanced, rules/kswapd#run).
 //!
-//! A node is balanced for an order if any of its zones is: a request may be served from each of them. kswapd
-//! goes through priorities 12 to 1 until it is. The priority is how desperate it is: at 12 a pass looks at a
-//! 4096th of each list, at 1 at half of it, and comes to pages that would be missed. It falls only where a
-//! step got nothing or could not scan what it wanted, so that a node with plenty of idle cache never hears
-//! of the lower ones. 0, which looks at everything there is, is not for kswapd: direct reclaim goes there,
-//! for a request that would fail otherwise.
+//! A node is balanced for an order if any of its zones is, because any zone may serve a request.
+//! Until then kswapd goes through priorities 12 to 1. At priority 12 a pass scans 1/4096 of each
+//! list; at 1 it scans half, and reaches pages that would be missed. The priority falls only if a
+//! step reclaimed nothing or could not scan enough. So a node with much idle cache never reaches
+//! the lower ones. kswapd does not use priority 0, which scans everything; only direct reclaim
+//! does, for a request that would otherwise fail.
 //!
 //! ```text
 //!  balanced? ──yes──▶ done
@@ -16,25 +16,25 @@
 //!           got nothing, or scanned too little: priority - 1; at 0 the run ends ─┘
 //! ```
 //!
-//! Between waking (low) and content (high) lies a gap, so that kswapd works in runs and not page by page:
-//! each run costs a wake and a look at every zone.
+//! The gap between the waking mark (low) and the sleeping mark (high) makes kswapd work in runs and
+//! not page by page. Each run costs a wake-up and a check of every zone.
 //!
-//! *Any zone* is a trade. Zones fill unevenly, and a kswapd that insists on all of them is kept at work by
-//! one from which nothing can be had. So a zone may stay below its mark while its neighbour is above; the
-//! request that needs just that zone wakes kswapd again, and names it.
+//! *Any zone* is a compromise. Zones fill unevenly, and a kswapd that needs all of them would never
+//! sleep because of one unreclaimable zone. So a zone may stay below its mark while its neighbour
+//! is above. A request that needs that zone wakes kswapd again, and names it.
 //!
-//! *High orders.* kswapd reclaims by age, not by place, and may free much before enough neighbours are free
-//! at once. So it makes room for compaction instead, twice the block, and from there on balances for single
-//! pages.
+//! *High orders.* kswapd reclaims by age, not by address, and may free many pages before enough
+//! contiguous ones are free. So it makes room for compaction instead, twice the block, and then
+//! balances for single pages.
 //!
-//! Boosted watermarks are worked off gently and first: they say that a pageblock got mixed, not that
-//! memory is short.
+//! Boosted watermarks come first and are reclaimed gently, because they mean a mixed pageblock and
+//! not a shortage of memory.
 //!
-//! A run that frees nothing at all is a failure. One such run means little (all may be dirty just now);
-//! sixteen in a row mean that kswapd cannot help this node (rules/kswapd#hopeless).
+//! A run that frees nothing is a failure. One failure means little (all pages may be dirty at the
+//! moment); sixteen in a row mean that kswapd cannot help this node (rules/kswapd#hopeless).
 //!
-//! Synchronisation: none. Allocations go on meanwhile, so a balanced node may not be one by the time this
-//! returns: kswapd looks again after its nap.
+//! Synchronisation: none. Allocations continue meanwhile, so the node may be unbalanced again when
+//! this returns: kswapd checks again after its nap.
 //!
 //! From: [`super::node61`] · to: `reclaim::node_pass`, `reclaim::scheme`.
 
@@ -53,24 +53,24 @@ use crate::zone::{Mark, NodeId, ZoneFlags, ZoneType};
 /// Boosts are worked off at this priority and gentler ones: they are not worth swapping or writing.
 const BOOST_PRIORITY: u8 = DEF_PRIORITY - 2;
 
-/// The next priority of a step that got `got` pages; `raise` = it could not scan what it wanted.
+/// The next priority after a step that got `got` pages; `raise`: it could not scan enough.
 ///
-/// A step that scanned enough and got something goes on as gently as before: it is a matter of time.
+/// After a step that scanned enough and got something, the priority stays: more steps will do.
 const fn next_priority(priority: u8, raise: bool, got: u64) -> u8 {
     if raise || got == 0 { priority - 1 } else { priority }
 }
 
-/// What a step of kswapd aims at, from the high marks of the zones it looks at: not what is missing, but
-/// what would fill all of them once. Zones empty unevenly, and pages do not come from where they are
-/// missed.
+/// The target of a step of kswapd, from the high marks of its zones: not the missing pages, but
+/// enough to fill all zones once. Zones empty unevenly, and pages are not reclaimed from the zones
+/// that need them.
 fn step_target(high_marks: impl Iterator<Item = u64>) -> u64 {
     high_marks.map(|high| high.max(SWAP_CLUSTER_MAX)).sum()
 }
 
 impl<H: Devices> Kernel<H> {
     /// Reports whether any zone up to `highest` has blocks of an order above its high mark
-    /// (rules/kswapd#balanced). The count is taken exactly where it matters: kswapd sleeps on this
-    /// answer, and with many CPUs what they hold back can be more than lies between two marks
+    /// (rules/kswapd#balanced). Near a mark the count is exact, because kswapd sleeps by this
+    /// result. With many CPUs the per-CPU differences can exceed the distance between two marks
     /// (rules/watermarks#drift-mark).
     ///
     /// Linux 4.8 on: older kernels go by `zones_are_balanced`.
@@ -111,7 +111,7 @@ impl<H: Devices> Kernel<H> {
         self.mem.events.add(cx.cpu(), VmEvent::Pageoutrun, 1);
         let mut sc = Control::new(0, order, Gfp::GFP_KERNEL, highest);
         sc.is_kswapd = true;
-        // Remembered: what is added while it works stays for the next run.
+        // Saved, because a boost added during the run stays for the next one.
         let mut boosts = [0; ZoneType::COUNT];
         for zone in self.zones_upto(node, highest) {
             boosts[zone.zone.idx()] = zone.boost();
@@ -119,8 +119,9 @@ impl<H: Devices> Kernel<H> {
         let mut boost: u64 = boosts.iter().sum();
         let was_boosted = boost != 0;
 
-        // Shortens the per-CPU lists of these zones (rules/per-cpu-lists#limit): pages on them are not free
-        // by any mark, so what a run frees would be kept from the count that it is made for.
+        // Shortens the per-CPU lists of these zones (rules/per-cpu-lists#limit). Pages on them do
+        // not count as free for any mark, so freed pages would be missing from the count that the
+        // run goes by.
         for zone in self.zones_upto(node, highest) {
             zone.set_flag(ZoneFlags::RECLAIM_ACTIVE);
         }
@@ -173,8 +174,8 @@ impl<H: Devices> Kernel<H> {
             }
             sc.may_writepage = *boost == 0;
             sc.may_swap = *boost == 0;
-            // At each step, also if the pass leaves anonymous pages alone: once it comes to them, it is late
-            // to find out which were used.
+            // At each step, even if the pass skips anonymous pages: when it reaches them, it would
+            // be too late to find out which were used.
             for vec in self.lru.ids_of_node(node, highest) {
                 self.scheme().age(self, cx, (node, vec), sc);
             }

@@ -1,51 +1,51 @@
 //! kswapd: the task of a node that reclaims in the background.
 //!
-//! An allocation that finds little memory wakes it and goes on; if all is well, nobody ever has to
-//! reclaim for himself. So a kswapd has to start early enough, work hard enough, and stop: memory that
-//! it frees beyond need is cache thrown away. When it is woken, what it aims at, when it is content and
-//! what it does besides reclaiming is the business of a [`Kswapd`]; the places that ask are the same for
-//! all of them:
+//! An allocation that finds little memory wakes it and continues; ideally no task ever reclaims for
+//! itself. So kswapd must start early enough, work hard enough, and stop: freeing more than needed
+//! evicts useful cache. A [`Kswapd`] decides when kswapd is woken, its target, when it stops and
+//! what else it does. The calls are the same for all of them:
 //!
-//! | place | asks | 6.1 ([`node61`]; 4.5 and 4.6: [`zones45`]) answers |
+//! | place | function | in 6.1 ([`node61`]; 4.5 and 4.6: [`zones45`]) |
 //! |---|---|---|
-//! | an allocation below the low watermark, [`Kernel::wakeup_kswapd`] | [`Kswapd::note`]: what becomes of the pending request | highest zone and order only rise |
-//! | the same, kswapd sleeps | [`Kswapd::wants_wake`]: is there anything to do | unless hopeless, or balanced and not boosted |
+//! | an allocation below the low watermark, [`Kernel::wakeup_kswapd`] | [`Kswapd::note`]: updates the pending request | highest zone and order only rise |
+//! | the same, kswapd sleeps | [`Kswapd::wants_wake`]: whether to wake it | unless hopeless, or balanced and not boosted |
 //! | the task, [`Kernel::run_kswapd`] | [`Kswapd::live`]: sleep, fetch the request, run, again | balance, nap, sleep if still balanced |
 //!
-//! Within `live` each model has its own answers to these (rules/kswapd#main-loop,
-//! rules/kswapd#inline45, rules/kswapd#kcompactd46):
+//! Within `live` the models differ (rules/kswapd#main-loop, rules/kswapd#inline45,
+//! rules/kswapd#kcompactd46):
 //!
-//! | question | 4.5 | 4.6 | 6.1 |
+//! | rule | 4.5 | 4.6 | 6.1 |
 //! |---|---|---|---|
 //! | balanced means | every zone for order 0, a quarter of the node for others, and compaction has room | order 0 with a block to spare | any zone for the order |
 //! | a run does | zone by zone; gives up the order; compacts | zone by zone | nodes; gives up the order after `compact_gap` |
-//! | who compacts | kswapd, between priorities | kcompactd, woken before the sleep | kcompactd, woken before the nap |
+//! | compaction by | kswapd, between priorities | kcompactd, woken before the sleep | kcompactd, woken before the nap |
 //! | it sleeps | balanced twice, and no larger request came | the same | balanced twice |
 //!
 //! # Contract of a model
 //!
-//! The caller guarantees that one task a node lives by it, on the node's CPUs, allowed to use the
-//! reserves and marked as kswapd; that `note` comes before `wants_wake`; that nobody else clears the
-//! pending request ([`ReclaimNode`]'s `kswapd_order`, `kswapd_highest`). Both come from tasks that
-//! allocate, under no lock, and must not wait.
+//! The caller guarantees that one task per node runs `live`, on the node's CPUs, with access to the
+//! reserves and marked as kswapd. It calls `note` before `wants_wake`, and does not clear the
+//! pending request ([`ReclaimNode`]'s `kswapd_order`, `kswapd_highest`). Allocating tasks call both
+//! without a lock, and must not wait.
 //!
 //! A model must
-//! * sleep on `kswapd_wait` only, with the normal thresholds of the counters, and be awake with those
-//!   for pressure: it compares free pages with marks, and counters that lag by a batch per CPU would
-//!   deceive it;
-//! * wake those who wait at the gate (`pfmemalloc_wait`) before it sleeps: nobody else would;
-//! * count a run without a page as a failure, and stop being of use after [`MAX_FAILURES`] of them
-//!   (models before 4.12 do not: they count for the gate alone), so that allocations turn to the OOM killer;
-//! * reclaim through [`Kernel::shrink_node`] or [`Kernel::shrink_zone`], and have the scheme age before each step, so that pages it
-//!   meets were looked at a while ago;
+//! * sleep on `kswapd_wait` only, with the counters' normal thresholds, and use the pressure
+//!   thresholds while awake: it compares free pages with marks, and counters that lag by a batch
+//!   per CPU would mislead it;
+//! * wake the tasks at the gate (`pfmemalloc_wait`) before it sleeps, because nothing else would;
+//! * count a run without a page as a failure, and give up after [`MAX_FAILURES`] of them, so that
+//!   allocations turn to the OOM killer (models before 4.12 do not give up: they count only for the
+//!   gate);
+//! * reclaim through [`Kernel::shrink_node`] or [`Kernel::shrink_zone`], and call the algorithm's
+//!   `age` before each step, so that the pages it meets were checked a while ago;
 //! * return soon once the kernel shuts down, and from a run once its request is met.
 //!
-//! Another kernel's is a file here that implements [`Kswapd`] and an arm of [`Kernel::kswapd`]; nothing
-//! outside this folder names one. Which it is, and what of it can be chosen by itself, is
-//! [`KswapdPolicy`](crate::config::KswapdPolicy).
+//! Another kernel's kswapd needs a file here that implements [`Kswapd`] and an arm of
+//! [`Kernel::kswapd`]; no code outside this folder names one.
+//! [`KswapdPolicy`](crate::config::KswapdPolicy) selects the model and its options.
 //!
-//! Synchronisation: the pending request and the failures are atomics of [`ReclaimNode`], read and
-//! written without order: a wake that is missed is repeated by the next allocation that fails.
+//! Synchronisation: the pending request and the failures are relaxed atomics of [`ReclaimNode`].
+//! The next failing allocation repeats a missed wake-up.
 //!
 //! From: `page_alloc::slow` (wake), the host (body) · to: [`super::node_pass`], [`super::scheme`],
 //! `compaction`.
@@ -80,12 +80,12 @@ struct Wake {
     highest: ZoneType,
 }
 
-/// A kernel's kswapd: the answers to the table above.
+/// A kernel's kswapd: the functions of the table above.
 trait Kswapd<H: Devices> {
-    /// Adds a request to what is pending.
+    /// Adds a request to the pending one.
     fn note(&self, state: &ReclaimNode<H>, wake: Wake);
 
-    /// Should a kswapd that sleeps be woken for a request? If not, this does what the request may need
+    /// Whether to wake a sleeping kswapd for a request. If not, this does what the request may need
     /// instead.
     fn wants_wake(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, wake: Wake) -> bool;
 

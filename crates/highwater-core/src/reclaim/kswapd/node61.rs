@@ -1,4 +1,4 @@
-//! kswapd of 6.1: when it sleeps, when it is woken (rules/kswapd#main-loop).
+//! kswapd of 6.1: when it sleeps and when it wakes (rules/kswapd#main-loop).
 //!
 //! ```text
 //!   asleep ──wake──▶ fetch the request ──▶ balance the node ──▶ nap 1/10 s ──still balanced──▶ asleep
@@ -6,28 +6,29 @@
 //!                          └──────────────────┴───────────────────────┘
 //! ```
 //!
-//! It naps before it sleeps since the first allocations after a run often take what it has just freed:
-//! who sleeps deeply then would be woken at once, and the counters' thresholds switched for nothing. Which of
-//! the two ended the nap is counted, and says how well the marks fit: woken early
-//! (`kswapd_low_wmark_hit_quickly`) means that the gap between low and high lasts less than a tenth of a
-//! second, not balanced any more (`kswapd_high_wmark_hit_quickly`) that it is being used up.
+//! kswapd naps before it sleeps, because the first allocations after a run often take what it has
+//! just freed. Without the nap it would be woken at once, and the counters' thresholds would be
+//! switched in vain. Two counters show how the nap ended, and how well the marks fit. Woken early
+//! (`kswapd_low_wmark_hit_quickly`): the gap between low and high lasts less than a tenth of a
+//! second. Not balanced any more (`kswapd_high_wmark_hit_quickly`): the gap is being used up.
 //!
 //! # Two orders
 //!
-//! A request asks for an order. A run may give that up and go on for single pages, once compaction has room
-//! (rules/kswapd#step). From then on kswapd goes by two: the order it was *asked* for, with which it wakes
-//! compaction, and the order it *balances* for, by which it sleeps. To sleep by the first would keep it
-//! reclaiming while compaction does the work; to forget the first would leave the request to nobody.
+//! A request has an order. A run may give it up and continue for single pages, once compaction has
+//! room (rules/kswapd#step). From then on kswapd has two orders: the *requested* one, with which it
+//! wakes compaction, and the *balanced* one, by which it sleeps. If it slept by the first, it would
+//! keep reclaiming while compaction does the work. If it dropped the first, the request would be
+//! lost.
 //!
-//! # What a request may rely on
+//! # Guarantees for a request
 //!
-//! That it is noted; not that it is met. There are two words for a whole node, in which all requests add
-//! up, and kswapd clears them when it begins. A request that comes between its look and its clearing is lost.
-//! The allocation behind it wakes kswapd again at each of its rounds (rules/slow-path#retry), so what is
-//! lost costs a round. To lose none would take a lock there.
+//! A request is recorded; it need not be served. A node has two words in which all requests are
+//! combined, and kswapd clears them when it begins. A request between its read and its clear is
+//! lost. The allocation wakes kswapd again in each round (rules/slow-path#retry), so a lost request
+//! costs one round. Losing none would need a lock there.
 //!
-//! Synchronisation: it enters its queue before it looks whether it may sleep, so a wake between the look and
-//! the sleep ends that sleep.
+//! Synchronisation: it enters its wait queue before it checks whether it may sleep, so a wake-up
+//! between the check and the sleep ends that sleep.
 //!
 //! From: [`super`] · to: [`super::balance`], `compaction`.
 
@@ -51,7 +52,7 @@ pub(super) const NAP: u64 = HZ / 10;
 pub(super) struct Node61;
 
 impl<H: Devices> Kswapd<H> for Node61 {
-    /// The larger of each: what is too much for one request is right for the other.
+    /// The larger of each: too much for one request is right for the other.
     fn note(&self, state: &ReclaimNode<H>, wake: Wake) {
         state.ask_highest(wake.highest);
         state.ask_order(wake.order);
@@ -77,7 +78,7 @@ impl<H: Devices> Kswapd<H> for Node61 {
 
     fn live(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, node: NodeId) {
         let state = kernel.reclaim.node(node);
-        // Until somebody asks: all zones.
+        // All zones, until a request names one.
         let mut highest = ZoneType::Device;
         while !kernel.is_stopping() {
             let mut order = state.kswapd_order.load(Relaxed);
@@ -88,7 +89,8 @@ impl<H: Devices> Kswapd<H> for Node61 {
                 if kernel.is_stopping() {
                     break;
                 }
-                // Again: what came while it slept is why it was woken.
+                // Read again: a request that arrived during the sleep is the reason for the
+                // wake-up.
                 order = state.kswapd_order.load(Relaxed);
                 highest = state.pending_highest(highest);
                 state.kswapd_order.store(0, Relaxed);
@@ -118,16 +120,16 @@ impl<H: Devices> Kernel<H> {
         let mut left = 0;
         let hand_over = self.mem.policy.reclaim.kswapd.hand_over;
         if !self.is_stopping() && self.kswapd_is_ready(cx, node, order, highest) {
-            // Before it is woken: what it remembers of full zones may be wrong by now.
+            // Before kcompactd is woken, because its records of full zones may be out of date.
             self.reset_compaction(cx, node);
-            // Single pages there are. Whoever asked for a block may get one from compaction, which can
-            // use what was freed, and has the time of the nap for it.
+            // Single pages are available. A request for a block may get one from compaction, which
+            // can use the freed pages and has the time of the nap.
             if hand_over == HandOver::BeforeNap {
                 self.wake_kcompactd(cx, node, Order(asked), highest);
             }
             left = queue.park_jiffies(cx, ticket, "kswapd naps", NAP);
             if left != 0 {
-                // Woken early: what was left over goes on with what is asked for now.
+                // Woken early: the rest of the old request is added to the new one.
                 state.kswapd_highest.store(state.pending_highest(highest) as u8, Relaxed);
                 state.ask_order(order);
             }
@@ -138,7 +140,7 @@ impl<H: Devices> Kernel<H> {
         let stays = left == 0 && self.kswapd_is_ready(cx, node, order, highest);
         if self.is_stopping() {
         } else if stays {
-            // Exact counts cost every allocation; they are needed only while somebody compares.
+            // Exact counts slow every allocation down, so they are used only while kswapd compares.
             cx.event(Event::KswapdSleep { nid: node });
             if hand_over == HandOver::AfterNap {
                 self.wake_kcompactd(cx, node, Order(asked), highest);
@@ -156,9 +158,9 @@ impl<H: Devices> Kernel<H> {
         queue.leave(cx, ticket);
     }
 
-    /// Wakes throttled direct reclaimers and reports whether kswapd may sleep. They go on in any
-    /// case: kswapd would not wake them any more. Should the reserves still be short they are
-    /// throttled again, and wake it.
+    /// Wakes throttled direct reclaimers and reports whether kswapd may sleep. They continue in any
+    /// case, because kswapd would not wake them later. If the reserves are still short, they are
+    /// throttled again, and wake kswapd.
     ///
     /// Linux 4.8 on: older kernels go by `zones_are_ready`.
     #[doc(alias = "prepare_kswapd_sleep")]

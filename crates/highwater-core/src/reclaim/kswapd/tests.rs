@@ -1,4 +1,4 @@
-//! kswapd of 4.5 and 4.6, where nobody has to sleep: study 004's failing scenario
+//! kswapd of 4.5 and 4.6, on a host without sleeping: the failing scenario of study 004
 //! (rules/kswapd#why-never-compacts).
 
 use super::Wake;
@@ -21,8 +21,9 @@ const ASKED: Task = Task { order: 9, highest: ZoneType::Normal };
 /// Type; pages managed and free; marks; reserve against NORMAL.
 type Figures = (ZoneType, u64, u64, [u64; 3], u64);
 
-/// The study's machine: 4 GiB, 1,010,000 pages managed. DMA is what its changelog names; of the others it is known
-/// that they are above their high marks for single pages and without blocks of order 9.
+/// The study's machine: 4 GiB, 1,010,000 pages managed. The figures of DMA are in the study's
+/// changelog. The other zones are above their high marks for single pages and have no blocks of
+/// order 9.
 const MACHINE: [Figures; 3] = [
     (ZoneType::Dma, 3_976, 3_976, [66, 82, 99], 3_929),
     (ZoneType::Dma32, 780_000, 40_000, [13_049, 16_311, 19_573], 883),
@@ -38,10 +39,10 @@ fn machine(host: &Solo, policy: Policy, figures: [Figures; 3]) -> Stage<'_> {
     ];
     let s = Stage::with(host, zones.into(), |it| {
         *it = policy;
-        // Each allocation of what follows is from the zone that it names.
+        // Each allocation below comes from the zone that it names.
         it.zonelist.fair = false;
     });
-    // A page of each zone is in use by a program: the zone is of use, but no pass comes to the page.
+    // A program uses a page of each zone: the zone is reclaimable, but no pass reaches the page.
     for gfp in [Gfp::DMA, Gfp::DMA32, Gfp::empty()] {
         let page = s.page_for(ANON, gfp);
         s.list(page);
@@ -119,7 +120,7 @@ fn a_round_asks_for_more_than_it_gets() {
     assert_eq!((attempted, raise, lacks_block), (99, 0, 1));
 }
 
-/// Runs in vain open the gate in the end, or nobody would; they do not end kswapd's own work.
+/// Failed runs open the gate in the end, because nothing else would; they do not stop kswapd.
 #[test]
 fn runs_in_vain_open_the_gate() {
     let host = Solo::default();
@@ -136,7 +137,7 @@ fn runs_in_vain_open_the_gate() {
     assert!(s.kernel.kswapd().wants_wake(&s.kernel, &s.cx, wake));
 }
 
-/// With a block above the low mark somewhere nothing lacks.
+/// With a block above the low mark in any zone, nothing is missing.
 #[test]
 fn a_block_above_the_low_mark_is_enough() {
     let host = Solo::default();
@@ -146,8 +147,8 @@ fn a_block_above_the_low_mark_is_enough() {
     assert_eq!(s.kernel.first_round(&s.cx, NODE, ASKED)[3], 0, "DMA without a reserve");
 }
 
-/// After the change the first round finds nothing to do, kswapd may sleep, and kcompactd is there for the rest: of
-/// DMA and DMA32, by its first version.
+/// After the change the first round finds nothing to do and kswapd may sleep. kcompactd does the
+/// rest: for DMA and DMA32, in its first version.
 #[test]
 fn kswapd_after_hands_over() {
     let host = Solo::default();
@@ -163,7 +164,7 @@ fn kswapd_after_hands_over() {
     assert!(zones(ZoneType::Normal).eq([ZoneType::Dma, ZoneType::Dma32]));
 }
 
-/// Room for a block of single pages above the mark is what 4.6 asks for, and 4.5 a block.
+/// 4.6 needs room for a block in single pages above the mark; 4.5 needs the block.
 #[test]
 fn what_balanced_means() {
     for (goal, free, normal) in [

@@ -1,15 +1,17 @@
-//! Balancing a node zone by zone, as kswapd of 4.5 and 4.6 does (rules/kswapd#inline45, rules/kswapd#kcompactd46).
+//! Balancing of a node zone by zone, as in kswapd of 4.5 and 4.6 (rules/kswapd#inline45,
+//! rules/kswapd#kcompactd46).
 //!
-//! Each round of a run finds the highest zone that is short and shrinks the zones up to it, each for what it lacks. A
-//! zone for itself is simple to judge and wrong to add up: a node of three zones has three answers, and what a run
-//! does follows from the oddest of them. rules/kswapd#why-never-compacts is such a case.
+//! Each round of a run finds the highest zone that is short, and shrinks the zones up to it, each
+//! by what it lacks. Judging each zone alone is simple, but the results do not combine well: a node
+//! of three zones has three results, and the worst one decides what a run does.
+//! rules/kswapd#why-never-compacts is such a case.
 //!
-//! | question | 4.5 (block) | 4.6 (room) |
+//! | rule | 4.5 (block) | 4.6 (room) |
 //! |---|---|---|
 //! | is a zone short? | a block above high, and compaction has room | single pages above high and a block more |
-//! | what does a round shrink for? | single pages, where compaction has room; else the order | the same as is asked |
-//! | enough was freed | single pages from now on | goes on |
-//! | more was freed than asked for | compacts the node | |
+//! | goal of a round | single pages if compaction has room; otherwise the order | the requested order |
+//! | enough was freed | single pages from now on | continues |
+//! | more was freed than requested | compacts the node | |
 //!
 //! Synchronisation: none, as in [`super::balance`].
 //!
@@ -37,18 +39,19 @@ const GAP_RATIO: u64 = 100;
 /// So much of a node is enough for a block (a quarter).
 const ENOUGH: u64 = 4;
 
-/// What a zone should have above its mark when others are shrunk too (rules/kswapd#zone-reclaimable).
+/// Pages that a zone should have above its mark if others are shrunk too
+/// (rules/kswapd#zone-reclaimable).
 pub(in crate::reclaim) fn balance_gap(zone: &ZoneInfo) -> u64 {
     zone.mark(Mark::Low).min(zone.managed().div_ceil(GAP_RATIO))
 }
 
-/// What a round of a run came to.
+/// The result of a round of a run.
 struct Round {
     /// The highest zone that was short; none: nothing to do.
     highest: Option<ZoneType>,
     /// Pages that its zones were to give.
     attempted: u64,
-    /// No zone was content, or scanned what it should.
+    /// No zone was balanced, or none scanned enough.
     raise: bool,
     /// Blocks are wanted, and none is left.
     lacks_block: bool,
@@ -99,7 +102,7 @@ impl<H: Devices> Kernel<H> {
         let (mut managed, mut balanced) = (0, 0);
         for zone in self.zones_upto(node, task.highest) {
             managed += zone.managed();
-            // Each for itself: no reserve stands against a zone's own.
+            // Each zone for itself: no lowmem reserve applies to its own zone.
             if !self.is_reclaimable(zone) || self.zone_is_balanced(zone, order, 0, zone.zone) {
                 balanced += zone.managed();
             } else if order == Order::ZERO {
@@ -109,8 +112,9 @@ impl<H: Devices> Kernel<H> {
         order == Order::ZERO || balanced >= managed / ENOUGH
     }
 
-    /// Is reclaim of use in a zone (rules/kswapd#zone-reclaimable)? Isolated pages are not known by zone and left
-    /// out; lists of a node tell nothing about a zone's, which then counts as of use while it has pages.
+    /// Whether reclaiming from a zone is useful (rules/kswapd#zone-reclaimable). Isolated pages are
+    /// not known by zone, so they are left out. Per-node lists have no counts of a zone, which then
+    /// counts as reclaimable while it has pages.
     fn is_reclaimable(&self, zone: &Zone<H>) -> bool {
         let stat = |item: ZoneStat| zone.stats.read(item as usize);
         let mut pages = stat(ZoneStat::ZoneInactiveFile) + stat(ZoneStat::ZoneActiveFile);
@@ -164,8 +168,8 @@ impl<H: Devices> Kernel<H> {
                 break highest;
             }
         };
-        // Neither kernel counts them, and both may let those wait for ever who are held at the gate of a node of
-        // which nothing can be had. Here the count opens the gate; wakes do not ask for it.
+        // Neither kernel counts failures, so tasks may wait for ever at the gate of an
+        // unreclaimable node. Here the count opens the gate; wakes do not check it.
         let failures = &self.reclaim.node(node).kswapd_failures;
         match (freed, sc.priority) {
             (0, 0) => failures.store(failures.load(Relaxed).saturating_add(1), Relaxed),
@@ -226,7 +230,7 @@ impl<H: Devices> Kernel<H> {
         let Some(highest) = round.highest else { return };
         let order = Order(sc.order);
         let goal = self.mem.policy.reclaim.kswapd.goal;
-        // Where compaction has room, single pages are all that can be wanted.
+        // If compaction has room, only single pages are needed.
         let wanted = match goal {
             KswapdGoal::Block if order > Order::ZERO && self.has_room(zone, order, highest) => {
                 Order::ZERO
@@ -252,7 +256,7 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// There is memory: what the tail was like does not matter any more.
+    /// The zone has memory, so the flags about its tail are cleared.
     fn zone_is_well(&self, zone: &Zone<H>) {
         let tail = self.reclaim.vec(self.lru.id_of_zone(zone.id()));
         tail.congested.store(false, Relaxed);

@@ -1,8 +1,9 @@
-//! kswapd of 4.5 and 4.6: when it sleeps, when it is woken (rules/kswapd#inline45, rules/kswapd#kcompactd46).
+//! kswapd of 4.5 and 4.6: when it sleeps and when it wakes (rules/kswapd#inline45,
+//! rules/kswapd#kcompactd46).
 //!
-//! The two are told apart by their goal. A *block* (4.5): a run may give the order up, and kswapd then goes on with
-//! the request that it has, and sleeps by what the run ended with. *Room* (4.6): blocks are the business of
-//! kcompactd, a run never gives up, and before each sleep the next request is looked for.
+//! Their goals differ. A *block* (4.5): a run may give the order up; kswapd then continues with its
+//! present request, and sleeps by the order with which the run ended. *Room* (4.6): kcompactd makes
+//! blocks, a run never gives up, and kswapd checks for the next request before each sleep.
 //!
 //! ```text
 //!   fetch the request ──larger, or a lower zone──▶ run ──▶ fetch ...
@@ -52,8 +53,8 @@ impl Task {
 }
 
 impl<H: Devices> Kswapd<H> for Zones45 {
-    /// The zone of a request counts only if its order is the largest: to a request for single pages any zone is
-    /// as good, and what a low zone lacks it asks for again.
+    /// A request's zone counts only if its order is the largest. For single pages any zone is as
+    /// good, and a low zone that lacks pages requests them again.
     fn note(&self, state: &ReclaimNode<H>, wake: Wake) {
         if state.kswapd_order.load(Relaxed) < wake.order {
             state.kswapd_order.store(wake.order, Relaxed);
@@ -72,7 +73,7 @@ impl<H: Devices> Kswapd<H> for Zones45 {
         let gives_up = kernel.mem.policy.reclaim.kswapd.goal == KswapdGoal::Block;
         let (mut now, mut asked, mut ended) = (Task::NONE, Task::NONE, Task::NONE);
         while !kernel.is_stopping() {
-            // It gave the order up: what it was asked for still stands.
+            // The run gave the order up, so the requested order remains.
             if !gives_up || ended.order == asked.order {
                 asked = fetch(state);
             }
@@ -131,7 +132,8 @@ impl<H: Devices> Kernel<H> {
             cx.event(Event::KswapdSleep { nid: node });
             self.mem.use_normal_thresholds(node);
             self.reset_compaction(cx, node);
-            // Nobody asked during the nap, so what was freed is still there for compaction to use.
+            // No request came during the nap, so the freed pages are still available for
+            // compaction.
             if hand_over == HandOver::AfterNap {
                 give();
             }

@@ -1,13 +1,14 @@
 //! The OOM killer and its reaper (rules/shrinkers-and-oom#oom-when).
 //!
-//! Programs are promised more memory than there is, since most never touch all they asked for. When too many
-//! keep the kernel to its word, one of them has to go: there is no error that a page fault could return. By
-//! then the allocator has reclaimed round after round for nothing, and looked once more at the high mark.
+//! The kernel promises programs more memory than it has, because most never touch all of it. If too
+//! many use what was promised, one of them must die, because a page fault cannot return an error.
+//! By then the allocator has reclaimed in vain for several rounds, and has tried once more at the
+//! high mark.
 //!
-//! The killer chooses the address space that holds most memory, tells all its tasks to die and lets
-//! them use reserves. Until they are gone nobody else is chosen. A victim may wait for something that
-//! waits for memory: after two seconds the reaper takes its anonymous memory away, and from then on
-//! the space no longer counts as dying.
+//! The killer chooses the address space with the most memory, sends all its tasks SIGKILL and lets
+//! them use reserves. Until they are gone, no other victim is chosen. A victim may wait for a task
+//! that waits for memory. So after two seconds the reaper unmaps its anonymous memory, and from
+//! then on the space no longer counts as dying.
 //!
 //! ```text
 //!  chosen ──signal──▶ dying ──────exits──────▶ memory is back
@@ -17,22 +18,22 @@
 //!                     reaped, or beyond help ◀──────┘   the next victim may be chosen
 //! ```
 //!
-//! *Who?* Who frees most. Each kill loses somebody's work, so there had better be one than many; anything
-//! finer (age, priority, CPU time) could spare the hog. What an owner knows better he says with
-//! `oom_score_adj`.
+//! *Which task?* The one that frees the most. Each kill loses work, so one kill is better than
+//! many; finer criteria (age, priority, CPU time) could spare the hog. The administrator can adjust
+//! the choice with `oom_score_adj`.
 //!
-//! *One at a time.* Dying takes memory and time: the victim has to run, to be scheduled, to leave its waits.
-//! Tasks that find no memory meanwhile are told that there was progress and try again. Were each to choose
-//! anew, the second victim would be killed for memory that the first is about to give.
+//! *One at a time.* Dying takes memory and time: the victim must be scheduled, run, and leave its
+//! waits. Tasks without memory meanwhile count this as progress and try again. If each chose a new
+//! victim, the second one would be killed for memory that the first is about to free.
 //!
-//! *Why a reaper?* The victim may sleep uninterruptibly on a lock whose holder waits in the allocator, for
-//! the victim to die. Its private memory can go without its help: nobody will look at it again. Files shared
-//! with others would stay in the page cache, so they are left alone.
+//! *Why a reaper?* The victim may sleep uninterruptibly on a lock whose holder waits in the
+//! allocator, for the victim to die. Its private memory can be freed without its help, because it
+//! will not be used again. Shared files would stay in the page cache, so they are left alone.
 //!
-//! Synchronisation: one killer at a time (the allocator's OOM lock); spaces are looked at through a
-//! copy of their table, so a candidate may be gone when it is chosen, which is as good as killed; the
-//! reaper's queue is a `Table`. The reaper only *tries* a space's lock: its holder may be waiting for
-//! memory itself.
+//! Synchronisation: one kill at a time (the allocator's OOM lock). Spaces are checked through a
+//! copy of their table, so a candidate may have exited when it is chosen, which counts as killed.
+//! The reaper's queue is a `Table`. The reaper only *tries* a space's lock, because the holder may
+//! itself wait for memory.
 //!
 //! From: `page_alloc::slow` through `Relief`, the host (reaper) · to: `vm::unmap`.
 
@@ -66,20 +67,20 @@ const REAP_RETRY: u64 = HZ / 10;
 /// How often it tries. Not for ever: a lock that is held for a second more may be part of the deadlock, and
 /// then only another victim helps.
 const REAP_TRIES: u32 = 10;
-/// `oom_score_adj` of those who are never chosen. All larger values only weigh: -999 is chosen if there is
-/// nobody else.
+/// `oom_score_adj` of tasks that are never chosen. All larger values are weights: -999 is chosen if
+/// there is no other task.
 const NEVER: i32 = -1000;
 
 /// Victims, each with the tick at which it is due.
 type Victims<H> = VecDeque<(u64, Arc<Space<H>>)>;
 
-/// What the OOM killer remembers.
+/// State of the OOM killer.
 pub struct OomState<H: Tasks> {
     /// The reaper sleeps here.
     pub(crate) reaper_wait: WaitQueue<H>,
-    /// Who is to be reaped; `Table` class.
+    /// Spaces that wait for the reaper; `Table` class.
     victims: H::Lock<Victims<H>>,
-    /// What was said of kills; `Table` class.
+    /// Reports of kills; `Table` class.
     log: H::Lock<Log>,
     /// The kernel has stopped (`vm.panic_on_oom`).
     has_panicked: AtomicBool,
@@ -97,16 +98,16 @@ impl<H: Tasks> OomState<H> {
     }
 }
 
-/// What a space holds, in pages, and how it is to be judged.
+/// Pages of a space, and the data for judging it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Candidate {
     rss: u64,
-    /// Those of it that are anonymous.
+    /// Its anonymous pages.
     anon: u64,
     swap: u64,
     tables: u64,
     adj: i32,
-    /// It was told to die and has not been reaped.
+    /// It was killed and has not been reaped.
     is_dying: bool,
     /// It cannot be chosen: no tasks, or nothing left to take.
     is_exempt: bool,
@@ -138,7 +139,7 @@ fn choose(candidates: impl Iterator<Item = Candidate>, total: u64) -> Choice {
             continue;
         }
         let points = (c.rss + c.swap + c.tables) as i64 + i64::from(c.adj) * (total / 1000) as i64;
-        // Ties go to who came later.
+        // Of equals the later one is chosen.
         if best.is_none_or(|(most, _)| points >= most) {
             best = Some((points, i));
         }
@@ -146,7 +147,7 @@ fn choose(candidates: impl Iterator<Item = Candidate>, total: u64) -> Choice {
     best.map_or(Choice::Nobody, |(_, i)| Choice::Kill(i))
 }
 
-/// Which nodes a request could use: killing somebody who has nothing there would not help it.
+/// The nodes that a request could use: killing a task without memory there would not help it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Limits {
     nodes: NodeMask,
@@ -155,7 +156,7 @@ struct Limits {
 }
 
 impl Limits {
-    /// May a task have memory there? A policy that only prefers keeps nobody from any node.
+    /// Whether a task may have memory there. A policy that only prefers nodes excludes none.
     fn concern(self, task: &Signals) -> bool {
         let may_have = if self.by_policy { task.bound() } else { task.mems_allowed() };
         !may_have.and(self.nodes).is_empty()
@@ -179,7 +180,7 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Kills the task with the most memory; true if one was killed or is dying. The caller holds
-    /// the OOM lock and goes back to its rounds on true: it is not told when the memory comes.
+    /// the OOM lock and returns to its rounds on true; nothing notifies it when memory is freed.
     #[doc(alias = "out_of_memory")]
     #[doc(alias = "oom_kill_process")]
     pub(crate) fn oom_kill(&self, cx: &Cx<'_, H>, req: &Request<'_>) -> bool {
@@ -194,8 +195,8 @@ impl<H: Devices> Kernel<H> {
             return true;
         }
         if !req.gfp.contains(Gfp::FS) {
-            // Reclaim could not do everything: too early to kill. Told as progress, so that it goes round;
-            // others, who may do more, reclaim meanwhile.
+            // Reclaim could not do everything, so it is too early to kill. Reported as progress, so
+            // that the request tries again; others, which may do more, reclaim meanwhile.
             return true;
         }
         let limits = self.oom_limits(cx, req);
@@ -248,8 +249,9 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// With `vm.oom_kill_allocating_task` who asked is who dies, whoever has the most memory and whoever is dying; but
-    /// for tasks that are never chosen (rules/shrinkers-and-oom#oom-settings).
+    /// With `vm.oom_kill_allocating_task` the allocating task dies, whatever memory others have and
+    /// whether or not another task is dying. Tasks that are never chosen are exempt
+    /// (rules/shrinkers-and-oom#oom-settings).
     fn allocating_task(
         &self,
         cx: &Cx<'_, H>,
@@ -296,9 +298,9 @@ impl<H: Devices> Kernel<H> {
         self.oom.reaper_wait.wake_all(cx.host, cx.cpu());
     }
 
-    /// Runs the OOM reaper; returns when the kernel shuts down. The reaper is a task of its own,
-    /// since the killer has a request to get on with. Victims are due in the order in which they
-    /// were chosen, so the first one's time is all it waits for.
+    /// Runs the OOM reaper; returns when the kernel shuts down. The reaper is a separate task,
+    /// because the killing task has to continue its request. Victims are due in the order in which
+    /// they were chosen, so it waits only for the first one's time.
     ///
     /// Linux 4.6 on.
     #[doc(alias = "oom_reaper")]
@@ -336,8 +338,8 @@ impl<H: Devices> Kernel<H> {
             let why = "the OOM reaper waits for a victim's lock";
             self.oom.reaper_wait.wait_jiffies(cx, why, REAP_RETRY, || self.is_stopping());
         }
-        // Reaped, or beyond help: the next victim may be chosen. Without this a victim that cannot die would
-        // make everybody wait for it, for ever.
+        // Reaped, or hopeless: the next victim may be chosen. Without this, all tasks would wait
+        // for ever for a victim that cannot die.
         space.is_reaped.store(true, Relaxed);
     }
 }

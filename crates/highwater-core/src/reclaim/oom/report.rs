@@ -1,7 +1,7 @@
-//! What the kernel says of a kill, as it stands in a kernel's log (rules/shrinkers-and-oom#oom-report).
+//! The kernel's report of an OOM kill, as in a kernel log (rules/shrinkers-and-oom#oom-report).
 //!
-//! Two things are not said: where in the kernel the task was (there is no stack of a real kernel), and user ids, which are
-//! 0. A process goes by the number and the name of its address space.
+//! Two things are missing: the task's kernel stack (there is no real kernel), and user ids (all are
+//! zero). A process has the number and the name of its address space.
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -17,13 +17,13 @@ use crate::proc::{SwapSpace, mem_info};
 use crate::units::NodeMask;
 use crate::vm::Space;
 
-/// Most kills whose whole reports are kept; of later ones the line is that says who was killed.
+/// Most kills whose whole reports are kept; for later ones only the line about the victim.
 const WHOLE_MAX: usize = 4;
 /// Most kills of which anything is kept.
 const REPORTS_MAX: usize = 256;
 const KB_PER_PAGE: u64 = PAGE_SIZE as u64 / 1024;
 
-/// What was said, kill by kill.
+/// Reports, kill by kill.
 #[derive(Debug, Default)]
 pub(super) struct Log {
     reports: Vec<OomReport>,
@@ -34,13 +34,13 @@ pub(super) struct Log {
 pub struct OomReport {
     /// When, nanoseconds since boot.
     pub at_ns: u64,
-    /// What the kernel's log says, line by line; each ends.
+    /// Lines of the kernel log, each with its newline.
     pub text: String,
     /// The process that was chosen; none if the machine stopped instead.
     pub victim: Option<String>,
 }
 
-/// Who asked, who could be killed, who was.
+/// The allocating task, the candidates, and the victim.
 pub(super) struct Kill<'a, H: Tasks> {
     pub(super) request: &'a Request<'a>,
     pub(super) spaces: &'a [Arc<Space<H>>],
@@ -53,7 +53,7 @@ pub(super) struct Kill<'a, H: Tasks> {
     pub(super) why: Why,
 }
 
-/// Why the victim is who it is.
+/// Why the victim was chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Why {
     /// It has the most memory.
@@ -67,7 +67,7 @@ pub(super) enum Why {
 }
 
 impl<H: Tasks> Space<H> {
-    /// What reports call it; a task that is told nothing is a "task".
+    /// Its name in reports; a task without a name is a "task".
     pub fn name(&self, cpu: CpuId) -> Arc<str> {
         let name = self.name.lock(cpu).clone();
         name.unwrap_or_else(|| Arc::from("task"))
@@ -80,7 +80,7 @@ impl<H: Tasks> Space<H> {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// What the kernel's log says of kills, in their order: of the first few all, of those after them who was killed.
+    /// The kernel log of kills, in order: full reports of the first few, the victim of later ones.
     pub fn oom_reports(&self, cpu: CpuId) -> Vec<OomReport> {
         self.oom.log.lock(cpu).reports.clone()
     }
@@ -173,7 +173,7 @@ fn listed(w: &mut String, nodes: NodeMask) -> fmt::Result {
     Ok(())
 }
 
-/// The line that says who was killed, or that the machine stops.
+/// The line about the victim, or about the stopped machine.
 fn killed<H: Tasks>(w: &mut String, cpu: CpuId, kill: &Kill<'_, H>) -> fmt::Result {
     let why = match kill.why {
         Why::Most => "Out of memory",

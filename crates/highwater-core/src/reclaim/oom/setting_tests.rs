@@ -44,7 +44,8 @@ fn space_of(kernel: &Kernel<Solo>, cx: &Cx<'_, Solo>, pages: u32) -> Arc<Space<S
     space
 }
 
-/// Who asks has 40 pages, somebody else 80: who is told to die, and what the log says last.
+/// The allocating task has 40 pages, another one 80: returns which were killed, and the last line
+/// of the log.
 fn killed(asks_adj: i32, set: impl FnOnce(&mut Tunables)) -> ([bool; 2], alloc::string::String) {
     let host = Solo::default();
     let kernel = kernel_with(&host, set);
@@ -81,14 +82,14 @@ fn the_machine_stops_where_that_is_set() {
         let text = "Kernel panic - not syncing: Out of memory";
         assert_eq!(last, alloc::format!("{text}: {kind} panic_on_oom is enabled"));
     }
-    // Without entering filesystems reclaim could not do all it can: nobody dies, nothing stops.
+    // Without FS, reclaim could not do everything: no task dies, nothing stops.
     let host = Solo::default();
     let kernel = kernel_with(&host, |t| t.panic_on_oom = 2);
     let cx = Cx::new(&host, CPU);
     let mut weak = request(&kernel);
     weak.gfp -= Gfp::FS;
     assert!(kernel.oom_kill(&cx, &weak) && !kernel.has_panicked());
-    // Who dies anyway needs no stop either.
+    // A task that dies anyway stops nothing either.
     cx.signals().raise(TaskFlags::FATAL_SIGNAL);
     assert!(kernel.oom_kill(&cx, &request(&kernel)) && !kernel.has_panicked());
 }

@@ -1,4 +1,4 @@
-//! CLOCK: one queue for each type, and a second chance.
+//! CLOCK: one queue per type, with a second chance.
 //!
 //! ```text
 //!     new ──▶ head ─────────────── the queue ─────────────── tail ──▶ not used: reclaimed
@@ -6,21 +6,22 @@
 //!              └──────────── used: its bits are cleared ──────┘
 //! ```
 //!
-//! The oldest of all schemes that look at pages at all. The hand comes by every page once a turn; a page
-//! that was used since it last did goes round, one that was not goes. There is nothing to tune: no
-//! active list, no ratio, no refaults to watch. What it lacks is what those are for. A stream that is read
-//! once stays for a whole turn, and pushes the hand over everybody else's pages on its way; a page used a
-//! thousand times a turn counts like one used once.
+//! It is the oldest algorithm that checks uses. The hand passes every page once per turn; a page
+//! that was used since is rotated, one that was not is reclaimed. There is nothing to tune: no
+//! active list, no ratio, no refaults. It lacks what those are for. A stream that is read once
+//! stays for a whole turn, and pushes the hand over all other pages. A page used a thousand times
+//! per turn counts like one used once.
 //!
-//! The queue of a type is its inactive list. Other parts of the kernel know two lists, and go on making
-//! pages ACTIVE: a second `mark_accessed`, a refault, anonymous pages of kernels up to 5.8. These are
-//! pages of the queue that somebody has seen used. Before each batch as many of them as the batch may be
-//! are taken down to the head of the queue, with REFERENCED set: so each of them has its second
-//! chance still before it, as a page that was used where it stood would.
+//! The queue of a type is its inactive list. Other parts of the kernel use two lists, and continue
+//! to make pages ACTIVE: a second `mark_accessed`, a refault, anonymous pages of kernels up to 5.8.
+//! Such pages belong to the queue and were used. Before each batch, up to a batch of them moves to
+//! the head of the queue, with REFERENCED set. So each still has its second chance, like a page
+//! that was used in the queue.
 //!
-//! Pages that cannot go now, because they are dirty or written, go round too. Under pressure from writers
-//! the hand then turns in vain, faster and faster; that is noticed, since they are counted, and ends as
-//! with any scheme: reclaimers wait, flushers are woken. A page whose write ends is moved to the tail.
+//! Pages that cannot be reclaimed now, because they are dirty or under writeback, are rotated too.
+//! Under pressure from writers the hand then turns in vain, faster and faster. These pages are
+//! counted, so this ends as in any algorithm: reclaimers wait, and flushers are woken. A page whose
+//! write ends moves to the tail.
 //!
 //! From: [`super`] · to: [`crate::reclaim::batch`], [`crate::reclaim::budget`], `lru::balance`.
 
@@ -38,8 +39,8 @@ use crate::zone::NodeId;
 /// The scheme.
 pub(super) struct Clock;
 
-/// A page that was used goes round; what was seen is forgotten. Where there is no active list to put them
-/// out of the way, busy pages go round too.
+/// A used page is rotated, and its record of use is cleared. Without an active list to keep them
+/// out of the way, busy pages are rotated too.
 const SECOND_CHANCE: Rules = Rules { uses: Some(second_chance), busy: Busy::Keep };
 
 fn second_chance(uses: &Uses) -> Decision {
@@ -48,7 +49,7 @@ fn second_chance(uses: &Uses) -> Decision {
     }
     match uses.users {
         Some(0) if !uses.was_referenced => (References::Reclaim, false),
-        // Nobody could tell: the page gets the benefit of the doubt.
+        // Its uses are unknown: keep it.
         Some(_) | None => (References::Keep, false),
     }
 }
@@ -112,8 +113,8 @@ impl<H: Devices> Kernel<H> {
         got
     }
 
-    /// Pages to look at, as if both lists of a type were its inactive one. The types share the work as
-    /// they do in any scheme: what one costs and the other does not is no question of the hand.
+    /// Pages to scan, as if both lists of a type were its inactive list. The types share the work
+    /// as in any algorithm: the hand does not depend on their costs.
     fn queue_targets(&self, cx: &Cx<'_, H>, at: At, sc: &Control) -> budget::Lists {
         let weights = self.balance_weights(cx, at.1);
         let lists = self.lru.vec(at.1);

@@ -1,11 +1,12 @@
-//! First in, first out: nobody looks.
+//! FIFO: first in, first out, without checking uses.
 //!
-//! The baseline for all others. A page goes when it comes to the tail, used or not, so there is no walk of
-//! mappings and no page goes round but those that cannot go. Cheap for each page, and as wrong as can be
-//! for one in use: it is read back at once, and lives as long again.
+//! It is the baseline for all others. A page is reclaimed when it reaches the tail, used or not. So
+//! there is no walk of mappings, and only pages that cannot be reclaimed are rotated. That is cheap
+//! per page, and the worst choice for a page in use: it is read back at once, and goes through the
+//! queue again.
 //!
-//! Pages that other parts of the kernel made ACTIVE were moved by that; they come down to the head of the
-//! queue as with [`super::clock`], whose queues these are.
+//! Pages that other parts of the kernel made ACTIVE move to the head of the queue as in
+//! [`super::clock`], whose queues these are.
 //!
 //! From: [`super`] · to: [`super::clock`].
 

@@ -1,14 +1,14 @@
-//! What schemes that share their work between two types go by.
+//! The inputs of schemes that divide their work between two types.
 //!
-//! The budget's sums are pure ([`crate::reclaim::budget`]); here is where their numbers come from, for
-//! any scheme whose unit of work is "so many pages of each type".
+//! The budget is pure arithmetic ([`crate::reclaim::budget`]). This module provides its inputs, for
+//! any scheme whose work is a number of pages of each type.
 //!
-//! The numbers are taken once, when a pass begins, and not looked at again while it lasts. A pass that
-//! followed them would scan the type that it is freeing less and less, and the other one in its place.
+//! The inputs are read once, when a pass begins. A pass that followed them would scan the type that
+//! it is freeing less and less, and the other one in its place.
 //!
-//! They are cheap and may be off by what the CPUs hold back. All of them are compared with sums over whole
-//! zones, or shifted by the priority, where a few hundred pages decide only cases in which either answer
-//! would do.
+//! They are cheap reads, off by the CPUs' differences at most. All of them are compared with sums
+//! over whole zones, or shifted by the priority. A few hundred pages change only decisions in which
+//! either result is acceptable.
 //!
 //! From: the schemes · to: `lru::balance`, counters.
 
@@ -31,16 +31,16 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// True if so little page cache is left that even all of it, freed, would not lift the zones above
-    /// their high marks (rules/scan-budget#tiny-file). To go on with the cache then would take the
-    /// programs' own text, again and again, while idle anonymous memory stays.
+    /// True if so little page cache is left that freeing all of it would not lift the zones above
+    /// their high marks (rules/scan-budget#tiny-file). Reclaiming more cache would then evict the
+    /// programs' own text repeatedly, while idle anonymous memory stays.
     pub(super) fn is_short_of_file(&self, at: At) -> bool {
         let (node, vec) = at;
         let file =
             self.pages_on(at, LruKind::ActiveFile) + self.pages_on(at, LruKind::InactiveFile);
         let zones =
             || self.mem.zones_of(node).filter(move |zone| self.lru.holds_zone(vec, zone.id()));
-        // All that could come of it: what is free already, and every page of cache.
+        // The most that reclaiming cache could give: free pages now, plus every page of cache.
         let free: u64 = zones().map(|zone| zone.nr_free_pages()).sum();
         let managed = zones().filter(|zone| zone.managed() != 0);
         let high: u64 = managed.map(|zone| zone.mark(Mark::High)).sum();

@@ -1,5 +1,5 @@
-//! The contract of a scheme, as scenes that each of them is put through; and what CLOCK and FIFO make of
-//! a page.
+//! The contract of a scheme, as scenarios for each of them; and the effect of CLOCK and FIFO on
+//! single pages.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -18,7 +18,7 @@ use crate::vm::Access;
 use crate::vmstat::{NodeStat, VmEvent};
 
 impl Stage {
-    /// 6.1 with a scheme and so many pages of swap.
+    /// 6.1 with a scheme and this many pages of swap.
     fn scheme(scheme: Scheme, swap_pages: u32) -> Stage {
         Stage::with(swap_pages, |policy| policy.reclaim.scheme = scheme)
     }
@@ -30,12 +30,12 @@ impl Stage {
         }
     }
 
-    /// Pages of the node that the scheme could come to. (Counters lag by a batch per CPU.)
+    /// Pages of the node that the scheme could reach. (Counters lag by a batch per CPU.)
     fn candidates(&self) -> u64 {
         self.kernel.scheme().candidates(&self.kernel, NODE)
     }
 
-    /// A node pass; the pages freed. What it wrote is done afterwards.
+    /// Runs a node pass and completes its writes; returns the freed pages.
     fn pass(&self, is_kswapd: bool, priority: u8) -> u64 {
         let mut sc = control(is_kswapd);
         sc.priority = priority;
@@ -46,7 +46,7 @@ impl Stage {
         sc.nr_reclaimed
     }
 
-    /// The same for a set of lists alone: nobody is slowed down.
+    /// The same for one set of lists: no task is slowed down.
     fn shrink_lists(&self, priority: u8) -> u64 {
         let mut sc = control(true);
         sc.priority = priority;
@@ -76,7 +76,7 @@ impl Stage {
         self.sum(&[VmEvent::PgstealKswapd, VmEvent::PgstealDirect])
     }
 
-    /// What must hold whenever nobody reclaims.
+    /// Invariants while no reclaim is running.
     fn check_counters(&self) {
         self.check();
         assert_eq!(self.stat(NodeStat::IsolatedAnon), 0);
@@ -112,8 +112,8 @@ fn pages_are_freed_or_put_back() {
     }
 }
 
-/// Nobody uses anything any more: all of it goes, at the last priority, within a few passes. Pages that
-/// others had made active are no exception.
+/// Nothing is used any more: all memory is reclaimed at the last priority within a few passes, even
+/// pages that were made active.
 #[test]
 fn idle_memory_goes() {
     for &scheme in Scheme::ALL {
@@ -224,7 +224,7 @@ fn dirty_pages_are_written_in_the_end() {
             s.check_counters();
             if pass == 0 {
                 assert_eq!(s.stat(NodeStat::VmscanWrite), 0, "{scheme:?}: flushers first");
-                // What a pass concludes from so many of them.
+                // The conclusion of a pass that met this many of them.
                 s.kernel.reclaim.vec(AT.1).full_of_dirty.store(true, Relaxed);
             }
             if file.nr_pages() == 0 {
@@ -236,7 +236,7 @@ fn dirty_pages_are_written_in_the_end() {
     }
 }
 
-/// A file on CLOCK's queue whose pages' use at reading is forgotten already.
+/// A file on CLOCK's queue whose pages have no record of the use by reading.
 fn unused_file(s: &Stage, pages: u64) -> (Arc<File<Manual>>, Arc<OpenFile<Manual>>, Vec<Folio>) {
     let (file, open) = s.cached_file(pages);
     let folios = s.pages(&file, pages as u32);
@@ -262,7 +262,7 @@ fn the_hand_gives_a_second_chance() {
     assert_eq!(queue[32..], used[..2], "and these went round, in their order");
     assert!(s.none_is(&used[..2], PageFlags::REFERENCED | PageFlags::ACTIVE));
     assert!(s.all_are(&used[2..], PageFlags::REFERENCED), "the hand was not there yet");
-    // Once round: those that were not used again go now, the third one has its chance.
+    // One turn: pages that were not used again are reclaimed; the third one has its second chance.
     assert_eq!(s.shrink_lists(0), 33);
     assert_eq!(s.tail_first(LruKind::InactiveFile), [used[2]]);
     assert_eq!(s.shrink_lists(0), 1);
@@ -325,7 +325,7 @@ fn fifo_does_not_look() {
     assert_eq!(swapped_by_the_first_pass(Scheme::TwoList), 0);
 }
 
-/// What is in use goes round, again and again, and nothing of it is lost to a stream.
+/// Pages in use are rotated repeatedly, and a stream evicts none of them.
 #[test]
 fn pages_in_use_stay_with_the_hand() {
     let s = Stage::scheme(Scheme::Clock, 4096);
@@ -347,7 +347,8 @@ fn pages_in_use_stay_with_the_hand() {
     s.check_counters();
 }
 
-/// What a program brings along is asked, under every scheme that looks at uses: pages of files stay, whatever their uses say.
+/// A program's custom rule is called under every scheme that checks uses: it keeps file pages,
+/// whatever their uses.
 #[test]
 fn a_programs_own_answers_count() {
     struct SparesFiles;
@@ -400,7 +401,7 @@ fn a_programs_own_weights_and_waits_count() {
     let _space = s.touched_space(&s.cx(), 300);
     let weights = s.kernel.balance_weights(&s.cx(), VEC);
     assert_eq!(weights, Weights { anon: 0, file: 1, over: 1 });
-    // On a host where nobody would wake it, it would wait for good.
+    // On a host without wake-ups, it would wait for ever.
     let mut sc = control(false);
     (sc.priority, sc.nr_scanned) = (1, 100);
     s.kernel.consider_after_nodes(&s.cx(), NODE, &mut sc);

@@ -1,26 +1,26 @@
 //! Waits for devices that are congested, up to 5.15 (rules/throttling#congestion-wait,
 //! rules/block#congestion-waits).
 //!
-//! Reclaim that meets dirty pages everywhere is waiting for a disk, whatever else it does. So it asked the
-//! disk: a queue with nearly all of its 128 requests taken was *congested*, and cleared the flag when it had
-//! worked some of them off (rules/throttling#devices). There is one queue of sleepers for all devices.
+//! Reclaim that meets only dirty pages has to wait for a disk. So it checked the disk's queue: a
+//! queue with nearly all of its 128 requests in use was *congested*, and the flag was cleared when
+//! a few of them were done (rules/throttling#devices). There is one wait queue for all devices.
 //!
 //! Only a device that clears its flag ends such a wait early. Devices that never set it (all local
 //! ones since 5.0) turn the unconditional wait into a sleep of full length and the conditional one
 //! into nothing.
 //!
-//! | wait | device says so | it never does |
+//! | wait | device sets the flag | device never sets it |
 //! |---|---|---|
-//! | [`Kernel::congestion_wait`] | until it has caught up | the whole timeout |
-//! | [`Kernel::wait_iff_congested`] | the same, if it does so now | returns at once |
+//! | [`Kernel::congestion_wait`] | until the flag is cleared | the whole timeout |
+//! | [`Kernel::wait_iff_congested`] | the same, if the flag is set now | returns at once |
 //!
-//! Neither looks at the pages. A queue may be full of somebody's reads, or empty while the tail is full of
-//! dirty pages that nobody has begun to write: that is what the waits for events are better at.
+//! Neither checks the pages. A queue may be full of unrelated reads, or empty while the tail is
+//! full of dirty pages whose write has not begun. Waits for events handle both better.
 //!
-//! Page write-out by reclaim gave way to congested devices too. That had no effect: only kswapd
-//! writes file pages, and kswapd was exempt, as was the swap cache.
+//! Reclaim also skipped writing pages to congested devices. That had no effect: only kswapd writes
+//! file pages, and kswapd and the swap cache were exempt.
 //!
-//! Synchronisation: the flag may change between the look and the sleep; the timeout covers it.
+//! Synchronisation: the flag may change between the check and the sleep; the timeout covers it.
 
 use super::events::usec;
 use crate::block::Pool;
@@ -73,8 +73,8 @@ impl<H: Devices> Kernel<H> {
         queue.sleep_jiffies(cx, "congestion of devices to clear", timeout);
     }
 
-    /// Sleeps while too many pages are isolated, whatever happens meanwhile (5.15). They may be back after a
-    /// millisecond: nobody tells.
+    /// Sleeps while too many pages are isolated, for the full time (5.15). They may be back after a
+    /// millisecond, but nothing wakes the sleeper.
     pub(super) fn isolated_sleep(&self, cx: &Cx<'_, H>, timeout: u64) {
         let _phase = cx.phase(Phase::Throttle);
         self.plug_flush(cx);

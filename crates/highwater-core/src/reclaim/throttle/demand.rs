@@ -1,18 +1,19 @@
-//! Who takes how much memory: the account behind the `prioritised` policy (decision 0006).
+//! The accounts of tasks' memory demand, for the `prioritised` policy (decision 0006).
 //!
-//! A task's *balance* is the pages it took for programs and files less the pages it gave back,
-//! whichever way: by unmapping, truncating, exiting, or by reclaiming them. Who keeps what it takes
-//! while others have to reclaim for it has much; who reclaims as much as it takes owes nothing. Its
-//! *trust* is the most that it gave back at a stretch lately: a task that maps memory for a while and
-//! gives it back will do so again, and what it holds up to then does not make reclaim necessary in
-//! the long run. Balance less trust is what a task is made to wait for.
+//! A task's *balance* is the pages that it allocated for programs and files, minus the pages that
+//! it freed: by unmapping, truncating, exiting, or reclaiming. A task that keeps its memory while
+//! others reclaim for it has a high balance; a task that reclaims as much as it allocates has none.
+//! Its *trust* is the largest amount that it freed at a stretch lately. A task that maps memory for
+//! a while and frees it will do so again, so memory up to that amount causes no reclaim in the long
+//! run. The length of a task's waits depends on balance minus trust.
 //!
-//! Both are forgotten by half whenever reclaim has gone through a part of the machine's memory: the
-//! clock is work, not time, so a slow disk or a small machine do not change what counts as lately.
+//! Both are halved whenever reclaim has scanned a certain part of the machine's memory. The clock
+//! counts work, not time, so a slow disk or a small machine does not change the meaning of
+//! "lately".
 //!
-//! How long a task waits depends on its weight against the typical one, which is the weight that the
-//! holder of a page taken lately has on average (sum of squares over sum). Sums are kept, not
-//! recomputed: nobody ever looks at all tasks.
+//! A task's wait depends on its weight relative to the usual one. The usual weight is the average
+//! weight of the holder of a recently allocated page (sum of squares over sum). The sums are
+//! updated, not recomputed, so no code loops over all tasks.
 //!
 //! ```text
 //!  taken ─┐                    ┌─ longest stretch given back
@@ -23,17 +24,19 @@
 //!                       sleep = longest * weight / usual, at least a tick, at most the longest
 //! ```
 //!
-//! The usual weight is by page and not by task: with one hog and a hundred shells, the hog is the measure.
+//! The usual weight is averaged by page and not by task: with one hog and a hundred shells, the hog
+//! determines it.
 //!
 //! Cost: two counts in the task for each page's life, and, when a task is about to be throttled, a
 //! handful of shared words ([`Cost::DemandPage`], [`Cost::DemandSettle`]).
 //!
-//! A short sleep is a favour only if there is something to be had after it. Where everything waits for the disk it is one
-//! more scan in vain. So each sleep for progress that nobody ends is followed by one of twice the length, up to the
-//! longest; the order in which progress wakes stays that of the shares.
+//! A short sleep helps a task only if pages are available after it. While everything waits for the
+//! disk, it only leads to one more useless scan. So after a sleep for progress that times out, the
+//! next one is twice as long, up to the longest. The order in which progress wakes tasks is still
+//! that of the shares.
 //!
-//! Synchronisation: a task's own account in its [`Cx`]; the sums in single words that may be a few
-//! updates apart from each other. They fade, so errors do too.
+//! Synchronisation: a task's account is in its [`Cx`]. The sums are single words that may be a few
+//! updates apart. They decay, so errors do too.
 
 use core::cell::Cell;
 
@@ -50,14 +53,14 @@ const HALF_LIFE_PART: u64 = 4;
 /// Queues of sleepers by how long they may sleep.
 pub(in crate::reclaim) const WAIT_CLASSES: usize = 8;
 
-/// The queue of who may sleep for `timeout` ticks of `longest`.
+/// The queue of a task that may sleep for `timeout` ticks of `longest`.
 pub(super) const fn wait_class(timeout: u64, longest: u64) -> usize {
     let longest = if longest == 0 { 1 } else { longest };
     let class = (timeout * WAIT_CLASSES as u64 / longest) as usize;
     if class < WAIT_CLASSES { class } else { WAIT_CLASSES - 1 }
 }
 
-/// A task's account: what its [`Takings`] came to when they were settled last.
+/// A task's account: its [`Takings`] at the last settlement.
 #[derive(Debug, Default)]
 pub struct DemandAccount {
     /// None: never settled.
@@ -93,7 +96,7 @@ pub struct DemandDomain {
 /// A balance after some half-lives in which the task took `net` pages more than it gave, evenly.
 const fn aged(balance: i64, half_lives: u64, net: i64) -> i64 {
     let left = faded(balance, half_lives);
-    // Of what came evenly over k half-lives, 1/k each, the sum of 1/k * 2^-i is left.
+    // Of an amount that came evenly over k half-lives, 1/k each, the sum of 1/k * 2^-i is left.
     left + if half_lives > 1 { 2 * net / half_lives as i64 } else { net }
 }
 
@@ -101,12 +104,13 @@ const fn faded(amount: i64, half_lives: u64) -> i64 {
     if half_lives < 63 { amount >> half_lives } else { 0 }
 }
 
-/// What a task waits for: nothing if it gave more than it took, or is trusted to give it back.
+/// The weight for which a task waits: 0 if it freed more than it allocated, or is trusted to free
+/// it.
 const fn weight(balance: i64, trust: i64) -> i64 {
     if balance > trust { (balance - trust) >> UNIT_SHIFT } else { 0 }
 }
 
-/// How many of `longest` ticks a task waits whose balance has this weight, at least one.
+/// Ticks of `longest` that a task with this weight waits, at least one.
 fn share(longest: u64, weight: i64, sum: i64, squares: i64) -> u64 {
     if squares <= 0 || sum <= 0 {
         return longest;
@@ -133,7 +137,7 @@ impl DemandDomain {
         now
     }
 
-    /// A task ends: nothing of it is in the sums any more.
+    /// A task ends: removes it from the sums.
     fn close(&self, account: &DemandAccount, half_life: u64) {
         let now = self.now(half_life);
         let Some(last) = account.settled.take() else { return };
@@ -199,7 +203,8 @@ impl<H: Devices> Kernel<H> {
         share(longest, weight, sum, squares)
     }
 
-    /// A sleep for progress ended: in vain if nobody woke the caller; or the caller made progress itself.
+    /// A sleep for progress ended: in vain if no task woke the caller; or the caller itself made
+    /// progress.
     pub(super) fn note_sleep(&self, cx: &Cx<'_, H>, in_vain: bool) {
         if self.counts_takings() {
             let nr_in_vain = &cx.local::<DemandAccount>().nr_in_vain;
@@ -207,8 +212,9 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// A share of a sleep, doubled for each sleep in a row that was in vain. Who may sleep for a tick only would look
-    /// at every page again each tick, and where nothing can go before the disk has written it, find what it found.
+    /// A share of a sleep, doubled for each consecutive useless sleep. A task that sleeps only one
+    /// tick would scan every page again each tick. If no page can be reclaimed before the disk has
+    /// written it, the result would be the same each time.
     pub(super) fn after_vain_sleeps(&self, cx: &Cx<'_, H>, share: u64, longest: u64) -> u64 {
         match self.counts_takings() {
             true => doubled(share, cx.local::<DemandAccount>().nr_in_vain.get(), longest),
@@ -217,7 +223,7 @@ impl<H: Devices> Kernel<H> {
     }
 }
 
-/// A number of ticks doubled so many times, up to the longest.
+/// A number of ticks doubled `times` times, up to the longest.
 fn doubled(ticks: u64, times: u32, longest: u64) -> u64 {
     let most = if longest > ticks { longest } else { ticks };
     ticks
@@ -321,7 +327,7 @@ mod tests {
         domain.close(&one.account, HALF_LIFE);
         assert_eq!(domain.sum.load(Relaxed), 1000);
         assert_eq!(domain.squares.load(Relaxed), 1_000_000);
-        // Once: it has no account any more.
+        // Only once: then it has no account any more.
         domain.close(&one.account, HALF_LIFE);
         assert_eq!(domain.sum.load(Relaxed), 1000);
     }

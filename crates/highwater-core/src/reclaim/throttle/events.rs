@@ -1,31 +1,31 @@
-//! Waits for what others do (rules/throttling#variants, rules/throttling#reasons).
+//! Waits for events that other tasks cause (rules/throttling#variants, rules/throttling#reasons).
 //!
 //! | reason | woken by |
 //! |---|---|
 //! | WRITEBACK | the end of writeback of 32 pages for each sleeper |
 //! | ISOLATED | the next reclaimer that finds few pages isolated |
 //! | NOPROGRESS | a direct reclaimer with progress |
-//! | CONGESTED | nobody |
+//! | CONGESTED | nothing |
 //!
-//! Each node has a queue for each reason, so that what happens on one node does not wake those who wait for
-//! another, and an event wakes those whom it concerns.
+//! Each node has a queue for each reason, so an event wakes only tasks that wait for this reason on
+//! this node.
 //!
-//! Nobody looks at a condition between the decision to sleep and the sleep: a wake-up in between is
-//! lost, and the timeout makes up for it. The bar of WRITEBACK counts from the first of a group that
-//! sleeps together; who joins after it was passed is woken by the next page.
+//! No condition is checked between the decision to sleep and the sleep: a wake-up in between is
+//! lost, and the timeout covers it. The limit of WRITEBACK counts from the first of a group of
+//! sleepers; a task that joins after it was passed is woken by the next page.
 //!
 //! ```text
 //!  pages written ──▶   0        32        64        96       128
 //!  A sleeps            │────────▶ A alone: woken at 33
 //!  A, B, C sleep       │────────────────────────────▶ all woken at 97
-//!  D joins, bar passed │                                   ─▶ at the next page
+//!  D joins, limit passed│                                   ─▶ at the next page
 //! ```
 //!
-//! A batch for each: so many sleepers need so many pages, and to wake them for fewer would send them all over
-//! the same tail. Progress of others (NOPROGRESS) is for those who have no reason of their own to hope:
-//! where one gets pages, others may.
+//! The limit is a batch per sleeper: with fewer pages all woken tasks would scan the same tail
+//! again. Progress of another task (NOPROGRESS) wakes tasks that have no other reason to continue:
+//! if one gets pages, others may too.
 //!
-//! CONGESTED is a pause. Nothing wakes it, as nothing in particular is waited for.
+//! CONGESTED is a pause for no particular event, so nothing wakes it.
 //!
 //! Synchronisation: single words and the queues' own locks. Ends of writeback come from interrupts.
 //!
@@ -44,7 +44,7 @@ use crate::wait::WaitQueue;
 use crate::zone::NodeId;
 
 impl ThrottleReason {
-    /// For those who look at a task that sleeps.
+    /// The reason in reports about a sleeping task.
     const fn why(self) -> &'static str {
         match self {
             ThrottleReason::Writeback => "writeback of pages at the tail",
@@ -60,8 +60,8 @@ const fn enough_written(written: u64, at_start: u64, sleepers: u32) -> bool {
     written.saturating_sub(at_start) > SWAP_CLUSTER_MAX * sleepers as u64
 }
 
-/// True if waiting would be for nothing: no more than half of what is reclaimable is being written
-/// (rules/throttling#skip). The rest reclaim could have had; that it did not get it is no fault of the disk.
+/// True if the wait would be useless: at most half of the reclaimable pages are being written
+/// (rules/throttling#skip). Reclaim could have taken the rest, so the disk is not the problem.
 const fn too_little_pending(write_pending: u64, reclaimable: u64) -> bool {
     2 * write_pending <= reclaimable
 }
@@ -79,7 +79,8 @@ impl<H: Devices> Kernel<H> {
     pub(crate) fn reclaim_throttle(&self, cx: &Cx<'_, H>, node: NodeId, reason: ThrottleReason) {
         let _phase = cx.phase(Phase::Throttle);
         let task = cx.flags();
-        // Kernel threads may be what writes the pages. kswapd is not; what it waits for is theirs to do.
+        // Kernel threads may be the ones that write the pages. kswapd is not: it waits for their
+        // work.
         if task.contains(TaskFlags::KTHREAD) && !task.contains(TaskFlags::KSWAPD) {
             cx.host.yield_now();
             return;
@@ -95,10 +96,10 @@ impl<H: Devices> Kernel<H> {
             return;
         }
         let (share, timeout) = self.throttle_timeout(cx, reason);
-        // First, as it may sleep for a tag: who is counted below is about to wait.
+        // First, because it may sleep for a tag, and tasks counted below are about to wait.
         self.plug_flush(cx);
-        // The group's start is noted after it is counted. A write that ends in between is compared with the
-        // last group's start, which is lower: it wakes somebody too early at worst.
+        // The group's start is recorded after it is counted. A write that ends in between is
+        // compared with the last group's start, which is lower: at worst it wakes a task too early.
         let state = self.reclaim.node(node);
         let is_writeback = reason == ThrottleReason::Writeback;
         if is_writeback && state.nr_writeback_throttled.fetch_add(1, AcqRel) == 0 {
@@ -121,8 +122,8 @@ impl<H: Devices> Kernel<H> {
         });
     }
 
-    /// Where who is to sleep for `share` ticks does. Waits for progress have a queue for each length where
-    /// they are shared out: the shortest are woken first.
+    /// The queue for a task that sleeps for `share` ticks. If waits for progress are divided, each
+    /// length has a queue, and the shortest are woken first.
     fn throttle_queue(&self, node: NodeId, reason: ThrottleReason, share: u64) -> &WaitQueue<H> {
         let state = self.reclaim.node(node);
         let policy = self.throttle_policy();
@@ -133,9 +134,9 @@ impl<H: Devices> Kernel<H> {
         &state.reclaim_wait[reason as usize]
     }
 
-    /// A direct reclaimer got pages with little effort, `pages` of them since it last said so: others
-    /// that wait for that go on. All of them, or, where waits have an order, as many as there are
-    /// batches, who may wait shortest first.
+    /// A direct reclaimer got pages with little effort, `pages` of them since its last report:
+    /// wakes tasks that wait for this. All of them, or, if waits have an order, one for each batch
+    /// of pages, the shortest wait first.
     pub(super) fn wake_for_progress(&self, cx: &Cx<'_, H>, node: NodeId, pages: u64) {
         self.note_sleep(cx, false);
         if self.throttle_policy().progress_wakes == WakeCount::All {
@@ -150,8 +151,8 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// How long the caller is to sleep for a reason, and how long it sleeps at most, ticks. They differ for who waited for
-    /// progress in vain.
+    /// How long the caller sleeps for a reason, and the longest sleep, in ticks. They differ after
+    /// useless sleeps for progress.
     fn throttle_timeout(&self, cx: &Cx<'_, H>, reason: ThrottleReason) -> (u64, u64) {
         let policy = self.throttle_policy();
         let longest = match reason {
@@ -170,7 +171,8 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Reports whether a sleep for progress is not worth it: the node is hopeless, or little of
-    /// what it could give is being written. Then it is better to get on, be it to the OOM killer.
+    /// what it could give is being written. Then the task should continue, if necessary to the OOM
+    /// killer.
     ///
     /// Linux 5.16 on.
     #[doc(alias = "skip_throttle_noprogress")]

@@ -1,12 +1,12 @@
-//! Slowing reclaimers down (rules/throttling#series).
+//! Throttling of reclaimers (rules/throttling#series).
 //!
-//! A reclaimer that meets only pages it can do nothing with sleeps until something changes, or for a
-//! while. If it did not, it would go round over the same pages, taking `lru_lock` and CPU time from those
-//! who would write them. If it sleeps too long, a task that wanted one page stands still while there is
-//! memory. Between the two every kernel has chosen anew; so which waits there are, how long they last and
-//! what ends them is the policy's ([`ThrottlePolicy`]), and the places that ask are the same for all:
+//! A reclaimer that meets only unreclaimable pages sleeps until something changes, or for a while.
+//! Without the sleep it would scan the same pages again, and take `lru_lock` and CPU time from the
+//! tasks that write them. If it sleeps too long, a task that needs one page waits while memory is
+//! available. Kernels differ in this choice. So the policy ([`ThrottlePolicy`]) decides which waits
+//! exist, how long they last and what ends them. The calls are the same for all:
 //!
-//! | place | asks | waits for |
+//! | place | function | waits for |
 //! |---|---|---|
 //! | after a batch | [`Kernel::throttle_after_batch`] | congestion (4.5) |
 //! | before it, many isolated | [`Kernel::throttle_isolated`] | congestion (4.5), time (5.15), ISOLATED |
@@ -16,26 +16,27 @@
 //!
 //! Three ideas, one after the other:
 //!
-//! * *Congestion*: the disk is the bottleneck, so wait for the disk to say that it has caught up. It stopped
-//!   saying so in 5.0, and the waits either returned at once or always slept to their end
+//! * *Congestion*: the disk is the bottleneck, so wait until it is no longer congested. From 5.0 on
+//!   disks never set the flag, and the waits either returned at once or always slept to their end
 //!   (rules/throttling#devices).
-//! * *Events* (5.16): wait for what the reclaimer lacks, be it written pages, isolated pages, or anybody's
-//!   success. A timeout covers what is missed.
-//! * *Short* (6.1): where the event may never come, sleep one tick, and only if more than half of what could
-//!   be reclaimed is waiting to be written. Half a second at each of ten priorities and for each node had
-//!   made stalls of minutes (rules/throttling#variants).
+//! * *Events* (5.16): wait for what the reclaimer lacks: written pages, putback of isolated pages,
+//!   or another task's progress. A timeout covers missed events.
+//! * *Short* (6.1): if the event may never come, sleep one tick, and only if more than half of the
+//!   reclaimable pages wait to be written. Half a second at each of ten priorities and for each
+//!   node had caused stalls of minutes (rules/throttling#variants).
 //!
-//! # What a wait may rely on
+//! # Rules of a wait
 //!
-//! No lock is held and no page isolated, so who sleeps is in nobody's way. Nobody learns how a wait ended:
-//! the caller goes on as if it had not slept, and finds out from the next pass. kswapd waits for one thing
-//! only, for pages under writeback that it meets again; it is the one task that all others wait for.
+//! A sleeping task holds no lock and no isolated page, so it blocks no other task. The caller does
+//! not learn how its wait ended: it continues as if it had not slept, and the next pass shows the
+//! new state. kswapd waits only for pages under writeback that it meets again, because all other
+//! tasks wait for kswapd.
 //!
 //! [`congestion`] has the waits for devices, [`events`] those for other reclaimers and the end of
-//! writeback, [`demand`] the account of who takes how much.
+//! writeback, [`demand`] the accounts of tasks' memory demand.
 //!
-//! Synchronisation: flags of the lists and the queues' own locks. What was seen and what is slept for may
-//! differ by the time of the sleep.
+//! Synchronisation: flags of the lists and the queues' own locks. The state may have changed by the
+//! time of the sleep.
 //!
 //! From: [`super::node_pass`], [`super::batch`], [`super::direct`], `page_cache::dirty` · to: wait
 //! queues, `block::congestion`.
@@ -64,11 +65,11 @@ use crate::zone::{NodeId, Zone};
 /// none (rules/scan-budget#targets), and to get nothing says little then.
 const STUCK_BELOW: u8 = DEF_PRIORITY - 2;
 
-/// What a direct reclaimer calls for that has reclaimed `reclaimed` pages so far and scanned
+/// The action of a direct reclaimer that has reclaimed `reclaimed` pages so far and scanned
 /// `scanned` at this priority (rules/throttling#progress).
 ///
-/// The two are not of the same span. Whoever got something while it was easy counts as doing well for a while
-/// after, until a pass scans eight times all that it ever got.
+/// The two cover different spans. A task that got pages early counts as successful until a pass
+/// scans eight times all that it ever got.
 const fn outcome(policy: &ThrottlePolicy, priority: u8, scanned: u64, reclaimed: u64) -> Outcome {
     let is_progress = match policy.progress_wake {
         ProgressWake::Any => reclaimed > 0,
@@ -78,7 +79,7 @@ const fn outcome(policy: &ThrottlePolicy, priority: u8, scanned: u64, reclaimed:
     let is_stuck = match policy.no_progress {
         NoProgressWait::Never => return Outcome::GoOn,
         NoProgressWait::EveryPass => priority < STUCK_BELOW,
-        // At 1, so that one more pass, over everything, follows the sleep.
+        // At priority 1, so that one more pass, over everything, follows the sleep.
         NoProgressWait::LastResort => priority == 1 && reclaimed == 0,
     };
     match (is_progress, is_stuck) {
@@ -94,9 +95,9 @@ impl<H: Devices> Kernel<H> {
         &self.mem.policy.reclaim.throttle
     }
 
-    /// Draws the conclusions of a batch of the lists `vec`, where it is batches that do (4.5). Any reclaimer
-    /// does so there, and 32 pages are enough (rules/throttling#batch-congestion): a batch whose few dirty
-    /// pages were all met before makes the whole zone congested.
+    /// Evaluates a batch of the lists `vec`, on kernels that throttle by batch (4.5). Any reclaimer
+    /// does so there, and 32 pages are enough (rules/throttling#batch-congestion): a batch whose
+    /// few dirty pages were all met before makes the whole zone congested.
     pub(super) fn throttle_after_batch(
         &self,
         cx: &Cx<'_, H>,
@@ -127,8 +128,8 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// Draws the conclusions of a pass over a node (rules/node-pass#node-flags). kswapd says what the tail is
-    /// like; direct reclaimers go by what it said.
+    /// Evaluates a pass over a node (rules/node-pass#node-flags). kswapd sets the flags about the
+    /// tail; direct reclaimers act on them.
     pub(super) fn throttle_after_pass(&self, cx: &Cx<'_, H>, node: NodeId, sc: &Control) {
         let policy = self.throttle_policy();
         if policy.node_pass == NodePassWait::BatchCongestion {
@@ -161,8 +162,8 @@ impl<H: Devices> Kernel<H> {
         if sums.unqueued_dirty == sums.file_taken {
             vecs().for_each(|lists| lists.full_of_dirty.store(true, Relaxed));
         }
-        // Before the lists count as congested: direct reclaimers are not told of this pass until kswapd has
-        // waited for what it met.
+        // Before the lists count as congested: direct reclaimers see the result of this pass only
+        // after kswapd's wait.
         if sums.immediate != 0 {
             match policy.node_pass {
                 NodePassWait::BatchCongestion => {}
@@ -208,7 +209,8 @@ impl<H: Devices> Kernel<H> {
             Some(own) => own.after_pass(&Progress { priority, scanned, reclaimed }, usual),
         };
         match outcome {
-            // Only what is new: the sum runs on, and would wake for the same pages at each priority.
+            // Only new pages, because the sum continues and would wake tasks for the same pages at
+            // each priority.
             Outcome::Wake => {
                 let news = sc.nr_reclaimed - sc.nr_announced;
                 sc.nr_announced = sc.nr_reclaimed;
@@ -226,8 +228,8 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// A direct reclaimer passed over all nodes of its zonelist, of which `first` is the first: it stands for
-    /// all of them, being where the task would like its memory most.
+    /// A direct reclaimer passed over all nodes of its zonelist. `first` stands for all of them,
+    /// because it is the node that the task prefers.
     pub(super) fn consider_after_nodes(&self, cx: &Cx<'_, H>, first: NodeId, sc: &mut Control) {
         if self.throttle_policy().no_progress == NoProgressWait::LastResort {
             self.consider_throttle(cx, first, sc);

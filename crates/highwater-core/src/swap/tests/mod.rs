@@ -1,4 +1,4 @@
-//! Slots alone; pages that go out and come back, on a machine whose disks are done at once.
+//! Slots alone; and pages swapped out and in, on a machine whose disks finish at once.
 
 extern crate std;
 

@@ -168,7 +168,7 @@ fn a_slot_that_nobody_names_takes_its_unmapped_page_along() {
     k.swap_put(cx, slot);
     k.swap_put(cx, slot);
     assert!(s.is_cached(slot));
-    // Unmapped by somebody who had it locked; freeing the page drops the slot.
+    // Unmapped by a task that held the lock; freeing the page drops the slot.
     page.map_remove::<Solo>(1);
     k.try_free_swap_cache(cx, folio);
     assert!(!page.is(PageFlags::SWAPCACHE));
@@ -281,7 +281,7 @@ fn cpus_keep_slots_while_there_are_many() {
     for _ in 1..64 {
         k.swap_alloc(cx).unwrap();
     }
-    // Off: what is kept comes back.
+    // Switched off: the kept slots are freed.
     let taken = (0..)
         .take_while(|_| {
             k.swap_alloc(cx).unwrap();
@@ -319,7 +319,7 @@ fn a_window_by_addresses_reads_what_entries_name() {
     let folio = s.swap_in(13, slots[13]).unwrap();
     k.put_page(cx, folio);
     assert!(s.is_cached(slots[16]) && !s.is_cached(slots[17]));
-    // A slot that is not used any more by the time it is read.
+    // A slot that is unused by the time it is read.
     k.swap_put(cx, slots[0]);
     assert_eq!(s.swap_in(0, slots[0]), None);
 }

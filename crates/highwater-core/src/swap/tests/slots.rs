@@ -1,4 +1,4 @@
-//! Slots of one area under load.
+//! Slots of one swap area under load.
 
 use alloc::vec::Vec;
 
@@ -57,8 +57,8 @@ fn a_disk_is_filled_in_order_and_looks_for_a_free_run_after_each_cluster() {
     assert!(take(&mut slots, 0, 64).into_iter().eq(1..65));
     assert!(take(&mut slots, 1, 64).into_iter().eq(65..129), "one cursor for all");
     assert!(take(&mut slots, 0, 384).into_iter().eq(129..513));
-    // A hole of a cluster's size in what was used: the next cluster's worth goes there, once the
-    // cursor has given out as many slots again.
+    // A hole of a cluster's size in used slots: the next cluster's worth goes there, once the
+    // cursor has allocated that many slots again.
     for _ in 0..8 {
         take(&mut slots, 0, 64);
     }
@@ -128,7 +128,7 @@ fn a_search_may_find_what_only_the_cache_uses() {
     assert_eq!(slots.take(&mut search), Found::End);
 }
 
-/// Random taking and giving back against a plain set.
+/// Random allocation and freeing, compared with a plain set.
 #[test]
 fn slots_are_handed_out_once() {
     for rotational in [false, true] {

@@ -15,7 +15,7 @@ tracepoints! { [] vmscan {
     KswapdNap = "mm_vmscan_kswapd_nap" {
         /// Node.
         nid: NodeId,
-        /// Ticks that were left of the nap; none if nobody woke it.
+        /// Ticks left of the nap; `None` if no task woke it.
         left: u32,
     } => "nid={nid} left={left} is_woken={is_woken}" where is_woken = left > 0;
     // end

@@ -25,7 +25,7 @@ fn example(kind: Kind) -> Event {
 /// Events whose text Linux does not write as `key=value`.
 const PROSE: [Kind; 2] = [Kind::ShrinkSlabStart, Kind::ShrinkSlabEnd];
 
-/// Examples, so that a text that other tools read cannot change unseen. A new tracepoint may add
+/// Examples, so that a change of a text that other tools read is noticed. A new tracepoint may add
 /// its line.
 const TEXTS: &str = include_str!("texts.txt");
 
@@ -33,7 +33,7 @@ const TEXTS: &str = include_str!("texts.txt");
 /// tracepoint adds none.
 const WORDS: &str = include_str!("words.txt");
 
-/// Every line of a file is what `line` makes of some tracepoint's example.
+/// Every line of a file equals `line` of some tracepoint's example.
 fn assert_unchanged(file: &str, line: impl Fn(Event) -> String) {
     let lines: Vec<String> = Kind::ALL.iter().map(|&kind| line(example(kind))).collect();
     assert!(file.lines().count() >= 22);
@@ -54,7 +54,7 @@ fn words_of_earlier_versions_are_what_they_were() {
         let words: String = event.words().map(|word| format!(" {word:#x}")).collect();
         format!("{}:{words}", event.name())
     });
-    // What no example above shows: the kernel's pfn of no page, all 64 bits of it.
+    // A case that no example above shows: the kernel's pfn for no page, all 64 bits of it.
     let failed = Event::PageAlloc {
         pfn: None,
         order: Order(3),

@@ -27,7 +27,8 @@ impl<H: Devices> Kernel<H> {
         if !pass.is_write {
             let mut ptes = table.lock(cx.cpu());
             if ptes.get(pass.vpn).is_none() {
-                // No reference, no mapping, not resident: it is nobody's page.
+                // No reference, no mapping, not resident: the zero page is not accounted to the
+                // space.
                 ptes.set_bare(false);
                 ptes.set(pass.vpn, Pte::new(self.zero_page));
                 cx.charge(Cost::SetPte, 1);
@@ -47,9 +48,9 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Makes a fresh page anonymous memory of the fault's address: mapping, list, counts, and the
-    /// entry, which takes the caller's reference. The entry is dirty, the page is not.
+    /// entry, which takes over the caller's reference. The entry is dirty, the page is not.
     ///
-    /// Under the table's lock, as nobody may unmap the page before its list knows it.
+    /// It runs under the table's lock, so that no task unmaps the page before it is on its list.
     pub(super) fn map_new_anon(
         &self,
         pass: &Pass<'_, '_, H>,

@@ -37,7 +37,7 @@ impl<H: Devices> Kernel<H> {
         if !is_anon && pass.vma.flags.contains(VmaFlags::SHARED) {
             return self.shared_upgrade_fault(pass, table, folio);
         }
-        // The entry may map any page of a huge one, whose index is that of its first.
+        // The entry may map any page of a huge page, whose index is that of the first one.
         let at = old.pfn().map_or(0, |pfn| pfn.0 - folio.pfn().0);
         let index = pass.vpn.wrapping_sub(at);
         let step = match is_anon && self.is_alone(pass, folio, index, 1) {
@@ -73,9 +73,9 @@ impl<H: Devices> Kernel<H> {
         Some((folio, now))
     }
 
-    /// True if nobody else has an anonymous folio, which the caller's entry maps (`held` references: as many as it has
-    /// pages) and to which the caller has a reference besides: then it is the writer's from now on
-    /// (rules/faults#copy-or-reuse). `index`: the virtual page of the folio's first.
+    /// True if no other user has an anonymous folio that the caller's entry maps; the folio then
+    /// belongs to the writer (rules/faults#copy-or-reuse). The entry has `held` references (one per
+    /// page), and the caller has one more. `index`: the virtual page of the folio's first page.
     pub(super) fn is_alone(
         &self,
         pass: &Pass<'_, '_, H>,
@@ -87,8 +87,8 @@ impl<H: Devices> Kernel<H> {
         if !page.is(PageFlags::FORKED) {
             return true;
         }
-        // References apart from the caller's: the entry (counts as one), the swap cache, a per-CPU batch. Of a huge page
-        // the swap cache has 512: with these it is not alone.
+        // References besides the caller's: the entry (counts as one), the swap cache, a per-CPU
+        // batch. The swap cache has 512 references to a huge page, so that page is shared.
         let others = || page.refcount().saturating_sub(held);
         if others() > 3 {
             return false;
@@ -168,7 +168,7 @@ impl<H: Devices> Kernel<H> {
             if page.map_remove::<H>(1) {
                 self.mem.account(cx.cpu(), source).minus(item);
             } else if source.is_large() {
-                // Perhaps nobody needs this part of it any more.
+                // This part may be unmapped everywhere now.
                 let frame = old.pfn().map_or(0, |pfn| pfn.0);
                 self.queue_if_partly_mapped(cx, source, frame..frame + 1);
             }

@@ -1,12 +1,13 @@
 //! Writes to a huge page whose leaf is read-only since a fork (rules/huge-pages#write).
 //!
-//! | who maps it | what the write does |
+//! | mapped by | effect of the write |
 //! |---|---|
 //! | the writer alone | the leaf becomes writable |
-//! | others too, kernel from 5.8 on | the leaf is split; the fault goes on with one entry ([`super::cow`]) |
+//! | others too, kernel from 5.8 on | the leaf is split; the fault continues with one entry ([`super::cow`]) |
 //! | others too, kernel up to 5.7 | all 512 pages are copied to a new huge page; without one, as from 5.8 on |
 //!
-//! The huge page of zeros is everybody's: the second row, or the third with a page of zeros instead of a copy.
+//! The huge zero page is always shared: the second row applies, or the third with a cleared page
+//! instead of a copy.
 //!
 //! From: [`super::cow`] · to: `vm::huge`.
 
@@ -43,7 +44,7 @@ impl<H: Devices> Kernel<H> {
             let source = self.mapped_folio(leaf);
             if let Some(folio) = source {
                 self.mem.map.page(folio).get::<H>(1);
-                // Under the lock: nobody can add a mapping by way of this one.
+                // Under the lock: no task can add a mapping through this one.
                 if self.is_alone(pass, folio, start, NR)
                     && let Some(leaf) = ptes.take_leaf()
                 {

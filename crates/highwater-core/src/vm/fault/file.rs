@@ -21,8 +21,8 @@ const FAULT_AROUND: u32 = 16;
 
 /// First and last virtual page that a fault at `vpn` in `start..end` may map.
 ///
-/// The window starts at a multiple of its size. Where the VMA cuts its start, it keeps its length;
-/// it ends with the VMA and with the page table.
+/// The window starts at a multiple of its size. If the VMA starts inside it, the window starts
+/// there and keeps its length. It ends with the VMA and with the page table.
 const fn fault_around(vpn: u32, start: u32, end: u32) -> (u32, u32) {
     const fn min(a: u32, b: u32) -> u32 {
         if a < b { a } else { b }

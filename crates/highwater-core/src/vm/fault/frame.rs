@@ -51,7 +51,7 @@ impl<H: Devices> Kernel<H> {
             let mut pass = Pass { cx, space, vma, table, vpn, is_write, is_retry, is_major, lock };
             self.mem.events.add(cx.cpu(), VmEvent::Pgfault, 1);
             let step = self.handle_fault(&mut pass).map_err(|error| Self::fate(cx, error))?;
-            // Whoever had to wait saw a major fault, even if another task did the reading.
+            // A task that had to wait counts a major fault, even if another task did the reading.
             let went = match pass.is_major || is_retry {
                 true => Fault::Major,
                 false => Fault::Minor,
@@ -64,7 +64,7 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// The allocator gives up on a task only if nobody is left to kill, or if it is the victim.
+    /// The allocator fails a task only if no victim is left, or if the task is the victim.
     fn fate(cx: &Cx<'_, H>, error: Error) -> Error {
         let dying = TaskFlags::OOM_VICTIM | TaskFlags::FATAL_SIGNAL;
         match error {

@@ -1,8 +1,8 @@
-//! Faults (rules/faults#frame): what happens when a program uses its memory.
+//! Page faults (rules/faults#frame).
 //!
-//! [`touch`] is the processor: it sets bits in entries that allow the access, and faults on others.
-//! [`frame`] is what all faults share: the lock, the VMA, the counts, going round again. Which kind
-//! it is depends on the entry and on what is behind the VMA:
+//! [`touch`] acts as the processor: it sets bits in entries that allow the access, and faults on
+//! others. [`frame`] has the common part of all faults: the lock, the VMA, the counts, retries. The
+//! entry and the VMA decide the kind:
 //!
 //! | entry | VMA | handled by |
 //! |---|---|---|
@@ -13,9 +13,9 @@
 //!
 //! Key types: [`Access`], [`Fault`], [`Pass`] (one run of the handler).
 //!
-//! Synchronisation: a fault holds the space's lock for reading, so its VMA stays; not while it waits
-//! for input, though: then it lets the lock go, waits, and starts over. Entries are looked at
-//! again under their table's lock before they change.
+//! Synchronisation: a fault holds the space's lock for reading, so its VMA stays. While it waits
+//! for a read it releases the lock, waits, and starts over. Entries are checked again under their
+//! table's lock before they change.
 //!
 //! From: programs · to: `page_alloc`, `page_cache`, `swap`, `lru`.
 
@@ -36,7 +36,7 @@ use super::{PageTable, Space, Vma};
 use crate::host::{Cx, Devices};
 use crate::wait::ReadGuard;
 
-/// What a program does to a page.
+/// A program's access to a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Reads it.
@@ -70,7 +70,7 @@ struct Pass<'a, 'h, H: Devices> {
     cx: &'a Cx<'h, H>,
     space: &'a Space<H>,
     vma: Arc<Vma<H>>,
-    /// The lowest table, if there was one and nobody took it from here yet.
+    /// The lowest table, if it exists and was not taken out of this field yet.
     table: Option<Arc<PageTable<H>>>,
     vpn: u32,
     is_write: bool,
@@ -84,7 +84,7 @@ struct Pass<'a, 'h, H: Devices> {
 /// How a run of the handler ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// The entry was changed, by this fault or by somebody else: the access is tried again.
+    /// The entry was changed, by this fault or another task's: the access is tried again.
     Done,
     /// The fault waited without the space's lock: everything is looked up again.
     Retry,

@@ -26,7 +26,7 @@ impl<H: Devices> Kernel<H> {
         let cx = pass.cx;
         cx.charge(Cost::SwapFault, 1);
         let Some((folio, is_cached)) = self.find_swapped(pass, slot) else {
-            // No memory, unless somebody else brought the page in or dropped it meanwhile.
+            // No memory, unless another task read the page in or dropped it meanwhile.
             return match table.peek(pass.vpn) == old {
                 true => Err(Error::NoMemory),
                 false => Ok(Step::Done),
@@ -111,8 +111,9 @@ impl<H: Devices> Kernel<H> {
             self.free_swap_cache(cx, folio, false);
         }
         Rss::add::<H>(&pass.space.rss.swap, -1);
-        // If the slot was this space's alone so is the page, and a write needs no other check. Of a huge page that is
-        // still in the cache this is one slot of many; it is not read ahead, so it has its mapping.
+        // If only this space used the slot, only it uses the page, and a write needs no other
+        // check. For a huge page that is still in the cache this is one slot of many; it was not
+        // read ahead, so it has its mapping.
         let is_alone = !old.is_shared_swap() || (page.refcount() == 1 && !folio.is_large());
         match (is_alone, folio.is_large()) {
             (true, true) => {}
@@ -121,7 +122,8 @@ impl<H: Devices> Kernel<H> {
                 page.flag_test_clear::<H>(PageFlags::FORKED);
             }
             (false, is_large) => {
-                // Whose of the family it will be is not known: the oldest is the one from which all can be found.
+                // The family member that will keep it is unknown, so use the oldest space, from
+                // which all can be found.
                 if !is_large && !page.is_mapped() {
                     page.set_mapping(PageMapping::Anon(pass.space.oldest_ancestor()), vpn);
                 }

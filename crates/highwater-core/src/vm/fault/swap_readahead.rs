@@ -1,8 +1,9 @@
-//! Which slots a fault reads besides its own, where addresses decide it
+//! Which slots a fault reads besides its own, if addresses decide it
 //! (rules/swap#readahead-by-address).
 //!
-//! Without disks among the swap areas the pages around the fault's address are read, as far as their
-//! entries name slots; the region keeps the history. With a disk [`crate::swap`] reads the slots around.
+//! Without rotational swap areas, the pages around the fault's address are read, as far as their
+//! entries name slots; each VMA keeps its history. With one, [`crate::swap`] reads the slots around
+//! the fault's.
 
 use core::ops::Range;
 
@@ -104,7 +105,7 @@ impl<H: Devices> Kernel<H> {
         let table = space.table_of(cx.cpu(), vpn);
         self.plug_start(cx);
         for at in window {
-            // Without the table's lock: what is read for nothing does no harm.
+            // Without the table's lock: a useless read does no harm.
             let entry = table.as_ref().map_or(Pte::NONE, |table| table.peek(at));
             if let Some(slot) = entry.slot() {
                 self.read_ahead(cx, slot, at == vpn, vma.wish(vpn));

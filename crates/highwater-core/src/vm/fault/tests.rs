@@ -1,4 +1,4 @@
-//! Faults on the [`Solo`] host, whose devices are done at once.
+//! Faults on the [`Solo`] host, whose devices finish at once.
 
 use alloc::sync::Arc;
 use alloc::vec;
@@ -20,7 +20,7 @@ use crate::vmstat::{NodeStat, VmEvent, ZoneStat};
 const CPU: CpuId = CpuId(0);
 const RW: VmaFlags = VmaFlags::READ.union(VmaFlags::WRITE);
 
-/// A kernel with one space, whose only task this is.
+/// A kernel with one space, used by this task only.
 struct Stage<'h> {
     cx: Cx<'h, Solo>,
     kernel: Kernel<Solo>,
@@ -109,7 +109,7 @@ impl<'h> Stage<'h> {
         folio
     }
 
-    /// The rest of it: written, and gone from the swap cache.
+    /// Completes a swap-out: the page is written and leaves the swap cache.
     fn forget(&self, folio: Folio) {
         let page = self.kernel.mem.map.page(folio);
         assert!(page.try_get::<Solo>() && self.kernel.try_lock_page(folio));

@@ -74,9 +74,10 @@ impl<H: Devices> Kernel<H> {
         self.touch_on(cx, space, start, at..end, access)
     }
 
-    /// Accesses `pages` pages in order, as [`Kernel::touch_range`] does with as many at a time as one page table maps; before
-    /// each of these `goes_on` is asked, unless nobody can have done anything since: its answer may change by what others do,
-    /// not by the clock. How many pages were accessed.
+    /// Accesses `pages` pages in order, as [`Kernel::touch_range`] does with as many at a time as
+    /// one page table maps; before each of these it calls `goes_on`, unless no other task can have
+    /// run since. The result of `goes_on` may depend on other tasks, but not on the clock. Returns
+    /// the number of accessed pages.
     ///
     /// # Errors
     /// As [`Kernel::touch`].
@@ -101,7 +102,8 @@ impl<H: Devices> Kernel<H> {
         Ok(at - start)
     }
 
-    /// Accesses as many whole tables that no access changes as nobody can come in between; their pages.
+    /// Accesses whole tables that no access changes, as many as possible while no other task can
+    /// run in between. Returns their pages.
     #[inline(always)]
     fn touch_again(&self, cx: &Cx<'_, H>, space: &Space<H>, range: Range<u32>) -> u32 {
         let is_table = range.start.is_multiple_of(PTES as u32);

@@ -1,11 +1,12 @@
-//! Splitting a huge page that several spaces map, page by page, since a fork (rules/huge-pages#page-split).
+//! Splits a huge page that several spaces map by single entries since a fork
+//! (rules/huge-pages#page-split).
 //!
 //! ```text
-//! entries of all spaces ──▶ moving entries ──▶ 512 descriptors ──▶ entries again
+//! entries of all spaces ──▶ migration entries ──▶ 512 descriptors ──▶ entries again
 //! ```
 //!
-//! Whoever needs one of its pages meanwhile waits until its entry is back. Whoever clears an entry (munmap) has
-//! nothing else to do.
+//! A task that needs one of its pages meanwhile waits until the entry is restored. A task that
+//! clears a migration entry (munmap) has nothing else to do.
 //!
 //! From: [`super::split`] · to: `rmap`.
 
@@ -35,7 +36,7 @@ impl<H: Devices> Kernel<H> {
         let is_apart =
             !page.is_mapped() && self.take_apart_queued(cx, folio, &[false; NR as usize]);
         self.map_all_again(cx, folio.pfn());
-        // The caller wakes who waits for the first one, with its lock.
+        // The caller wakes the waiters of the first page, with its lock.
         folio.frames().skip(1).for_each(|frame| self.wake_moved(cx, frame));
         if is_apart {
             self.sort_tails(cx, folio, tails);

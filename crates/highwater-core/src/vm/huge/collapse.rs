@@ -1,14 +1,14 @@
-//! Collapsing a range of single pages into a huge one (rules/huge-pages#collapse).
+//! Collapses a range of single pages into a huge page (rules/huge-pages#collapse).
 //!
 //! ```text
-//! no lock       allocate the huge page, read in what is swapped out
+//! no lock       allocate the huge page, read in swapped pages
 //! space write   take the entries, flush ─▶ lock and isolate each page ─▶ copy ─▶ leaf ─▶ free the old ones
 //!                                                │
 //!                                                └─ one is in use: put the entries back
 //! ```
 //!
-//! With the space's lock for writing no fault and no unmapping is under way, and with its entries gone and
-//! flushed no program writes a page that is being copied.
+//! With the space's lock held for writing, no fault and no unmapping is under way. With its entries
+//! cleared and flushed, no program writes a page that is being copied.
 //!
 //! From: [`super::khugepaged`].
 
@@ -77,7 +77,7 @@ impl<H: Devices> Kernel<H> {
             .all(|vpn| self.fault_in(cx, space, vpn, Access::Read).is_ok())
     }
 
-    /// False, and nothing changed, if the range is not what it was, or a page of it is in use.
+    /// False, with nothing changed, if the range has changed, or one of its pages is in use.
     fn collapse_into(&self, cx: &Cx<'_, H>, space: &Space<H>, start: u32, new: Folio) -> bool {
         self.lru_add_drain(cx);
         let _guard = space.mmap_lock.write(cx);
@@ -183,7 +183,7 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// The single pages have neither entries nor users any more.
+    /// Frees the single pages, which have neither entries nor users any more.
     fn free_old(&self, cx: &Cx<'_, H>, space: &Space<H>, old: &[Folio]) {
         let cpu: CpuId = cx.cpu();
         let mut tally = Tally::default();

@@ -1,4 +1,4 @@
-//! khugepaged: what it looks at, and what it makes of it.
+//! khugepaged: the ranges that it checks, and its decisions.
 
 use super::collapse::Collapsed;
 use super::khugepaged::Check;
@@ -58,7 +58,8 @@ fn what_makes_a_range_worth_it() {
     assert_eq!(stage.check(start), Check::Leave);
     stage.touch(start + 3, Access::Read);
     assert_eq!(stage.check(start), Check::Collapse(NodeId(0)));
-    // With pages on swap half of it must have been used, and only so many may be.
+    // If pages are on swap, half of the range must have been used, and only a limited number may be
+    // on swap.
     stage.advise(start + 10, 2, MemoryAdvice::PageOut);
     assert_eq!(stage.check(start), Check::Leave);
     stage.read(start + 12, 256);
@@ -66,7 +67,7 @@ fn what_makes_a_range_worth_it() {
     stage.advise(start + 400, 1, MemoryAdvice::PageOut);
     assert_eq!(stage.check(start), Check::Leave);
     assert_eq!(stage.events(VmEvent::ThpScanExceedSwapPte), 1);
-    // A page in use by somebody else.
+    // A page with another user.
     let start = stage.single_pages(NR);
     let folio = stage.folio(start + 7);
     stage.kernel.mem.map.page(folio).get::<Solo>(1);
@@ -112,7 +113,7 @@ fn single_pages_become_a_huge_one() {
     stage.touch(start + 1, Access::Write);
     stage.read(start, 20);
     stage.read(start + 30, 70);
-    // Too few were used for what is on swap.
+    // Too few pages were used for the number on swap.
     assert_eq!(stage.check(start), Check::Leave);
     stage.read(start + 20, 10);
     stage.kernel.lru_add_drain(&stage.cx);
@@ -128,7 +129,7 @@ fn single_pages_become_a_huge_one() {
     assert_eq!(stage.nr_free(), free + 90 - PAGES);
     stage.unmap(start, NR);
     stage.audit();
-    // What a CPU keeps counts as used.
+    // Slots that a CPU keeps count as used.
     assert!(stage.kernel.swap.nr_free() + 64 >= stage.kernel.swap.nr_total());
 }
 

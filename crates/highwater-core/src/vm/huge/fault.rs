@@ -16,7 +16,7 @@ use crate::zone::MemoryPolicy;
 /// How an attempt at a huge page ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::vm) enum Attempt {
-    /// Something is mapped now, by this fault or by somebody else.
+    /// The address is mapped now, by this fault or another task's.
     Mapped,
     /// A single page has to do.
     Fallback,
@@ -35,7 +35,7 @@ impl<H: Devices> Kernel<H> {
         vpn: u32,
         is_write: bool,
     ) -> Attempt {
-        // Entries are there, or were: the range has single pages.
+        // Entries exist or existed: the range has single pages.
         if table.is_some_and(|table| !table.is_bare()) {
             return Attempt::Fallback;
         }
@@ -96,8 +96,8 @@ impl<H: Devices> Kernel<H> {
         Some(Attempt::Mapped)
     }
 
-    /// A huge page where the task's or VMA's policy says (rules/huge-pages#nodes). What of several nodes comes first is
-    /// the kernel version's to say.
+    /// A huge page on the nodes of the task's or VMA's policy (rules/huge-pages#nodes). The kernel
+    /// version decides the order of the attempts on several nodes.
     pub(in crate::vm) fn alloc_huge(&self, cx: &Cx<'_, H>, gfp: Gfp, wish: Wish) -> Option<Folio> {
         let node = match self.mem.policy_of(cx, wish) {
             MemoryPolicy::Interleave(_) | MemoryPolicy::PreferredMany(_) => None,

@@ -1,4 +1,4 @@
-//! A fork's share of a huge page (rules/faults#fork): the leaf is copied as one entry.
+//! Fork of a huge page (rules/faults#fork): the leaf is copied as one entry.
 //!
 //! ```text
 //! parent  leaf, writable ──▶ leaf, read-only ─┐
@@ -6,9 +6,10 @@
 //! child   nothing ────────▶ leaf, read-only ──┘
 //! ```
 //!
-//! The child's table is kept below its leaf, as the parent's is: a split needs no memory then.
+//! A page table for the child is deposited with its leaf, as for the parent, so a split needs no
+//! memory.
 //!
-//! Synchronisation: the parent's table is locked; nobody runs in the child.
+//! Synchronisation: the parent's table is locked; no task runs in the child.
 //!
 //! From: `vm::fork` · to: [`super::leaf`].
 

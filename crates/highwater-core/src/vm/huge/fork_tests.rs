@@ -117,14 +117,14 @@ fn from_5_8_on_a_write_splits_the_leaf_and_copies_one_page() {
         assert!(!stage.folio_in(&stage.space, start + 7).is_large());
         assert_eq!(stage.folio_in(&stage.space, start + 8), folio);
         assert_eq!(stage.thp(), PAGES);
-        // The child maps all of it, so nothing waits to be split.
+        // The child maps all of it, so it is not queued for a split.
         assert_eq!(stage.kernel.nr_deferred(&stage.cx, NodeId(0)), 0);
         stage.audit();
         stage.kernel.exit_space(&stage.cx, &child);
         assert_eq!(stage.kernel.nr_deferred(&stage.cx, NodeId(0)), 1, "nobody maps page 7 now");
         assert_eq!(stage.thp(), 0);
         stage.audit();
-        // Parts of it are copied even when nobody else has them.
+        // Parts of it are copied even if no other space maps them.
         stage.write(&stage.space, start + 9);
         assert!(!stage.folio_in(&stage.space, start + 9).is_large());
         stage.audit();
@@ -164,7 +164,7 @@ fn up_to_5_7_a_write_copies_all_of_it() {
     }
 }
 
-/// The huge page of zeros is copied by a fork, and written as any that somebody else has.
+/// A fork copies the leaf of the huge zero page; a write to it acts as for any shared page.
 #[test]
 fn a_fork_copies_a_leaf_of_zeros() {
     let host = Solo::default();
@@ -172,7 +172,7 @@ fn a_fork_copies_a_leaf_of_zeros() {
         let stage = stage_of(&host, kernel);
         let start = stage.map(NR, NR, VmaFlags::empty());
         stage.touch(start, Access::Read);
-        // A space without a page of its own shares nothing.
+        // A space without its own pages shares nothing.
         let own = stage.map(NR, NR, VmaFlags::empty());
         stage.touch(own, Access::Write);
         let nr_zero = || stage.kernel.huge.zero.lock(CPU).nr_leaves;
@@ -256,7 +256,7 @@ fn a_huge_page_of_two_leaves_is_split_for_both() {
     stage.audit();
 }
 
-/// The child has not locked what the parent has: a split of the child's leaf leaves it locked.
+/// The child has not mlocked the parent's memory: a split of the child's leaf leaves the mlock.
 #[test]
 fn the_parents_lock_is_not_the_childs_to_take_off() {
     let host = Solo::default();
@@ -305,7 +305,7 @@ fn families_survive_any_order_of_what_is_done_to_them() {
                     let at = below(family.len() as u32) as usize;
                     kernel.exit_space(cx, &family.swap_remove(at));
                 }
-                // The VMA stays: all of a range, or some of it.
+                // The VMA stays: unmaps all of a range, or a part of it.
                 3 => {
                     let first = start + below(3) * NR;
                     kernel.madvise(cx, &space, first, NR, MemoryAdvice::DontNeed).unwrap();

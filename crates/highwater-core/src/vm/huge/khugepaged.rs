@@ -1,9 +1,10 @@
-//! khugepaged: looks for ranges of single pages that could be huge ones (rules/huge-pages#khugepaged).
+//! khugepaged: searches for ranges of single pages that could be huge pages
+//! (rules/huge-pages#khugepaged).
 //!
-//! Faults give huge pages only where nothing is mapped yet. A range that got single pages, for want of a
-//! block or since its VMA was too small then, keeps them until this daemon comes by. It goes round all
-//! spaces that may have huge pages, a little at a time, and has a range collapsed ([`super::collapse`]) if
-//! that is worth it.
+//! Faults give huge pages only where nothing is mapped yet. A range may have got single pages
+//! because no block was free, or because its VMA was too small then. It keeps them until this
+//! daemon scans it. The daemon scans all spaces that may have huge pages, a little at a time, and
+//! collapses a range ([`super::collapse`]) if that is worthwhile.
 //!
 //! ```text
 //! round: scan, scan, .. until pages_to_scan units or all spaces ---> sleep scan_sleep ---> round
@@ -11,10 +12,10 @@
 //!                +-- no memory for a huge page: sleep alloc_sleep; twice: the round is over
 //! ```
 //!
-//! Key types: [`Khugepaged`] (its list), [`Scan`] (where it is), [`Check`] (what a range is like).
+//! Key types: [`Khugepaged`] (its list), [`Scan`] (its position), [`Check`] (the check of a range).
 //!
-//! Synchronisation: spaces are listed behind a `Table` lock. A range is looked at under the space's lock for
-//! reading, which is only tried, and its table's lock.
+//! Synchronisation: spaces are listed behind a `Table` lock. A range is checked under its table's
+//! lock and the space's lock for reading, which is only tried.
 //!
 //! From: the host's task · to: [`super::collapse`].
 
@@ -45,11 +46,11 @@ pub(crate) struct Khugepaged<H: Tasks> {
 /// Where a sweep is.
 #[derive(Clone, Copy, Debug, Default)]
 struct Scan {
-    /// The space, and the first page of it to look at; none: the sweep begins.
+    /// The space, and its first page to scan; `None`: the sweep begins.
     at: Option<(SpaceId, u32)>,
 }
 
-/// What a range is like.
+/// The result of checking a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Check {
     /// Worth a huge page, on the node that has most of its pages.
@@ -64,7 +65,7 @@ impl<H: Tasks> Huge<H> {
         self.enabled != Thp::Never
     }
 
-    /// Everybody may who does not refuse them.
+    /// Every space may have huge pages unless it refuses them.
     pub(crate) fn is_for_all(&self) -> bool {
         self.enabled == Thp::Always
     }
@@ -194,7 +195,7 @@ impl<H: Devices> Kernel<H> {
         None
     }
 
-    /// The space whose turn is next; none after the last one.
+    /// The space whose turn is next; `None` after the last one.
     fn space_after(&self, cx: &Cx<'_, H>, id: SpaceId) -> Option<(SpaceId, u32)> {
         let spaces = self.huge.khugepaged.spaces.lock(cx.cpu());
         let at = spaces.iter().position(|&other| other == id);
@@ -220,7 +221,7 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// What a range of single pages is like.
+    /// Checks a range of single pages.
     fn check_range(&self, cx: &Cx<'_, H>, space: &Space<H>, start: u32) -> Check {
         cx.charge(Cost::RmapWalk, 1);
         let Some(table) = space.table_of(cx.cpu(), start) else { return Check::Leave };
@@ -247,7 +248,7 @@ impl<H: Devices> Kernel<H> {
         };
         let (mut nr_none, mut nr_swapped, mut nr_shared, mut nr_used) = (0, 0, 0, 0);
         let mut is_writable = false;
-        // How many pages of which node; the first of those that have most of them wins.
+        // Number of pages by node; among equal maxima the first one wins.
         let mut on_node = alloc::vec![0_u32; self.mem.nr_nodes()];
         for vpn in start..start + NR {
             let pte = ptes.get(vpn);
@@ -270,7 +271,7 @@ impl<H: Devices> Kernel<H> {
             };
             let page = self.mem.map.page(folio);
             is_writable |= pte.is_writable();
-            // Parts of huge pages stay what they are here; Linux would collapse them too.
+            // Parts of huge pages stay unchanged here; Linux would collapse them too.
             if folio.is_large() || !page.is_anon() {
                 return Check::Leave;
             }

@@ -1,11 +1,13 @@
-//! Leaves that come, go and are split (rules/huge-pages#leaf-split), and how many map a huge page.
+//! Leaves: mapping, unmapping and splitting them (rules/huge-pages#leaf-split), and the number that
+//! map a huge page.
 //!
-//! Whoever is about to change a single entry of a range that a leaf maps calls [`Kernel::split_leaf`] first,
-//! as only the kernel knows what a leaf counts for.
+//! Code that changes a single entry of a range mapped by a leaf calls [`Kernel::split_leaf`] first,
+//! because only the kernel can convert a leaf's counts.
 //!
-//! A fork lets several address spaces map a huge page by a leaf each. How many do is the mapcount of the
-//! folio's *second* frame (Linux's `compound_mapcount`, kept there too), which means nothing otherwise as long
-//! as the folio is whole. Leaves change under their own table's lock, so the count is atomic.
+//! After a fork several address spaces map a huge page by a leaf each. Their number is the mapcount
+//! of the folio's *second* frame (Linux's `compound_mapcount`, in the same place), which has no
+//! other meaning while the folio is whole. Leaves change under different table locks, so the count
+//! is atomic.
 
 use core::ops::Range;
 
@@ -42,8 +44,8 @@ impl<H: Devices> Kernel<H> {
         } else {
             ptes.split_leaf();
             self.count_leaf_gone(cx, leaf);
-            // Pages that have entries of their own are not locked into memory together. Of address spaces that
-            // share it since a fork only those that locked it take their lock off.
+            // Pages with separate entries are not mlocked together. Of the address spaces that
+            // share it since a fork, only those that mlocked it munlock it.
             if let Some(folio) = self.mapped_folio(leaf)
                 && flags.contains(VmaFlags::LOCKED)
                 && self.mem.map.page(folio).is(PageFlags::MLOCKED)
@@ -54,8 +56,8 @@ impl<H: Devices> Kernel<H> {
         cx.charge(Cost::SetPte, NR);
     }
 
-    /// Splits the leaf that lies across a page, if there is one: what begins there is about to differ from
-    /// what ends there.
+    /// Splits the leaf that crosses a page, if there is one, because the memory on both sides is
+    /// about to differ.
     pub(in crate::vm) fn split_leaf_across(
         &self,
         cx: &Cx<'_, H>,
@@ -88,8 +90,9 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// An entry or a leaf went that mapped some of a huge page's frames (`gone`): it is queued to be split if one of
-    /// those is mapped by nobody now and others still are (rules/huge-pages#deferred-split).
+    /// An entry or a leaf that mapped frames of a huge page was removed (`gone`). Queues the page
+    /// for a split if one of these frames is unmapped now and others are still mapped
+    /// (rules/huge-pages#deferred-split).
     pub(in crate::vm) fn queue_if_partly_mapped(
         &self,
         cx: &Cx<'_, H>,
@@ -132,7 +135,8 @@ impl<H: Devices> Kernel<H> {
         leaf.pfn().is_some_and(|pfn| self.is_huge_zero(pfn))
     }
 
-    /// nr_anon_transparent_hugepages counts what leaves map, once for all of a page's leaves.
+    /// nr_anon_transparent_hugepages counts pages mapped by leaves, once for all of a page's
+    /// leaves.
     fn count_leaf_gone(&self, cx: &Cx<'_, H>, leaf: Pte) {
         if let Some(folio) = self.mapped_folio(leaf)
             && self.leaf_counter(folio).map_remove::<H>(1)

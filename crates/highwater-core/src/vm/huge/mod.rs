@@ -1,8 +1,9 @@
 //! Transparent huge pages (rules/huge-pages#what): anonymous memory of 2 MiB at a time.
 //!
-//! A huge page is a folio of order 9. While all of it is mapped at one aligned place it is mapped by a leaf
-//! ([`super::page_table`]), and one fault, one entry and one place on a list stand for 512 pages. Nothing is
-//! decided for good: an operation on a part of it splits the leaf, and the folio itself may be split later.
+//! A huge page is a folio of order 9. While all of it is mapped at one aligned address, a leaf maps
+//! it ([`super::page_table`]). Then one fault, one entry and one place on a list stand for 512
+//! pages. This is not final: an operation on a part of it splits the leaf, and the folio itself may
+//! be split later.
 //!
 //! ```text
 //!  no table --- fault ---> leaf over a folio of 512 --- whole range unmapped ---> one block of order 9
@@ -16,15 +17,16 @@
 //! | file | does |
 //! |---|---|
 //! | [`mod@fault`] | eligibility, allocation, the leaf of a fault |
-//! | [`zero`] | the huge page of zeros that reads of untouched memory map |
+//! | [`zero`] | the huge zero page, which reads of untouched memory map |
 //! | [`leaf`] | counts leaves, splits them |
-//! | [`fork`] | gives a child the leaf that its parent has |
-//! | [`khugepaged`], [`collapse`] | the daemon that makes huge pages of single ones |
-//! | [`split`], [`apart`] | splits folios, works off the queue of those that wait for it |
+//! | [`fork`] | copies the parent's leaf to a child |
+//! | [`khugepaged`], [`collapse`] | the daemon that collapses single pages into huge ones |
+//! | [`split`], [`apart`] | splits folios, including those on the deferred split queue |
 //!
-//! Key type: [`Huge`], what the kernel keeps of all this.
+//! Key type: [`Huge`], the kernel's state of huge pages.
 //!
-//! Synchronisation: a leaf changes under its table's lock. The page of zeros is behind a `Table` lock.
+//! Synchronisation: a leaf changes under its table's lock. The huge zero page is behind a `Table`
+//! lock.
 //!
 //! From: `vm::fault`, `vm::zap`, `vm::mapping` · to: `page_alloc`, `lru`.
 
@@ -66,15 +68,15 @@ pub(crate) const HUGE: Order = Order(9);
 /// Its pages.
 pub(crate) const NR: u32 = PTES as u32;
 
-/// What the kernel keeps for huge pages.
+/// The kernel's state of huge pages.
 pub(crate) struct Huge<H: Tasks> {
-    /// Who gets them; [`Thp::Never`] also where memory is too small for them.
+    /// The setting; [`Thp::Never`] also if memory is too small for huge pages.
     enabled: Thp,
     defrag: ThpDefrag,
     effort: ThpEffort,
     /// The huge page of zeros; `Table` class.
     pub(crate) zero: H::Lock<ZeroPage>,
-    /// Its number as a block of its size: to tell its frames without a lock.
+    /// Its number as a block of its size, to recognise its frames without a lock.
     zero_block: AtomicU32,
     pub(crate) khugepaged: Khugepaged<H>,
 }
@@ -120,7 +122,7 @@ impl<H: Tasks> Huge<H> {
         (suits && fits).then_some(start)
     }
 
-    /// What a fault asks the allocator for.
+    /// The gfp flags of a fault for the allocator.
     pub(super) fn fault_gfp(&self, vma: &Vma<H>) -> Gfp {
         gfp_of(self.defrag, self.effort, vma.flags.contains(VmaFlags::HUGEPAGE))
     }

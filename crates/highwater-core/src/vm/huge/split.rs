@@ -1,18 +1,18 @@
-//! Splitting a huge page into 512 pages (rules/huge-pages#page-split).
+//! Splits a huge page into 512 pages (rules/huge-pages#page-split).
 //!
-//! While a huge page is whole its head speaks for all of it; afterwards each page speaks for itself. In
-//! between nobody may look. What keeps the others out:
+//! While a huge page is whole, its head has the state of all pages; afterwards each page has its
+//! own. In between no other code may read the state. It is excluded as follows:
 //!
-//! | who might look | is kept out by |
+//! | reader | excluded by |
 //! |---|---|
 //! | faults, unmapping, reclaim's walks | the lock of the only table that maps it |
 //! | the swap cache | the lock of the slots |
 //! | the lists | the caller has it isolated |
-//! | whoever holds a reference | there is none: the count is frozen at what is expected |
+//! | holders of a reference | there are none: the count is frozen at the expected number |
 //!
-//! A huge page is mapped in one table, unless a fork copied its leaf or its entries: then they are in several, whose locks
-//! nobody can hold at once. Their entries say for the time of the split that their pages are being moved
-//! ([`super::apart`]), as a real kernel's always do.
+//! A huge page is mapped in one table, unless a fork copied its leaf or its entries. Then entries
+//! are in several tables, whose locks cannot be held at once. So they become migration entries for
+//! the time of the split ([`super::apart`]); a real kernel always does this.
 //!
 //! From: `reclaim::folios`, the shrinker of the queue · to: `lru`, `swap`.
 
@@ -45,10 +45,10 @@ struct Home<H: Devices> {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// Splits an isolated, locked huge page to which nobody else has a reference. Its head stays locked and
-    /// the caller's; of the other pages those that somebody uses are added to `tails`, isolated as well
-    /// (a reference each), and the others are freed. False, and nothing changed but that the leaf is split,
-    /// if it is in use otherwise.
+    /// Splits an isolated, locked huge page to which nobody else has a reference. Its head stays
+    /// locked and belongs to the caller. Used tail pages are added to `tails`, isolated as well (a
+    /// reference each); unused ones are freed. False if the page has other references; then only
+    /// the leaf was split.
     ///
     /// Linux: same name.
     #[doc(alias = "split_huge_page_to_list")]
@@ -121,7 +121,7 @@ impl<H: Devices> Kernel<H> {
         cx.charge(Cost::SetPte, nr_mapped);
         drop(ptes.take());
         if nr_mapped != 0 {
-            // Counted whole as long as any of it was mapped.
+            // It counts whole as long as any part of it was mapped.
             let zone = self.mem.map.page(folio.pfn()).zone_id();
             let unmapped = u64::from(NR - nr_mapped);
             self.mem.account_pages(cx.cpu(), zone, unmapped).minus(NodeStat::AnonPages);
@@ -130,7 +130,7 @@ impl<H: Devices> Kernel<H> {
         true
     }
 
-    /// As [`Self::take_apart`]; it is not in the queue any more then.
+    /// As [`Self::take_apart`]; also removes it from the queue.
     pub(super) fn take_apart_queued(
         &self,
         cx: &Cx<'_, H>,
@@ -157,7 +157,7 @@ impl<H: Devices> Kernel<H> {
         let expected = self.expected_refs(folio);
         let apart = || {
             let Some(frozen) = page.freeze::<H>(expected) else { return false };
-            // Each page gets references of its own.
+            // Each page gets its own references.
             frozen.keep();
             self.make_pages(folio, mapped);
             true
@@ -168,7 +168,7 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// Every frame gets a descriptor of its own.
+    /// Gives every frame its own descriptor.
     fn make_pages(&self, folio: Folio, mapped: &[bool; NR as usize]) {
         let head = self.mem.map.page(folio);
         let (flags, owner, index) = (head.flags(), head.mapping(), head.index());
@@ -181,13 +181,13 @@ impl<H: Devices> Kernel<H> {
                 page.init_flags(flags & INHERITED);
                 page.set_mapping(owner, index.wrapping_add(at));
             }
-            // Who looks it up by an entry that is being moved finds the head until it is whole itself.
+            // A lookup through a migration entry finds the head until the page is complete.
             page.set(BlockFlags::USED, Order::ZERO, migratetype);
             page.unfreeze(u32::from(is_mapped) + cached + 1);
         }
     }
 
-    /// Pages that nobody uses are freed, the others handed out.
+    /// Frees unused pages, and returns the others.
     pub(super) fn sort_tails(&self, cx: &Cx<'_, H>, folio: Folio, tails: &mut Vec<Folio>) {
         let mut unused = Vec::new();
         for frame in folio.frames().skip(1) {
@@ -202,8 +202,8 @@ impl<H: Devices> Kernel<H> {
         self.release_pages(cx, &unused);
     }
 
-    /// Splits up to `nr` of a node's queued huge pages; how many were (rules/huge-pages#deferred-split).
-    /// Those that are in use stay queued.
+    /// Splits up to `nr` of a node's queued huge pages; returns their number
+    /// (rules/huge-pages#deferred-split). Pages in use stay queued.
     pub(crate) fn split_deferred(&self, cx: &Cx<'_, H>, node: NodeId, nr: u64) -> u64 {
         let (mut nr_split, mut busy) = (0, Vec::new());
         for _ in 0..nr.min(self.nr_deferred(cx, node)) {

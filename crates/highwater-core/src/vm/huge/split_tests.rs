@@ -181,7 +181,7 @@ fn older_kernels_always_split() {
     stage.audit();
 }
 
-/// What is not mapped by a leaf any more is split first; what nobody uses of it is freed.
+/// A page that no leaf maps any more is split first; its unused parts are freed.
 #[test]
 fn a_partly_unmapped_one_is_not_written_whole() {
     let host = Solo::default();
@@ -207,7 +207,7 @@ fn what_a_fork_shared_is_split_for_both_sides() {
     let (kernel, cx) = (&stage.kernel, &stage.cx);
     let (start, folio) = stage.huge();
     let child = kernel.fork(cx, &stage.space).unwrap();
-    // The first page is nobody's, some are one side's only, the rest both sides'.
+    // The first page is unused, some pages belong to one side only, the rest to both.
     stage.unmap(start, 10);
     kernel.munmap(cx, &child, start, 1).unwrap();
     kernel.munmap(cx, &child, start + 100, 20).unwrap();

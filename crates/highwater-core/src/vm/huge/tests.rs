@@ -199,7 +199,7 @@ fn what_a_fault_asks_for() {
         assert_eq!(gfp_of(defrag, ThpEffort::ByAdvice, true), advised, "{defrag:?}");
         assert_eq!(gfp_of(defrag, ThpEffort::ByAdvice, false), other, "{defrag:?}");
     }
-    // 4.5: one round for everybody, and kswapd sleeps.
+    // 4.5: one round for all, and kswapd sleeps.
     for advised in [false, true] {
         let asked = gfp_of(ThpDefrag::Always, ThpEffort::Once, advised);
         assert_eq!(asked, full | Gfp::NORETRY);
@@ -303,7 +303,7 @@ fn reads_share_one_page_of_zeros_until_they_write() {
     stage.unmap(start, 3 * NR);
     assert_eq!(stage.kernel.idle_huge_zero(&stage.cx), PAGES);
     stage.audit();
-    // Without it a read takes a page of its own.
+    // Without the huge zero page, a read allocates a huge page.
     let host = Solo::default();
     let stage = Stage::with(&host, preset("6.1").unwrap(), |m| m.tunables.thp_zero_page = false);
     stage.touch(stage.map(NR, NR, VmaFlags::empty()), Access::Read);
@@ -330,7 +330,8 @@ fn what_is_done_to_a_part_splits_the_leaf() {
     assert_eq!(splits(), 2);
     stage.touch(start, Access::Write);
     assert!(!stage.has_leaf(start), "a page of its own fills the hole");
-    // Flags of all of it change: the leaf stays. Of a part: it is two VMAs now.
+    // If the flags of all of it change, the leaf stays. If those of a part change, it becomes two
+    // VMAs.
     let start = fresh();
     stage.advise(start, NR, MemoryAdvice::Sequential);
     assert_eq!((splits(), stage.has_leaf(start)), (2, true));
@@ -387,7 +388,7 @@ fn a_whole_one_is_freed_as_one_block() {
     }
 }
 
-/// Whoever is left with one page of what a fork shared, whichever it is, may write it.
+/// After a fork, the last space that maps a page may write it, whichever space that is.
 #[test]
 fn after_a_fork_the_last_page_that_is_mapped_is_reused() {
     let host = Solo::default();

@@ -1,10 +1,11 @@
-//! The huge page of zeros (rules/huge-pages#zero): what reads of untouched huge ranges map.
+//! The huge zero page (rules/huge-pages#zero), which reads of untouched huge ranges map.
 //!
-//! It is allocated at the first such read and stays while a leaf maps it, and after that until reclaim asks
-//! for it. It is nobody's page: not on a list, not resident, without mappings of its own.
+//! It is allocated at the first such read. It stays while a leaf maps it, and after that until
+//! reclaim frees it. It is not on a list, does not count as resident, and has no mapping.
 //!
-//! Synchronisation: [`ZeroPage`] behind its lock. Who has a leaf of it has one of its users, so its frames
-//! stay; its number may be read without the lock, since it changes only while no entry has them.
+//! Synchronisation: [`ZeroPage`] behind its lock. Each leaf counts as a user, so its frames stay
+//! allocated. Its number may be read without the lock, because it changes only while no leaf maps
+//! it.
 
 use super::{HUGE, NR};
 use crate::host::{Cx, Devices, Lock};
@@ -73,7 +74,7 @@ impl<H: Devices> Kernel<H> {
         Some(folio)
     }
 
-    /// A leaf more maps it: that of a child, whose parent's is there.
+    /// One more leaf maps it: a child's copy of its parent's leaf.
     pub(super) fn dup_huge_zero(&self, cx: &Cx<'_, H>) {
         let mut zero = self.huge.zero.lock(cx.cpu());
         debug_assert!(zero.nr_leaves > 0, "the parent's leaf keeps it");

@@ -1,4 +1,5 @@
-//! fork: entries, references, copies, reclaim and swap of what several spaces map (rules/faults#fork).
+//! fork: entries, references, copies, reclaim and swap of pages that several spaces map
+//! (rules/faults#fork).
 
 use super::*;
 use crate::audit::check_kernel;
@@ -28,7 +29,7 @@ impl Stage<'_> {
         check_kernel(&self.kernel, &self.cx).unwrap();
     }
 
-    /// What reclaim does to a page: a slot, and no entry that maps it any more.
+    /// Swaps a page out as reclaim does: it gets a slot, and no entry maps it any more.
     fn swap_out(&self, space: &Space<Solo>, vpn: u32) -> Folio {
         let folio = self.folio_of(space, vpn);
         let page = self.page(folio);
@@ -78,7 +79,7 @@ fn a_fork_shares_pages_and_a_write_copies_them() {
     assert_eq!(s.events(VmEvent::Pgreuse), reused);
     assert_eq!(s.touch(&s.space, at, Access::Write), Fault::Minor);
     assert_eq!((s.folio_of(&s.space, at), s.events(VmEvent::Pgreuse)), (folio, reused + 1));
-    // The zero page is nobody's.
+    // The zero page is not counted.
     assert_eq!(s.touch(&child, at + 5, Access::Write), Fault::Minor);
     assert_eq!(entry(&s.space, at + 5).pfn(), Some(s.kernel.zero_page()));
     s.audit();

@@ -110,7 +110,7 @@ fn a_pageblock_of_tails_is_movable() {
     assert!(crate::audit::check_kernel(&stage.kernel, cx).is_ok());
 }
 
-/// A write that a leaf does not allow, to a huge page that nobody else maps: all of it may be written then.
+/// A write to a read-only leaf of a huge page without other users makes all of it writable.
 #[test]
 fn a_write_makes_all_of_it_writable() {
     let host = Solo::default();
@@ -131,7 +131,7 @@ fn a_write_makes_all_of_it_writable() {
     assert!(crate::audit::check_kernel(kernel, cx).is_ok());
 }
 
-/// Advice about one page of it does not make the others go; they are locked into memory together.
+/// Advice about one page of it does not free the others; pages of a leaf are mlocked together.
 #[test]
 fn advice_about_a_page_of_it_is_about_that_page() {
     let host = Solo::default();
@@ -160,7 +160,7 @@ fn part_of_it_can_go() {
     let start = stage.anon_region(PTES as u32, VmaFlags::empty());
     let folio = stage.map_huge(start);
     stage.munmap(start + 100, 50);
-    // The folio stays as long as anything maps it; what is resident says what is mapped.
+    // The folio stays as long as any part is mapped; rss counts the mapped pages.
     assert_eq!((stage.page(folio).mapcount(), stage.rss().0), (462, 462));
     assert_eq!(stage.node_stat(NodeStat::AnonPages), NR);
     assert_eq!(kernel.touch(cx, &stage.space, start + 99, Access::Write), Ok(Fault::None));

@@ -18,7 +18,7 @@ fn dont_need_unmaps_and_keeps_tables() {
     assert_eq!(advise(&stage, anon + 2, 3, MemoryAdvice::DontNeed), Ok(()));
     assert_eq!(stage.rss(), (5, 0, 0, tables));
     assert!(stage.pte(anon + 1).is_present() && stage.pte(anon + 2).is_none());
-    // A hole behind the VMA: what is mapped goes, and the caller is told.
+    // A hole after the VMA: mapped pages are freed, and the call returns an error.
     assert_eq!(advise(&stage, anon + 5, 100, MemoryAdvice::DontNeed), Err(Error::Fault));
     assert_eq!(stage.rss().0, 2);
     let locked = VmaFlags::LOCKED;

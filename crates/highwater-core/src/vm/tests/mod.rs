@@ -1,7 +1,7 @@
 //! Tests of unmapping, reverse mapping and madvise on the [`Solo`] host.
 //!
-//! Pages are mapped by hand, past the fault path, so that a test says exactly what state a page is
-//! in before it is unmapped.
+//! Pages are mapped directly, without the fault path, so that a test defines the exact state of a
+//! page before it is unmapped.
 
 mod fork;
 mod huge;
@@ -30,7 +30,7 @@ use crate::zone::NodeId;
 const CPU: CpuId = CpuId(0);
 const FILE_PAGES: u32 = 4096;
 
-/// A kernel with one address space that the only task uses, a file, and a swap area.
+/// A kernel with one address space, used by the only task, a file, and a swap area.
 struct Stage<'h> {
     cx: Cx<'h, Solo>,
     kernel: Kernel<Solo>,
@@ -128,7 +128,7 @@ impl<'h> Stage<'h> {
         self.set_pte(vpn, Pte::new(folio.pfn()));
     }
 
-    /// Caches and maps the first pages of the file in a region of their own; the region, the pages.
+    /// Caches and maps the first pages of the file in a new VMA; returns its start and the pages.
     fn mapped_file(&self, pages: u32, more: VmaFlags) -> (u32, Vec<Folio>) {
         let start = self.file_region(pages, more);
         let folios: Vec<_> = (0..pages).map(|index| self.cache(index)).collect();
@@ -157,7 +157,7 @@ impl<'h> Stage<'h> {
         (anon, file, swap, tables)
     }
 
-    /// Pages that nobody uses, on free lists and per-CPU lists.
+    /// Unused pages, on free lists and per-CPU lists.
     fn nr_free(&self) -> u64 {
         self.kernel.mem.drain_all(&self.cx, None);
         let zones = self.kernel.mem.populated_zones();
@@ -165,7 +165,7 @@ impl<'h> Stage<'h> {
     }
 }
 
-/// A VMA's flags cannot be told from outside: tests look at them where they lie.
+/// A VMA's flags are private; tests read them in the space's tables.
 fn flags_at(stage: &Stage<'_>, vpn: u32) -> Option<VmaFlags> {
     stage.space.vma_of(CPU, vpn).map(|vma: Arc<Vma<Solo>>| vma.flags)
 }

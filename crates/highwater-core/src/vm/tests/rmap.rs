@@ -171,7 +171,7 @@ fn anonymous_memory_leaves_a_swap_entry() {
     assert!(stage.page(folio).is(PageFlags::DIRTY), "its entry was dirty");
     kernel.unlock_page(cx, folio);
     kernel.putback_page(cx, folio);
-    // Unmapping the entry frees slot and page: the cached copy is nobody's any more.
+    // Unmapping the entry frees slot and page: the cached copy is unused.
     stage.munmap(start, 2);
     assert_eq!((stage.rss().2, stage.page(folio).refcount()), (0, 0));
     assert_eq!(kernel.swap_count(cx, slot), 0);

@@ -1,13 +1,14 @@
-//! Sleeping reader-writer lock: an address space's (`mmap_lock`), a file's (rules/sleeping-locks#rwsem).
+//! Sleeping reader-writer lock: of an address space (`mmap_lock`), of a file
+//! (rules/sleeping-locks#rwsem).
 //!
 //! ```text
 //!  state   WRITER | WAITERS | HANDOFF | number of readers
 //!  owner   the last writer, while it is inside; or READER, with NONSPINNABLE
-//!  list    those that sleep, first come first:  writer, reader, reader, writer ...
+//!  list    sleeping tasks, first come first:  writer, reader, reader, writer ...
 //! ```
 //!
-//! Key types: [`RwSem`], its guards, [`RwSemRules`] (what kernels do differently). [`spin`] is what a task does before it
-//! sleeps, [`slow`] how it sleeps and who is woken.
+//! Key types: [`RwSem`], its guards, [`RwSemRules`] (differences between kernels). [`spin`] has
+//! optimistic spinning, [`slow`] sleeping and waking.
 //!
 //! Synchronisation: `state` changes atomically. WAITERS, HANDOFF and the list change under the list's lock. A releaser that
 //! grants the lock to queued readers does it under the list's lock.
@@ -27,7 +28,7 @@ use crate::sync::order::LockClass;
 const WRITER: u32 = 1 << 31;
 /// Somebody sleeps.
 const WAITERS: u32 = 1 << 30;
-/// The first that sleeps is next: nobody else may take the lock.
+/// The first sleeping task is next: no other task may take the lock.
 const HANDOFF: u32 = 1 << 29;
 /// The number of readers.
 const READERS: u32 = HANDOFF - 1;
@@ -44,9 +45,9 @@ const WORD_SHIFT: u32 = 2;
 pub enum Newcomers {
     /// It sleeps behind them.
     Queue,
-    /// It spins while the owner runs, as writers do, and may overtake those that sleep.
+    /// It spins while the owner runs, as writers do, and may overtake sleeping tasks.
     Spin,
-    /// It overtakes those that sleep if no writer is inside and no other reader did so.
+    /// It overtakes sleeping tasks if no writer is inside and no other reader did so.
     Steal,
 }
 
@@ -63,7 +64,7 @@ pub struct RwSemRules {
 
 /// A sleeping reader-writer lock; tasks that sleep hold up new readers.
 ///
-/// It protects what its owner says; it holds no value itself.
+/// It holds no value; its user defines what it protects.
 #[doc(alias = "rw_semaphore")]
 pub struct RwSem<H: Tasks> {
     state: AtomicU32,
@@ -81,7 +82,7 @@ struct Waiters<T> {
     /// By ticket.
     list: VecDeque<Waiter<T>>,
     next_ticket: u64,
-    /// Tickets and words of those that spin, in the order in which they came (an MCS queue).
+    /// Tickets and words of spinning tasks, in the order of their arrival (an MCS queue).
     spinners: VecDeque<(u64, u64)>,
 }
 
@@ -133,7 +134,8 @@ impl<H: Tasks> RwSem<H> {
     /// Takes the lock for reading if that needs no waiting.
     #[doc(alias = "down_read_trylock")]
     pub fn try_read<'a, 'h>(&'a self, cx: &'a Cx<'h, H>) -> Option<ReadGuard<'a, 'h, H>> {
-        // Not `then_some`: a guard that is made and thrown away would give up what it never had.
+        // Not `then_some`: it would make a guard in either case, and dropping that would release a
+        // lock that is not held.
         self.try_reader().then(|| ReadGuard { sem: self, cx })
     }
 

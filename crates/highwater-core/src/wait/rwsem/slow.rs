@@ -54,7 +54,8 @@ impl<H: Tasks> RwSem<H> {
         self.own_as_reader();
     }
 
-    /// A reader overtook those that sleep: it lets in the readers among them, if it is the only one and one is the first.
+    /// A reader overtook sleeping tasks: if it is the only reader inside and the first of them is a
+    /// reader, it lets in the readers among them.
     fn came_in_as_reader(&self, cx: &Cx<'_, H>) {
         if self.state.load(Relaxed) & (READERS | WAITERS) == WAITERS | 1 {
             self.wake_readers(cx);
@@ -165,7 +166,7 @@ impl<H: Tasks> RwSem<H> {
         }
     }
 
-    /// True if the caller is the first of those that sleep, and nobody else may take the lock.
+    /// True if the caller is the first sleeping task, and no other task may take the lock.
     fn is_next(&self, cx: &Cx<'_, H>, ticket: u64) -> bool {
         self.state.load(Acquire) & HANDOFF != 0
             && self.waiters.lock(cx.cpu()).place_of(ticket) == Ok(0)

@@ -7,7 +7,7 @@ use crate::sync::atomic::Ordering::*;
 /// How long a look at the owner takes.
 const LOOK_NS: u64 = 500;
 
-/// What a task spins for.
+/// The goal of spinning: the lock as a reader or as a writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Spins {
     /// To read.

@@ -70,7 +70,7 @@ pub(super) fn ground(processes: &[Process], names: &mut Names) -> Ground {
     }
     if left_out > 0 {
         ground.about.push(format!(
-            "Mapped areas below {} KiB are left out: {} KiB in all.",
+            "Mappings below {} KiB are left out: {} KiB in all.",
             LEAST >> 10,
             left_out >> 10
         ));
@@ -235,7 +235,7 @@ mod tests {
             ..Area::new(Kind::Shared, "s", "/SYSV0 (deleted)")
         };
         let ground = ground(&[process(1, vec![small])], &mut Names::default());
-        assert_eq!(ground.about, ["Mapped areas below 256 KiB are left out: 4 KiB in all."]);
+        assert_eq!(ground.about, ["Mappings below 256 KiB are left out: 4 KiB in all."]);
         for (path, name) in [
             ("/dev/shm/PostgreSQL.1", "PostgreSQL.1"),
             ("/memfd:buffers (deleted)", "buffers"),

@@ -186,7 +186,7 @@ fn head(text: &mut String, capture: &Capture, bytes: u64, setup: f64) {
     );
     if measured > 0 {
         lines.push(
-            "Measured too: memory that was touched in a time (the working set), of each area."
+            "Measured too: the working set of each mapping, that is, the memory touched in an interval."
                 .to_owned(),
         );
     }
@@ -263,13 +263,13 @@ fn about(process: &Process, name: &str, copies: u32, flows: Option<&Flows>) -> V
     match process.last.told {
         From::Smaps => {}
         From::Rollup => lines.push(
-            "Of files and shared memory only shares are told (smaps_rollup): no other process maps these files, shared memory is \
-             one area."
+            "Its smaps could not be read, and smaps_rollup has only shares of files and shared memory: no other process maps these \
+             files, and shared memory is one mapping."
                 .to_owned(),
         ),
         From::Status => lines.push(
-            "Its smaps could not be seen: private memory, files and shared memory are sums (status); no other process maps these \
-             files, shared memory is one area."
+            "Its smaps could not be read, and status has only sums of private memory, files and shared memory: no other process \
+             maps these files, and shared memory is one mapping."
                 .to_owned(),
         ),
     }
@@ -327,7 +327,7 @@ fn about(process: &Process, name: &str, copies: u32, flows: Option<&Flows>) -> V
     }
     if let Some(flow) = flows.and_then(|flows| flows.disk.as_ref()) {
         lines.push(format!(
-            "It reads {:.1} KiB a second from a disk: a file of its own, large enough that no block comes twice.",
+            "It reads {:.1} KiB a second from a disk: a separate file, large enough that no block comes twice.",
             flow.bytes / 1024.0
         ));
     }

@@ -91,7 +91,7 @@ pub fn check(
     validate(&file, captured)?;
     let version = version(&captured.kernel);
     let Some((_, policy)) = POLICIES.iter().find(|(of, _)| Some(*of) == version) else {
-        let why = format!("no policy stands for the kernel {:?}", captured.kernel);
+        let why = format!("there is no policy for the kernel {:?}", captured.kernel);
         return Ok((not_checked(&file, kind.name(), &why), None));
     };
     let policy = policy_file::load(policy)?;

@@ -31,7 +31,7 @@ mod store;
 use highwater_results::{BlockMaps, Series};
 use serde::{Deserialize, Serialize};
 
-pub use recipe::{Recipe, UnitId};
+pub use recipe::{NoUnitId, Recipe, UnitId};
 pub use store::{Kept, UNITS_DIR, UnitStore, UnitStoreError};
 
 use highwater_runs::workload::Outcome;

@@ -1,6 +1,7 @@
 //! Everything that decides the bytes of a unit's result, and the id computed from it.
 
 use std::fmt;
+use std::str::FromStr;
 use std::sync::OnceLock;
 use std::{env, fs};
 
@@ -28,6 +29,26 @@ impl fmt::Display for UnitId {
 impl fmt::Debug for UnitId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self}")
+    }
+}
+
+/// A text that is no [`UnitId`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the id of a unit is 64 hexadecimal digits")]
+pub struct NoUnitId;
+
+impl FromStr for UnitId {
+    type Err = NoUnitId;
+
+    fn from_str(text: &str) -> Result<UnitId, NoUnitId> {
+        let mut bytes = [0; 32];
+        if text.len() != 64 || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+            return Err(NoUnitId);
+        }
+        for (at, byte) in bytes.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(&text[2 * at..2 * at + 2], 16).map_err(|_| NoUnitId)?;
+        }
+        Ok(UnitId(bytes))
     }
 }
 
@@ -136,6 +157,9 @@ mod tests {
         let recipe = Recipe::from_text("highwater-unit 1\n".to_owned());
         let known = "d287c282c56043ace3233acde54ccc0b569866e5459258f530b52bf6b7595101";
         assert_eq!(recipe.id().to_string(), known);
+        assert_eq!(known.parse(), Ok(recipe.id()));
+        let wrong = [&known[1..], &known.replace('d', "g"), "", "+1"];
+        assert!(wrong.iter().all(|text| text.parse::<UnitId>() == Err(NoUnitId)));
     }
 
     #[test]

@@ -95,6 +95,17 @@ struct EntryOf<'a> {
 }
 
 impl UnitStore {
+    /// Opens the units of a directory, which is made if it is missing.
+    ///
+    /// # Errors
+    /// If it cannot be made, or another process has it.
+    pub fn create(results: impl AsRef<Path>) -> Result<UnitStore, UnitStoreError> {
+        let path = results.as_ref();
+        fs::create_dir_all(path)
+            .map_err(|source| UnitStoreError::Io { path: path.to_owned(), source })?;
+        UnitStore::open(path)
+    }
+
     /// Opens the units of a results directory, which must exist. Their subdirectory is created with
     /// the first unit. Units that an earlier process left half written are removed.
     ///

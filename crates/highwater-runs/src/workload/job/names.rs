@@ -350,7 +350,7 @@ fn not_a_step(step: &JobPhase, depth: u32) -> Option<&'static str> {
     match step.action {
         Do::Request => Some("a request has no requests in it"),
         Do::Fork | Do::Wait | Do::Exec | Do::Exit | Do::Mark => {
-            Some("a phase of its own, not a step of a request")
+            Some("must be a separate phase, not a step of a request")
         }
         Do::Map | Do::Unmap if depth > 1 => {
             Some("requests that are under way at once share what is mapped: map it before")

@@ -54,7 +54,8 @@ pub(super) fn problem(params: &JobParams) -> Option<Problem> {
             return wrong(format!("{path}.count"), reason.to_owned());
         }
         if task.forked && params.task.iter().filter(|other| forks(other, task)).count() > 1 {
-            let reason = "several tasks fork it: which one's areas does it have?".to_owned();
+            let reason =
+                "several tasks fork it: a task has one parent, whose VMAs it inherits".to_owned();
             return wrong(format!("{path}.forked"), reason);
         }
         if task.forked && lineage(params, task)[0].forked {
@@ -319,7 +320,9 @@ pub(super) fn not_booked(params: &JobParams, operation: &str) -> Option<String> 
             ),
         });
     }
-    of_interrupt.map(|task| format!("{task} serves a soft interrupt, which has no time of its own"))
+    of_interrupt.map(|task| {
+        format!("{task} serves a soft interrupt, whose time is not recorded separately")
+    })
 }
 
 /// Default name of an allocation: its failures are always counted.

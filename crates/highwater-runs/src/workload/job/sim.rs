@@ -245,7 +245,7 @@ fn tell(operation: &Operation, record: &Recorded, seed: u64, outcome: &mut Outco
         let all = unanswered + record.count();
         let (all, were) = (count(all, "arrival"), was(unanswered));
         let note = format!("{operation}: {unanswered} of {all} {were} never answered");
-        outcome.notes.push(format!("{note}: the task had died; a \"-\" below stands for never"));
+        outcome.notes.push(format!("{note}: the task had died; a \"-\" below means never"));
     }
     let Some((longest_ns, at_ns)) = record.longest else {
         outcome.notes.push(format!("{operation}: none has ended"));

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 use highwater_report::render::Format;
 
-use super::{CompareArgs, HostArg, MachineArgs, SetArgs, formats, parse_seed};
+use super::{MachineArgs, SetArgs, formats, options, parse_seed, size};
+use crate::plan::Options;
 
 /// Seeds of each trial, unless somebody says how many.
 const SEEDS: u32 = 5;
@@ -64,26 +65,16 @@ pub struct BisectArgs {
 }
 
 impl BisectArgs {
-    /// As `compare` would have it.
-    pub fn compare(&self) -> CompareArgs {
-        CompareArgs {
-            quick: self.quick,
-            full: self.full,
-            iterations: self.seeds,
-            seed: self.seed,
-            jobs: self.jobs,
-            host: HostArg::Sim,
-            machine: self.machine.clone(),
+    /// What the library makes of the two policies.
+    pub fn options(&self) -> Options {
+        Options {
+            size: size(self.quick, self.full),
+            machine: self.machine.options(),
             policies: vec![self.from.clone(), self.to.clone()],
-            beyond: false,
-            ablate: false,
-            vary: Vec::new(),
-            set: self.set.clone(),
-            out: None,
-            sample_every: None,
-            force: false,
-            resume: false,
-            format: self.format,
+            settings: self.set.set.clone(),
+            iterations: self.seeds,
+            jobs: self.jobs.map(usize::from),
+            ..options(Options::compare(&self.job), self.seed)
         }
     }
 

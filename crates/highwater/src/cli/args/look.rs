@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use clap::Args;
 use highwater_report::render::Format;
 
-use super::{CompareArgs, HostArg, MachineArgs, SetArgs, formats, parse_seed};
+use super::{MachineArgs, SetArgs, formats, options, parse_seed, size};
 use crate::input::time::parse_time;
+use crate::plan::Options;
 
 /// One run of an experiment.
 #[derive(Clone, Debug, Args)]
@@ -36,6 +37,18 @@ pub struct OneRunArgs {
     #[command(flatten)]
     /// Single keys.
     pub set: SetArgs,
+}
+
+impl OneRunArgs {
+    /// As `compare` would run it under the experiment's policies; a name of a policy is looked for among them first.
+    pub fn options(&self) -> Options {
+        Options {
+            size: size(self.quick, self.full),
+            machine: self.machine.options(),
+            settings: self.set.set.clone(),
+            ..options(Options::compare(&self.what), self.seed)
+        }
+    }
 }
 
 /// `highwater trace`.
@@ -194,28 +207,18 @@ pub struct FitArgs {
 }
 
 impl FitArgs {
-    /// As `compare` would have it, with one setting more.
-    pub fn compare(&self, setting: Option<String>) -> CompareArgs {
-        let mut set = self.set.clone();
-        set.set.extend(setting);
-        CompareArgs {
-            quick: self.quick,
-            full: self.full,
-            iterations: self.iterations,
-            seed: self.seed,
-            jobs: self.jobs,
-            host: HostArg::Sim,
-            machine: self.machine.clone(),
+    /// What the library makes of them, with one setting more.
+    pub fn options(&self, setting: Option<String>) -> Options {
+        let mut settings = self.set.set.clone();
+        settings.extend(setting);
+        Options {
+            size: size(self.quick, self.full),
+            machine: self.machine.options(),
             policies: self.policy.iter().cloned().collect(),
-            beyond: false,
-            ablate: false,
-            vary: Vec::new(),
-            set,
-            out: None,
-            sample_every: None,
-            force: false,
-            resume: false,
-            format: self.format,
+            settings,
+            iterations: self.iterations,
+            jobs: self.jobs.map(usize::from),
+            ..options(Options::compare(&self.job), self.seed)
         }
     }
 }

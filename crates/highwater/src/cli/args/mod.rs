@@ -2,6 +2,7 @@
 
 mod bisect;
 mod look;
+mod options;
 
 use std::path::PathBuf;
 
@@ -10,17 +11,17 @@ use clap::{Args, Parser, Subcommand};
 use highwater_core::config::Policy;
 use highwater_report::render::Format;
 
+use options::{options, size};
+
 pub(super) use bisect::BisectArgs;
 pub(super) use look::{
     CaptureArgs, CompletionsArgs, FitArgs, ManArgs, OneRunArgs, TraceArgs, TraceFormat, WatchArgs,
 };
 
+use super::CliError;
 use super::progress::ProgressArg;
-use super::{CliError, remark_once};
-use crate::experiment::HostKind;
 use crate::input::size::CPUS_MAX;
-use crate::machine_file::equip::Storage;
-use crate::machine_file::{MachineArg, MachineFile, check_boots};
+use crate::plan::refuse_namesake;
 use crate::policy_file;
 use crate::schema::Kind;
 
@@ -511,77 +512,6 @@ pub struct MachineArgs {
     pub swap: Option<String>,
 }
 
-impl MachineArgs {
-    /// The machine asked for; none if nothing was said.
-    ///
-    /// # Errors
-    /// If it does not exist.
-    pub fn resolve(&self) -> Result<Option<MachineFile>, CliError> {
-        let arg = MachineArg {
-            name: self.machine.clone(),
-            mem: self.mem.clone(),
-            cpus: self.cpus,
-            numa: self.numa.clone(),
-            numa_distance: self.numa_distance.clone(),
-        };
-        let machine = arg.resolve()?;
-        if let Some(machine) = &machine {
-            let option = match (&self.machine, &self.mem) {
-                (Some(name), _) => format!("--machine {name}"),
-                (None, Some(mem)) => format!("--mem {mem}"),
-                (None, None) => "--numa".to_owned(),
-            };
-            check_boots(&machine.machine)
-                .map_err(|reason| CliError::new(format!("{option}: {reason}")))?;
-        }
-        Ok(machine)
-    }
-
-    /// What was said about storage.
-    fn storage(&self) -> Storage {
-        Storage { disk: self.disk.clone(), swap: self.swap.clone() }
-    }
-
-    /// A machine that runs, with the disk and the swap that were asked for, by options or settings. Says what was added that
-    /// nobody named.
-    ///
-    /// # Errors
-    /// If it cannot have them.
-    pub fn equip(
-        &self,
-        machine: &MachineFile,
-        set: &Storage,
-        host: HostKind,
-    ) -> Result<MachineFile, CliError> {
-        let storage = self.storage().with(set)?;
-        if host == HostKind::Native && !storage.is_empty() {
-            let reason = "changes nothing with --host native";
-            return Err(CliError::new(format!("{}: {reason}", storage.options())));
-        }
-        let (machine, added) = storage.equip(machine)?;
-        added.iter().for_each(|line| remark_once(line));
-        Ok(machine)
-    }
-
-    /// Says so if storage was asked for where nothing depends on it.
-    pub fn ignore_storage(&self, what: &str) {
-        let storage = self.storage();
-        if !storage.is_empty() {
-            remark_once(&format!("{}: ignored: {what}", storage.options()));
-        }
-    }
-
-    /// The machine asked for.
-    ///
-    /// # Errors
-    /// If none was, or it does not exist.
-    pub fn require(&self) -> Result<MachineFile, CliError> {
-        self.resolve()?.ok_or_else(|| {
-            CliError::new("which machine? Give --machine, --mem and --cpus, or --numa")
-        })
-    }
-}
-
 /// The policies of these names; `default` if there are none.
 ///
 /// # Errors
@@ -599,26 +529,6 @@ pub(super) fn policies(names: &[String], default: &[&str]) -> Result<Vec<Policy>
         policies.push(policy);
     }
     Ok(policies)
-}
-
-/// Refuses a policy whose column would have the heading of one of the `others`. `given` is what the user wrote.
-///
-/// # Errors
-/// Says what to change.
-pub(super) fn refuse_namesake<'o>(
-    name: &str,
-    given: &str,
-    mut others: impl Iterator<Item = &'o str>,
-) -> Result<(), CliError> {
-    if others.all(|other| other != name) {
-        return Ok(());
-    }
-    Err(CliError::new(match name == given {
-        true => format!("--policy {given}: named twice"),
-        false => {
-            format!("--policy {given}: is called \"{name}\", as another policy is; change its name")
-        }
-    }))
 }
 
 fn formats() -> impl TypedValueParser<Value = Format> {

@@ -1,4 +1,5 @@
-//! What every answer must do, as tests; and the book's example of an answer, compiled and held to it.
+//! The contract of every implementation, as tests; and the book's example, compiled and tested by
+//! it.
 
 #[allow(unreachable_pub, reason = "an answer's type is public")]
 mod recent;
@@ -7,8 +8,8 @@ use super::{SWAPPINESS_MAX, Weigh, Weights};
 use crate::lru::PageType;
 use recent::Recent;
 
-/// An answer gives weights before anything was noted, none that would divide by nothing; and no
-/// swappiness makes reclaim leave both types alone.
+/// An implementation gives weights before anything was recorded, and their denominator is not 0. No
+/// swappiness makes reclaim skip both types.
 pub(super) fn weighs_from_the_start<A: Weigh>() {
     for swappiness in [0, 1, 60, 100, SWAPPINESS_MAX] {
         let Weights { anon, file, over } = A::default().weights(swappiness, |_| 0);
@@ -18,8 +19,8 @@ pub(super) fn weighs_from_the_start<A: Weigh>() {
     }
 }
 
-/// An answer takes note of a type that is no good, and forgets: that type is scanned as before after
-/// enough has happened since.
+/// An implementation learns that scanning a type is useless, and forgets it: after enough other
+/// events the type is scanned as before.
 pub(super) fn learns_and_forgets<A: Weigh>() {
     let size = |_| 1000;
     let mut answer = A::default();
@@ -54,7 +55,7 @@ fn the_book_shows_the_example() {
     assert!(PAGE.contains(include_str!("recent.rs")), "add-a-policy-in-code.md shows recent.rs");
 }
 
-/// An answer that takes no note of anything: what the contract is there to find.
+/// An implementation that records nothing: the contract must detect it.
 #[derive(Default)]
 struct Deaf;
 

@@ -1,4 +1,4 @@
-//! By what reclaim paid for since the last pass: all older notes are forgotten.
+//! By the costs since the last pass: all older records are dropped.
 
 use super::{SWAPPINESS_MAX, Weigh, Weights};
 use crate::lru::PageType;

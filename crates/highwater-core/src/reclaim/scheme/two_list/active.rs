@@ -1,17 +1,16 @@
-//! Active lists: taking pages down (rules/page-decisions#active-shrink).
+//! Deactivation of pages from active lists (rules/page-decisions#active-shrink).
 //!
 //! [`Kernel::shrink_active`] moves a batch from the tail of an active list to the inactive one,
-//! whether the pages were used or not: that is found out there. Only executable file pages that
-//! were used stay: a program whose text is thrown out stalls at every step, and there is never much
-//! of it.
+//! whether the pages were used or not; the inactive list finds that out. Only executable file pages
+//! that were used stay: a program whose text is evicted stalls at every step, and text is small.
 //!
-//! Why look at all, then? Because a young bit only ever says "since it was cleared". A page that comes from
-//! an active list may have had its bit set for hours. The walk clears it, so what the inactive tail finds
-//! later is a use *since then*: the time a page takes through the inactive list is the test that it has to
-//! pass.
+//! Why check uses at all, then? A young bit means "used since it was cleared". A page of an active
+//! list may have had its bit set for hours. The walk clears it, so a bit found at the inactive tail
+//! means a use *since then*. The test of a page is the time that it takes through the inactive
+//! list.
 //!
-//! Nothing is freed by this. It decides how long the inactive list is, and so how long that test lasts: too
-//! short, and pages in use fail it; too long, and the active list protects nobody.
+//! Nothing is freed here. Deactivation sets the length of the inactive list, and so of that test.
+//! If it is too short, pages in use fail it. If it is too long, the active list protects nothing.
 //!
 //! From: [`super`] · to: [`crate::reclaim::batch`], `vm::rmap`.
 
@@ -51,9 +50,9 @@ impl<H: Devices> Kernel<H> {
         });
     }
 
-    /// Was a page used since last looked at, and through which VMAs? Clears the traces of it. A
-    /// file page that somebody holds locked counts as used (rules/page-decisions#reference-walk): its
-    /// mappings can only be walked under the page's lock, and who holds that is using it for something.
+    /// Whether a page was used since the last check, and through which VMAs; clears the records. A
+    /// locked file page counts as used (rules/page-decisions#reference-walk): its mappings can only
+    /// be walked under the page lock, and the lock's holder is using it.
     #[inline(always)]
     fn was_used(
         &self,
@@ -78,10 +77,10 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// True if there are too few inactive pages of a type for the active ones
-    /// (rules/lru#inactive-ratio): a page would pass the inactive list before anybody could use it
-    /// again. The larger the memory, the smaller the share that is enough: what counts is the time of the
-    /// passage, and that goes with pages, not with shares.
+    /// True if there are too few inactive pages of a type compared with active ones
+    /// (rules/lru#inactive-ratio). A page would then pass the inactive list before a program could
+    /// use it again. With more memory a smaller share is enough, because the time of the passage
+    /// depends on the number of pages, not on the share.
     pub(super) fn inactive_list_is_low(&self, vec: LruVecId, page_type: PageType) -> bool {
         let lists = self.lru.vec(vec);
         let inactive = lists.size(LruKind::new(page_type, false));
@@ -96,8 +95,9 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Ages anonymous pages of a lruvec if their inactive list is low and there is swap at all
-    /// (rules/lru#anon-aging). Later swapping then finds pages that were looked at. Also while no
-    /// slot is free: one may be soon. One batch at a time, as this comes with every pass.
+    /// (rules/lru#anon-aging). So later swapping finds pages that were checked. It also runs while
+    /// no slot is free, because one may be free soon. It takes one batch at a time, because every
+    /// pass calls it.
     #[doc(alias = "age_active_anon")]
     pub(super) fn age_anon(&self, cx: &Cx<'_, H>, at: At, sc: &Control) {
         if self.swap.nr_total() != 0 && self.inactive_list_is_low(at.1, PageType::Anon) {

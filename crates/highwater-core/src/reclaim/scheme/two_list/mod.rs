@@ -1,4 +1,4 @@
-//! Two lists for each type: the scheme of all kernels so far.
+//! Two lists for each type: the algorithm of all modelled kernels.
 //!
 //! ```text
 //!             new, refault beyond the working set
@@ -14,17 +14,18 @@
 //!   └──────────────────────────┘
 //! ```
 //!
-//! Only the inactive list is reclaimed from. It is where pages prove that they are used again, so a
-//! stream that is read once passes through it and does not touch the active list. That list is shrunk
-//! only when the inactive one has become too short for a page to have a chance, or when refaults say
-//! that pages of the working set are already being thrown out ([`Pass::may_deactivate`]).
+//! Pages are reclaimed only from the inactive list. There a page must be used again to become
+//! active, so a stream that is read once passes through it and does not affect the active list. The
+//! active list is shrunk only in two cases: the inactive one has become too short for that test, or
+//! refaults show that pages of the working set are already being evicted
+//! ([`Pass::may_deactivate`]).
 //!
-//! Pages move down from the active list whether they were used or not: most of the many active pages
-//! always were, some time, and walking their mappings again and again would cost more than a second
-//! chance on the inactive list does.
+//! Pages leave the active list whether they were used or not. Most active pages were used at some
+//! time, and walking their mappings repeatedly would cost more than a second chance on the inactive
+//! list.
 //!
-//! * `mod`: the scan loop of a set of lists, and what a pass goes by
-//! * [`active`]: taking pages down · [`references`]: what the uses of a page at the tail mean
+//! * `mod`: the scan loop of a set of lists, and the inputs of a pass
+//! * [`active`]: deactivation · [`references`]: the meaning of uses of a page at the tail
 //!
 //! From: [`super`] · to: [`crate::reclaim::batch`], [`crate::reclaim::budget`], `lru::balance`.
 
@@ -44,10 +45,10 @@ use crate::zone::NodeId;
 /// The scheme.
 pub(super) struct TwoList;
 
-/// What a pass over a set of lists goes by, as things were when it began. Not kept in [`Control`]: it is this
-/// scheme's, and made anew for each round.
+/// The inputs of a pass over a set of lists, as they were when it began. Not kept in [`Control`],
+/// because they belong to this algorithm and are new for each round.
 struct Pass {
-    /// By [`PageType`]: active pages may be taken down. If not, they are spared.
+    /// By [`PageType`]: active pages may be deactivated. If not, they are spared.
     may_deactivate: [bool; 2],
     /// Pages to scan.
     targets: budget::Lists,
@@ -91,9 +92,9 @@ impl<H: Devices> Kernel<H> {
         let lists = self.lru.vec(vec);
         let weights = self.balance_weights(cx, vec);
         let per_node = self.mem.policy.reclaim.lru == LruTopology::Node;
-        // Pages come back that would still be here, had the active list been shorter: so it holds some that
-        // are needed less. If none do, active pages are left alone; they are what the machine works with.
-        // (With lists per zone sizes alone decide.)
+        // Refaults show that a shorter active list would have kept these pages, so it holds pages
+        // that are needed less. Without refaults active pages are left alone, as the machine's
+        // working set. (With lists per zone only sizes decide.)
         let may_deactivate = |page_type| {
             let refaulted = per_node && self.refaults_changed(node, page_type);
             sc.spare_nothing || refaulted || self.inactive_list_is_low(vec, page_type)
@@ -115,15 +116,15 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Shrinks one set of LRU lists by its scan budget, a batch of each list in turn
-    /// (rules/scan-budget#scan-loop). The lists take turns, a batch each, so that whatever ends the
-    /// scan they have been scanned in about the right proportion.
+    /// (rules/scan-budget#scan-loop). The lists take turns, a batch each, so when the scan ends
+    /// they have been scanned in about the right proportion.
     #[doc(alias = "shrink_lruvec")]
     #[inline(never)]
     fn shrink_lists(&self, cx: &Cx<'_, H>, at: At, sc: &mut Control, pass: &Pass) -> u64 {
         let rule = self.mem.policy.reclaim.proportional;
         let mut plan = ScanPlan::new(pass.targets, sc.scans_all(), rule);
         let mut got = 0;
-        // What is written on the way is held back and merged: neighbours in swap go in one request.
+        // Plugging merges the writes: neighbours in swap go in one request.
         self.plug_start(cx);
         while plan.goes_on() {
             for page_type in PageType::ALL {

@@ -1,25 +1,26 @@
-//! What the uses of a page at the inactive tail mean (rules/page-decisions#reference-check).
+//! The meaning of uses of a page at the inactive tail (rules/page-decisions#reference-check).
 //!
-//! A young bit says that a page was used since somebody last cleared it, not how often. So one user is
-//! not enough: the page goes round once more with REFERENCED set, and only a second finding activates it.
-//! More than one user at once, or program text, is enough: whoever maps a page that others map too, or
-//! runs it, would all wait for it.
+//! A young bit shows that a page was used since the bit was cleared, not how often. So one user is
+//! not enough: the page is rotated once with REFERENCED set, and only a second use activates it.
+//! Several users at once, or program text, are enough, because all these programs would wait for
+//! the page.
 //!
 //! | mappings used | REFERENCED | file page | other |
 //! |---|---|---|---|
-//! | none | no | goes | goes |
-//! | none | yes | goes if it is clean | goes |
-//! | one | no | once more round; text: active | once more round |
+//! | none | no | reclaimed | reclaimed |
+//! | none | yes | reclaimed if it is clean | reclaimed |
+//! | one | no | rotated; text: active | rotated |
 //! | one | yes | active | active |
 //! | more | | active | active |
 //! | any, and noted (policy `handed-over`) | | active | active |
 //!
-//! The first use counts for little because every page has had one: it was young when its fault brought it
-//! in. A file that is mapped and read through once would otherwise fill the active list, and push out what
-//! is used again and again.
+//! The first use counts for little because every page has had one: its fault set the young bit.
+//! Otherwise a mapped file that is read once would fill the active list, and push out pages that
+//! are used repeatedly.
 //!
-//! REFERENCED without a young mapping counts for pages of files only: `read()` sets it, and leaves no young
-//! bit. A locked VMA makes any page active, and put-back takes it to the unevictable list from there.
+//! REFERENCED without a young mapping counts only for file pages: `read()` sets it, and leaves no
+//! young bit. An mlocked VMA makes any page active, and putback moves it to the unevictable list
+//! from there.
 //!
 //! From: [`super`], through `reclaim::folios`.
 
@@ -27,7 +28,7 @@ use super::super::{Busy, Decision, References, Rules, Uses};
 use crate::config::AnonStart;
 use crate::vm::VmaFlags;
 
-/// The rules by which inactive pages are judged. What is busy goes to the active list: there is one.
+/// The rules for inactive pages. Busy pages go to the active list, which exists here.
 pub(super) const fn rules(anon_new: AnonStart) -> Rules<impl Fn(&Uses) -> Decision> {
     let decide = move |uses: &Uses| {
         let decision = decide(uses);
@@ -44,7 +45,7 @@ fn decide(uses: &Uses) -> Decision {
     if uses.flags.contains(VmaFlags::LOCKED) {
         return (References::Activate, false);
     }
-    // Its unmapper would have activated it, and left that to whoever comes here.
+    // The unmapping task left the activation to this pass.
     if uses.was_noted {
         return (References::Activate, false);
     }

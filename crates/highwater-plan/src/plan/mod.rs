@@ -1,0 +1,67 @@
+//! Plans: what `compare` and `run` are going to do, as values that a program builds, looks at and runs.
+//!
+//! ```text
+//! Options ──plan──▶ Plan: points ──▶ units (machine, policy, seed, part, seconds, id)
+//! (what the command    │                │
+//!  line says, typed)   │ run            │ run_units, in any process, into a UnitStore
+//!                      ▼                ▼
+//!                   Results ◀──────── collect (from the stores of all processes)
+//!                      │
+//!                      ▼ write: results.json, report.txt, grid.csv, as `--out DIR` writes them
+//! ```
+//!
+//! [`Options`] has a field for each option of `highwater compare` and `highwater run`. [`Options::plan`] resolves every
+//! name before anything runs. A [`Plan`] has one point, or with `vary` one for each combination of values; a point is a
+//! [`RunPlan`] of cells, and each cell has one or several units. The command is a thin layer over this
+//! module: arguments to options, results to text.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `options` | [`Options`], and the command line that says the same |
+//! | `machine` | [`MachineOptions`]: which machine, with which disk and swap |
+//! | `resolve` | names to experiments, machines and policies |
+//! | `vary` | [`Factor`], the points of a grid |
+//! | `units` | [`Plan`]: its units, runs of all or of some |
+//! | `results` | [`Results`]: documents, the grid, files of a directory |
+//! | `error` | [`PlanError`] |
+//!
+//! The example `grid` runs a grid in four processes:
+//!
+//! ```no_run
+//! use std::sync::atomic::AtomicBool;
+//!
+//! use highwater_plan::experiment::Quiet;
+//! use highwater_plan::plan::Options;
+//! use highwater_runs::workload::Registry;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let options = Options::compare("003").quick().vary("vm.swappiness", ["0", "60"]);
+//! let plan = options.plan(&Registry::default())?;
+//! for unit in plan.units()? {
+//!     println!("{} {} {} seed {}", unit.id, unit.machine, unit.label, unit.seed);
+//! }
+//! let results = plan.run(None, &Quiet, &AtomicBool::new(false))?;
+//! results.write("swappiness")?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`RunPlan`]: crate::experiment::RunPlan
+
+mod error;
+mod machine;
+mod options;
+mod resolve;
+mod results;
+mod units;
+mod vary;
+
+pub use error::PlanError;
+pub use machine::MachineOptions;
+pub use options::{Options, Size, What, processors};
+pub use results::{PointResults, Results, report_text};
+pub use units::{Plan, PlannedUnit, Point};
+pub use vary::{Factor, POINTS_MAX};
+
+pub use resolve::refuse_namesake;
+pub use results::below;

@@ -1,0 +1,313 @@
+//! What the command line says, as a value: which experiment, on which machines, under which policies, with which keys
+//! set.
+
+use std::thread;
+
+use super::{Factor, MachineOptions, Plan, PlanError, resolve, vary};
+use crate::experiment::HostKind;
+use highwater_runs::workload::Registry;
+
+/// The name of the running command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// An experiment by name, number or file, as `compare` runs it: all its policies on all its machines.
+    Experiment(String),
+    /// A workload or a job by name or file, as `run` runs it: one seed, the policy 6.1 unless another is named. A workload
+    /// of a study needs a machine.
+    Workload(String),
+}
+
+impl What {
+    /// The name as it was given.
+    pub fn name(&self) -> &str {
+        match self {
+            What::Experiment(name) | What::Workload(name) => name,
+        }
+    }
+}
+
+/// Which version of an experiment runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Size {
+    /// The one that its file describes.
+    #[default]
+    AsWritten,
+    /// A short one, for a first look (`--quick`).
+    Quick,
+    /// The study's own sizes and times, where the experiment is smaller otherwise (`--full`).
+    Full,
+}
+
+/// All that decides what `compare` or `run` runs. Every field has the option's name.
+///
+/// ```
+/// use highwater::plan::Options;
+///
+/// let options = Options::compare("003").quick().policy("6.1").set("vm.swappiness=10");
+/// let words = "highwater compare 003 --quick --policy 6.1 --set vm.swappiness=10";
+/// assert_eq!(options.command_line().join(" "), words);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The name of the running command.
+    pub what: What,
+    /// Which version of it.
+    pub size: Size,
+    /// The machine instead of the experiment's own.
+    pub machine: MachineOptions,
+    /// Policies by name or file instead of the experiment's own; the first is the baseline.
+    pub policies: Vec<String>,
+    /// Also the experiment's policies beyond what was shipped.
+    pub beyond: bool,
+    /// The change from the first policy to the last is taken apart.
+    pub ablate: bool,
+    /// Single keys, `KEY=VALUE`.
+    pub settings: Vec<String>,
+    /// Keys that take several values: a point for each combination.
+    pub vary: Vec<Factor>,
+    /// Seeds of each policy; none: as many as the experiment has.
+    pub iterations: Option<u32>,
+    /// The same where neither `iterations` nor a setting says how many.
+    pub iterations_unless_set: Option<u32>,
+    /// The first seed.
+    pub seed: u64,
+    /// Simulations at a time; none: one for each processor.
+    pub jobs: Option<usize>,
+    /// In virtual time, or on this computer.
+    pub host: HostKind,
+    /// Interval of counter samples, in milliseconds of virtual time; `None`: no samples.
+    pub sample_every_ms: Option<u64>,
+    /// Keep the story of the first seed, from which charts are drawn; not of a grid.
+    pub story: bool,
+    /// Show how often throttled tasks slept how long.
+    pub histograms: bool,
+    /// The command line that results name; none: that of [`Options::command_line`].
+    pub said: Option<Vec<String>>,
+}
+
+/// Seed unless one is given.
+const DEFAULT_SEED: u64 = 1;
+
+impl Options {
+    /// Whatever runs, as its file says.
+    fn of(what: What) -> Options {
+        Options {
+            what,
+            size: Size::AsWritten,
+            machine: MachineOptions::default(),
+            policies: Vec::new(),
+            beyond: false,
+            ablate: false,
+            settings: Vec::new(),
+            vary: Vec::new(),
+            iterations: None,
+            iterations_unless_set: None,
+            seed: DEFAULT_SEED,
+            jobs: None,
+            host: HostKind::Sim,
+            sample_every_ms: None,
+            story: false,
+            histograms: false,
+            said: None,
+        }
+    }
+
+    /// `highwater compare NAME`.
+    pub fn compare(experiment: impl Into<String>) -> Options {
+        Options::of(What::Experiment(experiment.into()))
+    }
+
+    /// `highwater run NAME`.
+    pub fn run(workload: impl Into<String>) -> Options {
+        Options::of(What::Workload(workload.into()))
+    }
+
+    /// With `--quick`.
+    #[must_use]
+    pub fn quick(self) -> Options {
+        Options { size: Size::Quick, ..self }
+    }
+
+    /// With `--full`.
+    #[must_use]
+    pub fn full(self) -> Options {
+        Options { size: Size::Full, ..self }
+    }
+
+    /// With `--beyond`.
+    #[must_use]
+    pub fn beyond(self) -> Options {
+        Options { beyond: true, ..self }
+    }
+
+    /// With `--ablate`.
+    #[must_use]
+    pub fn ablate(self) -> Options {
+        Options { ablate: true, ..self }
+    }
+
+    /// On the machine of this name or file.
+    #[must_use]
+    pub fn machine(mut self, name: impl Into<String>) -> Options {
+        self.machine.arg.name = Some(name.into());
+        self
+    }
+
+    /// On a machine of one node with so much memory (`8G`) and so many CPUs.
+    #[must_use]
+    pub fn machine_of(mut self, memory: impl Into<String>, cpus: u16) -> Options {
+        (self.machine.arg.mem, self.machine.arg.cpus) = (Some(memory.into()), Some(cpus));
+        self
+    }
+
+    /// Under the policy of this name or file, beside those named before.
+    #[must_use]
+    pub fn policy(mut self, name: impl Into<String>) -> Options {
+        self.policies.push(name.into());
+        self
+    }
+
+    /// With a key set, `KEY=VALUE`.
+    #[must_use]
+    pub fn set(mut self, text: impl Into<String>) -> Options {
+        self.settings.push(text.into());
+        self
+    }
+
+    /// With a key that takes each of these values.
+    #[must_use]
+    pub fn vary<V: Into<String>>(
+        mut self,
+        key: impl Into<String>,
+        values: impl IntoIterator<Item = V>,
+    ) -> Options {
+        self.vary.push(Factor::new(key, values));
+        self
+    }
+
+    /// With so many seeds of each policy.
+    #[must_use]
+    pub fn iterations(self, seeds: u32) -> Options {
+        Options { iterations: Some(seeds), ..self }
+    }
+
+    /// With this first seed.
+    #[must_use]
+    pub fn seed(self, seed: u64) -> Options {
+        Options { seed, ..self }
+    }
+
+    /// With so many simulations at a time.
+    #[must_use]
+    pub fn jobs(self, jobs: usize) -> Options {
+        Options { jobs: Some(jobs), ..self }
+    }
+
+    /// On this host.
+    #[must_use]
+    pub fn host(self, host: HostKind) -> Options {
+        Options { host, ..self }
+    }
+
+    /// With samples of counters, so many milliseconds of virtual time apart.
+    #[must_use]
+    pub fn sample_every_ms(self, ms: u64) -> Options {
+        Options { sample_every_ms: Some(ms), ..self }
+    }
+
+    /// With the story of the first seed, as `--out DIR` keeps it.
+    #[must_use]
+    pub fn story(self) -> Options {
+        Options { story: true, ..self }
+    }
+
+    /// The command that runs the same. Results name it, so two programs with equal options write equal bytes.
+    pub fn command_line(&self) -> Vec<String> {
+        if let Some(said) = &self.said {
+            return said.clone();
+        }
+        let command = match &self.what {
+            What::Experiment(name) => ["highwater", "compare", name],
+            What::Workload(name) => ["highwater", "run", name],
+        };
+        let mut words: Vec<String> = command.map(str::to_owned).to_vec();
+        let size = match self.size {
+            Size::AsWritten => None,
+            Size::Quick => Some("--quick"),
+            Size::Full => Some("--full"),
+        };
+        let host = (self.host == HostKind::Native).then_some("--host native");
+        let flags = [(self.beyond, "--beyond"), (self.ablate, "--ablate")];
+        let flags = flags.iter().filter_map(|(is_on, flag)| is_on.then_some(*flag));
+        words.extend(size.into_iter().chain(flags).map(str::to_owned));
+        words.extend(host.iter().flat_map(|host| host.split(' ')).map(str::to_owned));
+        let arg = &self.machine.arg;
+        let number = |number: &Option<u32>| number.map(|number| number.to_string());
+        let one = |value: &Option<String>| value.clone().into_iter().collect::<Vec<_>>();
+        let pairs: [(&str, Vec<String>); 13] = [
+            ("--iterations", one(&number(&self.iterations))),
+            ("--seed", one(&Some(self.seed).filter(|s| *s != DEFAULT_SEED).map(|s| s.to_string()))),
+            ("--machine", one(&arg.name)),
+            ("--mem", one(&arg.mem)),
+            ("--cpus", one(&number(&arg.cpus.map(u32::from)))),
+            ("--numa", arg.numa.clone()),
+            ("--numa-distance", arg.numa_distance.clone()),
+            ("--disk", one(&self.machine.storage.disk)),
+            ("--swap", one(&self.machine.storage.swap)),
+            ("--policy", self.policies.clone()),
+            ("--set", self.settings.clone()),
+            ("--vary", self.vary.iter().map(ToString::to_string).collect()),
+            ("--sample-every", one(&self.sample_every_ms.map(|ms| ms.to_string()))),
+        ];
+        for (option, values) in pairs {
+            words.extend(values.into_iter().flat_map(|value| [option.to_owned(), value]));
+        }
+        words.extend(self.histograms.then(|| "--histograms".to_owned()));
+        words
+    }
+
+    /// Resolves every name and value, so that nothing is left to go wrong that could be known before a run. What was
+    /// added, dropped or ignored is in [`Plan::remarks`].
+    ///
+    /// # Errors
+    /// Names the option, the file or the key that cannot be, and what to do.
+    pub fn plan(&self, registry: &Registry) -> Result<Plan, PlanError> {
+        let mut remarks: Vec<String> = Vec::new();
+        let plan = self.plan_with(registry, &mut |remark| {
+            if !remarks.contains(&remark) {
+                remarks.push(remark);
+            }
+        })?;
+        Ok(Plan { remarks, ..plan })
+    }
+
+    /// The same; remarks go to a function as they come up, also those before an error.
+    ///
+    /// # Errors
+    /// As [`Options::plan`].
+    pub fn plan_with(
+        &self,
+        registry: &Registry,
+        say: &mut dyn FnMut(String),
+    ) -> Result<Plan, PlanError> {
+        let points = vary::combinations(&self.vary)?;
+        let keys: Vec<String> = self.vary.iter().map(|factor| factor.key.clone()).collect();
+        let mut planned = Vec::new();
+        for values in points {
+            let run = resolve::resolve(registry, self, &keys, &values, say)?;
+            planned.push(super::Point { values, run });
+        }
+        Ok(Plan {
+            keys,
+            points: planned,
+            remarks: Vec::new(),
+            command_line: self.command_line(),
+            histograms: self.histograms,
+        })
+    }
+}
+
+/// Simulations at a time unless somebody says how many: one for each processor.
+pub fn processors() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}

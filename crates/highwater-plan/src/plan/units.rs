@@ -1,0 +1,292 @@
+//! The units of a plan: what there is to run, one by one, in whatever process.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use highwater_sim::engine::Passed;
+
+use super::results::{PointResults, Results};
+use super::{PlanError, processors};
+use crate::experiment::unit::{Recipe, UnitId, UnitRan, UnitStore};
+use crate::experiment::{self, HostKind, Progress, Ran, RunPlan, UnitOf, on_threads};
+use highwater_runs::workload::RunError;
+
+/// What is going to run, with every name resolved ([`Options::plan`](super::Options::plan)).
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The keys that vary; none: the plan is of one point.
+    pub keys: Vec<String>,
+    /// The points, in the order in which they run.
+    pub points: Vec<Point>,
+    /// What was added, dropped or ignored: a line each.
+    pub remarks: Vec<String>,
+    /// The command that runs the same, for results.
+    pub command_line: Vec<String>,
+    /// Whether reports show how often throttled tasks slept how long.
+    pub(super) histograms: bool,
+}
+
+/// An experiment at one combination of values.
+#[derive(Clone, Debug)]
+pub struct Point {
+    /// The values of [`Plan::keys`].
+    pub values: Vec<String>,
+    /// The name of the running command.
+    pub run: RunPlan,
+}
+
+/// A unit of work: a policy on a machine with a seed, or a part of that (a step of stutterp).
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlannedUnit {
+    /// The SHA-256 of everything that decides the bytes of its result.
+    pub id: UnitId,
+    /// The number of its point in [`Plan::points`].
+    pub point: usize,
+    /// The machine.
+    pub machine: String,
+    /// The policy.
+    pub policy: String,
+    /// The heading of the policy's column in reports.
+    pub label: String,
+    /// The seed.
+    pub seed: u64,
+    /// Which part of the cell, from 0.
+    pub part: usize,
+    /// Seconds that it takes of a processor, to half or double; none: nobody knows.
+    pub seconds: Option<f64>,
+}
+
+impl Plan {
+    /// The plan of what is resolved already: one point, without keys that vary.
+    pub fn of(run: RunPlan, command_line: Vec<String>) -> Plan {
+        Plan {
+            keys: Vec::new(),
+            points: vec![Point { values: Vec::new(), run }],
+            remarks: Vec::new(),
+            command_line,
+            histograms: false,
+        }
+    }
+
+    /// What runs at each point.
+    pub fn runs(&self) -> Vec<&RunPlan> {
+        self.points.iter().map(|point| &point.run).collect()
+    }
+
+    /// All units, point by point, in the order in which results are put together. Units of two points with the same id
+    /// are one: they run once.
+    ///
+    /// # Errors
+    /// If a unit runs code of a program of its own, and the executable cannot be read.
+    pub fn units(&self) -> Result<Vec<PlannedUnit>, PlanError> {
+        let mut units = Vec::new();
+        for (point, Point { run, .. }) in self.points.iter().enumerate() {
+            for of in run.units() {
+                let id = run.recipe_of(&of)?.id();
+                let seconds = run.seconds_of(&of);
+                let (unit, label) = (of.unit, of.label.to_owned());
+                let (machine, policy) = (unit.machine.name.clone(), unit.policy.name.clone());
+                let (seed, part) = (unit.seed, unit.part);
+                units.push(PlannedUnit { id, point, machine, policy, label, seed, part, seconds });
+            }
+        }
+        Ok(units)
+    }
+
+    /// Runs everything, point after point. With a store each unit is kept there as soon as it is finished, and taken from
+    /// there if an earlier run had kept it.
+    ///
+    /// # Errors
+    /// That of the first unit that failed, or [`RunError::Interrupted`] once `stop` is set: what is finished stays in the
+    /// store.
+    pub fn run(
+        &self,
+        store: Option<&Arc<UnitStore>>,
+        progress: &dyn Progress,
+        stop: &AtomicBool,
+    ) -> Result<Results, PlanError> {
+        let nr_units: Vec<usize> =
+            self.points.iter().map(|point| point.run.units().len()).collect();
+        let total = nr_units.iter().sum();
+        let mut points = Vec::new();
+        for (at, nr_before) in (0..self.points.len()).map(|at| (at, nr_units[..at].iter().sum())) {
+            let of_all = OfAll { progress, nr_before, total };
+            points.push(self.run_point(at, store, &of_all, stop)?);
+        }
+        Ok(Results::new(self, points))
+    }
+
+    /// Runs one point; its results name the command.
+    ///
+    /// # Errors
+    /// As [`Plan::run`].
+    ///
+    /// # Panics
+    /// If there are not so many points.
+    pub fn run_point(
+        &self,
+        at: usize,
+        store: Option<&Arc<UnitStore>>,
+        progress: &dyn Progress,
+        stop: &AtomicBool,
+    ) -> Result<PointResults, PlanError> {
+        let Point { values, run } = &self.points[at];
+        let ran = match store {
+            Some(store) => {
+                let units = Some(Arc::clone(store));
+                experiment::run_all(&RunPlan { units, ..run.clone() }, progress, stop)?
+            }
+            None => experiment::run_all(run, progress, stop)?,
+        };
+        self.finished(values, ran)
+    }
+
+    /// Runs units by id, in the order of the ids, as many at a time as the plan has jobs, and keeps each in the store as
+    /// soon as it is finished. Those that are there already do not run again. Any process with an equal plan can do that.
+    ///
+    /// # Errors
+    /// If the plan has no such unit, one fails, or `stop` is set.
+    pub fn run_units(
+        &self,
+        ids: &[UnitId],
+        store: &UnitStore,
+        progress: &dyn Progress,
+        stop: &AtomicBool,
+    ) -> Result<(), PlanError> {
+        self.refuse_native()?;
+        let (mut all, mut nr_units) = (Vec::new(), 0);
+        for Point { run, .. } in &self.points {
+            for unit in run.units() {
+                let recipe = run.recipe_of(&unit)?;
+                nr_units += 1;
+                all.push((recipe.id(), (run, unit, recipe)));
+            }
+        }
+        let wanted: Vec<&(&RunPlan, UnitOf<'_>, Recipe)> = ids
+            .iter()
+            .map(|id| {
+                let found = all.iter().find(|(known, _)| known == id).map(|(_, unit)| unit);
+                found.ok_or(PlanError::NoSuchUnit { id: *id, nr_units })
+            })
+            .collect::<Result<_, _>>()?;
+        let done = AtomicUsize::new(0);
+        let run_one = |at: usize| -> Result<(), PlanError> {
+            let (run, unit, recipe) = wanted[at];
+            let is_there = store.get(recipe).is_some();
+            if !is_there {
+                store.put(recipe, &run.run_unit(unit, progress.clock())?)?;
+            }
+            let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+            match is_there {
+                true => progress.cell_found(done, ids.len()),
+                false => progress.cell_done(done, ids.len()),
+            }
+            Ok(())
+        };
+        let jobs = self.points.first().map_or_else(processors, |point| point.run.jobs);
+        on_threads(wanted.len(), jobs, stop, &run_one)?;
+        match stop.load(Ordering::Relaxed) {
+            true => Err(RunError::Interrupted.into()),
+            false => Ok(()),
+        }
+    }
+
+    /// Puts the results together from directories in which units were kept: those of [`UnitStore`]s of any number of
+    /// processes or computers, or of `--out DIR`. Nothing runs. The bytes are those of [`Plan::run`].
+    ///
+    /// # Errors
+    /// If a unit is in none of them, or a directory cannot be opened because a process still writes to it.
+    pub fn collect<D: AsRef<Path>>(&self, dirs: &[D]) -> Result<Results, PlanError> {
+        self.refuse_native()?;
+        let stores: Vec<UnitStore> =
+            dirs.iter().map(|dir| UnitStore::open(dir.as_ref())).collect::<Result<_, _>>()?;
+        let (mut missing, mut nr_units, mut first) = (BTreeSet::new(), 0, None);
+        let mut points = Vec::new();
+        for (at, Point { values, run }) in self.points.iter().enumerate() {
+            let mut ran: Vec<UnitRan> = Vec::new();
+            for unit in run.units() {
+                let recipe = run.recipe_of(&unit)?;
+                nr_units += 1;
+                match stores.iter().find_map(|store| store.get(&recipe)) {
+                    Some(found) => ran.push(found),
+                    None => {
+                        missing.insert(recipe.id());
+                        first.get_or_insert_with(|| self.in_words(at, &unit, recipe.id()));
+                    }
+                }
+            }
+            if missing.is_empty() {
+                points.push(self.finished(values, run.join(ran))?);
+            }
+        }
+        match first {
+            Some(first) => Err(PlanError::Missing { nr: missing.len(), nr_units, first }),
+            None => Ok(Results::new(self, points)),
+        }
+    }
+
+    fn in_words(&self, at: usize, of: &UnitOf<'_>, id: UnitId) -> String {
+        let unit = &of.unit;
+        let point = match self.keys.is_empty() {
+            true => String::new(),
+            false => format!("{}, ", self.said(at)),
+        };
+        let (machine, seed, part) = (&unit.machine.name, unit.seed, unit.part);
+        format!("{point}{} on {machine}, seed {seed}, part {part} ({id})", of.label)
+    }
+
+    /// A point in words: `vm.swappiness=10 cpus=4`.
+    pub fn said(&self, at: usize) -> String {
+        let values = self.points.get(at).into_iter().flat_map(|point| &point.values);
+        let pairs = self.keys.iter().zip(values).map(|(key, value)| format!("{key}={value}"));
+        pairs.collect::<Vec<_>>().join(" ")
+    }
+
+    /// Adds to a point's results what only the plan knows.
+    fn finished(&self, values: &[String], mut ran: Ran) -> Result<PointResults, PlanError> {
+        use highwater_results::Section;
+        let document = &mut ran.document;
+        document.command_line.clone_from(&self.command_line);
+        if self.histograms {
+            // Inserted before the study's main section, which is last.
+            let at = document.sections.len().saturating_sub(1);
+            document.sections.insert(at, Section::Histograms);
+        }
+        document.validate().map_err(|error| PlanError::Document(error.to_string()))?;
+        Ok(PointResults { values: values.to_vec(), ran })
+    }
+
+    /// What was measured on a computer would be another number the next time.
+    fn refuse_native(&self) -> Result<(), PlanError> {
+        match self.points.iter().any(|point| point.run.host == HostKind::Native) {
+            true => {
+                let reason = "measures this computer; only simulated units can be kept";
+                Err(PlanError::refused("--host native", reason))
+            }
+            false => Ok(()),
+        }
+    }
+}
+
+/// Progress of one point, counted over all of them.
+struct OfAll<'a> {
+    progress: &'a dyn Progress,
+    nr_before: usize,
+    total: usize,
+}
+
+impl Progress for OfAll<'_> {
+    fn cell_done(&self, done: usize, _: usize) {
+        self.progress.cell_done(self.nr_before + done, self.total);
+    }
+
+    fn cell_found(&self, done: usize, _: usize) {
+        self.progress.cell_found(self.nr_before + done, self.total);
+    }
+
+    fn clock(&self) -> Option<&Arc<Passed>> {
+        self.progress.clock()
+    }
+}

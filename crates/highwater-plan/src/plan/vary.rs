@@ -1,0 +1,138 @@
+//! `--vary KEY=A,B,..`: the points of a grid.
+//!
+//! A point is what `--set KEY=VALUE` for each key makes of the experiment, so a key is one of `--set`. All points are
+//! resolved before the first runs: a value that cannot be is refused at once. They run one after the other, each on all
+//! jobs, so that what comes out does not depend on how many there are.
+
+use std::fmt;
+
+use super::PlanError;
+
+/// Most points of a grid.
+pub const POINTS_MAX: usize = 10_000;
+
+/// A key and the values that it takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Factor {
+    /// A key of `--set`.
+    pub key: String,
+    /// Its values, as `--set` takes them; a list has brackets.
+    pub values: Vec<String>,
+}
+
+impl fmt::Display for Factor {
+    /// As `--vary` takes it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.key, self.values.join(","))
+    }
+}
+
+impl Factor {
+    /// A key with these values.
+    pub fn new<V: Into<String>>(
+        key: impl Into<String>,
+        values: impl IntoIterator<Item = V>,
+    ) -> Factor {
+        Factor { key: key.into(), values: values.into_iter().map(Into::into).collect() }
+    }
+
+    /// Reads `KEY=A,B,..`. A value that is a list has brackets.
+    ///
+    /// # Errors
+    /// If the text has another form, or a value comes twice.
+    pub fn parse(text: &str) -> Result<Factor, PlanError> {
+        let Some((key, list)) = text.split_once('=') else { return Err(no_factor(text)) };
+        let mut values = vec![String::new()];
+        let mut depth = 0_u32;
+        for letter in list.chars() {
+            match letter {
+                '[' => depth += 1,
+                ']' => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            match (letter, values.last_mut()) {
+                (',', _) if depth == 0 => values.push(String::new()),
+                (_, Some(value)) => value.push(letter),
+                (_, None) => {}
+            }
+        }
+        let factor = Factor::new(key.trim(), values.iter().map(|value| value.trim()));
+        factor.check(text)?;
+        Ok(factor)
+    }
+
+    /// Refuses what is no grid; `text` is what the user wrote.
+    fn check(&self, text: &str) -> Result<(), PlanError> {
+        let Factor { key, values } = self;
+        if key.is_empty() || values.is_empty() || values.iter().any(String::is_empty) {
+            return Err(no_factor(text));
+        }
+        for (at, value) in values.iter().enumerate() {
+            if values[..at].contains(value) {
+                let reason = format!("{value} comes twice");
+                return Err(PlanError::refused(format!("--vary {text}"), reason));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn no_factor(text: &str) -> PlanError {
+    PlanError::refused(format!("--vary {text}"), "must be KEY=VALUE,VALUE,..")
+}
+
+/// Every combination, the last key's values next to each other.
+pub(super) fn combinations(factors: &[Factor]) -> Result<Vec<Vec<String>>, PlanError> {
+    for (at, factor) in factors.iter().enumerate() {
+        factor.check(&factor.to_string())?;
+        if factors[..at].iter().any(|other| other.key == factor.key) {
+            let option = format!("--vary {}", factor.key);
+            return Err(PlanError::refused(option, "is varied twice"));
+        }
+    }
+    let sizes = factors.iter().map(|factor| factor.values.len());
+    let size = sizes.fold(1_usize, usize::saturating_mul);
+    if size > POINTS_MAX {
+        let reason = format!("{size} points; {POINTS_MAX} at most");
+        return Err(PlanError::refused("--vary", reason));
+    }
+    Ok(factors.iter().fold(vec![Vec::new()], |points, factor| {
+        let with = |point: &Vec<String>| {
+            let point = point.clone();
+            factor
+                .values
+                .iter()
+                .map(move |value| [&point[..], std::slice::from_ref(value)].concat())
+        };
+        points.iter().flat_map(with).collect()
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_split_at_commas_outside_brackets() {
+        let values = |text: &str| Factor::parse(text).unwrap().values;
+        assert_eq!(values("machine.memory=2G,4G, 8G"), ["2G", "4G", "8G"]);
+        assert_eq!(values("unmap.processes=[1,2],[4]"), ["[1,2]", "[4]"]);
+        let wrong = |text: &str| Factor::parse(text).unwrap_err().to_string();
+        assert_eq!(wrong("x"), "--vary x: must be KEY=VALUE,VALUE,..");
+        assert_eq!(wrong("x=1,,2"), "--vary x=1,,2: must be KEY=VALUE,VALUE,..");
+        assert_eq!(wrong("x=1,1"), "--vary x=1,1: 1 comes twice");
+    }
+
+    #[test]
+    fn every_combination_once() {
+        let factors = ["a=1,2", "b=x,y,z"].map(|text| Factor::parse(text).unwrap());
+        let points = combinations(&factors).unwrap();
+        let texts: Vec<String> = points.iter().map(|point| point.concat()).collect();
+        assert_eq!(texts, ["1x", "1y", "1z", "2x", "2y", "2z"]);
+        let twice = ["a=1,2", "a=3"].map(|text| Factor::parse(text).unwrap());
+        assert_eq!(combinations(&twice).unwrap_err().to_string(), "--vary a: is varied twice");
+        let values: Vec<String> = (0..101).map(|n| n.to_string()).collect();
+        let of = |key: &str| Factor { key: key.to_owned(), values: values.clone() };
+        assert!(combinations(&[of("a"), of("b")]).is_err(), "10,201 points");
+    }
+}

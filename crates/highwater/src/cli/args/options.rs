@@ -1,0 +1,109 @@
+//! From arguments to the library's options.
+
+use super::{CompareArgs, ExplainArgs, HostArg, MachineArgs, RunArgs};
+use crate::cli::remark_once;
+use crate::experiment::HostKind;
+use crate::machine_file::MachineArg;
+use crate::machine_file::equip::Storage;
+use crate::plan::{MachineOptions, Options, Size};
+
+impl CompareArgs {
+    /// What the library makes of them, without `--vary`.
+    pub fn options(&self, experiment: &str) -> Options {
+        Options {
+            size: size(self.quick, self.full),
+            machine: self.machine.options(),
+            policies: self.policies.clone(),
+            beyond: self.beyond,
+            ablate: self.ablate,
+            settings: self.set.set.clone(),
+            iterations: self.iterations,
+            jobs: self.jobs.map(usize::from),
+            host: self.host.kind(),
+            sample_every_ms: self.sample_every,
+            story: self.out.is_some(),
+            ..options(Options::compare(experiment), self.seed)
+        }
+    }
+}
+
+/// Those that results name the typed command of.
+pub(super) fn options(of: Options, seed: Option<u64>) -> Options {
+    let seed = seed.unwrap_or(of.seed);
+    Options { seed, said: Some(crate::cli::command_line()), ..of }
+}
+
+/// `--quick` and `--full`.
+pub(super) fn size(quick: bool, full: bool) -> Size {
+    match (quick, full) {
+        (true, _) => Size::Quick,
+        (_, true) => Size::Full,
+        _ => Size::AsWritten,
+    }
+}
+
+impl HostArg {
+    /// The host.
+    pub const fn kind(self) -> HostKind {
+        match self {
+            HostArg::Sim => HostKind::Sim,
+            HostArg::Native => HostKind::Native,
+        }
+    }
+}
+
+impl RunArgs {
+    /// What the library makes of them.
+    pub fn options(&self) -> Options {
+        Options {
+            machine: self.machine.options(),
+            policies: vec![self.policy.clone()],
+            settings: self.set.set.clone(),
+            host: self.host.kind(),
+            sample_every_ms: self.sample_every,
+            story: self.out.is_some(),
+            histograms: self.histograms,
+            ..options(Options::run(&self.workload), self.seed)
+        }
+    }
+}
+
+impl ExplainArgs {
+    /// What runs if an experiment was named; so many seeds unless somebody says how many.
+    pub fn options(&self, seeds: u32) -> Options {
+        Options {
+            size: size(self.quick, self.full),
+            machine: self.machine.options(),
+            policies: self.policies.clone(),
+            settings: self.set.set.clone(),
+            iterations: self.iterations,
+            iterations_unless_set: Some(seeds),
+            jobs: self.jobs.map(usize::from),
+            host: self.host.unwrap_or_default().kind(),
+            ..options(Options::compare(&self.experiment), self.seed)
+        }
+    }
+}
+
+impl MachineArgs {
+    /// What the library makes of them.
+    pub fn options(&self) -> MachineOptions {
+        let arg = MachineArg {
+            name: self.machine.clone(),
+            mem: self.mem.clone(),
+            cpus: self.cpus,
+            numa: self.numa.clone(),
+            numa_distance: self.numa_distance.clone(),
+        };
+        let storage = Storage { disk: self.disk.clone(), swap: self.swap.clone() };
+        MachineOptions { arg, storage }
+    }
+
+    /// Says so if storage was asked for where nothing depends on it.
+    pub fn ignore_storage(&self, what: &str) {
+        let storage = self.options().storage;
+        if !storage.is_empty() {
+            remark_once(&format!("{}: ignored: {what}", storage.options()));
+        }
+    }
+}
