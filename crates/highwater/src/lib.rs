@@ -1,7 +1,20 @@
-//! Experiments = machine + policy + workload + seeds; the highwater command.
+//! Linux memory management that can be run, replayed and taken apart: one library of all crates of
+//! Highwater, and its command.
+//!
+//! | you want | use |
+//! |---|---|
+//! | the stable names | [`prelude`] |
+//! | what `compare` and `run` do, from a program | [`plan`] |
+//! | results as tables, HTML, traces | [`report`], [`results`] |
+//! | a workload or a policy of your own in the command | `cli::Program`, [`params!`], [`policy_file`] |
+//! | the allocator alone | [`core`] (stable: `core::embed`), [`native`] |
+//! | a captured Linux beside the model | [`capture`], [`replay`], [`check`] |
+//!
+//! Modules outside [`prelude`], [`plan`] and `core::embed` may change in any release.
 
 #[cfg(feature = "cli")]
 pub mod cli;
+pub mod prelude;
 pub mod schema;
 
 pub use highwater_files::{InputError, input, machine_file, policy_file};

@@ -41,7 +41,7 @@ pub enum Size {
 /// All that decides what `compare` or `run` runs. Every field has the option's name.
 ///
 /// ```
-/// use highwater::plan::Options;
+/// use highwater_plan::plan::Options;
 ///
 /// let options = Options::compare("003").quick().policy("6.1").set("vm.swappiness=10");
 /// let words = "highwater compare 003 --quick --policy 6.1 --set vm.swappiness=10";

@@ -20,7 +20,7 @@ pub(super) enum Node<'a> {
 
 impl<'a> Node<'a> {
     /// The part of this name; of a list the element of this number or name.
-    pub fn below(self, part: &str) -> Result<Node<'a>, String> {
+    pub(super) fn below(self, part: &str) -> Result<Node<'a>, String> {
         let value = match self {
             Node::Table(table) => {
                 let keys: Vec<String> = table.keys().cloned().collect();
