@@ -5,7 +5,7 @@ import { chromium } from "playwright-core";
 const chart = (title) => ({ of: ".timeline .chart", says: title });
 const ages = (title) => ({ of: ".ages .chart", says: title });
 const pictures = [
-  { name: "reclaim", page: "001", wide: 1000, across: 3, legend: ".timeline .legend", parts: [chart("Free memory, MiB"), chart("Scanned by kswapd"), chart("Scanned by those who allocate")] },
+  { name: "reclaim", page: "001", wide: 1000, across: 3, legend: ".timeline .legend", parts: [chart("Free memory, MiB"), chart("Scanned by kswapd"), chart("Scanned by direct reclaim")] },
   { name: "lru-ages", page: "001", wide: 1000, across: 2, parts: [ages("Inactive, anonymous"), ages("Active, anonymous")], all: true },
   { name: "throttling", page: "001", wide: 1000, across: 1, parts: [{ of: ".bars" }], legend: "h3 + p + .legend:has(.r0)" },
   { name: "writeback", page: "001", wide: 1000, across: 3, legend: ".timeline .legend", parts: [chart("Dirty pages"), chart("Under writeback"), chart("Inactive, of files")] },

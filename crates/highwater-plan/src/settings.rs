@@ -344,7 +344,7 @@ impl Setting {
                     "cannot be set for a run; a phase of a job compacts: do = \"compact\"".to_owned()
                 }
                 "thp_faults" => {
-                    "is gone: vm.thp alone says who gets huge pages: always, madvise or never"
+                    "is gone: vm.thp alone decides who gets huge pages: always, madvise or never"
                         .to_owned()
                 }
                 name => unknown("sysctl", name, &known),

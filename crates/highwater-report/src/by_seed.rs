@@ -204,10 +204,12 @@ fn change_cells(better: Better, change: Option<ChangeInterval>) -> [Cell; 2] {
 
 /// A warning about intervals over few seeds.
 fn few_seeds(nr_seeds: usize) -> Option<String> {
-    let advice = format!("--iterations {SEEDS_MIN} or more tells");
+    let advice = format!("use --iterations {SEEDS_MIN} or more");
     match nr_seeds {
         0 => None,
-        1 => Some(format!("one seed: the intervals know nothing of others; {advice}")),
+        1 => Some(format!(
+            "one seed: the intervals do not show the variation between seeds; {advice}"
+        )),
         n if n < SEEDS_MIN => {
             // Excluding 0 then means that all seeds go up or all go down.
             let chance = 200.0 / f64::from(1u32 << n);

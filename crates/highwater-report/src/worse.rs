@@ -12,7 +12,7 @@ pub enum WorseError {
     #[error("one run of each machine; nothing is compared")]
     Alone,
     /// With only one seed there are no intervals.
-    #[error("one seed cannot separate a change from chance; use --iterations 2 at least, better 6")]
+    #[error("one seed: a change may be chance; use --iterations 2 at least, better 6")]
     OneSeed,
 }
 

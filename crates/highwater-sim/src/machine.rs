@@ -60,7 +60,7 @@ pub struct MachineConfig {
     pub policy: Policy,
     /// Disks, by device number.
     pub disks: Vec<DiskSpec>,
-    /// Swap areas on them.
+    /// Swap areas on the disks.
     pub swap: Vec<SwapSpec>,
     /// Seed of every random stream that belongs to the machine.
     pub seed: u64,

@@ -50,15 +50,15 @@ macro_rules! presets {
 presets! {
     /// zonelist cache removed, fair zones, order-0 per-CPU lists, RESERVE pageblocks
     "4.3" = {}
-    /// 4.3 before study 000: a zonelist cache skips zones found full
+    /// 4.3 before study 000: a zonelist cache skips zones that were found full
     "4.3-zonelist-cache" = "4.3" with {
         zonelist.cache = true,
     }
     /// 4.3 with a zonelist cache by another name (study 000 before)
     "zonelist-cache" = "4.3-zonelist-cache" with {}
-    /// 4.3 by another name: no memory of zones that were full (study 000 after)
+    /// 4.3 by another name: no zonelist cache (study 000 after)
     "none" = "4.3" with {}
-    /// of our own: as none, but node reclaim that failed is put off (beyond study 000)
+    /// custom: none, and node reclaim defers a node that yielded nothing (beyond study 000)
     "node-deferral" = "none" with {
         zonelist.reclaim_deferral = true,
     }
@@ -68,9 +68,9 @@ presets! {
         watermark.test = WatermarkTest::FreeBlock,
         highatomic = HighatomicKind::HighAtomic,
     }
-    /// 4.5 by another name: kswapd compacts by itself (study 004 before)
+    /// 4.5 by another name: kswapd itself compacts (study 004 before)
     "kswapd-inline" = "4.5" with {}
-    /// 4.5 with a daemon that compacts for kswapd (study 004 after)
+    /// 4.5 with kcompactd, which compacts for kswapd (study 004 after)
     "kcompactd" = "kswapd-inline" with {
         compaction.restart_flush = RestartFlush::Anyone,
         compaction.flush_request = FlushRequest::Request,
@@ -79,11 +79,11 @@ presets! {
         reclaim.kswapd.compacts = false,
         reclaim.kswapd.hand_over = HandOver::AfterNap,
     }
-    /// of our own: as kcompactd, and as later kernels have it the daemon looks for fragmentation twice a second
+    /// custom: kcompactd, which also checks for fragmentation twice a second, as in later kernels
     "kcompactd-polls" = "kcompactd" with {
         compaction.proactive = true,
     }
-    /// of our own: as kcompactd, and the daemon compacts when a zone's last huge block is split (beyond study 004)
+    /// custom: kcompactd, which also compacts when a zone's last huge block is split (beyond study 004)
     "kcompactd-prompted" = "kcompactd" with {
         compaction.proactive = true,
         compaction.prompted = true,
@@ -96,7 +96,7 @@ presets! {
         compaction.index_orders = IndexOrders::Costly,
         thp.defrag = DefragDefault::Madvise,
     }
-    /// boost and NOFRAGMENT, order-0 per-CPU lists of six batches
+    /// watermark boost and NOFRAGMENT, order-0 per-CPU lists of six batches
     "5.4" = "4.6" with {
         kernel = KernelVersion::of("5.4"),
         pcp.sizing = PcpSizing::SixBatchesMib,
@@ -145,7 +145,7 @@ presets! {
         locks.rwsem_handoff = true,
         locks.rwsem_newcomers = RwsemNewcomers::Spin,
     }
-    /// 5.10: costs instead of rotations, inactive start and shadows for anonymous pages, dead congestion waits
+    /// LRU cost instead of rotations; anonymous pages start inactive and leave shadow entries; congestion waits never end early
     "5.10" = "5.4" with {
         kernel = KernelVersion::of("5.10"),
         watermark.min_free_kbytes_max = 262_144,
@@ -159,7 +159,7 @@ presets! {
         locks.page_lock = PageLockRule::HandOver,
         thp.write = HugeWrite::Split,
     }
-    /// 5.16-rc1: the allocator of 5.17, the throttling of study 001 (its after)
+    /// 5.16-rc1: the allocator of 5.17 and the throttling of study 001 (study 001 after)
     "5.16" = "series-8" with {
         kernel = KernelVersion::of("5.16"),
     }
@@ -175,22 +175,22 @@ presets! {
     "5.17-order0-pcp" = "5.17" with {
         pcp.lists = PcpLists::Order0,
     }
-    /// 5.17 with the high-order limit when mostly freeing (study 002 after)
+    /// 5.17 with a high-order limit on CPUs that mostly free (study 002 after)
     "5.18" = "5.17" with {
         kernel = KernelVersion::of("5.18"),
         pcp.high_order_free = HighOrderFree::Limited,
         pcp.drain_order = DrainOrder::FreedListFirst,
         merge = MergeRule::Mergeable,
     }
-    /// of our own: as 5.18, but CPUs own whole pageblocks (beyond study 002)
+    /// custom: 5.18, and CPUs own whole pageblocks (beyond study 002)
     "pcp-blocks" = "5.18" with {
         pcp.own_blocks = true,
     }
-    /// of our own: as 5.18, but high orders have a limit that each CPU learns (beyond study 002)
+    /// custom: 5.18, and each CPU learns its limit for high orders (beyond study 002)
     "pcp-adaptive" = "5.18" with {
         pcp.high_order_free = HighOrderFree::Adaptive,
     }
-    /// late 6.1: as released, high orders limited when mostly freeing
+    /// late 6.1: as released, with a high-order limit on CPUs that mostly free
     "6.1" = "5.18" with {
         kernel = KernelVersion::of("6.1"),
         pcp.lists = PcpLists::HighOrder14,
@@ -210,7 +210,7 @@ presets! {
     "order0-pcp" = "6.1" with {
         pcp.lists = PcpLists::Order0,
     }
-    /// 6.1 without the high-order limit: cached until the ordinary one
+    /// 6.1 without the high-order limit: high orders stay cached up to the ordinary limit
     "cached" = "6.1" with {
         pcp.high_order_free = HighOrderFree::Cached,
     }
@@ -220,7 +220,7 @@ presets! {
     "set-referenced" = "6.1" with {
         reclaim.unmap_young_file = UnmapYoung::SetReferenced,
     }
-    /// of our own: as set-referenced, and a second use is noted for reclaim, which activates the page (beyond study 003)
+    /// custom: set-referenced, and reclaim activates a page whose second use was noted (beyond study 003)
     "handed-over" = "set-referenced" with {
         reclaim.unmap_young_file = UnmapYoung::HandedOver,
     }
@@ -245,15 +245,15 @@ presets! {
     "series-1" = "congestion-wait-5.15" with {
         reclaim.throttle.node_pass = NodePassWait::Writeback,
     }
-    /// up to commit 2: who finds too many pages isolated waits for others to put back
+    /// up to commit 2: a reclaimer that finds too many pages isolated waits until others put some back
     "series-2" = "series-1" with {
         reclaim.throttle.isolated = IsolatedWait::Event,
     }
-    /// up to commit 3: direct reclaim without progress waits 100 ms for others'
+    /// up to commit 3: direct reclaim without progress waits 100 ms for others' progress
     "series-3" = "series-2" with {
         reclaim.throttle.no_progress = NoProgressWait::EveryPass,
     }
-    /// up to commit 4: as series-3 (it changes a failure that is not modelled)
+    /// up to commit 4: same as series-3 (the commit changes a failure that is not modelled)
     "series-4" = "series-3" with {}
     /// up to commit 5: allocations do not wait between rounds of reclaim
     "series-5" = "series-4" with {
@@ -267,43 +267,43 @@ presets! {
     "series-7" = "series-6" with {
         reclaim.throttle.no_progress_jiffies = HALF,
     }
-    /// up to commit 8: only an efficient reclaimer ends it; as events-5.16
+    /// up to commit 8: only an efficient reclaimer ends that wait; same as events-5.16
     "series-8" = "series-7" with {
         reclaim.throttle.progress_wake = ProgressWake::Eighth,
     }
-    /// 5.15 and of study 001 only the waits for writeback; as series-1
+    /// 5.15 with only the waits for writeback of study 001; same as series-1
     "only-writeback" = "congestion-wait-5.15" with {
         reclaim.throttle.node_pass = NodePassWait::Writeback,
     }
-    /// 5.15 and of study 001 only the waits for isolated pages, as they ended
+    /// 5.15 with only the waits for isolated pages of study 001, in their final form
     "only-isolated" = "congestion-wait-5.15" with {
         reclaim.throttle.isolated = IsolatedWait::Event,
         reclaim.throttle.isolated_jiffies = FIFTIETH,
     }
-    /// 5.15 and of study 001 only the waits for progress, as they ended
+    /// 5.15 with only the waits for progress of study 001, in their final form
     "only-no-progress" = "congestion-wait-5.15" with {
         reclaim.throttle.no_progress = NoProgressWait::EveryPass,
         reclaim.throttle.no_progress_jiffies = HALF,
         reclaim.throttle.progress_wake = ProgressWake::Eighth,
     }
-    /// 5.15 and of study 001 only that allocations do not wait
+    /// 5.15 with only one change of study 001: allocations do not wait between rounds
     "only-no-retry-wait" = "congestion-wait-5.15" with {
         reclaim.throttle.retry_wait = RetryWait::None,
     }
-    /// 5.16 by another name: all of study 001 (its after)
+    /// 5.16 by another name: all of study 001 (study 001 after)
     "events-5.16" = "5.16" with {}
     /// 5.16 with 6.1's throttling: short waits, as a last resort
     "events-6.1" = "5.17" with {}
-    /// 5.16, but who made reclaim necessary waits longest
+    /// 5.16, but the tasks that made reclaim necessary wait longest
     "prioritised" = "5.16" with {
         reclaim.throttle.progress_wakes = WakeCount::PerBatch,
         reclaim.throttle.sleep_share = SleepShare::Demand,
     }
-    /// of prioritised only the lengths of waits
+    /// 5.16 with only the wait lengths of prioritised
     "prioritised-shares" = "5.16" with {
         reclaim.throttle.sleep_share = SleepShare::Demand,
     }
-    /// of prioritised only the number of tasks that progress wakes
+    /// 5.16 with only prioritised's number of tasks that progress wakes
     "prioritised-wakes" = "5.16" with {
         reclaim.throttle.progress_wakes = WakeCount::PerBatch,
     }

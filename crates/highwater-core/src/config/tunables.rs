@@ -56,11 +56,11 @@ words! {
     /// Who gets transparent huge pages; unless nobody does, khugepaged raises min_free_kbytes at boot
     /// (rules/watermarks#thp-min-free).
     Thp {
-        /// Every program, for all anonymous memory that has room for one.
+        /// All programs, for all anonymous memory that has room for one.
         Always = "always",
         /// Programs that ask for them (MADV_HUGEPAGE).
         Madvise = "madvise",
-        /// Nobody.
+        /// No program.
         Never = "never",
     }
 }
@@ -68,17 +68,17 @@ words! {
 words! {
     /// How hard a fault tries to get a huge page (rules/huge-pages#defrag).
     ThpDefrag {
-        /// As the policy's kernel has it.
+        /// The default of the policy's kernel.
         Kernel = "kernel",
         /// Reclaims and compacts.
         Always = "always",
-        /// Wakes kswapd and takes what there is.
+        /// Wakes kswapd; takes a huge page only if one is free.
         Defer = "defer" since "4.6",
         /// As `always` where a program asks for huge pages, elsewhere as `defer`.
         DeferMadvise = "defer+madvise" since "4.11",
         /// As `always` where a program asks for huge pages, elsewhere as `never`.
         Madvise = "madvise",
-        /// Takes what there is.
+        /// Takes a huge page only if one is free.
         Never = "never",
     }
 }
@@ -352,21 +352,21 @@ tunables! {
         thp_defrag: ThpDefrag = ThpDefrag::Kernel,
         /// `transparent_hugepage/use_zero_page`.
         thp_zero_page: bool = true,
-        /// `khugepaged/defrag`: it reclaims and compacts for its huge pages.
+        /// `khugepaged/defrag`: khugepaged reclaims and compacts for its huge pages.
         khugepaged_defrag: bool = true,
-        /// `khugepaged/pages_to_scan` of a round.
+        /// `khugepaged/pages_to_scan`: pages that a round scans.
         khugepaged_pages_to_scan: u64 = 4096 => [1..=INT_MAX],
-        /// `khugepaged/scan_sleep_millisecs` between rounds.
+        /// `khugepaged/scan_sleep_millisecs`: milliseconds between rounds.
         khugepaged_scan_sleep_millisecs: u64 = 10_000 => [0..=INT_MAX],
-        /// `khugepaged/alloc_sleep_millisecs` after an allocation that failed.
+        /// `khugepaged/alloc_sleep_millisecs`: milliseconds of sleep after a failed allocation.
         khugepaged_alloc_sleep_millisecs: u64 = 60_000 => [0..=INT_MAX],
         /// `khugepaged/max_ptes_none`: pages of a range that may be missing.
         khugepaged_max_ptes_none: u64 = 511 => [0..=511],
         /// `khugepaged/max_ptes_swap`: pages of a range that may be swapped out.
         khugepaged_max_ptes_swap since "4.8" else 0: u64 = 64 => [0..=511],
-        /// `khugepaged/max_ptes_shared`: pages of a range that others may map too.
+        /// `khugepaged/max_ptes_shared`: pages of a range that other address spaces may map too.
         khugepaged_max_ptes_shared since "5.8" else 0: u64 = 256 => [0..=511],
-        /// `vm.min_free_kbytes` as a user would write it; none = computed.
+        /// `vm.min_free_kbytes`, in KiB; none = computed at boot.
         min_free_kbytes: Option<u64> = None => [0..=INT_MAX],
         /// `vm.watermark_scale_factor`, in 1/10000 of managed pages.
         watermark_scale_factor since "4.6": u64 = 10 => [1..=3000] before "5.18" [1..=1000],
@@ -374,12 +374,13 @@ tunables! {
         watermark_boost_factor since "5.0": u64 = 15_000 => [0..=INT_MAX],
         /// `vm.percpu_pagelist_high_fraction`; 0 = sizes are computed.
         percpu_pagelist_high_fraction since "5.14": u64 = 0 => [0..=0, 8..=INT_MAX],
-        /// `vm.percpu_pagelist_fraction`, by which later kernels' `percpu_pagelist_high_fraction` went; 0 = sizes are
-        /// computed.
+        /// `vm.percpu_pagelist_fraction`, which `percpu_pagelist_high_fraction` replaced; 0 = sizes
+        /// are computed.
         percpu_pagelist_fraction until "5.14": u64 = 0 => [0..=0, 8..=INT_MAX],
         /// `vm.lowmem_reserve_ratio` for DMA, DMA32, NORMAL, MOVABLE.
         lowmem_reserve_ratio: [u64; 4] = [256, 256, 32, 0],
-        /// `vm.zone_reclaim_mode`: bit 0 zone, 1 write, 2 unmap.
+        /// `vm.zone_reclaim_mode`: bit 0 reclaims in the zone, bit 1 also writes, bit 2 also
+        /// unmaps.
         zone_reclaim_mode: u8 = 0 => [0..=7],
         /// `vm.dirty_ratio`, percent.
         dirty_ratio: u64 = 20 => [0..=100],
@@ -395,36 +396,41 @@ tunables! {
         dirty_writeback_centisecs: u64 = 500 => [0..=INT_MAX],
         /// `vm.swappiness`.
         swappiness: u64 = 60 => [0..=200] before "5.8" [0..=100],
-        /// `vm.vfs_cache_pressure`: how hard reclaim presses on inodes and dentries, percent of the pressure on pages; 0 = none
-        /// are freed.
+        /// `vm.vfs_cache_pressure`: reclaim pressure on inodes and dentries, in percent of the
+        /// pressure on pages; 0 = none are freed.
         vfs_cache_pressure: u64 = 100 => [0..=INT_MAX],
-        /// `vm.overcommit_memory`: 0 = a request is refused that is larger than all memory and swap, 1 = none is, 2 = what
-        /// programs may write is limited to CommitLimit.
+        /// `vm.overcommit_memory`: 0 = refuse a request larger than all memory and swap, 1 = refuse
+        /// none, 2 = limit memory that programs may write to CommitLimit.
         overcommit_memory: u8 = 0 => [0..=2],
-        /// `vm.overcommit_ratio`: CommitLimit as percent of memory, on top of swap.
+        /// `vm.overcommit_ratio`: percent of memory that CommitLimit adds to swap.
         overcommit_ratio: u64 = 50 => [0..=INT_MAX],
-        /// `vm.overcommit_kbytes`: CommitLimit on top of swap, in place of the ratio; 0 = use the ratio.
+        /// `vm.overcommit_kbytes`: KiB that CommitLimit adds to swap, instead of the ratio; 0 = use
+        /// the ratio.
         overcommit_kbytes: u64 = 0 => [0..=OVERCOMMIT_KBYTES_MAX],
-        /// `vm.panic_on_oom`: 1 = the kernel stops where it would kill a program, unless the request is limited to some nodes;
-        /// 2 = then, too.
+        /// `vm.panic_on_oom`: 1 = the kernel panics instead of killing a program, unless the
+        /// request is limited to some nodes; 2 = it panics then too.
         panic_on_oom: u8 = 0 => [0..=2],
-        /// `vm.oom_kill_allocating_task`: the task dies that found no memory, not the one with the most.
+        /// `vm.oom_kill_allocating_task`: 1 = the OOM killer kills the task that found no memory,
+        /// not the task with the most memory.
         oom_kill_allocating_task: u8 = 0 => [0..=1],
-        /// `vm.page-cluster`: swap readahead of 2^n pages.
+        /// `vm.page-cluster`: swap readahead reads 2^n pages.
         page_cluster: u64 = 3 => [0..=10],
         /// `vm.min_unmapped_ratio`, percent of managed pages per zone.
         min_unmapped_ratio: u64 = 1 => [0..=100],
         /// `vm.min_slab_ratio`, percent of managed pages per zone.
         min_slab_ratio: u64 = 5 => [0..=100],
-        /// `vm.compaction_proactiveness`: how hard free memory is kept in one piece, percent; 0 = not at all.
+        /// `vm.compaction_proactiveness`: how hard kcompactd works before a request asks for it,
+        /// percent; 0 = not at all.
         compaction_proactiveness since "5.9": u64 = 20 => [0..=100],
-        /// `vm.extfrag_threshold`: up to this index a request fails for lack of memory, not of order.
+        /// `vm.extfrag_threshold`: fragmentation index up to which a failed request lacks memory,
+        /// not contiguous memory.
         extfrag_threshold: u64 = 500 => [0..=1000],
-        /// `vm.compact_unevictable_allowed`: pages locked into memory are moved.
+        /// `vm.compact_unevictable_allowed`: compaction moves pages that are locked into memory.
         compact_unevictable_allowed: bool = true,
-        /// Block queues bound the writes in flight (`queue/wbt_lat_usec` is not 0).
+        /// Writeback throttling: block queues bound the writes in flight (`queue/wbt_lat_usec` is
+        /// not 0).
         wbt since "4.10": bool = true,
-        /// Cpusets are in use (a task's allowed nodes are enforced).
+        /// Cpusets are in use: a task's allowed nodes are enforced.
         cpusets: bool = false,
     }
 }

@@ -45,63 +45,63 @@ costs! {
     PacketReceive = "packet_receive",
     /// Waking a task that sleeps (paid by the waker).
     Wakeup = "wakeup",
-    /// Exception entry and exit, finding the region, walking the upper tables.
+    /// Exception entry and exit, finding the VMA, walking the upper page tables.
     FaultEntry = "fault_entry",
-    /// The rest of an anonymous fault: accounting, rmap, LRU batch (frame and zeroing apart).
+    /// The rest of an anonymous fault: accounting, rmap, LRU batch (without frame and zeroing).
     AnonFault = "anon_fault",
     /// Mapping one cached file page (fault-around or alone).
     FileMap = "file_map",
     /// The rest of a write fault on a shared file page.
     SharedWriteFault = "shared_write_fault",
-    /// The rest of a copying fault (frame and copy apart).
+    /// The rest of a copy-on-write fault (without frame and copy).
     CopyFault = "copy_fault",
     /// The rest of a swap fault (lookup, slot, map).
     SwapFault = "swap_fault",
-    /// Touching a page that is mapped: one access of the program.
+    /// One access of the program to a mapped page.
     UserTouch = "user_touch",
     /// Storing a page table entry, lock held.
     SetPte = "set_pte",
     /// Clearing a page table entry, lock held.
     ClearPte = "clear_pte",
-    /// Giving a child one page of its parent's: reference, mapping, counters (the entries apart).
+    /// Sharing one page with a child at fork: reference, mapping, counters (without the entries).
     ForkPage = "fork_page",
     /// Unmapping a zero page entry.
     ZapZero = "zap_zero",
-    /// Unmapping one anonymous page (its free apart).
+    /// Unmapping one anonymous page (without freeing it).
     ZapAnon = "zap_anon",
     /// Unmapping one file page, nothing to transfer.
     ZapFile = "zap_file",
     /// Setting the referenced bit of a page.
     MarkReferenced = "mark_referenced",
-    /// Activating one page through a batch: lookup, list move, counters (lock apart).
+    /// Activating one page through a batch: lookup, list move, counters (without the lock).
     MarkActivate = "mark_activate",
     /// Flushing one page from a TLB.
     TlbPage = "tlb_page",
     /// Flushing a TLB.
     TlbFull = "tlb_full",
-    /// Beginning a walk of a page's mappings.
+    /// Starting an rmap walk of a page.
     RmapWalk = "rmap_walk",
-    /// One mapping of such a walk.
+    /// One mapping of an rmap walk.
     RmapMapping = "rmap_mapping",
     /// Moving one page onto or off an LRU list, lock held.
     LruMove = "lru_move",
     /// Isolating one page from an LRU list, lock held.
     LruIsolate = "lru_isolate",
-    /// One pass of reclaim over a node, the pages apart: counters, budget, asking the shrinkers.
+    /// One reclaim pass over a node: counters, budget, calling the shrinkers (without the pages).
     NodePass = "node_pass",
-    /// Judging one page in reclaim.
+    /// Checking one page in reclaim.
     ScanPage = "scan_page",
     /// Freeing one clean unmapped page in reclaim, on top.
     ReclaimUnmapped = "reclaim_unmapped",
-    /// Unmapping one page in reclaim, on top (the walks of its mappings apart).
+    /// Unmapping one page in reclaim, on top (without the rmap walks).
     ReclaimMapped = "reclaim_mapped",
     /// Finding a page in a file's tree.
     PageCacheLookup = "page_cache_lookup",
-    /// Reading one cached page (system call and copy apart).
+    /// Reading one cached page (without system call and copy).
     ReadHit = "read_hit",
-    /// Overwriting one cached page (system call and copy apart).
+    /// Overwriting one cached page (without system call and copy).
     WriteHit = "write_hit",
-    /// Adding a page to the page cache (frame apart).
+    /// Adding a page to the page cache (without the frame).
     PageCacheAdd = "page_cache_add",
     /// Removing one page in truncation or invalidation.
     TruncatePage = "truncate_page",
@@ -111,12 +111,12 @@ costs! {
     BioEndPage = "bio_end_page",
     /// Taking or freeing one swap slot.
     SwapSlot = "swap_slot",
-    /// Looking at one frame, or at one entry of a free list, in compaction.
+    /// Looking at one frame, or one entry of a free list, in compaction.
     CompactScan = "compact_scan",
-    /// One object of a shrinker.
+    /// One object that a shrinker scans.
     ShrinkObject = "shrink_object",
-    /// Counting one page in its task's account of memory (policy `prioritised`).
+    /// Counting one page in its task's memory account (policy `prioritised`).
     DemandPage = "demand_page",
-    /// Settling such an account with the sums of all (policy `prioritised`).
+    /// Settling a task's memory account with the sums of all tasks (policy `prioritised`).
     DemandSettle = "demand_settle",
 }

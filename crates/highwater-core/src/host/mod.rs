@@ -235,7 +235,7 @@ pub trait Host: Sized {
     }
 
     /// Reports whether another task waits for this CPU and the running one has used up its slice
-    /// (`need_resched`). A host that cannot tell says no.
+    /// (`need_resched`). A host that cannot tell returns false.
     #[doc(alias = "need_resched")]
     #[inline(always)]
     fn needs_resched(&self) -> bool {

@@ -39,7 +39,7 @@ phases! {
     Advise = "advice",
     /// Reading a file.
     Read = "read",
-    /// Reading pages before somebody asks for them, and the one that somebody asked for with them.
+    /// Reading pages before they are needed, together with the page that is needed.
     Readahead = "read ahead",
     /// Writing a file into the page cache.
     Write = "write",

@@ -6,8 +6,8 @@
 //!
 //! | word of the chunk | its frames |
 //! |---|---|
-//! | 0, or the place of one of them and [`WRITTEN_OUT`] | have words of their own |
-//! | a place, nothing else | belong to a zone and were never the allocator's |
+//! | 0, or the place of one of them and [`WRITTEN_OUT`] | have their own words |
+//! | a place, nothing else | belong to a zone; the allocator never had them |
 //! | the head of a free block | are that block: *fresh* |
 //!
 //! Code that walks frames calls [`PageMap::block`], which handles both. Before a descriptor of a

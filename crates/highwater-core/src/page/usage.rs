@@ -2,12 +2,12 @@
 //!
 //! | field | changed by | under |
 //! |---|---|---|
-//! | LRU, ACTIVE, UNEVICTABLE | lists and their batches | lru_lock while LRU is set, else whoever cleared LRU |
+//! | LRU, ACTIVE, UNEVICTABLE | lists and their batches | lru_lock while LRU is set, else the task that cleared LRU |
 //! | LOCKED | anyone | atomically; the setter owns `mapping` and `index` of a cached page |
 //! | DIRTY, WRITEBACK, UPTODATE, SWAPCACHE | holder of LOCKED (writeback's end: the interrupt) | atomically |
 //! | WAITERS | `page_cache::page_waits` | the lock of the page's wait queue, to clear it |
 //! | REFERENCED, NOTED, WORKINGSET, RECLAIM, MLOCKED, SWAPBACKED | anyone | atomically |
-//! | mapcount | who changes a page table entry | the table's lock |
+//! | mapcount | code that changes a page table entry | the table's lock |
 //!
 //! On a host whose tasks share one thread ([`Host::THREADED`] is false) an atomic change is a load
 //! and a store: nothing runs in between.

@@ -7,7 +7,7 @@
 //! they are in the cache:
 //!
 //! ```text
-//! free ── is the caller right? ──────── Deferred: 7 3 9 ...  ── full, or somebody looks ──▶ the CPU's lists, buddy lists
+//! free ── is the caller right? ──────── Deferred: 7 3 9 ...  ── full, or lists are used ─▶ the CPU's lists, buddy lists
 //!         (a byte, which is near)        descriptors come        the older half, in one hold of the zone lock
 //! ```
 //!

@@ -39,7 +39,7 @@
 //! | head of a block in use | USED, order | its user |
 //! | head of a block with a deferred free (native hosts) | the same | the holder of that per-CPU lock |
 //! | another frame of a block | no such flag | the same as the head |
-//! | never given to the allocator | not MANAGED | nobody |
+//! | never given to the allocator | not MANAGED | no task |
 //!
 //! The free count of a zone includes buddy lists without isolated blocks. It excludes per-CPU
 //! lists: a mark is a promise to all CPUs, and only one CPU can take such a page at once. The count

@@ -315,7 +315,7 @@ impl<H: Host> PageAllocator<H> {
 
     /// Number of blocks that can be added together so that the following drain is the same as with
     /// single frees. At least one, because the limit is checked only after a free. It stays valid
-    /// while no other CPU changes the lists' limits.
+    /// while no other task uses the zone.
     #[inline(always)]
     pub(super) fn pcp_room(&self, zone: &Zone<H>, pcp: &Pcp, order: Order) -> usize {
         if has_own_limit(order) {

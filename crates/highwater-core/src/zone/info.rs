@@ -449,7 +449,7 @@ impl ZoneInfo {
         }
     }
 
-    /// Sets a pageblock's owner, under the list lock of the one who gets or loses it.
+    /// Sets a pageblock's owner, under the list lock of the CPU that gets or loses it.
     ///
     /// Release pairs with the acquire of a task that frees a page of it without that lock: the
     /// former owner's accesses to its pages happened before.

@@ -82,7 +82,7 @@ fn kib(bytes: f64) -> String {
 /// The descriptors of a process that are not files, in words.
 fn streams(process: &Process) -> String {
     let Some(open) = &process.last.open else {
-        return "what it has open cannot be seen".to_owned();
+        return "its open files cannot be seen".to_owned();
     };
     let kinds: Vec<String> =
         open.others.iter().map(|(kind, count)| format!("{kind}: {count}")).collect();

@@ -107,7 +107,7 @@ fn tunables(text: &mut String, captured: &Static) -> Result<(), InputError> {
     let mut adopted = Tunables::default();
     let refused = |refused: settings::Refused| InputError::whole(refused.name, refused.reason);
     settings::adopt(&captured.settings, &mut adopted).map_err(refused)?;
-    text.push_str("\n# As the kernel is set; what is not here is as a kernel comes.\n[tunables]\n");
+    text.push_str("\n# As the kernel is set; other settings have their defaults.\n[tunables]\n");
     for (name, key) in settings::SETTINGS {
         let Some(said) = captured.settings.get(*name) else { continue };
         let value = settings::value(key, said);
@@ -202,9 +202,9 @@ fn model(name: &str, is_rotational: bool) -> (&'static str, &'static str) {
         _ if name.starts_with("pmem") => ("ram", "it is called so; the model's figures"),
         (_, true) if is_virtual => (
             "ssd",
-            "a virtual disk, which says that it turns whatever is below it; the model's figures",
+            "a virtual disk, which reports itself as rotational whatever is below it; the model's figures",
         ),
-        (_, true) => ("hdd", "it says that it turns; the model's figures"),
+        (_, true) => ("hdd", "it reports itself as rotational; the model's figures"),
         (_, false) => ("ssd", "it does not turn; the model's figures"),
     }
 }

@@ -10,8 +10,8 @@
 //! after they have excluded each other by a compare-and-swap on it.
 //!
 //! ```text
-//!   owner                                     anybody else
-//!   -----                                     ------------
+//!   owner                                     another thread
+//!   -----                                     --------------
 //!   held = true                               remote: false -> true   (compare-and-swap, else wait)
 //!   light barrier                             heavy barrier
 //!   remote?  no  -> in                        wait until not held

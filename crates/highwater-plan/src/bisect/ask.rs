@@ -27,7 +27,7 @@ pub enum BisectError {
     #[error("{0} and {1} are the same policy")]
     Same(String, String),
     /// One seed cannot separate an effect from chance.
-    #[error("one seed cannot say what is chance: at least 2, better 5")]
+    #[error("one seed cannot separate an effect from chance: use at least 2 seeds, better 5")]
     OneSeed,
     /// The results have no such metric.
     #[error("{0}")]

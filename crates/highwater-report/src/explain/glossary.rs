@@ -29,11 +29,11 @@ const WORDS: &[(&str, &str)] = &[
     ),
     (
         "throttled: isolated pages (fixed time)",
-        "too many pages are off their lists already; it sleeps, whatever happens",
+        "too many pages are isolated already; it sleeps for a fixed time",
     ),
     (
         "throttled: isolated pages",
-        "too many pages are off their lists already; it sleeps until some are back",
+        "too many pages are isolated already; it sleeps until some are back",
     ),
     (
         "throttled: progress of reclaim",
@@ -53,10 +53,7 @@ const WORDS: &[(&str, &str)] = &[
     ),
     ("waiting: a request tag", "the disk's queue is full"),
     ("waiting: writes in flight", "the disk has as many writes as it is given at once"),
-    (
-        "waiting: memory for a bio",
-        "what is to be written needs a page of memory itself, and there is none",
-    ),
+    ("waiting: memory for a bio", "the write itself needs a page of memory, and none is free"),
     (
         "waiting: a page's input, in the device's queue",
         "a page is to be read, and the device serves others before it",

@@ -27,9 +27,15 @@ use toml::de::{DeTable, DeValue};
 /// Keys that the simulated machine reads itself, each with the operation that it prices.
 pub const MACHINE_KEYS: &[(&str, &str)] = &[
     ("lock_hot", "Taking and releasing a lock whose line is in this core's cache."),
-    ("lock_same_socket", "The same if another core of the socket wrote the line last."),
-    ("lock_cross_socket", "The same if a core of another socket wrote it last."),
-    ("lock_handoff", "From a release to the first instruction of the next spinner."),
+    (
+        "lock_same_socket",
+        "Taking and releasing a lock whose line another core of the socket wrote last.",
+    ),
+    (
+        "lock_cross_socket",
+        "Taking and releasing a lock whose line a core of another socket wrote last.",
+    ),
+    ("lock_handoff", "From a lock's release to the first instruction of the next spinner."),
     ("zero_4k_l1", "Zeroing a page that is in L1."),
     ("zero_4k_l2", "Zeroing a page that is in L2."),
     ("zero_4k_llc", "Zeroing a page that is in the last-level cache."),
@@ -43,19 +49,19 @@ pub const MACHINE_KEYS: &[(&str, &str)] = &[
     ("read_4k_l2", "Reading a page that is in L2."),
     ("read_4k_llc", "Reading a page that is in the last-level cache."),
     ("read_4k_dram", "Reading a page that is in no cache."),
-    ("context_switch", "Switching from a task to another."),
+    ("context_switch", "Switching from one task to another."),
     ("wakeup", "Waking a task that sleeps (paid by the waker)."),
     (
         "wake_idle_shallow",
-        "From a wake-up to the first instruction on a CPU that is idle for a short time.",
+        "From a wake-up to the first instruction on a CPU in a shallow idle state.",
     ),
-    ("wake_idle_deep", "The same on a CPU in a deep idle state."),
-    ("idle_deep_after", "How long a CPU is idle before its state is deep."),
+    ("wake_idle_deep", "From a wake-up to the first instruction on a CPU in a deep idle state."),
+    ("idle_deep_after", "Idle time after which a CPU enters a deep idle state."),
     ("tick", "One timer interrupt of a busy CPU."),
-    ("ipi_first", "An interrupt to one other CPU, until it is answered."),
+    ("ipi_first", "An interrupt to one other CPU, until that CPU answers."),
     ("ipi_next", "Each further CPU of the same call."),
-    ("io_interrupt", "A device's interrupt, the end of each page apart."),
-    ("yield_check", "Asking whether to give up the CPU."),
+    ("io_interrupt", "A device's interrupt, without the work at the end of each page."),
+    ("yield_check", "Checking whether to give up the CPU."),
 ];
 
 /// Keys of `[cache]`, all required: key, unit and meaning.

@@ -67,11 +67,11 @@ pub struct CacheCosts {
 /// The kind of access to a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Touch {
-    /// All of it is read.
+    /// The CPU reads all of it.
     Read,
-    /// All of it is overwritten.
+    /// The CPU overwrites all of it.
     Zero,
-    /// Data is copied out of it.
+    /// The CPU copies data out of it.
     CopyFrom,
     /// Data is copied into it.
     CopyTo,

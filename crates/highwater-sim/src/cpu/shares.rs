@@ -1,12 +1,12 @@
-//! Nice values: the number of turns of a CPU that a task gets beside others.
+//! Nice values: a task's share of the turns of a CPU.
 //!
-//! Two tasks that compute side by side share their CPU by weight. A step of niceness is a factor of
-//! 1.25 between weights: it moves about a tenth of a CPU from one task to the other (sched(7)).
-//! Here a turn is a slice, and the order of the runqueue decides the order of turns. A task that
-//! reaches the head of the queue gets credit for its weight. It runs if the credit makes a whole
-//! turn; otherwise it goes to the end and keeps the credit. The heaviest tasks in the queue get a
-//! turn each time they reach the head. If all tasks have the same nice value, which is nearly
-//! always so, this is first in, first out.
+//! Tasks that compute on one CPU share it by weight. A step of niceness is a factor of 1.25 between
+//! weights: it moves about a tenth of a CPU from one task to the other (sched(7)). Here a turn is a
+//! slice, and the order of the runqueue decides the order of turns. A task that reaches the head of
+//! the queue gets credit for its weight. It runs if the credit makes a whole turn; otherwise it
+//! goes to the end and keeps the credit. The heaviest tasks in the queue get a turn each time they
+//! reach the head. If all tasks have the same nice value, which is nearly always so, this is first
+//! in, first out.
 //!
 //! Not modelled: niceness does not affect wake-ups. A woken task waits for the end of the current
 //! slice, whatever the nice value of the running task.

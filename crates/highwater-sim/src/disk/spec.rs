@@ -52,8 +52,8 @@ pub struct DiskSpec {
 const KIB_PER_PAGE: u32 = (PAGE_SIZE / 1024) as u32;
 
 impl DiskSpec {
-    /// A disk with the usual settings of its kind. NVMe drives have a deep queue of their own;
-    /// other disks have mq-deadline in front of theirs (rules/block#tags, [`DeviceSpec`]).
+    /// A disk with the usual settings of its kind. NVMe drives have a deep hardware queue; other
+    /// disks have mq-deadline before a short one (rules/block#tags, [`DeviceSpec`]).
     pub fn new(name: impl Into<String>, kind: DiskKind, nr_pages: u64) -> Self {
         let (usual, scheduler) = match kind {
             DiskKind::Ssd(spec) if spec.channels > DeviceSpec::SATA_COMMANDS => {

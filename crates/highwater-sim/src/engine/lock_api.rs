@@ -34,7 +34,7 @@ impl Drop for OnErrand<'_> {
 
 /// Spinning, for locks.
 impl Sim {
-    /// Gives way as [`Sim::sync`] does, on the way to a spin lock. If the lock is held when this
+    /// Yields as [`Sim::sync`] does, on the way to a spin lock. If the lock is held when this
     /// task's turn comes, the engine queues the task there without resuming it, as if it had called
     /// [`Sim::spin`]. In that case the lock is handed to the task before it resumes, and the return
     /// value is the time at which its wait began. `None`: the task must look at the lock itself.

@@ -51,9 +51,9 @@ pub(crate) enum Pause {
     Queued,
     /// It waits: [`NodeKey::Wait`] or [`NodeKey::Sleep`].
     Wait(NodeKey),
-    /// It waits, without its CPU, for the lock whose node it is at.
+    /// It waits, without its CPU, for the lock of its current node.
     Lock,
-    /// It keeps its CPU busy until it has the lock whose node it is at.
+    /// It spins on its CPU for the lock of its current node.
     Spin,
 }
 
@@ -166,7 +166,7 @@ impl Book {
         self.counts.user_ns = 0;
     }
 
-    /// The running task, whose time is booked, enters a node below its current one.
+    /// The running task enters a node below its current one. Its time is booked up to now.
     pub(crate) fn descend(&mut self, task: TaskIndex, key: NodeKey) {
         self.note(task, What::Enters(key));
         if let Some(life) = self.life(task) {
@@ -190,7 +190,7 @@ impl Book {
         }
     }
 
-    /// The running task, whose time is booked, begins an operation.
+    /// The running task begins an operation. Its time is booked up to now.
     pub(crate) fn begin_op(&mut self, task: TaskIndex) {
         self.note(task, What::BeginsOp);
         if let Some(life) = self.life(task) {
@@ -212,7 +212,7 @@ impl Book {
         }
     }
 
-    /// The running task, whose time is booked, has ended its operation.
+    /// The running task has ended its operation. Its time is booked up to now.
     pub(crate) fn end_op(&mut self, task: TaskIndex, name: &str) {
         let Some(number) = self.number(task) else {
             return;
@@ -250,7 +250,7 @@ impl Book {
 
 /// Pause and resume.
 impl Book {
-    /// The running task, whose time is booked, pauses.
+    /// The running task pauses. Its time is booked up to now.
     pub(crate) fn pause(&mut self, task: TaskIndex, pause: Pause) {
         match pause {
             Pause::GaveWay | Pause::Spin => {}

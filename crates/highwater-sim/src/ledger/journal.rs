@@ -113,7 +113,7 @@ pub enum What {
     Leaves(NodeKey),
     /// It begins an operation.
     BeginsOp,
-    /// It ends the operation, whose name is known at this point.
+    /// The operation ends; its name is known only here.
     EndsOp(Rc<str>),
     /// It passed a tracepoint on this CPU.
     Passes(CpuId, Event),

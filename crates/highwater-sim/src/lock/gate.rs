@@ -5,12 +5,12 @@
 //!
 //! # Arriving
 //!
-//! A task whose clock is ahead gives way before it looks at a lock, and often finds the lock held
-//! when its turn comes. Resuming its code only to queue and give way again would be nearly a fifth
-//! of all resumptions where many CPUs want one lock. So the task announces the lock it goes to
-//! (`Arrival`), and the engine queues it there at once if the lock is held. This is for spin locks
-//! only. A task that waits for a sleeping lock gives up its CPU, which it must do itself. A task
-//! that takes a private lock nearly always finds it free.
+//! A task whose clock is ahead yields before it checks a lock, and often finds the lock held when
+//! its turn comes. If many CPUs contend for one lock, nearly a fifth of all resumptions would only
+//! queue the task and yield again. So the task announces the lock it goes to (`Arrival`), and the
+//! engine queues it there at once if the lock is held. This is for spin locks only. A task that
+//! waits for a sleeping lock gives up its CPU, which it must do itself. A task that takes a private
+//! lock nearly always finds it free.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;

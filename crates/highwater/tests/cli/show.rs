@@ -20,7 +20,7 @@ fn a_policy_is_shown_with_every_switch() {
     // Wrapped below what it is about.
     let words: Vec<&str> = text.split_whitespace().collect();
     assert!(
-        words.join(" ").contains("Which orders per-CPU lists hold, in how many lists."),
+        words.join(" ").contains("Orders that the per-CPU lists hold, and the number of lists."),
         "{text}"
     );
 }

@@ -5,70 +5,72 @@ use super::table::policy;
 policy! {
     /// Per-CPU page lists.
     PcpPolicy {
-        /// Which orders per-CPU lists hold, in how many lists.
+        /// Orders that the per-CPU lists hold, and the number of lists.
         // rules/per-cpu-lists#shape
         lists: PcpLists = Order0 {
-            /// Order 0, one list per type: 3.
+            /// Order 0, one list per migratetype: 3 lists.
             Order0,
-            /// Orders 0 to 3 and 9 per type: 15 (5.14 to 5.19).
+            /// Orders 0 to 3 and 9, one list per migratetype: 15 lists (5.14 to 5.19).
             HighOrder15,
-            /// Orders 0 to 3 per type and two lists of order 9: 14 (late 6.1).
+            /// Orders 0 to 3, one list per migratetype, and two lists of order 9: 14 lists (late
+            /// 6.1).
             HighOrder14,
         },
-        /// What a free of a block of order 1 to 3 does to a list that only grows (study 002).
+        /// What freeing a block of order 1 to 3 does to per-CPU lists that only grow (study 002).
         high_order_free: HighOrderFree = Cached {
-            /// Nothing: high orders stay until the ordinary limit.
+            /// Nothing: high-order blocks stay on the lists up to the ordinary limit.
             Cached,
-            /// Once this CPU mostly frees, everything on its lists goes back (`free_high`).
+            /// Once the CPU mostly frees, it drains everything on its lists (`free_high`).
             Limited,
-            /// They have a limit of their own, which falls while this CPU only gives back and rises when it wants back what
-            /// it gave; no kernel does that.
+            /// High-order blocks have a separate limit on each CPU. It falls while the CPU only
+            /// frees and rises when the CPU allocates freed blocks again (no kernel does this).
             // rules/per-cpu-lists#adaptive
             Adaptive,
         },
-        /// How `free_factor`, the batch doubling of repeated drains, is bounded.
+        /// Bound of `free_factor`, which doubles the batch of repeated drains.
         free_factor: FreeFactor = None {
-            /// No such mechanism: drain one batch.
+            /// No doubling: each drain frees one batch.
             None,
-            /// Doubles without limit (5.14 to 6.1.0).
+            /// The batch doubles without limit (5.14 to 6.1.0).
             Uncapped,
-            /// At most 5 doublings (late 6.1).
+            /// The batch doubles at most 5 times (late 6.1).
             Capped,
         },
-        /// The order in which a bulk drain visits lists.
+        /// Order in which a bulk drain visits the lists.
         drain_order: DrainOrder = RoundRobin {
-            /// Round robin over all lists, one more block from each visit (up to 5.17).
+            /// Round robin over all lists; each visit takes one more block (up to 5.17).
             RoundRobin,
-            /// The list that was freed to first, emptied before the next (5.18 on).
+            /// The list that was freed to comes first and is emptied before the next (5.18 on).
             FreedListFirst,
         },
         /// What one operation on per-CPU lists adds to `pgalloc` and `pgfree`.
         event_unit: EventUnit = Pages {
-            /// The pages of the block.
+            /// The number of pages of the block.
             Pages,
             /// One, whatever the order (5.14 to about 6.0).
             Operations,
         },
-        /// How batch and high of per-CPU lists are computed.
+        /// How `batch` and `high` of the per-CPU lists are computed.
         // rules/per-cpu-lists#sizes
         sizing: PcpSizing = SixBatches {
-            /// high = 6 batches, batch from at most half a MiB (4.3).
+            /// `high` is 6 batches; `batch` is computed from at most 512 KiB (4.3).
             SixBatches,
-            /// high = 6 batches, batch from at most one MiB (5.4).
+            /// `high` is 6 batches; `batch` is computed from at most 1 MiB (5.4).
             SixBatchesMib,
-            /// high from the low watermark, divided by the node's CPUs (5.14 on).
+            /// `high` is computed from the low watermark, divided by the node's CPUs (5.14 on).
             LowWatermark,
         },
-        /// A refill that finds nothing may still take a block straight from the buddy lists (late
-        /// 6.1); false: its failure is final (5.17).
+        /// An allocation whose refill finds nothing may still take a block from the buddy lists
+        /// (late 6.1); false: it fails (5.17).
         refill_falls_back: bool = false,
-        /// kswapd running shrinks the limit to four batches (`RECLAIM_ACTIVE`, 5.14 on).
+        /// A running kswapd lowers the limit of the per-CPU lists to four batches
+        /// (`RECLAIM_ACTIVE`, 5.14 on).
         reclaim_active_limit: bool = false,
-        /// `drain_all` empties a list in chunks of `batch << 5` per zone-lock hold (late 6.1);
-        /// false: whole.
+        /// `drain_all` frees at most `batch << 5` pages per zone-lock hold (late 6.1); false: a
+        /// whole list.
         chunked_drain_all: bool = false,
-        /// CPUs take whole pageblocks and own them: what is freed of one goes back to its owner (beyond
-        /// study 002).
+        /// CPUs take and own whole pageblocks; a page freed from one returns to the CPU that owns
+        /// it (beyond study 002).
         // rules/per-cpu-lists#owned-blocks
         own_blocks: bool = false,
     }
@@ -77,35 +79,36 @@ policy! {
 policy! {
     /// Watermarks.
     WatermarkPolicy {
-        /// The exact watermark test for orders above 0.
+        /// Exact watermark test for orders above 0.
         test: WatermarkTest = HalvedMarks {
-            /// Some block of the order is on a usable list (6.1).
+            /// A usable list must have a free block of the order or larger (4.5 on).
             // rules/watermarks#exact-test
             FreeBlock,
-            /// Free pages in large enough blocks against halved marks (4.3).
+            /// Free pages in large enough blocks must exceed marks that are halved for each order
+            /// (4.3).
             // rules/watermarks#halved-marks
             HalvedMarks,
         },
-        /// How far requests may dip below the minimum.
+        /// How far below the min watermark a request may go.
         // rules/watermarks#effective-min
         reserves: MinReserveRule = Legacy {
-            /// HIGH 1/2, HARDER 1/4 more; no OOM discount (4.3, 4.5).
+            /// HIGH 1/2, HARDER 1/4 more; OOM victims get no discount (4.3, 4.5).
             Legacy,
-            /// As `legacy`, and OOM victims 1/2 instead of HARDER's 1/4 (5.4 to 6.1.0).
+            /// As `legacy`, but OOM victims get 1/2 instead of HARDER's 1/4 (5.4 to 6.1.0).
             LegacyOom,
-            /// By the ability to block (late 6.1).
+            /// It depends on whether the request may block (late 6.1).
             NonBlocking,
         },
-        /// What `LOW` and `HIGH` are above `MIN`.
+        /// Distance of the low and high watermarks from the min watermark.
         gaps: HighWatermark = Quarters {
-            /// A quarter and half of `MIN` (4.3).
+            /// A quarter and a half of the min watermark (4.3).
             Quarters,
             /// The larger of a quarter and a share of the zone (`watermark_scale_factor`, 4.6 on).
             ScaleFactor,
         },
-        /// Upper bound of the computed `min_free_kbytes`: 64 MiB (up to 5.4), 256 MiB.
+        /// Upper bound of the computed `min_free_kbytes`, in KiB: 64 MiB (up to 5.4), 256 MiB.
         min_free_kbytes_max: u64 = 65_536 in (128..=1_073_741_824; 128, 65_536, 262_144),
-        /// A fragmenting fallback raises the watermarks for a while (5.0 on).
+        /// A fragmenting fallback raises the zone's watermarks for a while (5.0 on).
         // rules/watermarks#boost
         boost: bool = false,
     }
@@ -114,29 +117,31 @@ policy! {
 policy! {
     /// Zonelists and their scan.
     ZonelistPolicy {
-        /// Zones found full are skipped for a second: the zonelist cache of study 000.
+        /// Allocations skip zones that were found full within about a second (the zonelist cache of
+        /// study 000).
         // rules/zonelist-cache#data
         cache: bool = false,
-        /// The zones of a node take turns, each for as many pages as lie between its low and high
-        /// watermarks (4.3).
+        /// The zones of a node take turns; a turn is as many pages as lie between a zone's low and
+        /// high watermarks (4.3).
         // rules/allocation#fair-zones
         fair: bool = true,
-        /// What a node that begins a new distance gets as its load, by which nodes at the same
-        /// distance are told apart.
+        /// Load of a node that begins a new distance; it decides between nodes at the same
+        /// distance.
         // rules/zones#node-order
         node_load: NodeLoad = NodesLeft {
             /// The number of nodes that have no place in the list yet (4.3).
             NodesLeft,
-            /// One more than it had.
+            /// One more than its load before.
             OneMore,
         },
-        /// `zone_reclaim` stops at distance 30 (4.3); false: that one is included.
+        /// `zone_reclaim` excludes nodes at distance 30 (4.3); false: it includes them.
         reclaim_distance_exclusive: bool = true,
-        /// `zone_reclaim` of a node that brought nothing is put off, for a tick first and up to a second; no kernel
-        /// does that.
+        /// `zone_reclaim` defers a node that yielded nothing, for a tick at first and for up to a
+        /// second later (no kernel does this).
         // rules/node-pass#node-deferral
         reclaim_deferral: bool = false,
-        /// Another zone of the node is preferred over mixing types in a pageblock (5.0 on).
+        /// An allocation prefers another zone of the node to mixing migratetypes in a pageblock
+        /// (5.0 on).
         nofragment: bool = false,
     }
 }
@@ -145,42 +150,43 @@ policy! {
     /// The slow path of an allocation.
     // rules/slow-path#restart
     SlowPathPolicy {
-        /// What ends the rounds of compaction and reclaim that an allocation goes through.
+        /// What ends an allocation's rounds of compaction and reclaim.
         rounds: SlowPathRounds = WhileProgress {
-            /// No more progress, or as much reclaimed as was asked for; nothing is counted (4.3).
+            /// A round without progress, or one that reclaimed as much as was asked for; nothing is
+            /// counted (4.3).
             // rules/slow-path#v43
             WhileProgress,
             /// Counters of rounds without progress and of compactions.
             // rules/slow-path#reclaim-retry, rules/slow-path#compact-retry
             Counted,
         },
-        /// Compaction that was deferred counts as a stall, and the lists are tried again after it;
-        /// false: as one that was skipped (4.3).
+        /// Deferred compaction counts as a stall, and the allocation tries the free lists again;
+        /// false: it counts as skipped (4.3).
         deferred_is_stall: bool = false,
-        /// What a request must be allowed to do for compaction to be for it.
+        /// GFP flags that a request needs before compaction runs for it.
         compaction_needs: CompactionNeeds = IoAndFs {
-            /// I/O and the use of filesystems (4.5).
+            /// `__GFP_IO` and `__GFP_FS` (4.5).
             IoAndFs,
-            /// Nothing.
+            /// None.
             Nothing,
-            /// I/O (late 6.1).
+            /// `__GFP_IO` (late 6.1).
             Io,
         },
-        /// A costly request for one node only that does not want retries gives up after the first
-        /// compaction (late 6.1).
+        /// A costly `__GFP_THISNODE` request without retries gives up after its first compaction
+        /// (late 6.1).
         thisnode_gives_up: bool = false,
-        /// When pageblocks set aside for atomic requests are given back, the last one too.
+        /// When reserved high-atomic pageblocks are released, the last one too.
         unreserve: Unreserve = WhenExhausted {
             /// After too many rounds without progress (up to 6.1.0).
             WhenExhausted,
-            /// As soon as no zone would do even if all that can be reclaimed were free (late 6.1).
+            /// As soon as no zone would pass even if all reclaimable pages were free (late 6.1).
             WhenHopeless,
         },
-        /// How far below the minimum a request that must not fail may dip in the end.
+        /// How far below the min watermark a `__GFP_NOFAIL` request may finally go.
         nofail_dip: NofailDip = NonBlock {
-            /// As far as one that cannot wait (up to 6.1.0).
+            /// As far as a request that cannot wait (up to 6.1.0).
             NonBlock,
-            /// As far as one of high priority (late 6.1).
+            /// As far as a high-priority request (late 6.1).
             MinReserve,
         },
     }

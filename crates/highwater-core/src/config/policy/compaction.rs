@@ -9,157 +9,160 @@ use super::table::policy;
 policy! {
     /// Compaction.
     CompactionPolicy {
-        /// Which watermark says that a zone has a block already; and above which it has room for
-        /// compaction to work in.
+        /// Watermarks at which a zone already has a block, and at which it has room for compaction.
         // rules/compaction#suitability
         suitable_mark: SuitableMark = Low {
-            /// The low one for both (4.5); a request's privileges count for the second too.
+            /// The low watermark for both (4.5); a request's privileges also lower the second.
             Low,
-            /// The minimum; room above the low one for costly orders.
+            /// The min watermark; for costly orders, room above the low watermark.
             ByCost,
         },
-        /// For which orders the fragmentation index must say that memory is not merely short.
+        /// Orders for which the fragmentation index can stop compaction because memory is merely
+        /// short.
         // rules/compaction#fragmentation-index
         index_orders: IndexOrders = Every {
-            /// For every order (4.5).
+            /// Every order (4.5).
             Every,
-            /// For costly orders.
+            /// Costly orders.
             Costly,
         },
-        /// How pages to move and frames to move them to are found.
+        /// How compaction finds pages to move and free frames for them.
         // rules/compaction#run, rules/compaction#plain
         scanners: Scanners = Plain {
-            /// Not at all: nothing is moved.
+            /// It does not: nothing is moved.
             Absent,
-            /// Two scanners that look at every frame between them (up to 5.0).
+            /// Two scanners look at every frame between them (up to 5.0).
             Plain,
-            /// Two scanners, which look at the free lists first (as 5.1 and later).
+            /// Two scanners look at the free lists first (as 5.1 and later).
             Searching,
         },
-        /// What says that a run may end, and whether it brought something.
+        /// Test that ends a run and decides whether the run succeeded.
         // rules/compaction#finish
         finish: FinishTest = LowMark {
-            /// A block, and the watermark test for the order at the low mark (4.5).
+            /// A free block, and the watermark test for the order at the low watermark (4.5).
             LowMark,
-            /// A block.
+            /// A free block.
             Block,
         },
-        /// What a zone must keep free when a frame is taken to move a page to; and what happens if it
-        /// would not.
+        /// Free pages that a zone must keep when compaction isolates a target frame, and what
+        /// happens if it would not.
         // rules/compaction#targets
         spare: SpareMark = LowGoesOn {
-            /// The low mark and the block; the next frame is looked at (4.5).
+            /// The low watermark and the block; the scanner tries the next frame (4.5).
             LowGoesOn,
-            /// The minimum, without its boost, and the block; the pageblock ends there.
+            /// The min watermark without boost, and the block; the scanner leaves the pageblock.
             MinEnds,
         },
-        /// What a run that waits for nothing does about a lock that others hold.
+        /// What an asynchronous run does when it finds a lock contended.
         // rules/compaction#contended
         contended: AsyncContended = Aborts {
             /// It ends (up to 5.0).
             Aborts,
-            /// It takes it, and ends with the pageblock.
+            /// It takes the lock, and ends after the pageblock.
             EndsWithBlock,
         },
-        /// What a run that waits for nothing does once others should have the CPU.
+        /// What an asynchronous run does when another task should have the CPU.
         // rules/compaction#contended
         resched: AsyncResched = Aborts {
             /// It ends (up to 5.0).
             Aborts,
-            /// It lets them run.
+            /// It yields the CPU and goes on.
             GivesWay,
         },
-        /// From which pageblocks a run that waits for nothing moves pages.
+        /// Pageblocks from which an asynchronous run moves pages.
         // rules/compaction#sources
         async_sources: AsyncSources = Movable {
-            /// From movable ones (4.5).
+            /// Movable pageblocks (4.5).
             Movable,
-            /// A request's run: from those of its type; others: from all (as 4.12 and later).
+            /// A request's run: pageblocks of its migratetype; other runs: all (as 4.12 and later).
             Requested,
         },
-        /// A request's run that waits for nothing gives an aligned block of the order up with the first
-        /// page in it that stays.
+        /// An asynchronous run for a request gives up an aligned block of the order at the first
+        /// page that cannot be moved.
         // rules/compaction#sources
         gives_up_blocks: bool = false,
-        /// Come back to a pageblock in which it found pages, a run takes the rest of it at once; false: 32
-        /// pages as ever (as 5.1 and later).
+        /// A run that returns to a pageblock where it found pages takes the rest of it at once (as
+        /// 5.1 and later); false: 32 pages as before.
         // rules/compaction#run
         finishes_blocks: bool = false,
-        /// Which pageblocks' skip bits a flush clears.
+        /// Pageblocks whose skip bits a flush clears.
         // rules/compaction#flush
         flush: FlushRule = All {
-            /// All; the scanners begin at the zone's ends (up to 5.0).
+            /// All; the scanners restart at the zone's ends (up to 5.0).
             All,
-            /// Those of which a sample shows something; the scanners begin there.
+            /// Those in which a sample finds pages to move or free frames; the scanners restart
+            /// there.
             Sampled,
         },
-        /// Whose run flushes a zone whose requests were put off for as long as they ever are (study 004).
+        /// Runs that flush a zone's skip bits after requests were deferred for the longest time
+        /// (study 004).
         // rules/compaction#flush
         restart_flush: RestartFlush = UnlessKswapd {
-            /// Anybody's but kswapd's (4.5 before).
+            /// All runs except kswapd's (4.5).
             UnlessKswapd,
-            /// Anybody's.
+            /// All runs.
             Anyone,
         },
-        /// Whose run asks kswapd to flush a zone before it sleeps, if it scanned all of it (study 004).
+        /// Runs that ask kswapd to flush a zone's skip bits before it sleeps, after they scanned
+        /// the whole zone (study 004).
         // rules/compaction#flush
         flush_request: FlushRequest = UnlessKswapd {
-            /// Anybody's but kswapd's (4.5 before).
+            /// All runs except kswapd's (4.5).
             UnlessKswapd,
-            /// A request's.
+            /// Runs for a request.
             Request,
         },
-        /// A run whose scanners met, but did not begin at the zone's ends, is told apart from a complete one
-        /// (as 4.7 and later).
+        /// A run whose scanners met without starting at the zone's ends ends as partial, not as
+        /// complete (as 4.7 and later).
         // rules/compaction#results
         tells_partial: bool = false,
         /// A request's run keeps the block that its task frees (as 5.1 and later).
         // rules/buddy#capture
         capture: bool = false,
-        /// Whose runs move pages of files and of the swap cache.
+        /// Runs that move pages of files and of the swap cache.
         // rules/compaction#sources
         cache_pages: CachePages = Always {
-            /// All runs (4.5: requests that may not use filesystems do not compact).
+            /// All runs (4.5: requests without `__GFP_FS` do not compact).
             Always,
-            /// Those that may use filesystems.
+            /// Runs with `__GFP_FS`.
             WithFs,
         },
-        /// The node's compaction daemon, and the zones it works on (study 004).
+        /// Whether each node has kcompactd, and the zones that it compacts (study 004).
         // rules/compaction#kcompactd
         kcompactd: Kcompactd = Absent {
-            /// There is none (4.5 before).
+            /// There is no kcompactd (4.5).
             Absent,
-            /// Zones below the one that is asked for (4.6, by mistake).
+            /// Zones below the requested one (4.6, by mistake).
             Exclusive,
-            /// That one too (repaired some months later).
+            /// Zones up to the requested one (fixed some months later).
             Inclusive,
         },
-        /// What the daemon does about skip bits.
+        /// How kcompactd treats skip bits.
         // rules/compaction#kcompactd
         kcompactd_skip: KcompactdSkip = Ignored {
-            /// It neither looks at them nor sets them, and leaves the positions alone (4.6).
+            /// It neither reads nor sets them, and leaves the scanner positions alone (4.6).
             Ignored,
-            /// What others do.
+            /// As other runs do.
             Honoured,
         },
-        /// What the daemon may do to move a page (matters where `cache-pages` asks).
+        /// GFP flags with which kcompactd moves pages (matters where `cache-pages` checks them).
         // rules/compaction#kcompactd
         kcompactd_gfp: KcompactdGfp = Nothing {
-            /// No filesystem, no I/O (4.6).
+            /// None: no filesystem, no I/O (4.6).
             Nothing,
-            /// What the kernel may.
+            /// `GFP_KERNEL`.
             Kernel,
         },
-        /// When direct reclaim leaves the rest to compaction.
+        /// When direct reclaim leaves a zone to compaction.
         // rules/compaction#ready
         ready: ReadyTest = HighMarkOrDeferred {
-            /// Above the high mark with a gap, if compaction was put off or is not skipped; the question
-            /// counts as a request that was put off (4.5).
+            /// The zone is above its high watermark with a gap, and compaction is deferred or not
+            /// skipped; the check counts as a deferred request (4.5).
             HighMarkOrDeferred,
-            /// There is a block, or room above the high mark.
+            /// The zone has a block, or room above its high watermark.
             HighMark,
         },
-        /// How long a pass for a high order goes round again.
+        /// How long a node pass for a high order repeats.
         // rules/compaction#continue
         rounds: ReclaimRounds = UntilGap {
             /// Until twice the block is reclaimed, then until compaction can run (4.5).
@@ -167,10 +170,11 @@ policy! {
             /// Until compaction can run.
             UntilSuitable,
         },
-        /// kcompactd works before anybody asks for it, where free memory is in pieces (as 5.9 and later).
+        /// kcompactd compacts a fragmented node before any request asks for it (as 5.9 and later).
         // rules/compaction#proactive
         proactive: bool = false,
-        /// It looks when a zone's last free pageblock is split, not twice a second; no kernel does that. Needs `proactive`.
+        /// kcompactd checks a node when a zone's last free pageblock is split, not twice a second
+        /// (no kernel does this). Needs `proactive`.
         // rules/compaction#prompted
         prompted: bool = false,
     }

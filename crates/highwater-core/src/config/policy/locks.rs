@@ -7,34 +7,36 @@ policy! {
     /// Locks over which tasks sleep.
     // rules/sleeping-locks
     LocksPolicy {
-        /// How a page lock that is given up comes to the next waiter.
+        /// How a released page lock passes to the next waiter.
         // rules/sleeping-locks#page-walk, rules/sleeping-locks#page-unfair
         page_lock: PageLockRule = Retry {
-            /// A woken waiter tries again, against everybody else, for ever (up to 5.8).
+            /// A woken waiter competes with all other tasks again, without limit (up to 5.8).
             Retry,
-            /// A waiter that lost five times is handed the lock, and who waits for the end of a read does not look again
-            /// (5.9 on).
+            /// A waiter that lost five times is handed the lock; a task that waits for a read to
+            /// end does not check the page again (5.9 on).
             HandOver,
         },
-        /// Which waiting readers come in together when a reader-writer semaphore is free.
+        /// Waiting readers that enter together when a reader-writer semaphore is free.
         // rules/sleeping-locks#rwsem-release
         rwsem_readers: RwsemReaders = ToNextWriter {
             /// Those before the next writer (up to 5.1).
             ToNextWriter,
-            /// All that wait, 256 at most, also those behind writers (5.2 on).
+            /// All waiting readers, at most 256, also those behind writers (5.2 on).
             All,
         },
-        /// A writer that waited longer than a tick for a reader-writer semaphore is handed it (5.2 on).
+        /// A writer that waited longer than a tick for a reader-writer semaphore is handed it (5.2
+        /// on).
         // rules/sleeping-locks#rwsem-handoff
         rwsem_handoff: bool = false,
-        /// What a reader does that finds a reader-writer semaphore taken or others asleep.
+        /// What a reader does when a reader-writer semaphore is taken or has waiters.
         // rules/sleeping-locks#rwsem-read, rules/sleeping-locks#rwsem-spin
         rwsem_newcomers: RwsemNewcomers = Queue {
-            /// It sleeps behind them (up to 5.2).
+            /// It sleeps behind the waiters (up to 5.2).
             Queue,
             /// It spins while the owner runs, as writers do on all kernels (5.3 to 5.10).
             Spin,
-            /// It overtakes those that sleep, if no writer is inside and no other reader did so (5.11 on).
+            /// It overtakes the waiters, if no writer holds the semaphore and no other reader did
+            /// so (5.11 on).
             Steal,
         },
     }

@@ -45,33 +45,35 @@ policy! {
     Policy {
         /// Name shown in reports.
         name: String,
-        /// The kernel that it is, or stands on: which sysctls there are, and what they may be set to.
+        /// The kernel version, which decides the sysctls and the values that they accept.
         kernel: KernelVersion,
         /// Per-CPU lists.
         pcp: PcpPolicy,
         /// Watermarks.
         watermark: WatermarkPolicy,
-        /// How another type's block is chosen and claimed.
+        /// How a block of another migratetype is chosen and claimed.
         // rules/buddy#fallback, rules/buddy#fallback-v43
         fallback: FallbackRule = Largest {
-            /// Largest block; claimed iff half is free; stolen pages to list heads (4.3).
+            /// The largest block; its pageblock is claimed if half of it is free; moved pages go to
+            /// list heads (4.3).
             Largest,
-            /// Smallest suitable for movable requests; compatible pages count (6.1).
+            /// The smallest suitable block for movable requests; pages of a compatible type count
+            /// for the claim (6.1).
             Compatible,
         },
         /// What protects high-order atomic requests.
         highatomic: HighatomicKind = Reserve {
-            /// Pageblocks of a RESERVE type set aside at boot, the last fallback (4.3).
+            /// RESERVE pageblocks that are set aside at boot and used as the last fallback (4.3).
             Reserve,
-            /// Pageblocks claimed on demand.
+            /// Pageblocks that are claimed on demand.
             HighAtomic,
         },
         /// What stops blocks of different pageblock types from merging at order 9 and above.
         // rules/buddy#merge-types
         merge: MergeRule = NotIsolated {
-            /// Only that one is isolated (up to 5.17).
+            /// Only isolation of one of them (up to 5.17).
             NotIsolated,
-            /// That a type has no per-CPU lists (5.18 on).
+            /// A type of one of them that has no per-CPU lists (5.18 on).
             Mergeable,
         },
         /// The slow path.
@@ -86,7 +88,7 @@ policy! {
         thp: ThpPolicy,
         /// Locks over which tasks sleep.
         locks: LocksPolicy,
-        /// Answers in code.
+        /// Custom rules in code.
         own: Own,
     }
 }

@@ -7,68 +7,69 @@ use super::throttle::ThrottlePolicy;
 policy! {
     /// Page reclaim and what feeds it.
     ReclaimPolicy {
-        /// Where LRU lists live.
+        /// Where the LRU lists are.
         // rules/lru#topology
         lru: LruTopology = Zone {
-            /// One set a zone (up to 4.7).
+            /// One set per zone (up to 4.7).
             Zone,
-            /// One set a node.
+            /// One set per node.
             Node,
         },
-        /// What unmapping a young file page does with its young bit (study 003).
+        /// What unmapping a file page does with a set young bit (study 003).
         unmap_young_file: UnmapYoung = MarkAccessed {
-            /// The whole of `mark_page_accessed`: it may activate the page.
+            /// It calls `mark_page_accessed`, which may activate the page.
             MarkAccessed,
-            /// Only the referenced bit.
+            /// It only sets the page's referenced bit.
             SetReferenced,
-            /// The referenced bit, then a note by which reclaim activates the page when it comes to it; no kernel does that.
+            /// It sets the referenced bit; a second use is noted, and reclaim activates the page
+            /// when it comes to it (no kernel does this).
             HandedOver,
         },
-        /// What weighs anonymous against file lists.
+        /// What decides the share of scanning between anonymous and file lists.
         // rules/scan-budget#rotated, rules/scan-budget#fract
         balance: BalanceRule = Rotated {
-            /// Share of rotated pages (up to 5.7).
+            /// The share of rotated pages (up to 5.7).
             Rotated,
-            /// Cost of getting pages back (5.8 on).
+            /// The cost of getting pages back (5.8 on).
             Cost,
         },
-        /// Where new anonymous pages start.
+        /// List on which new anonymous pages start.
         // rules/lru#entry
         anon_new: AnonStart = Active {
-            /// Active list (up to 5.8).
+            /// The active list (up to 5.8).
             Active,
-            /// Inactive list.
+            /// The inactive list.
             Inactive,
         },
-        /// What becomes of dirty file pages at the tail.
+        /// What reclaim does with dirty file pages at the LRU tail.
         // rules/page-decisions#under-writeback, rules/page-decisions#dirty-page
         dirty_at_tail: DirtyAtTail = Keep {
-            /// Back to the inactive list (up to 4.10).
+            /// It puts them back on the inactive list (up to 4.10).
             Keep,
-            /// To the active list.
+            /// It moves them to the active list.
             Activate,
         },
-        /// How the rest of a lruvec is scanned once the target is reached and the smaller of its
-        /// two sides dropped, the larger one cut to the same share.
+        /// How a lruvec pass ends once it reached its target, dropped the smaller side and cut the
+        /// larger one to the same share.
         // rules/scan-budget#proportional
         proportional: Proportional = ScanOut {
-            /// The larger side to the end (5.15, 5.17).
+            /// It scans the larger side to the end (5.15, 5.17).
             ScanOut,
-            /// One more round (6.1).
+            /// It scans one more round (6.1).
             OneRound,
         },
-        /// Pages a CPU collects before it takes the LRU lock (14 before 4.15).
+        /// Pages that a CPU collects before it takes the LRU lock (14 before 4.15).
         lru_batch: u8 = 14 in (1..=15; 1, 2, 14, 15),
-        /// Buffered writes mark pages accessed (up to 4.6).
+        /// A buffered write marks its pages accessed (up to 4.6).
         write_marks_accessed: bool = true,
-        /// munmap holds the address space exclusively while it unmaps (before 4.20).
+        /// munmap holds `mmap_lock` for writing while it unmaps (before 4.20).
         zap_exclusive: bool = true,
-        /// Anonymous pages have shadows and refault (5.9 on).
+        /// Anonymous pages leave shadow entries and can refault (5.9 on).
         anon_workingset: bool = false,
-        /// Reclaim may write single pages of any file (XFS offered it until 5.19); false: only of
-        /// files that say so (`Filesystem::has_writepage`: ext4).
+        /// Reclaim may write single pages of any file (XFS allowed it until 5.19); false: only of
+        /// filesystems with `writepage` (`Filesystem::has_writepage`: ext4).
         file_pageout: bool = true,
-        /// What decides which pages go.
+        /// How reclaim picks the pages to evict.
         scheme: Scheme = (Scheme::TwoList) is exploratory,
         /// kswapd.
         kswapd: KswapdPolicy,
@@ -78,29 +79,30 @@ policy! {
 }
 
 policy! {
-    /// kswapd. What it did between 4.6 and 5.4 is not known here step by step: 5.4 runs 6.1's answers.
+    /// kswapd. Its changes between 4.6 and 5.4 are not modelled one by one: 5.4 already behaves as
+    /// 6.1.
     KswapdPolicy {
-        /// What it works for, and when it is content.
+        /// What kswapd reclaims for, and when it stops.
         // rules/kswapd#balanced, rules/kswapd#inline45, rules/kswapd#kcompactd46
         goal: KswapdGoal = Block {
-            /// A block of the order in a quarter of the node, zone by zone; single pages from where
-            /// compaction has room on (up to 4.5).
+            /// A block of the order in a quarter of the node, zone by zone; single pages once
+            /// compaction has room (up to 4.5).
             Block,
             /// Single pages, with a block's worth to spare, zone by zone (4.6 to about 4.11).
             Room,
             /// A block of the order in one zone; single pages once twice the block is freed.
             AnyZone,
         },
-        /// It compacts the node itself where it freed more than it asked its zones for (up to 4.5;
-        /// for `any-zone` without effect).
+        /// kswapd compacts the node itself when it freed more than its zones' targets (up to 4.5;
+        /// no effect with `any-zone`).
         // rules/kswapd#inline45
         compacts: bool = true,
-        /// When it hands requests over to kcompactd.
+        /// When kswapd wakes kcompactd for a request.
         // rules/compaction#hand-over
         hand_over: HandOver = Never {
             /// Never (up to 4.5).
             Never,
-            /// When its nap was not disturbed, before the long sleep (4.6 to about 4.11).
+            /// After an undisturbed nap, before the long sleep (4.6 to about 4.11).
             AfterNap,
             /// Before the nap.
             BeforeNap,

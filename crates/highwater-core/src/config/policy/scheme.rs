@@ -11,11 +11,11 @@ use super::table::policy;
 macro_rules! schemes {
     ($then:ident) => {
         $then! {
-            /// An active and an inactive list for each type, as all kernels so far have them.
+            /// An active and an inactive list for each type, as in all kernels modelled here.
             TwoList = two_list,
-            /// CLOCK: one queue for each type; pages that were used go round once more.
+            /// CLOCK: one queue for each type; a page that was used goes round once more.
             Clock = clock,
-            /// First in, first out: one queue for each type, and nobody looks.
+            /// First in, first out: one queue for each type; uses of a page do not count.
             Fifo = fifo,
         }
     };
@@ -26,7 +26,7 @@ macro_rules! names {
     ($($(#[doc = $about:literal])* $name:ident = $module:ident,)*) => {
         policy!(
             @choice
-            [#[doc = "How reclaim decides which pages of a set of lists go."]]
+            [#[doc = "How reclaim picks the pages to evict."]]
             Scheme = TwoList
             { $($(#[doc = $about])* $name,)* }
         );

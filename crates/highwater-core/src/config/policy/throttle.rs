@@ -8,95 +8,97 @@ use crate::host::HZ;
 const TENTH: u16 = (HZ / 10) as u16;
 
 policy! {
-    /// How reclaimers are slowed down. Times are timer ticks.
+    /// How reclaimers are slowed down. Times are in timer ticks.
     ThrottlePolicy {
-        /// What a reclaimer waits for that met pages under writeback at the tail.
+        /// What a reclaimer waits for after it met pages under writeback at the LRU tail.
         // rules/node-pass#pass-waits
         node_pass: NodePassWait = BatchCongestion {
-            /// After each batch: kswapd and whoever met pages that should be written by now waits
-            /// for congestion to clear, direct reclaim only while its zone is congested (4.5).
+            /// After each batch, a reclaimer that met pages whose write is overdue waits for
+            /// congestion to clear; direct reclaim also waits while its zone is congested (4.5).
             BatchCongestion,
-            /// After a node pass: kswapd waits for congestion to clear, direct reclaim on a
-            /// congested node only if some device says that it is congested (5.15).
+            /// After a node pass, kswapd waits for congestion to clear; direct reclaim on a
+            /// congested node waits only if a device reports congestion (5.15).
             Congestion,
-            /// For the end of writeback, both (the series).
+            /// After a node pass, kswapd and direct reclaim both wait for writeback to end (study
+            /// 001).
             Writeback,
-            /// kswapd for the end of writeback, direct reclaim on a congested node for a moment,
-            /// reason CONGESTED (6.1).
+            /// After a node pass, kswapd waits for writeback to end; direct reclaim on a congested
+            /// node sleeps for `congested-jiffies`, reason CONGESTED (6.1).
             Congested,
         },
-        /// How long who met pages under writeback waits at most.
+        /// Ticks that a reclaimer waits at most after it met pages under writeback.
         node_pass_jiffies: u16 = TENTH in (0..=65_535; 1, 5, 25) is exploratory,
-        /// How long direct reclaim on a congested node waits (`node-pass = "congested"` only).
+        /// Ticks that direct reclaim on a congested node waits at most (`node-pass = "congested"`
+        /// only).
         congested_jiffies: u16 = 1 in (0..=65_535; 1, 5, 25) is exploratory,
-        /// What a direct reclaimer does that finds too many pages isolated.
+        /// What a direct reclaimer does when too many pages are isolated.
         // rules/throttling#isolated
         isolated: IsolatedWait = Congestion {
-            /// Waits for congestion to clear, again and again until few are isolated (4.5).
+            /// It waits for congestion to clear, repeatedly, until few pages are isolated (4.5).
             Congestion,
-            /// Sleeps once, whatever happens meanwhile (5.15).
+            /// It sleeps once, for the full time (5.15).
             Sleep,
-            /// Waits once, until a reclaimer finds few isolated.
+            /// It waits once, until a reclaimer finds few pages isolated.
             Event,
         },
-        /// How long who finds too many pages isolated waits at most.
+        /// Ticks that a direct reclaimer waits at most when too many pages are isolated.
         isolated_jiffies: u16 = TENTH in (0..=65_535; 1, 5, 25),
-        /// Who waits for others' progress after a node pass that brought little.
+        /// Which direct reclaimers wait for others' progress after a node pass that freed little.
         // rules/throttling#progress
         no_progress: NoProgressWait = Never {
-            /// Nobody.
+            /// None.
             Never,
-            /// Direct reclaimers below priority 10, after each node pass, for that node (the
-            /// series).
+            /// Those below priority 10, after each node pass, on that node (study 001).
             EveryPass,
-            /// Direct reclaimers that got nothing down to priority 1, for the first node (6.1).
+            /// Those that freed nothing down to priority 1, on their first node (6.1).
             LastResort,
         },
-        /// How long who waits for progress does so at most.
+        /// Ticks that a direct reclaimer waits at most for others' progress.
         no_progress_jiffies: u16 = TENTH in (0..=65_535; 1, 25, 125),
-        /// When a direct reclaimer's result wakes those that wait for progress.
+        /// What a direct reclaimer must achieve to wake the tasks that wait for progress.
         // rules/throttling#progress
         progress_wake: ProgressWake = Any {
-            /// It reclaimed something.
+            /// It reclaimed at least one page.
             Any,
-            /// It reclaimed more than an eighth of what it scanned.
+            /// It reclaimed more than an eighth of the pages that it scanned.
             Eighth,
         },
-        /// How many of those that wait for progress one reclaimer's progress wakes (decision 0006).
+        /// How many tasks that wait for progress one reclaimer wakes (decision 0006).
         progress_wakes: WakeCount = All {
             /// All.
             All,
-            /// One for each batch of pages that it reclaimed; who may wait shortest first.
+            /// One for each batch of pages that it reclaimed; the task with the shortest allowed
+            /// wait first.
             PerBatch,
         },
-        /// Whether all direct reclaimers may have to wait as long (decision 0006).
+        /// Whether all direct reclaimers have the same longest wait (decision 0006).
         sleep_share: SleepShare = Equal {
             /// They do.
             Equal,
-            /// Who took fewer pages than is usual, less what it gave back and reclaimed, waits for
-            /// that part of the time, one tick at least. For every reason.
+            /// A task whose allocations, minus what it freed and reclaimed, are below the usual
+            /// waits for that part of the time, at least one tick, for every reason.
             Demand,
         },
-        /// Waits for progress and on a congested node are left out unless more than half of what
-        /// the node could give is waiting to be written (6.1).
+        /// Reclaimers skip waits for progress and for a congested node unless more than half of the
+        /// node's reclaimable pages wait to be written (6.1).
         skip_unless_pending: bool = false,
         /// What an allocation does between two rounds of reclaim.
         // rules/throttling#retry-wait
         retry_wait: RetryWait = Congested {
-            /// Nothing.
+            /// It does not wait.
             None,
-            /// Waits for congestion to clear, if it made no progress and more than half of what a
-            /// zone that would do could give is waiting to be written (5.15).
+            /// It waits for congestion to clear, if it made no progress and more than half of a
+            /// usable zone's reclaimable pages wait to be written (5.15).
             WritePending,
-            /// Waits for congestion to clear while its zone is congested (4.3, 4.5).
+            /// It waits for congestion to clear while its zone is congested (4.3, 4.5).
             Congested,
         },
-        /// Which devices say that they are congested.
+        /// Devices that report congestion.
         // rules/block#congestion
         devices: DeviceCongestion = Legacy {
-            /// Those whose requests of a direction near the limit of the queue (before 5.0).
+            /// Those whose requests in one direction are near the queue's limit (before 5.0).
             Legacy,
-            /// None: the queues that did it are gone.
+            /// None: the queues that reported it are gone.
             BlkMqDead,
         },
     }

@@ -8,7 +8,7 @@
 //! | place | function | policy values |
 //! |---|---|---|
 //! | on entry | [`alloc_slow`] | `rounds`: [`while_progress`] (4.3), [`counted`] |
-//! | before compaction | [`can_compact`] | `compaction-needs`: who may do I/O (late 6.1), and use filesystems (4.5), or all |
+//! | before compaction | [`can_compact`] | `compaction-needs`: requests with IO (late 6.1), also with FS (4.5), or all |
 //! | after compaction that was put off | [`was_tried`] | `deferred-is-stall`: a stall, or nothing happened (4.3) |
 //! | after the first compaction for one node | [`gives_up_on_node`] | `thisnode-gives-up`: that was all (late 6.1), or reclaim follows |
 //! | no zone would do even if all was reclaimed | [`gives_reserve_back`] | `unreserve`: now (late 6.1), or after the last round |

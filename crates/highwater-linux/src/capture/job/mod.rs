@@ -192,12 +192,12 @@ fn head(text: &mut String, capture: &Capture, bytes: u64, setup: f64) {
     }
     lines.push("Not known, and assumed:".to_owned());
     let guessed = format!(
-        "  {:.0} seconds, and no more than {:.0} pages a second; who did not run leaves it alone (`--working-set` measures);",
+        "  {:.0} seconds, and no more than {:.0} pages a second; a process that did not run touches none (`--working-set` measures it);",
         task::TOUCH_SECONDS,
         task::TOUCHES_MAX
     );
     if measured < capture.processes.len() {
-        lines.push("- which pages are touched, and how often: who ran touches all of its private and shared memory at random, once in".to_owned());
+        lines.push("- which pages are touched, and how often: a process that ran touches all of its private and shared memory at random, once in".to_owned());
         lines.push(guessed);
     }
     for line in [
