@@ -150,7 +150,11 @@ impl<H: Devices> BlockDevice<H> {
     }
 
     /// Takes a tag if one is free, even where others wait; else joins them, looks again, and sleeps.
+    ///
+    /// Linux: mq-deadline limits one kind of request to three quarters of the tags (`dd_limit_depth`);
+    /// the lanes do that here.
     #[doc(alias = "blk_mq_get_tag")]
+    #[doc(alias = "dd_limit_depth")]
     fn take_tag(&self, cx: &Cx<'_, H>, lane: Lane) {
         if !self.try_tag(lane) {
             let _stall = cx.stall(Stall::Io);

@@ -238,7 +238,8 @@ struct Look {
 }
 
 impl<H: Devices> Run<'_, H> {
-    /// The order to search after this one; none: all were searched, and the next search begins one lower.
+    /// Returns the next order to search, or `None` after all. The next search then starts one order
+    /// lower.
     ///
     /// Linux: same name.
     fn next_search_order(&mut self, here: u8, order: Order) -> Option<u8> {

@@ -32,7 +32,7 @@ pub struct StallScope<'a, H: Host> {
 impl<'h, H: Host> Cx<'h, H> {
     /// Marks the running task as stalled, for pressure, until the scope is dropped.
     ///
-    /// Linux: marks only stalls on memory so; a sleep until a device is done is `in_iowait`.
+    /// Linux: only memory stalls are marked this way; stalls for I/O come from `in_iowait`.
     #[doc(alias = "psi_memstall_enter")]
     #[doc(alias = "psi_memstall_leave")]
     #[inline(always)]

@@ -40,8 +40,7 @@ impl<H: Host> PageAllocator<H> {
     /// Frees about `n` pages from a CPU's lists to the buddy lists under one zone lock. `start` is
     /// the list that was freed to.
     ///
-    /// Linux: one lock hold for all; a native CPU here takes the lock once for each
-    /// [`super::leaving`] full of blocks.
+    /// Linux: one lock hold for all; on the native host one for each bounded batch of blocks.
     #[doc(alias = "free_pcppages_bulk")]
     pub(super) fn bulk_drain(
         &self,

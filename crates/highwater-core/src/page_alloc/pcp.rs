@@ -116,9 +116,10 @@ impl Pcp {
             self.high_limit = (limit / 2).max(batch);
         }
         let n = (self.count - limit / 2).max(batch).min(self.count);
-        // More than it could have kept it cannot regret.
+        // `given` is at most `most`: the CPU could not have kept more.
         self.given = (self.given + n).min(most);
-        // As other drains do: the next free asks again, an allocation first makes it forget.
+        // As other drains do, it raises `free_factor`: the next free checks the limit again, unless an
+        // allocation halves it first.
         self.free_factor = self.free_factor.max(1);
         n
     }
@@ -214,7 +215,7 @@ impl<H: Host> PageAllocator<H> {
     /// `mine` is this CPU's part of the zone. `Err` if the lists could not be locked without
     /// waiting.
     ///
-    /// `flags` are worked out only if a refill needs them. A refill that gets nothing leaves the list
+    /// `flags` is called only for a refill, or if CPUs own pageblocks. A refill that gets nothing leaves the list
     /// empty: whether the buddy lists are then asked once more is the policy's.
     #[doc(alias = "rmqueue_pcplist")]
     #[inline(always)]
@@ -281,8 +282,8 @@ impl<H: Host> PageAllocator<H> {
         true
     }
 
-    /// Puts freed blocks on their list, one after the other, one at least, lock held; which list that is. They are not
-    /// counted.
+    /// Puts freed blocks (at least one) on their list and returns its index. The caller holds the lock
+    /// and counts `pgfree`.
     #[inline(always)]
     pub(super) fn pcp_put(
         &self,
@@ -344,8 +345,8 @@ impl<H: Host> PageAllocator<H> {
         }
     }
 
-    /// Whether the lists may be full: not below the limit; for orders with separate limits, not
-    /// below every limit that could apply. One comparison is enough for nearly all frees. The exact
+    /// Reports whether a drain may be due. For orders 1 to 3 the test passes if any limit could be
+    /// reached. One comparison is enough for nearly all frees. The exact
     /// limit depends on kswapd, the order and the factor, and is computed only then.
     #[inline(always)]
     pub(super) fn pcp_may_be_full(&self, zone: &Zone<H>, pcp: &Pcp, order: Order) -> bool {
@@ -363,6 +364,8 @@ impl<H: Host> PageAllocator<H> {
     /// neither be used by others nor merge: the limit is four batches, which still saves the lock.
     /// By the high-order rule it is 0. Otherwise it is `high`, which is 0 until boot has computed
     /// it.
+    ///
+    /// Linux: only returns the limit; `free_unref_page_commit` does the drain.
     #[doc(alias = "nr_pcp_high")]
     #[inline(never)]
     pub(super) fn pcp_limit(
@@ -397,8 +400,8 @@ impl<H: Host> PageAllocator<H> {
     ///
     /// Blocks of higher order get fewer to a batch, since a batch is pages; but two at least, or a list
     /// would be refilled for every block. At the tail, in the order they came: that is the order of
-    /// addresses, as long as a broken block lasts. They are counted as taken at once, in one step:
-    /// until they are handed out no CPU but this one has them.
+    /// addresses, as long as a broken block lasts. The free count falls once for the whole batch:
+    /// until this CPU hands the blocks out, no other CPU can have them.
     #[doc(alias = "rmqueue_bulk")]
     #[cold]
     #[allow(clippy::too_many_arguments, reason = "the refill's key is the request's, spelled out")]
@@ -442,7 +445,7 @@ impl<H: Host> PageAllocator<H> {
     }
 }
 
-/// A drain is using the lists: not empty, not full, just not available now.
+/// The lists are locked, by a drain; the caller uses the buddy lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PcpBusy;
 

@@ -46,6 +46,9 @@ impl<H: Devices> Kernel<H> {
         self.change_locked(cx, space, (start, end), false)
     }
 
+    /// Sets or clears the lock of every VMA of a range, and splits those that the range cuts.
+    #[doc(alias = "mlock_fixup")]
+    #[doc(alias = "apply_vma_lock_flags")]
     fn change_locked(
         &self,
         cx: &Cx<'_, H>,

@@ -66,6 +66,7 @@ impl<H: Devices> Kernel<H> {
     /// Maps a migrated page (or one that stays) again wherever a migration entry of frame `from`
     /// waits for it.
     #[doc(alias = "remove_migration_ptes")]
+    #[doc(alias = "remove_migration_pte")]
     pub(crate) fn map_moved(&self, cx: &Cx<'_, H>, from: Pfn, folio: Folio) {
         let page = self.mem.map.page(folio);
         cx.charge(Cost::RmapWalk, 1);

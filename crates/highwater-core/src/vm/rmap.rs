@@ -253,6 +253,8 @@ impl<H: Devices> Kernel<H> {
         self.visit_place(cx, id, vpn, step, visit)
     }
 
+    /// Finds the page table and the VMA flags at an address of an address space, and visits them.
+    #[doc(alias = "page_vma_mapped_walk")]
     #[inline(always)]
     fn visit_place(
         &self,
@@ -310,6 +312,9 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
+    /// Does that for a page that is mapped: walks its places and counts the entries that were used.
+    #[doc(alias = "folio_referenced_one")]
+    #[doc(alias = "page_referenced_one")]
     #[inline(never)]
     fn mapped_page_referenced(
         &self,
@@ -473,8 +478,11 @@ impl<H: Devices> Kernel<H> {
         if is_stuck { Flow::Break(()) } else { Flow::Continue(()) }
     }
 
-    /// What takes the place of an entry that mapped a page; none: the page must stay mapped. `slot`: where
-    /// the page is in swap. A dirty entry makes its page dirty in any case.
+    /// Returns the entry that replaces one that mapped a page; `None`: the page must stay mapped.
+    /// `slot`: where the page is in swap. A dirty entry makes its page dirty in any case.
+    ///
+    /// Linux: one function also walks to the entry; the walk is `Kernel::visit_place` here.
+    #[doc(alias = "try_to_unmap_one")]
     fn entry_after_unmap(
         &self,
         cx: &Cx<'_, H>,

@@ -2,7 +2,7 @@
 //!
 //! A node is balanced for an order if any of its zones is, because any zone may serve a request.
 //! Until then kswapd goes through priorities 12 to 1. At priority 12 a pass scans 1/4096 of each
-//! list; at 1 it scans half, and reaches pages that would be missed. The priority falls only if a
+//! list; at 1 it scans half, and so also pages that are in use. The priority falls only if a
 //! step reclaimed nothing or could not scan enough. So a node with much idle cache never reaches
 //! the lower ones. kswapd does not use priority 0, which scans everything; only direct reclaim
 //! does, for a request that would otherwise fail.

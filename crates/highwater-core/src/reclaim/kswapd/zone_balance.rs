@@ -32,11 +32,11 @@ use crate::units::SWAP_CLUSTER_MAX;
 use crate::vmstat::{VmEvent, ZoneStat};
 use crate::zone::{Mark, NodeId, Zone, ZoneInfo, ZoneType};
 
-/// So many looks at each page that could be reclaimed, and none came free: the zone is no use.
+/// A zone whose reclaimable pages were scanned this many times without a free is not reclaimable.
 const SCANS_MAX: u64 = 6;
-/// A zone may have so much of itself (a hundredth) more than its mark before the others are left alone.
+/// The balance gap is at most this part of a zone's managed pages.
 const GAP_RATIO: u64 = 100;
-/// So much of a node is enough for a block (a quarter).
+/// For order > 0 a node is balanced if this part of its managed pages is in balanced zones.
 const ENOUGH: u64 = 4;
 
 /// Pages that a zone should have above its mark if others are shrunk too
@@ -51,14 +51,14 @@ struct Round {
     highest: Option<ZoneType>,
     /// Pages that its zones were to give.
     attempted: u64,
-    /// No zone was balanced, or none scanned enough.
+    /// No zone was balanced, and none scanned its target.
     raise: bool,
     /// Blocks are wanted, and none is left.
     lacks_block: bool,
 }
 
 impl<H: Devices> Kernel<H> {
-    /// Does a zone have a block of an order, `gap` pages above its high mark?
+    /// Reports whether a zone has a block of an order, `gap` pages above its high mark.
     pub(super) fn zone_has_block(
         &self,
         zone: &Zone<H>,
@@ -73,7 +73,8 @@ impl<H: Devices> Kernel<H> {
         has_block && (!asks || order == Order::ZERO || self.has_room(zone, order, highest))
     }
 
-    /// Reports whether a zone has a block of an order, `gap` pages above its high mark.
+    /// Reports whether a zone is balanced: above its high mark and `gap` for the order (4.6: for
+    /// single pages, with a block more).
     ///
     /// Linux up to 4.7.
     #[doc(alias = "zone_balanced")]
@@ -154,8 +155,8 @@ impl<H: Devices> Kernel<H> {
             {
                 sc.order = 0;
             }
-            // More than was asked for: else the zones themselves are short, and blocks have to wait. It is hardly
-            // ever more (rules/kswapd#why-never-compacts).
+            // kswapd compacts only if it freed more than its zones' targets, which hardly ever happens
+            // (rules/kswapd#why-never-compacts).
             if policy.compacts && round.lacks_block && got > round.attempted {
                 self.compact_for_kswapd(cx, node, Order(sc.order));
             }
@@ -267,7 +268,7 @@ impl<H: Devices> Kernel<H> {
 #[cfg(test)]
 impl<H: Devices> Kernel<H> {
     /// The first round of a run: the highest zone that is short, pages attempted, whether the priority falls, whether
-    /// a block lacks.
+    /// a block is missing.
     pub(super) fn first_round(&self, cx: &Cx<'_, H>, node: NodeId, task: Task) -> [u64; 4] {
         let mut sc = Control::new(0, task.order, Gfp::GFP_KERNEL, task.highest);
         sc.is_kswapd = true;

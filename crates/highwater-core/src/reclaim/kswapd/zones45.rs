@@ -80,6 +80,7 @@ impl<H: Devices> Kswapd<H> for Zones45 {
             if asked.exceeds(now) {
                 now = asked;
             } else {
+                // The order and zones by which the node must be balanced before kswapd sleeps.
                 let judged = if gives_up { ended.order } else { now.order };
                 let judged = Task { order: judged, highest: ended.highest };
                 kernel.kswapd_zones_sleep(cx, node, now, judged);

@@ -51,6 +51,8 @@ impl<H: Devices> Kernel<H> {
     /// entry, which takes over the caller's reference. The entry is dirty, the page is not.
     ///
     /// It runs under the table's lock, so that no task unmaps the page before it is on its list.
+    #[doc(alias = "folio_add_new_anon_rmap")]
+    #[doc(alias = "page_add_new_anon_rmap")]
     pub(super) fn map_new_anon(
         &self,
         pass: &Pass<'_, '_, H>,

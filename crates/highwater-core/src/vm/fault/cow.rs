@@ -1,7 +1,7 @@
 //! Writes to pages that are mapped read-only (rules/faults#write-protected).
 //!
-//! An anonymous page that one space has is made writable. If spaces share it since a fork, a write copies it,
-//! unless the others have gone meanwhile. Copies are made of the zero page and of pages of private file
+//! If one address space alone has the anonymous page, the write makes its entry writable. If address
+//! spaces share the page since a fork, a write copies it, unless the others have gone meanwhile. Copies are made of the zero page and of pages of private file
 //! mappings too.
 
 use super::{Pass, Step};

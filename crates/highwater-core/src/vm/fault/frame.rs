@@ -13,9 +13,11 @@ use crate::vm::{Backing, PageTable, Pte, Ptes, Space, VmaFlags};
 use crate::vmstat::{NodeStat, VmEvent};
 
 impl<H: Devices> Kernel<H> {
-    /// Handles the page fault of an access: exception, handler, and so on until the access is worth
-    /// another try.
-    #[doc(alias = "handle_mm_fault")]
+    /// Handles a page fault: charges the exception, then runs the handler until the access can be
+    /// tried again.
+    ///
+    /// Linux: the common part of each architecture's handler.
+    #[doc(alias = "do_user_addr_fault")]
     #[inline(never)]
     pub(super) fn fault(
         &self,
@@ -74,6 +76,9 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Chooses the handler of a fault by the page table entry.
+    ///
+    /// Linux: `handle_mm_fault` also counts `pgfault`, which is counted before here.
+    #[doc(alias = "handle_mm_fault")]
     #[doc(alias = "__handle_mm_fault")]
     #[doc(alias = "handle_pte_fault")]
     fn handle_fault(&self, pass: &mut Pass<'_, '_, H>) -> Result<Step, Error> {
@@ -104,6 +109,8 @@ impl<H: Devices> Kernel<H> {
 
     /// Handles a fault where no page is: anonymous, or by the kind of the file mapping and of the
     /// access.
+    ///
+    /// Linux: `handle_pte_fault` calls the handler of anonymous memory, which is called here.
     #[doc(alias = "do_fault")]
     fn missing_page(&self, pass: &mut Pass<'_, '_, H>) -> Result<Step, Error> {
         let is_shared = pass.vma.flags.contains(VmaFlags::SHARED);
@@ -126,8 +133,8 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// A page for the fault's address, where policies say, local if they say nothing; `also`: [`Gfp::ZERO`] or
-    /// nothing.
+    /// Allocates a page for the fault's address: on the memory policy's node, or else on the local
+    /// one. `also`: [`Gfp::ZERO`] or nothing.
     pub(super) fn alloc_user_page(
         &self,
         pass: &Pass<'_, '_, H>,

@@ -8,14 +8,14 @@
 //! |---|---|---|
 //! | none | anonymous | [`anon`] |
 //! | none | file | [`mod@file`] |
-//! | swap slot | anonymous | [`swap`] |
+//! | swap slot | anonymous, or private file (a copied page) | [`swap`] |
 //! | present, read-only, to be written | any | [`cow`], [`cow_leaf`] (shared file pages: [`mod@file`]) |
 //!
 //! Key types: [`Access`], [`Fault`], [`Pass`] (one run of the handler).
 //!
-//! Synchronisation: a fault holds the space's lock for reading, so its VMA stays. While it waits
-//! for a read it releases the lock, waits, and starts over. Entries are checked again under their
-//! table's lock before they change.
+//! Synchronisation: a fault holds `mmap_lock` for reading, so its VMA stays. The first run of a
+//! fault drops the lock to wait for a read, then starts over; a retry, and memory files, wait with
+//! it held. Entries are checked again under their table's lock before they change.
 //!
 //! From: programs · to: `page_alloc`, `page_cache`, `swap`, `lru`.
 
@@ -48,7 +48,7 @@ pub enum Access {
 /// How an access went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
-    /// The page was mapped.
+    /// No fault: the entry already allowed the access.
     None,
     /// A fault without I/O.
     Minor,

@@ -58,8 +58,8 @@ impl<H: Devices> Kernel<H> {
         Some(folio)
     }
 
-    /// Reads a slot that is not cached and its neighbours, by addresses or by slots; returns the
-    /// page, perhaps still locked under input. Returns none if there is no memory, or if nobody
+    /// Reads an uncached slot and its neighbours, by addresses or by slots. Returns the slot's page,
+    /// which may still be locked while it is read; `None` if there is no memory, or if no entry
     /// names the slot any more.
     ///
     /// Linux: same name.

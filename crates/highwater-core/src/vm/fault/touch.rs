@@ -66,7 +66,7 @@ impl<H: Devices> Kernel<H> {
         if start == end {
             return Ok(Touched::default());
         }
-        // Sweeps ask table by table, and mostly for memory that they swept before: all that it takes then is here.
+        // Most calls cover one table that is already mapped; this fast path serves them.
         let at = self.touch_table(cx, space, start..end, access)?;
         if at == end {
             return Ok(Touched::default());
@@ -74,8 +74,8 @@ impl<H: Devices> Kernel<H> {
         self.touch_on(cx, space, start, at..end, access)
     }
 
-    /// Accesses `pages` pages in order, as [`Kernel::touch_range`] does with as many at a time as
-    /// one page table maps; before each of these it calls `goes_on`, unless no other task can have
+    /// Accesses `pages` pages in order, one page table's worth at a time, as
+    /// [`Kernel::touch_range`] does. It calls `goes_on` before each, unless no other task can have
     /// run since. The result of `goes_on` may depend on other tasks, but not on the clock. Returns
     /// the number of accessed pages.
     ///
@@ -144,7 +144,7 @@ impl<H: Devices> Kernel<H> {
         Ok(range.start + hits)
     }
 
-    /// The rest of a range; `asked` is the page from which on its table was asked last.
+    /// Accesses the rest of a range; `asked` is the first page of the last table lookup.
     #[inline(never)]
     fn touch_on(
         &self,
@@ -172,7 +172,7 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// Accesses pages of one table until one would fault; how many it were.
+    /// Accesses pages of one table until one would fault; returns the number accessed.
     #[inline(always)]
     fn access_run(cx: &Cx<'_, H>, space: &Space<H>, range: Range<u32>, access: Access) -> u32 {
         let tables = space.tables.lock(cx.cpu());

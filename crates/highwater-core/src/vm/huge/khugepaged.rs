@@ -160,8 +160,8 @@ impl<H: Devices> Kernel<H> {
         scanned
     }
 
-    /// Scans ranges of the address space whose turn it is, until there are no more, or enough, or
-    /// one was worth a try: how that went.
+    /// Scans the current address space until it ends, the page budget is used, or one collapse was
+    /// tried; returns that collapse's result.
     #[doc(alias = "khugepaged_scan_mm_slot")]
     fn scan_space(
         &self,
