@@ -65,6 +65,7 @@ fn machine(nodes: Vec<Vec<ZoneSpec>>) -> Machine {
         nodes: nodes.into_iter().enumerate().map(node).collect(),
         distances: (0..n).map(|i| (0..n).map(|j| distance(i, j)).collect()).collect(),
         tunables: Tunables::default(),
+        ..Machine::default()
     }
 }
 

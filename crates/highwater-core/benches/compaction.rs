@@ -66,6 +66,7 @@ impl<'h> Stage<'h> {
             nodes: vec![NodeSpec { cpus: vec![0], zones: vec![zone] }],
             distances: vec![vec![10]],
             tunables: Tunables::default(),
+            ..Machine::default()
         };
         let cx = Cx::new(host, CpuId(0));
         let mem = boot(host, &machine, &preset(policy).expect(policy)).expect("boot");

@@ -27,6 +27,7 @@
 //! | [`syscall`] | system calls that several of these serve |
 //! | [`kernel`] | [`Kernel`]: all of it together |
 //! | [`audit`] | checkers that are independent of the code they check |
+//! | [`embed`] | the stable part: boot, allocate, free and read counters on your memory |
 //!
 //! # The life of a page
 //!
@@ -105,5 +106,7 @@ pub mod syscall;
 pub mod kernel;
 
 pub mod audit;
+
+pub mod embed;
 
 pub use kernel::Kernel;

@@ -371,6 +371,7 @@ impl Raw {
                     distances: uniform(exact.len()),
                     nodes: exact.clone(),
                     tunables: Tunables::default(),
+                    ..Machine::default()
                 }
             };
             machine.tunables = self.tunables(place);

@@ -54,6 +54,9 @@ pub fn suitability(
 /// because of fragmentation; -1000 if it would not fail.
 ///
 /// Linux: same name.
+///
+/// # Panics
+/// If the order is above [`Order::MAX`].
 #[doc(alias = "__fragmentation_index")]
 pub fn fragmentation_index(order: Order, nr_free: &[u64; MAX_ORDER]) -> i64 {
     let blocks: u64 = nr_free.iter().sum();

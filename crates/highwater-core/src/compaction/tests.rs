@@ -55,6 +55,7 @@ impl<'h> Toy<'h> {
             nodes: vec![NodeSpec { cpus: vec![0, 1], zones }],
             distances: vec![vec![10]],
             tunables: Tunables::default(),
+            ..Machine::default()
         };
         let cx = Cx::new(host, CPU);
         let mem = boot(host, &machine, policy).unwrap();

@@ -1,7 +1,8 @@
 //! The machine: nodes, their CPUs and memory ranges, distances.
 //!
-//! A machine is described exactly or by sizes. The exact form has each zone's span and page counts,
-//! as captured from a real machine. By sizes there are two layouts. [`Machine::from_sizes`] is a
+//! A machine is described exactly, by physical ranges or by sizes. The exact form has each zone's span
+//! and page counts, as captured from a real machine. [`Machine::from_ranges`] takes a memory map as
+//! firmware gives it. By sizes there are two layouts. [`Machine::from_sizes`] is a
 //! PC: the x86-64 layout with its hole below 4 GiB, and the memory that firmware and kernel keep.
 //! [`Machine::bare`] gives every frame to the allocator.
 
@@ -10,6 +11,7 @@ use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
+use core::ops::Range;
 
 use super::{Thp, Tunables};
 use crate::units::PAGE_SIZE;
@@ -73,6 +75,10 @@ pub struct Machine {
     /// Sysctls.
     #[cfg_attr(feature = "serde", serde(default))]
     pub tunables: Tunables,
+    /// Frames that the allocator gets, ascending, where holes and reserved ranges lie between them
+    /// ([`Machine::from_ranges`]). Empty: the last `managed` frames of each zone.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Vec::is_empty"))]
+    pub usable: Vec<Range<u64>>,
 }
 
 /// Why a machine cannot exist: the field and the reason.
@@ -93,9 +99,9 @@ impl fmt::Display for MachineError {
 impl core::error::Error for MachineError {}
 
 /// Frames below 16 MiB, the end of a PC's DMA.
-const DMA_END: u64 = 4096;
+pub(super) const DMA_END: u64 = 4096;
 /// Frames below 4 GiB, the end of a PC's DMA32.
-const DMA32_END: u64 = 1 << 20;
+pub(super) const DMA32_END: u64 = 1 << 20;
 /// RAM below the PCI hole (the reference machines have it at 3 GiB).
 const LOW_RAM_END: u64 = 3 << 18;
 /// The DMA zone of a PC: pfn 0 and 97 frames below 1 MiB are absent, the BIOS and early tables keep
@@ -116,7 +122,7 @@ const LOCAL_DISTANCE: u16 = 10;
 /// Most nodes a node set can hold.
 const MAX_NODES: usize = crate::units::NodeMask::MAX_NODES;
 /// Most frames (4 TiB): their descriptors take 16 GiB.
-const MAX_FRAMES: u64 = 1 << 30;
+pub(super) const MAX_FRAMES: u64 = 1 << 30;
 /// Most CPUs Linux can be built for.
 const MAX_CPUS: usize = 8192;
 
@@ -222,6 +228,7 @@ impl Machine {
             distances: uniform_distances(nodes.len()),
             nodes,
             tunables: Tunables::default(),
+            usable: Vec::new(),
         };
         machine.validate()?;
         Ok(machine)
@@ -267,7 +274,8 @@ impl Machine {
         self.tunables.validate()?;
         self.validate_distances()?;
         self.validate_cpus()?;
-        self.validate_zones()
+        self.validate_zones()?;
+        if self.usable.is_empty() { Ok(()) } else { self.validate_usable() }
     }
 
     fn validate_distances(&self) -> Result<(), MachineError> {
@@ -421,7 +429,7 @@ fn zone_at(start: u64, pages: u64, kernel_left: &mut u64) -> ZoneSpec {
     }
 }
 
-fn fail<T>(field: &str, reason: &str) -> Result<T, MachineError> {
+pub(super) fn fail<T>(field: &str, reason: &str) -> Result<T, MachineError> {
     Err(MachineError { field: field.to_string(), reason: reason.to_string() })
 }
 

@@ -5,6 +5,7 @@
 mod machine;
 mod policy;
 mod preset;
+mod ranges;
 mod tunables;
 mod version;
 
@@ -12,5 +13,6 @@ pub use machine::{Machine, MachineError, NodeSpec, ZoneSpec};
 pub(crate) use policy::schemes;
 pub use policy::*;
 pub use preset::{PRESETS, preset, preset_base};
+pub use ranges::MemoryRange;
 pub use tunables::{Thp, ThpDefrag, TunableField, TunableForm, Tunables};
 pub use version::KernelVersion;

@@ -9,6 +9,9 @@ impl<H: Devices> Kernel<H> {
     /// unreferenced, active and referenced.
     ///
     /// An activation is charged when the batch drains, under `lru_lock`.
+    ///
+    /// # Panics
+    /// If the machine has no such frame.
     #[doc(alias = "mark_page_accessed")]
     #[doc(alias = "folio_mark_accessed")]
     pub fn mark_accessed(&self, cx: &Cx<'_, H>, folio: Folio) {
@@ -23,6 +26,9 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Sets the referenced bit and nothing else (study 003's change).
+    ///
+    /// # Panics
+    /// If the machine has no such frame.
     #[inline]
     pub fn set_referenced(&self, cx: &Cx<'_, H>, folio: Folio) {
         let page = self.mem.map.page(folio);
@@ -35,6 +41,9 @@ impl<H: Devices> Kernel<H> {
     /// As [`Self::mark_accessed`], but an inactive page that was used before is only flagged.
     /// Reclaim activates it together with its batch when it reaches the page, under the lock that
     /// it holds anyway (rules/unmap#handed-over). This function locks, counts and moves nothing.
+    ///
+    /// # Panics
+    /// If the machine has no such frame.
     pub fn note_used(&self, cx: &Cx<'_, H>, folio: Folio) {
         let page = self.mem.map.page(folio);
         let flags = page.flags();

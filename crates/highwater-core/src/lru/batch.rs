@@ -232,6 +232,9 @@ impl<H: Devices> Kernel<H> {
     /// Drains the LRU batches of one CPU, in table order, then mlock's.
     ///
     /// Linux: same name.
+    ///
+    /// # Panics
+    /// If the machine has no such CPU.
     #[inline]
     pub fn lru_add_drain_cpu(&self, cx: &Cx<'_, H>, cpu: CpuId) {
         if !self.lru.batches[cpu.idx()].is_empty() {

@@ -189,6 +189,9 @@ impl<H: Tasks> Lru<H> {
     }
 
     /// Lists by number.
+    ///
+    /// # Panics
+    /// If there is no such lruvec: numbers come from [`Self::id_of`] and [`Self::iter`].
     #[inline(always)]
     pub fn vec(&self, vec: LruVecId) -> &LruVec<H> {
         &self.vecs[vec.idx()]
@@ -217,6 +220,9 @@ impl<H: Tasks> Lru<H> {
     }
 
     /// The node that lists belong to.
+    ///
+    /// # Panics
+    /// If there is no such lruvec.
     #[inline]
     pub fn node_of(&self, vec: LruVecId) -> NodeId {
         let node = match self.topology {
@@ -227,6 +233,9 @@ impl<H: Tasks> Lru<H> {
     }
 
     /// The lists of a node (per-node topology).
+    ///
+    /// # Panics
+    /// If the machine has no such node.
     #[inline(always)]
     pub fn node(&self, node: NodeId) -> &LruVec<H> {
         self.vec(self.id_of_zone(ZoneId::new(node, ZoneType::Dma)))

@@ -26,6 +26,9 @@ impl<H: Devices> Kernel<H> {
     /// Drops one reference to a folio; the last one takes the page off its list and frees it.
     ///
     /// Linux: same name.
+    ///
+    /// # Panics
+    /// If the machine has no such frame.
     #[doc(alias = "folio_put")]
     #[inline]
     pub fn put_page(&self, cx: &Cx<'_, H>, folio: Folio) {

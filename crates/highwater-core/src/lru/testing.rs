@@ -59,6 +59,7 @@ impl<'h> Stage<'h> {
             nodes: [node].into(),
             distances: [[10].into()].into(),
             tunables: Tunables::default(),
+            ..Machine::default()
         };
         let mut policy = preset("6.1").unwrap();
         change(&mut policy);

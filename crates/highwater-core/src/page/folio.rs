@@ -127,6 +127,9 @@ impl PageMap {
     }
 
     /// The folio that a frame in use belongs to, and its descriptor.
+    ///
+    /// # Panics
+    /// If the machine has no such frame.
     #[inline(always)]
     pub fn lookup(&self, pfn: Pfn) -> (Folio, &Page) {
         let page = self.page(pfn);
@@ -156,6 +159,9 @@ impl PageMap {
     }
 
     /// Makes a folio of a block from the allocator: its tail frames know their head.
+    ///
+    /// # Panics
+    /// If the machine has no such frame.
     #[doc(alias = "prep_compound_page")]
     pub fn make_folio(&self, pfn: Pfn, order: Order) -> Folio {
         let folio = Folio::new(pfn, order);
@@ -179,6 +185,9 @@ impl PageMap {
     }
 
     /// A folio without users becomes a plain block again, to be freed.
+    ///
+    /// # Panics
+    /// If the machine has no such frame.
     pub fn dissolve_folio(&self, folio: Folio) {
         for tail in folio.frames().skip(1) {
             self.page(tail).clear();

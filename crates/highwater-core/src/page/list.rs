@@ -47,6 +47,9 @@ impl PageList {
     }
 
     /// Puts a frame at the front.
+    ///
+    /// # Panics
+    /// If a frame is outside the array.
     #[inline(always)]
     pub fn push_head(&mut self, map: &[Page], page: impl Into<Pfn>) {
         let pfn = page.into();
@@ -63,6 +66,9 @@ impl PageList {
     }
 
     /// Puts a frame at the back.
+    ///
+    /// # Panics
+    /// If a frame is outside the array.
     #[inline]
     pub fn push_tail(&mut self, map: &[Page], page: impl Into<Pfn>) {
         let pfn = page.into();
@@ -79,6 +85,9 @@ impl PageList {
     }
 
     /// Puts a frame behind one that is on the list.
+    ///
+    /// # Panics
+    /// If a frame is outside the array.
     pub fn insert_after(&mut self, map: &[Page], before: Pfn, page: Pfn) {
         let after = map[before.idx()].next.load(Relaxed);
         map[page.idx()].prev.store(before.0, Relaxed);
@@ -93,6 +102,9 @@ impl PageList {
     }
 
     /// Takes the first frame.
+    ///
+    /// # Panics
+    /// If the array is not the one whose frames are on the list, and too short.
     #[inline(always)]
     pub fn pop_head(&mut self, map: &[Page]) -> Option<Pfn> {
         let pfn = self.head()?;
@@ -108,6 +120,9 @@ impl PageList {
     }
 
     /// Takes the last frame.
+    ///
+    /// # Panics
+    /// As [`Self::pop_head`].
     #[inline]
     pub fn pop_tail(&mut self, map: &[Page]) -> Option<Pfn> {
         let pfn = self.tail()?;
@@ -139,6 +154,9 @@ impl PageList {
     }
 
     /// Unlinks a frame that is on this list.
+    ///
+    /// # Panics
+    /// If the frame is outside the array. With checks on, also if it is not on the list.
     #[inline]
     pub fn remove(&mut self, map: &[Page], page: impl Into<Pfn>) {
         let pfn = page.into();
@@ -160,6 +178,9 @@ impl PageList {
     }
 
     /// Puts a whole list in front of this one, its order kept.
+    ///
+    /// # Panics
+    /// As [`Self::pop_head`].
     pub fn splice_head(&mut self, map: &[Page], other: PageList) {
         if other.is_empty() {
             return;
@@ -175,6 +196,9 @@ impl PageList {
     }
 
     /// Puts the frames up to `pfn`, which is on the list, behind the others.
+    ///
+    /// # Panics
+    /// If a frame is outside the array.
     pub fn rotate_after(&mut self, map: &[Page], pfn: Pfn) {
         if self.tail != pfn.0 {
             let next = map[pfn.idx()].next.load(Relaxed);
@@ -183,6 +207,9 @@ impl PageList {
     }
 
     /// Puts the frames before `pfn`, which is on the list, behind the others.
+    ///
+    /// # Panics
+    /// If a frame is outside the array.
     pub fn rotate_to(&mut self, map: &[Page], pfn: Pfn) {
         if self.head != pfn.0 {
             self.cut_before(map, pfn.0);
@@ -200,6 +227,9 @@ impl PageList {
     }
 
     /// The frames from tail to head. The caller holds the list's lock.
+    ///
+    /// # Panics
+    /// As [`Self::pop_head`].
     pub fn iter_back<'a>(&self, map: &'a [Page]) -> impl Iterator<Item = Pfn> + use<'a> {
         let mut at = self.tail;
         let mut left = self.len;
@@ -215,6 +245,9 @@ impl PageList {
     }
 
     /// The frames from head to tail. The caller holds the list's lock.
+    ///
+    /// # Panics
+    /// As [`Self::pop_head`].
     pub fn iter<'a>(&self, map: &'a [Page]) -> impl Iterator<Item = Pfn> + use<'a> {
         let mut at = self.head;
         let mut left = self.len;

@@ -131,6 +131,9 @@ impl PageMap {
 
     /// Returns the descriptor of a frame, or of a folio's head. For frames that may never have been
     /// used, read the word with [`PageMap::block`] instead.
+    ///
+    /// # Panics
+    /// If there is no such frame: [`PageMap::get`] asks.
     #[doc(alias = "pfn_to_page")]
     #[inline(always)]
     pub fn page(&self, at: impl Into<Pfn>) -> &Page {
@@ -152,6 +155,9 @@ impl PageMap {
     }
 
     /// What any frame says of its block.
+    ///
+    /// # Panics
+    /// If there is no such frame: [`PageMap::get`] asks.
     #[inline(always)]
     pub fn block(&self, pfn: Pfn) -> BlockWord {
         let word = self.page(pfn).block();
@@ -234,6 +240,9 @@ impl PageMap {
 
     /// Sets the zone of a range of frames. Call it before they are freed to the allocator, because
     /// blocks merge within the frames of a zone.
+    ///
+    /// # Panics
+    /// If one of the frames does not exist.
     pub fn assign(&self, start: Pfn, nr: u32, node: NodeId, zone: ZoneType) {
         let (word, end) = (BlockWord::reserved(node, zone), start.0 + nr);
         let mut at = start.0;
@@ -251,6 +260,9 @@ impl PageMap {
     }
 
     /// Frames are the allocator's from now on.
+    ///
+    /// # Panics
+    /// If one of the frames does not exist.
     pub fn give(&self, start: Pfn, nr: u32) {
         for pfn in (start.0..start.0 + nr).map(Pfn) {
             self.write_out(pfn);

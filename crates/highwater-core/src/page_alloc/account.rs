@@ -32,6 +32,9 @@ pub struct Account<'a, H: Host> {
 
 impl<H: Host> PageAllocator<H> {
     /// The counters that a folio counts in.
+    ///
+    /// # Panics
+    /// If the machine has no such frame.
     #[inline(always)]
     pub fn account(&self, cpu: CpuId, folio: Folio) -> Account<'_, H> {
         self.account_page(cpu, (folio, self.map.page(folio)))
@@ -46,6 +49,9 @@ impl<H: Host> PageAllocator<H> {
     }
 
     /// The counters of a zone, for several folios at once.
+    ///
+    /// # Panics
+    /// If the machine has no such node.
     #[inline(always)]
     pub fn account_pages(&self, cpu: CpuId, zone: ZoneId, pages: u64) -> Account<'_, H> {
         Account { mem: self, cpu, node: zone.node(), zone, pages: pages as i64 }

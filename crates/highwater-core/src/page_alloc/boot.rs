@@ -55,13 +55,20 @@ pub fn boot<H: Host>(
     machine.validate()?;
     let alloc = assemble(host, machine, policy);
     let cx = Cx::new(host, CpuId(0));
+    let is_listed = !machine.usable.is_empty();
     for (node, spec) in zone_specs(machine) {
+        if is_listed {
+            for frames in machine.usable_of(spec) {
+                alloc.release(&cx, node, spec.zone, frames.start, frames.end);
+            }
+            continue;
+        }
         // Managed frames are the last ones of the span: the kernel sits at the start.
         let end = spec.start_pfn + spec.spanned;
         alloc.release(&cx, node, spec.zone, end - spec.managed_at_boot, end);
     }
     alloc.init_sizes(&cx);
-    for (node, spec) in zone_specs(machine) {
+    for (node, spec) in zone_specs(machine).filter(|_| !is_listed) {
         let end = spec.start_pfn + spec.spanned;
         alloc.release(&cx, node, spec.zone, end - spec.managed, end - spec.managed_at_boot);
     }

@@ -119,6 +119,9 @@ pub struct Buddy<'a, P> {
 
 impl<'a, P: Probe> Buddy<'a, P> {
     /// Frees a block to the lists of `migratetype`, merging it with free buddies; NR_FREE grows.
+    ///
+    /// # Panics
+    /// If the machine has no such frame.
     #[doc(alias = "__free_one_page")]
     pub fn free_block(&mut self, pfn: Pfn, order: Order, migratetype: MigrateType, to_tail: bool) {
         self.probe.charge(Cost::BuddyFree, 1);
@@ -361,6 +364,9 @@ impl<'a, P: Probe> Buddy<'a, P> {
     /// atomic requests would fail because of compaction. The lowest zone stands for "no lowmem
     /// reserve", because its column is 0 in every zone. An isolated block was not in the free
     /// count, so nothing is subtracted.
+    ///
+    /// # Panics
+    /// If the machine has no such frame.
     #[doc(alias = "__isolate_free_page")]
     pub fn isolate(&mut self, pfn: Pfn) -> bool {
         use super::AllocFlags;

@@ -134,6 +134,9 @@ impl<H: Host> PageAllocator<H> {
     }
 
     /// Drains one CPU's lists of a zone to the buddy lists.
+    ///
+    /// # Panics
+    /// If the machine has no such CPU.
     #[doc(alias = "drain_pages_zone")]
     pub fn drain_cpu(&self, cx: &Cx<'_, H>, zone: &Zone<H>, cpu: CpuId) {
         loop {
@@ -159,6 +162,9 @@ impl<H: Host> PageAllocator<H> {
     ///
     /// One timer serves both, because a CPU's differences show whether it used a zone. An idle CPU
     /// is not woken for this. Pages that have not decayed by then stay until the CPU is busy again.
+    ///
+    /// # Panics
+    /// If the machine has no such CPU.
     #[doc(alias = "refresh_cpu_vm_stats")]
     pub fn refresh_cpu_stats(&self, cx: &Cx<'_, H>) -> bool {
         let cpu = cx.cpu();
@@ -196,6 +202,9 @@ impl<H: Host> PageAllocator<H> {
 
     /// Pages on a CPU's lists of a zone, its deferred frees, and free pages of pageblocks that it
     /// owns.
+    ///
+    /// # Panics
+    /// If the machine has no such CPU.
     pub fn pcp_count(&self, zone: &Zone<H>, cpu: CpuId, on: CpuId) -> u32 {
         let pcp = zone.cpus[cpu.idx()].pcp.lock(on);
         pcp.count + pcp.owned.pages + pcp.deferred.pages()

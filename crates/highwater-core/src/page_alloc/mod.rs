@@ -173,6 +173,9 @@ impl<H: Host> PageAllocator<H> {
     }
 
     /// A node.
+    ///
+    /// # Panics
+    /// If the machine has no such node: [`PageAllocator::nr_nodes`] of them exist.
     pub fn node(&self, node: NodeId) -> &Node {
         &self.nodes[node.idx()]
     }
@@ -199,12 +202,18 @@ impl<H: Host> PageAllocator<H> {
     }
 
     /// The node a CPU belongs to.
+    ///
+    /// # Panics
+    /// If the machine has no such CPU: [`PageAllocator::task`] checks a number.
     #[inline(always)]
     pub fn cpu_node(&self, cpu: CpuId) -> NodeId {
         self.cpu_node[cpu.idx()]
     }
 
     /// Distance between nodes.
+    ///
+    /// # Panics
+    /// If the machine has no such node.
     pub fn distance(&self, from: NodeId, to: NodeId) -> u16 {
         self.machine.distances[from.idx()][to.idx()]
     }
@@ -232,6 +241,9 @@ impl<H: Host> PageAllocator<H> {
     }
 
     /// The zone a frame belongs to.
+    ///
+    /// # Panics
+    /// If the machine has no such frame: [`PageMap::get`] asks.
     #[inline(always)]
     pub fn zone_of(&self, pfn: Pfn) -> Option<&Zone<H>> {
         self.zone_by_id(self.map.page(pfn).zone_id())
@@ -272,6 +284,9 @@ impl<H: Host> PageAllocator<H> {
     }
 
     /// The zonelists of a node.
+    ///
+    /// # Panics
+    /// If the machine has no such node.
     pub fn zonelists(&self, node: NodeId) -> &Zonelists {
         &self.zonelists[node.idx()]
     }
@@ -286,6 +301,9 @@ impl<H: Host> PageAllocator<H> {
     }
 
     /// The zonelist cache of a node's FALLBACK list.
+    ///
+    /// # Panics
+    /// If the machine has no such node.
     pub fn node_zonelist_cache(&self, node: NodeId) -> &ZonelistCache {
         &self.caches[node.idx()]
     }

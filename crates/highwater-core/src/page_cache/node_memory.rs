@@ -102,6 +102,9 @@ impl ShadowNodes {
     }
 
     /// Number of listed nodes whose objects are on a memory node.
+    ///
+    /// # Panics
+    /// If the machine has no such node.
     pub fn nr_listed(&self, node: NodeId) -> u64 {
         self.lists[node.idx()].nr_listed
     }

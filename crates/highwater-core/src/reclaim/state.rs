@@ -49,6 +49,9 @@ impl<H: Tasks> ReclaimState<H> {
     }
 
     /// Of a node.
+    ///
+    /// # Panics
+    /// If the machine has no such node.
     #[inline(always)]
     pub fn node(&self, node: NodeId) -> &ReclaimNode<H> {
         &self.nodes[node.idx()]

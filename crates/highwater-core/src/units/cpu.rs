@@ -51,6 +51,9 @@ impl CpuSet {
     pub const EMPTY: CpuSet = CpuSet([0; WORDS]);
 
     /// This set and another CPU.
+    ///
+    /// # Panics
+    /// If the number is not below [`CpuSet::MAX_CPUS`].
     #[must_use]
     pub const fn with(mut self, cpu: CpuId) -> CpuSet {
         self.0[cpu.idx() / 64] |= 1 << (cpu.idx() % 64);
@@ -58,6 +61,9 @@ impl CpuSet {
     }
 
     /// This set without a CPU.
+    ///
+    /// # Panics
+    /// If the number is not below [`CpuSet::MAX_CPUS`].
     #[must_use]
     pub const fn without(mut self, cpu: CpuId) -> CpuSet {
         self.0[cpu.idx() / 64] &= !(1 << (cpu.idx() % 64));
@@ -74,6 +80,9 @@ impl CpuSet {
     }
 
     /// Membership.
+    ///
+    /// # Panics
+    /// If the number is not below [`CpuSet::MAX_CPUS`].
     #[inline]
     pub const fn contains(&self, cpu: CpuId) -> bool {
         self.0[cpu.idx() / 64] >> (cpu.idx() % 64) & 1 != 0
@@ -114,16 +123,25 @@ impl Default for AtomicCpuSet {
 
 impl AtomicCpuSet {
     /// Adds a CPU.
+    ///
+    /// # Panics
+    /// If the number is not below [`CpuSet::MAX_CPUS`].
     pub fn insert(&self, cpu: CpuId) {
         self.0[cpu.idx() / 64].fetch_or(1 << (cpu.idx() % 64), Relaxed);
     }
 
     /// Removes a CPU.
+    ///
+    /// # Panics
+    /// If the number is not below [`CpuSet::MAX_CPUS`].
     pub fn remove(&self, cpu: CpuId) {
         self.0[cpu.idx() / 64].fetch_and(!(1 << (cpu.idx() % 64)), Relaxed);
     }
 
     /// Membership.
+    ///
+    /// # Panics
+    /// If the number is not below [`CpuSet::MAX_CPUS`].
     #[inline]
     pub fn contains(&self, cpu: CpuId) -> bool {
         self.0[cpu.idx() / 64].load(Relaxed) >> (cpu.idx() % 64) & 1 != 0

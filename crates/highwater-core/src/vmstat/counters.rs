@@ -40,6 +40,9 @@ impl<const N: usize> StatSet<N> {
     }
 
     /// Adds `delta` to a counter on behalf of `cpu`, folding when the threshold is passed.
+    ///
+    /// # Panics
+    /// If the set has no such CPU or item.
     #[doc(alias = "__mod_zone_page_state")]
     #[doc(alias = "__mod_node_page_state")]
     #[inline(always)]
@@ -86,6 +89,9 @@ impl<const N: usize> StatSet<N> {
     }
 
     /// Reads a counter's global value, never below 0; per-CPU differences are ignored.
+    ///
+    /// # Panics
+    /// If the set has no such item.
     #[doc(alias = "zone_page_state")]
     #[doc(alias = "node_page_state")]
     #[inline(always)]
@@ -100,6 +106,9 @@ impl<const N: usize> StatSet<N> {
     }
 
     /// Reads a counter with the differences of all CPUs added (a snapshot).
+    ///
+    /// # Panics
+    /// If the set has no such item.
     #[doc(alias = "zone_page_state_snapshot")]
     pub fn read_exact(&self, item: usize) -> u64 {
         let diffs: i64 = self.cpus.iter().map(|c| i64::from(c.diff[item].load(Relaxed))).sum();
@@ -107,6 +116,9 @@ impl<const N: usize> StatSet<N> {
     }
 
     /// Folds one CPU's differences into the globals; true if there were any.
+    ///
+    /// # Panics
+    /// If the set has no such CPU.
     #[doc(alias = "cpu_vm_stats_fold")]
     pub fn fold(&self, cpu: CpuId) -> bool {
         let mut any = false;

@@ -29,6 +29,9 @@ impl EventSet {
     }
 
     /// Counts an event `by` times on `cpu`.
+    ///
+    /// # Panics
+    /// If the set has no such CPU.
     #[doc(alias = "count_vm_events")]
     #[inline(always)]
     pub fn add(&self, cpu: CpuId, event: VmEvent, by: u64) {
@@ -36,6 +39,9 @@ impl EventSet {
     }
 
     /// As [`Self::add`], for the event of a per-zone group whose `_dma` event is `base`.
+    ///
+    /// # Panics
+    /// If the set has no such CPU.
     #[inline(always)]
     pub fn add_zoned(&self, cpu: CpuId, base: VmEvent, zone: ZoneType, by: u64) {
         bump(&self.cpus[cpu.idx()].0[base as usize + zone as usize], by);

@@ -381,6 +381,9 @@ impl ZoneInfo {
     }
 
     /// Blocks on the lists of an order, all types.
+    ///
+    /// # Panics
+    /// If the order is above [`Order::MAX`].
     pub fn nr_free_blocks(&self, order: Order) -> u32 {
         self.blocks.nr_free[order.idx()].load(Relaxed)
     }
@@ -420,6 +423,9 @@ impl ZoneInfo {
     }
 
     /// Returns the type of the pageblock that a frame is in.
+    ///
+    /// # Panics
+    /// If the frame is not in the zone's span ([`ZoneInfo::spans`]).
     #[doc(alias = "get_pfnblock_migratetype")]
     #[inline(always)]
     pub fn pageblock_type(&self, pfn: Pfn) -> MigrateType {
@@ -428,6 +434,9 @@ impl ZoneInfo {
 
     /// Sets a pageblock's type (zone lock held). With grouping off the mergeable types all become
     /// unmovable.
+    ///
+    /// # Panics
+    /// If the frame is not in the zone's span ([`ZoneInfo::spans`]).
     #[doc(alias = "set_pageblock_migratetype")]
     pub fn set_pageblock_type(&self, pfn: Pfn, migratetype: MigrateType) {
         let t = match migratetype {
@@ -441,6 +450,9 @@ impl ZoneInfo {
 
     /// The CPU that owns the pageblock a frame is in (rules/per-cpu-lists#owned-blocks). Certain only
     /// under that CPU's list lock.
+    ///
+    /// # Panics
+    /// If the frame is not in the zone's span ([`ZoneInfo::spans`]).
     #[inline]
     pub fn owner(&self, pfn: Pfn) -> Option<CpuId> {
         match self.owner_at(pfn).load(Acquire) {
@@ -515,6 +527,9 @@ impl ZoneInfo {
 
     /// Tests whether a request of `order` may take pages when `free` pages are judged against
     /// `mark` (rules/watermarks#exact-test; up to 4.3 rules/watermarks#halved-marks).
+    ///
+    /// # Panics
+    /// If the order is above [`Order::MAX`].
     #[doc(alias = "__zone_watermark_ok")]
     #[doc(alias = "zone_watermark_ok")]
     #[inline]

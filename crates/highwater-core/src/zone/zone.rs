@@ -26,6 +26,9 @@ pub struct FreeArea {
 
 impl FreeArea {
     /// Blocks on a list, including fresh ones that are not linked.
+    ///
+    /// # Panics
+    /// If the order is above [`Order::MAX`].
     pub fn nr_blocks(&self, order: Order, migratetype: MigrateType) -> u32 {
         let of_list = |run: &&FreshRun| order == Order::MAX && run.migratetype == migratetype;
         let nr_fresh = self.fresh.as_ref().filter(of_list).map_or(0, |run| run.nr_left);

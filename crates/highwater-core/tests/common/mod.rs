@@ -64,7 +64,7 @@ pub fn machine(nodes: Vec<NodeSpec>) -> Machine {
     let n = nodes.len();
     let distance = |i, j| if i == j { 10 } else { 20 };
     let distances = (0..n).map(|i| (0..n).map(|j| distance(i, j)).collect()).collect();
-    Machine { name: "test".into(), nodes, distances, tunables: Tunables::default() }
+    Machine { name: "test".into(), nodes, distances, ..Machine::default() }
 }
 
 /// One node with one full zone of frames `start..end`.

@@ -88,7 +88,7 @@ fn machine(rng: &mut Rng) -> Machine {
         cpusets: rng.one_in(4),
         ..defaults
     };
-    Machine { name: "drawn".into(), nodes, distances, tunables }
+    Machine { name: "drawn".into(), nodes, distances, tunables, ..Machine::default() }
 }
 
 fn zone(rng: &mut Rng, zone: ZoneType, start_pfn: u64, pages: u64) -> ZoneSpec {

@@ -55,6 +55,7 @@ impl World {
             nodes: vec![node],
             distances: vec![vec![10]],
             tunables: Tunables::default(),
+            ..Machine::default()
         };
         let mut policy = preset("6.1").expect("a preset");
         // Small batches fill often.

@@ -299,6 +299,7 @@ fn machine(case: &Case) -> Machine {
         nodes: (0..nr_nodes).map(node).collect(),
         distances: (0..nr_nodes).map(|a| (0..nr_nodes).map(|b| distance(a, b)).collect()).collect(),
         tunables: Tunables::default(),
+        ..Machine::default()
     }
 }
 

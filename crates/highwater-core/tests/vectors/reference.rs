@@ -55,6 +55,7 @@ fn machine_of(file: &Value) -> Machine {
             .map(|n| numbers(n, "distances").iter().map(|&d| d as u16).collect())
             .collect(),
         tunables: Tunables::default(),
+        ..Machine::default()
     }
 }
 

@@ -1,6 +1,6 @@
 //! A captured machine as the model's.
 
-use highwater_core::config::{Machine, NodeSpec, Tunables, ZoneSpec};
+use highwater_core::config::{Machine, NodeSpec, ZoneSpec};
 use highwater_core::zone::ZoneType;
 use highwater_results::import::linux61::{Node, Zone};
 
@@ -33,5 +33,5 @@ pub(crate) fn captured_machine(name: &str, cpus: u32, listed: &[Node], zones: &[
             });
         }
     }
-    Machine { name: name.to_owned(), nodes, distances, tunables: Tunables::default() }
+    Machine { name: name.to_owned(), nodes, distances, ..Machine::default() }
 }

@@ -34,6 +34,7 @@ const SOURCES: &[(&str, &str)] = &[
     ("core/block/vectors", "block/bio.c"),
     ("core/block/wbt", "block/blk-wbt.c"),
     ("core/compaction", "mm/compaction.c"),
+    ("core/config/ranges", "arch/x86/kernel/e820.c, mm/memblock.c"),
     ("core/config/tunables", "mm/huge_memory.c"),
     ("core/host", "kernel/sched, kernel/time, kernel/smp.c"),
     ("core/kernel", "mm/memory.c"),

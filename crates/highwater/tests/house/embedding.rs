@@ -63,14 +63,64 @@ fn what_a_pc_withholds_is_said_in_pages() {
     assert!(library.contains(&of_a_gib), "{of_a_gib}");
 }
 
+/// The page prints what the example's own test expects of it.
+#[test]
+fn the_page_shows_the_output_of_the_example() {
+    let output = read("examples/embed/expected.txt");
+    assert!(read("docs/src/embedding/library.md").contains(&format!("```text\n{output}```")));
+    for source in ["main", "host"] {
+        let text = read(&format!("examples/embed/src/{source}.rs"));
+        let mut others = text.split("highwater_core::").skip(1);
+        assert!(
+            others.all(|rest| rest.starts_with("embed::")),
+            "{source} uses the stable items only"
+        );
+    }
+}
+
+/// The stable items of the core: a new one, or one that is gone, is a change of the page's promise.
+#[test]
+fn the_page_lists_the_stable_items() {
+    let (page, module) =
+        (read("docs/src/embedding/library.md"), read("crates/highwater-core/src/embed/mod.rs"));
+    let exports = module.lines().filter(|line| line.starts_with("pub use "));
+    let mut exported: Vec<&str> = exports
+        .flat_map(|line| line.trim_end_matches(['}', ';']).split(['{', ',', ' ', ':']))
+        .filter(|name| !name.is_empty())
+        .filter(|name| name.starts_with(char::is_uppercase) || *name == "preset")
+        .collect();
+    let table = page.split("## The stable items").nth(1).expect("the table");
+    let rows = table.lines().filter(|line| line.starts_with("| "));
+    let cells = rows.take_while(|line| !line.contains("threads, and a whole"));
+    let mut listed: Vec<&str> = cells.flat_map(|row| row.split('`').skip(1).step_by(2)).collect();
+    exported.sort_unstable();
+    listed.sort_unstable();
+    assert!(exported.len() > 20);
+    assert_eq!(listed, exported);
+}
+
 /// What is copied out of the repository has to build there.
 #[test]
 fn examples_inherit_nothing_from_the_workspace() {
-    for name in ["bare-metal", "own-program"] {
+    for name in ["bare-metal", "embed", "own-program"] {
         let manifest = read(&format!("examples/{name}/Cargo.toml"));
         let lines = manifest.lines().filter(|line| !line.starts_with('#'));
         for line in lines {
             assert!(!line.replace(' ', "").contains("workspace=true"), "{name}: {line}");
         }
     }
+}
+
+/// The gate builds with the lowest version of Rust that the packages claim to need.
+#[test]
+fn the_gate_uses_the_lowest_rust() {
+    let value = |path: &str, key: &str| {
+        let text = read(path);
+        let line = text.lines().find(|line| line.starts_with(key)).expect(key).to_owned();
+        line.split('"').nth(1).expect("a text").to_owned()
+    };
+    let lowest = value("Cargo.toml", "rust-version = ");
+    let pinned = value("rust-toolchain.toml", "channel = ");
+    assert!(pinned.starts_with(&format!("{lowest}.")), "{lowest} is tested by {pinned}");
+    assert!(read("CONTRIBUTING.md").contains(&format!("{lowest}, since")), "its page says so");
 }

@@ -8,40 +8,41 @@ use highwater_report::render::Format;
 use super::{MachineArgs, SetArgs, formats, options, parse_seed, size};
 use crate::plan::Options;
 
-/// Seeds of each trial, unless somebody says how many.
+/// Default number of seeds of each trial.
 const SEEDS: u32 = 5;
-/// The same of a short version.
+/// The same with `--quick`.
 const SEEDS_QUICK: u32 = 3;
 
 /// `highwater bisect`.
 #[derive(Debug, Args)]
 pub struct BisectArgs {
-    /// The policy to start from
+    /// Policy to start from
     #[arg(value_name = "A")]
     pub from: String,
-    /// The policy to end with
+    /// Policy to end with
     #[arg(value_name = "B")]
     pub to: String,
-    /// What runs: a job or an experiment, by name or file
+    /// Job or experiment to run, by name or file
     #[arg(value_name = "JOB")]
     pub job: String,
-    /// Whose change is explained: a figure of an operation (backend.update.p99.9, reader.rate), a share of time (memory.some),
-    /// counters of /proc/vmstat (pgscan_direct+pgscan_kswapd, pgmajfault.rate), time.system
+    /// Figure whose change is explained: of an operation (backend.update.p99.9, reader.rate), a
+    /// share of time (memory.some), counters of /proc/vmstat (pgscan_direct+pgscan_kswapd,
+    /// pgmajfault.rate), or time.system
     #[arg(long, value_name = "NAME")]
     pub metric: String,
-    /// Seeds of each trial; default: 5, or as many as the job has if these are more; 3 with --quick
+    /// Seeds of each trial; default: 5, or the job's number if it is larger; 3 with --quick
     #[arg(long, value_name = "N", alias = "iterations", value_parser = clap::value_parser!(u32).range(2..=10_000))]
     pub seeds: Option<u32>,
-    /// A short version, for a first look
+    /// Run a short version, for a first look
     #[arg(long)]
     pub quick: bool,
-    /// The job's own sizes and times, where it is smaller otherwise
+    /// Run with the job's own sizes and times, where it is smaller by default
     #[arg(long, conflicts_with = "quick")]
     pub full: bool,
     /// Seed of the first run: a number, or hexadecimal digits such as a commit hash
     #[arg(long, value_name = "S", value_parser = parse_seed)]
     pub seed: Option<u64>,
-    /// Simulations at a time; default: one per processor
+    /// Simulations at a time; default: one per CPU
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
     #[command(flatten)]
@@ -53,10 +54,10 @@ pub struct BisectArgs {
     /// Also write the answer to this directory, and keep each finished run there at once
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Write there even if that replaces results
+    /// Write to the directory even if that replaces results
     #[arg(long, requires = "out")]
     pub force: bool,
-    /// Continue an interrupted command: finished runs that are kept in that directory are not run again
+    /// Continue an interrupted command: runs that the directory already holds are not repeated
     #[arg(long, requires = "out")]
     pub resume: bool,
     /// Output format
@@ -78,7 +79,7 @@ impl BisectArgs {
         }
     }
 
-    /// Seeds of each trial of an experiment with so many of its own.
+    /// Seeds of each trial, for an experiment that has `own` seeds.
     pub fn seeds_of(&self, own: u32) -> u32 {
         self.seeds.unwrap_or(if self.quick { SEEDS_QUICK } else { own.max(SEEDS) })
     }

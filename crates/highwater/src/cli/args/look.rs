@@ -12,23 +12,24 @@ use crate::plan::Options;
 /// One run of an experiment.
 #[derive(Clone, Debug, Args)]
 pub struct OneRunArgs {
-    /// Experiment (a name, its number alone, or a file), or a directory that `compare --out` or `run --out` wrote: then the
-    /// run with the slowest operation
+    /// Experiment (a name, its number alone, or a file), or a directory that `compare --out` or
+    /// `run --out` wrote: then the run with the slowest operation
     #[arg(value_name = "EXPERIMENT|DIR")]
     pub what: String,
-    /// Which policy, by name, heading or file; default: the first
+    /// Policy, by name, heading or file; default: the first
     #[arg(long, value_name = "NAME|FILE")]
     pub policy: Option<String>,
     #[command(flatten)]
     /// Which machine.
     pub machine: MachineArgs,
-    /// Which step of the run, as reports call it (mmap-4); default: the one with the slowest operation, to watch the last
+    /// Step of the run, by its name in reports (mmap-4); default: the step with the slowest
+    /// operation, for watch the last step
     #[arg(long, value_name = "NAME")]
     pub step: Option<String>,
-    /// A short version, for a first look
+    /// Run a short version, for a first look
     #[arg(long)]
     pub quick: bool,
-    /// The study's own sizes and times, where the experiment is smaller otherwise
+    /// Run with the study's own sizes and times, where the experiment is smaller by default
     #[arg(long, conflicts_with = "quick")]
     pub full: bool,
     /// Seed: a number, or hexadecimal digits such as a commit hash
@@ -57,30 +58,31 @@ pub struct TraceArgs {
     #[command(flatten)]
     /// Which run.
     pub run: OneRunArgs,
-    /// The file to write
+    /// File to write
     #[arg(long, short, value_name = "FILE")]
     pub output: PathBuf,
-    /// Perfetto's protobuf, or ftrace's text
+    /// File format: Perfetto's protobuf, or ftrace's text
     #[arg(long, value_enum, default_value = "perfetto")]
     pub format: TraceFormat,
-    /// Only the time around the N-th slowest operation
+    /// Record only the time around the N-th slowest operation
     #[arg(long, value_name = "N", conflicts_with_all = ["from", "to"],
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=100_000))]
     pub around_worst: Option<usize>,
-    /// Around the slowest of this operation, as reports call it (reader.get); with --around-worst the N-th slowest of it
+    /// Record only the time around the slowest operation of this name in reports (reader.get); with
+    /// --around-worst around its N-th slowest
     #[arg(long, value_name = "TASK.OP", conflicts_with_all = ["from", "to"])]
     pub op: Option<String>,
-    /// How much before and after it; default: 5ms
+    /// Time to record before and after the operation; default: 5ms
     #[arg(long, value_name = "TIME", conflicts_with_all = ["from", "to"], value_parser = parse_time)]
     pub margin: Option<u64>,
-    /// Only from this virtual time on: 1.5s, 200ms, 300us
+    /// Record only from this virtual time on: 1.5s, 200ms, 300us
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub from: Option<u64>,
-    /// Only up to this virtual time
+    /// Record only up to this virtual time
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub to: Option<u64>,
-    /// Tracepoints of these systems (kmem, vmscan, writeback, compaction), all, or none; default: all in ftrace's text,
-    /// all but kmem in Perfetto's
+    /// Tracepoints of these systems (kmem, vmscan, writeback, compaction), all, or none; default:
+    /// all in ftrace's text, all but kmem in Perfetto's protobuf
     #[arg(long, value_name = "SYSTEMS", value_delimiter = ',')]
     pub events: Vec<String>,
 }
@@ -91,18 +93,18 @@ pub struct WatchArgs {
     #[command(flatten)]
     /// Which run.
     pub run: OneRunArgs,
-    /// Virtual time from one look to the next
+    /// Virtual time between two screens
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = parse_time)]
     pub every: u64,
-    /// Seconds of virtual time for one of real time; as fast as it can unless told
+    /// Seconds of virtual time per second of real time; default: as fast as possible
     #[arg(long, value_name = "X", value_parser = speed)]
     pub speed: Option<f64>,
-    /// Print what it looks like at this virtual time, and end
+    /// Print the screen at this virtual time, and exit
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub at: Option<u64>,
 }
 
-/// What a recording is written as.
+/// Format of a recording's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum TraceFormat {
     /// Perfetto's protobuf.
@@ -122,7 +124,7 @@ pub struct ManArgs {
 /// `highwater completions`.
 #[derive(Debug, Args)]
 pub struct CompletionsArgs {
-    /// Which shell
+    /// Shell
     #[arg(value_enum)]
     pub shell: clap_complete::Shell,
 }
@@ -147,33 +149,35 @@ pub struct FitArgs {
     /// Job: a name that `list workloads` shows, or a file
     #[arg(value_name = "JOB")]
     pub job: String,
-    /// An objective: an operation's figure (rate, p50, p90, p99, p99.9, max, minor, major, refaults-anon, refaults-file,
-    /// hit-ratio, failed) and a bound, as reader.get.p99<5ms; a counter and a bound, as pswpout<1000; or a share of time
-    /// and a bound, as memory.some<5 or memory.full<1. Several: all of them have to hold
+    /// Objective: a figure of an operation and a bound, such as reader.get.p99<5ms (figures: rate,
+    /// p50, p90, p99, p99.9, max, minor, major, refaults-anon, refaults-file, hit-ratio, failed); a
+    /// counter and a bound, such as pswpout<1000; or a share of time and a bound, such as
+    /// memory.some<5 or memory.full<1. Repeat it for several objectives; all must hold
     #[arg(long, value_name = "TASK.OP.FIGURE<BOUND", required = true)]
     pub slo: Vec<String>,
-    /// Accept a value with which a task is killed for its memory or a map is refused, as long as every --slo holds
+    /// Accept a value with which a task is killed for its memory or a map is refused, as long as
+    /// every --slo holds
     #[arg(long)]
     pub allow_kills: bool,
-    /// The key of --set of which the least is searched
+    /// The --set key whose smallest value is searched
     #[arg(long, value_name = "KEY", default_value = "machine.memory")]
     pub min: String,
-    /// Where the search begins; of memory a sixteenth of the machine's, if nothing is said
+    /// Value at which the search begins; default for memory: a sixteenth of the machine's
     #[arg(long, value_name = "VALUE")]
     pub from: Option<String>,
-    /// Where it ends; of memory four times the machine's
+    /// Value at which the search ends; default for memory: four times the machine's
     #[arg(long, value_name = "VALUE")]
     pub to: Option<String>,
-    /// How near, percent of the answer
+    /// Precision of the answer, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 0.25, value_parser = percent)]
     pub within: f64,
     /// Policy instead of the job's own
     #[arg(long, value_name = "NAME|FILE")]
     pub policy: Option<String>,
-    /// A short version, for a first look
+    /// Run a short version, for a first look
     #[arg(long)]
     pub quick: bool,
-    /// The job's own sizes and times, where it is smaller otherwise
+    /// Run with the job's own sizes and times, where it is smaller by default
     #[arg(long, conflicts_with = "quick")]
     pub full: bool,
     /// Seeds of each point
@@ -182,7 +186,7 @@ pub struct FitArgs {
     /// Seed of the first run: a number, or hexadecimal digits such as a commit hash
     #[arg(long, value_name = "S", value_parser = parse_seed)]
     pub seed: Option<u64>,
-    /// Simulations at a time; default: one per processor
+    /// Simulations at a time; default: one per CPU
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
     #[command(flatten)]
@@ -194,11 +198,11 @@ pub struct FitArgs {
     /// Also write the points to this directory, and keep each finished run there at once
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Write there even if that replaces results
+    /// Write to the directory even if that replaces results
     #[arg(long, requires = "out")]
     pub force: bool,
-    /// Continue an interrupted command: finished runs that are kept in that directory are not run again. Results are byte for
-    /// byte those of a command that was not interrupted
+    /// Continue an interrupted command: runs that the directory already holds are not repeated.
+    /// Results are byte for byte those of an uninterrupted command
     #[arg(long, requires = "out")]
     pub resume: bool,
     /// Output format
@@ -226,35 +230,37 @@ impl FitArgs {
 /// `highwater capture`.
 #[derive(Debug, Args)]
 pub struct CaptureArgs {
-    /// Processes; default: yours that use memory or CPU time, the largest dozen
+    /// Processes to capture; default: the 12 largest of yours that use memory or CPU time
     #[arg(long = "pid", value_name = "PID", value_delimiter = ',')]
     pub pids: Vec<u32>,
     /// Processes with this name (/proc/PID/comm), of any user
     #[arg(long = "comm", value_name = "NAME")]
     pub comms: Vec<String>,
-    /// Processes in this control group or below it, as in /system.slice/redis.service
+    /// Processes in this control group or below it, such as /system.slice/redis.service
     #[arg(long = "cgroup", value_name = "PATH")]
     pub cgroups: Vec<String>,
-    /// Measure for S seconds more which memory they touch (clears referenced bits); default: touches are guessed
+    /// Measure for S more seconds which memory the processes touch (clears referenced bits);
+    /// default: touches are guessed
     #[arg(long, value_name = "S", value_parser = working_set)]
     pub working_set: Option<f64>,
-    /// How long to watch them; 0: averages since each began
+    /// Seconds to watch the processes; 0: use averages since each one started
     #[arg(long, value_name = "S", default_value_t = 10.0, value_parser = seconds)]
     pub seconds: f64,
-    /// Milliseconds between looks
+    /// Milliseconds between two samples
     #[arg(long, value_name = "MS", default_value_t = 1000,
           value_parser = clap::value_parser!(u64).range(1..=3_600_000))]
     pub every: u64,
-    /// The job file to write
+    /// Job file to write
     #[arg(long, short, value_name = "FILE", default_value = "job.toml")]
     pub output: PathBuf,
-    /// The machine file to write
+    /// Machine file to write
     #[arg(long, value_name = "FILE", default_value = "machine.toml")]
     pub machine: PathBuf,
-    /// The reference to write, for `check`
+    /// Reference to write, for `check`
     #[arg(long, value_name = "FILE", default_value = "static.json")]
     pub reference: PathBuf,
-    /// Read DIR/proc and DIR/sys, recorded somewhere else, instead of the running kernel's; nobody waits then
+    /// Read DIR/proc and DIR/sys, recorded somewhere else, instead of the running kernel's; capture
+    /// then does not wait
     #[arg(long, value_name = "DIR")]
     pub root: Option<PathBuf>,
     /// Write even if that replaces files

@@ -29,14 +29,15 @@ use crate::schema::Kind;
 #[derive(Debug, Parser)]
 #[command(name = "highwater", version, arg_required_else_help = true)]
 pub struct Cli {
-    /// No remarks and no progress on standard error: errors only, and the objects of --progress json
+    /// Print no remarks and no progress on standard error: only errors, and the objects of
+    /// --progress json
     #[arg(long, short, global = true)]
     pub quiet: bool,
-    /// How far a command is, on standard error: a bar on a terminal, else a line every few seconds; lines; JSON objects; or
-    /// nothing
+    /// Progress on standard error: a bar on a terminal, else a line every few seconds (auto);
+    /// lines; JSON objects; or nothing
     #[arg(long, global = true, value_name = "HOW", default_value = "auto")]
     pub progress: ProgressArg,
-    /// Colours where they help: on a terminal, unless NO_COLOR is set; always; or never
+    /// Colours: on a terminal unless NO_COLOR is set (auto), always, or never
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub color: clap::ColorChoice,
     /// What to do.
@@ -47,23 +48,24 @@ pub struct Cli {
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// List what can be named: experiments, machines, policies, workloads
+    /// List what you can name: experiments, machines, policies, workloads
     List(ListArgs),
-    /// Show one of them in full: a policy's switches, or what it changes of another
+    /// Show one of them in full: a policy's switches, or the switches that differ between two
+    /// policies
     Show(ShowArgs),
     /// Run a study's policies with the same seeds and compare them
     Compare(CompareCommand),
     /// Run one workload on one machine under one policy
     Run(RunArgs),
-    /// Search the least of a setting, such as memory, that keeps an objective of a job
+    /// Search the smallest value of a setting, such as memory, with which a job meets an objective
     Fit(FitArgs),
     /// Search the smallest set of differences between two policies that explains a change
     Bisect(BisectArgs),
     /// Run an experiment and print where the time of its slowest operations went
     Explain(ExplainArgs),
-    /// Record what one run did, moment by moment: a file for ui.perfetto.dev, or ftrace's text
+    /// Record one run event by event: a file for ui.perfetto.dev, or ftrace's text
     Trace(TraceArgs),
-    /// Watch a run in the terminal while it goes on: zones, lists, who waits for what
+    /// Watch a run in the terminal while it goes on: zones, lists, and what each task waits for
     Watch(WatchArgs),
     /// Print the report of results that `compare --out` or `run --out` wrote
     Report(ReportArgs),
@@ -79,22 +81,23 @@ pub enum Command {
     Vmstat(ProcArgs),
     /// Print each node's numastat of a freshly booted machine
     Numastat(ProcArgs),
-    /// Judge the model against files captured from a real Linux
+    /// Compare the model with files captured from a real Linux
     Check(CheckArgs),
-    /// Write a running Linux down: a machine file, a job file of its processes, and what its kernel computed
+    /// Capture a running Linux: a machine file, a job file of its processes, and values that its
+    /// kernel computed
     Capture(CaptureArgs),
-    /// Measure the allocator on this computer's processors
+    /// Measure the allocator on this computer's CPUs
     Bench(BenchArgs),
-    /// Print the manual page, or write those of all subcommands
+    /// Print the manual page, or write the pages of all subcommands
     Man(ManArgs),
-    /// Print what a shell completes the command line with
+    /// Print a shell's completions for the command line
     Completions(CompletionsArgs),
 }
 
 /// `highwater list`.
 #[derive(Debug, Args)]
 pub struct ListArgs {
-    /// Only this kind
+    /// List only this kind
     #[arg(value_enum)]
     pub what: Option<ListKind>,
     /// Output format
@@ -130,11 +133,12 @@ pub enum ShowWhat {
     Experiment(ShowNamedArgs),
     /// The file of a machine
     Machine(ShowNamedArgs),
-    /// Every switch of a policy, its value and what it decides
+    /// Every switch of a policy, its value and its meaning
     Policy(ShowPolicyArgs),
-    /// Every parameter of a workload, its default and what it is, as a section of an experiment
+    /// Every parameter of a workload, its default and its meaning, as a section of an experiment
     Workload(ShowNamedArgs),
-    /// The JSON Schema of a format: of results, explanations and answers of bisect, or of files to write
+    /// The JSON Schema of a format: results, explanations, answers of bisect, or files that you
+    /// write
     Schema(ShowSchemaArgs),
 }
 
@@ -148,7 +152,7 @@ pub struct ShowNamedArgs {
 /// `highwater show schema`.
 #[derive(Debug, Args)]
 pub struct ShowSchemaArgs {
-    /// Of what
+    /// Format to describe
     #[arg(value_parser = schema_kinds())]
     pub of: Option<Kind>,
 }
@@ -159,10 +163,10 @@ pub struct ShowPolicyArgs {
     /// Policy: a name or a file
     #[arg(value_name = "NAME|FILE")]
     pub name: String,
-    /// Only the switches that this one sets otherwise
+    /// Print only the switches that differ from this policy
     #[arg(long, value_name = "NAME|FILE")]
     pub against: Option<String>,
-    /// As the file to start another one from
+    /// Print a policy file to start your own from
     #[arg(long, conflicts_with_all = ["against", "format"])]
     pub toml: bool,
     /// Output format
@@ -173,20 +177,20 @@ pub struct ShowPolicyArgs {
 /// `highwater compare`.
 #[derive(Debug, Args)]
 pub struct CompareCommand {
-    /// Experiment: a name, its number alone, or a file. Of several the verdicts are printed, and what they add up to;
-    /// their whole reports with --all, or kept with --out
+    /// Experiment: a name, its number alone, or a file. With several, only the verdicts and their
+    /// summary are printed; --all prints the whole reports and --out keeps them
     #[arg(value_name = "EXPERIMENT", required = true)]
     pub experiments: Vec<String>,
     #[command(flatten)]
     /// What to run.
     pub plan: CompareArgs,
-    /// Also print how often throttled tasks slept how long, by timeout, delay and reason (stutterp)
+    /// Also print a histogram of throttled sleeps by timeout, delay and reason (stutterp)
     #[arg(long)]
     pub histograms: bool,
-    /// Of a grid (--vary), also print this counter of /proc/vmstat at each point
+    /// Also print this counter of /proc/vmstat at each point of a grid (--vary)
     #[arg(long = "counter", value_name = "NAME", requires = "vary")]
     pub counters: Vec<String>,
-    /// Show all evidence, also of what did not change
+    /// Show all evidence, also of figures that did not change
     #[arg(long)]
     pub all: bool,
     #[command(flatten)]
@@ -197,9 +201,9 @@ pub struct CompareCommand {
 /// When a comparison fails.
 #[derive(Clone, Debug, Default, Args)]
 pub struct FailArgs {
-    /// Exit status 1 if a mean is worse than the baseline's by more than this (5%), and not by chance: the 95% interval
-    /// of its change does not hold 0. Needs two seeds at least (--iterations), better six. Differences and shares are
-    /// measured by what they are of
+    /// Exit with status 1 if a mean is worse than the baseline's by more than this (5%) and the 95%
+    /// interval of its change excludes 0. Needs at least two seeds (--iterations), better six. Differences
+    /// and shares are measured against their wholes
     #[arg(long, value_name = "PERCENT", value_parser = limit, allow_negative_numbers = true)]
     pub fail_if_worse: Option<f64>,
 }
@@ -207,10 +211,10 @@ pub struct FailArgs {
 /// What `highwater compare` runs.
 #[derive(Clone, Debug, Args)]
 pub struct CompareArgs {
-    /// A short version, for a first look
+    /// Run a short version, for a first look
     #[arg(long)]
     pub quick: bool,
-    /// The study's own sizes and times, where the experiment is smaller otherwise
+    /// Run with the study's own sizes and times, where the experiment is smaller by default
     #[arg(long, conflicts_with = "quick")]
     pub full: bool,
     /// Runs of each policy
@@ -219,10 +223,10 @@ pub struct CompareArgs {
     /// Seed of the first run: a number, or hexadecimal digits such as a commit hash
     #[arg(long, value_name = "S", value_parser = parse_seed)]
     pub seed: Option<u64>,
-    /// Simulations at a time; default: one per processor
+    /// Simulations at a time; default: one per CPU
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
-    /// In virtual time, or on this computer's threads and memory
+    /// Run in virtual time, or on this computer's threads and memory
     #[arg(long, value_enum, default_value = "sim")]
     pub host: HostArg,
     #[command(flatten)]
@@ -231,15 +235,17 @@ pub struct CompareArgs {
     /// Policies instead of the experiment's own; the first is the baseline
     #[arg(long = "policy", value_name = "NAME|FILE")]
     pub policies: Vec<String>,
-    /// Also run the experiment's policies beyond what was shipped, and compare them with before and after
+    /// Also run the experiment's policies that no kernel shipped, and compare them with before and
+    /// after
     #[arg(long, conflicts_with_all = ["policies", "ablate"])]
     pub beyond: bool,
-    /// Take the change apart: the first policy with each switch in which the last one differs (+KEY), and the last one
-    /// without each (-KEY), between the two
+    /// Take the change apart: between the first and the last policy, run the first with each
+    /// differing switch of the last (+KEY), and the last without each (-KEY)
     #[arg(long)]
     pub ablate: bool,
-    /// Run everything at each of several values of a key of --set; more than one: every combination. Prints a tidy table
-    /// with --format csv; --out DIR keeps it as grid.csv, and the results of each point
+    /// Run everything at each of several values of a --set key; with several --vary, at every
+    /// combination. Prints a tidy table with --format csv; --out DIR keeps it as grid.csv, and the
+    /// results of each point
     #[arg(long, value_name = "KEY=A,B,..", conflicts_with_all = ["sample_every"])]
     pub vary: Vec<String>,
     #[command(flatten)]
@@ -248,15 +254,16 @@ pub struct CompareArgs {
     /// Also write the results to this directory
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Also keep counters and free blocks every so many milliseconds of virtual time: samples.csv in that directory
+    /// Also write counters and free blocks to samples.csv in that directory, every MS milliseconds
+    /// of virtual time
     #[arg(long, value_name = "MS", requires = "out",
           value_parser = clap::value_parser!(u64).range(1..=86_400_000))]
     pub sample_every: Option<u64>,
-    /// Write there even if that replaces results
+    /// Write to the directory even if that replaces results
     #[arg(long, requires = "out")]
     pub force: bool,
-    /// Continue an interrupted command: finished runs that are kept in that directory are not run again. Results are byte for
-    /// byte those of a command that was not interrupted
+    /// Continue an interrupted command: runs that the directory already holds are not repeated.
+    /// Results are byte for byte those of an uninterrupted command
     #[arg(long, requires = "out")]
     pub resume: bool,
     /// Output format
@@ -277,7 +284,7 @@ pub enum HostArg {
 /// `highwater run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// Workload, as `list workloads` names it
+    /// Workload, by its name in `list workloads`
     pub workload: String,
     #[command(flatten)]
     /// The machine.
@@ -291,27 +298,28 @@ pub struct RunArgs {
     /// Seed: a number, or hexadecimal digits such as a commit hash
     #[arg(long, value_name = "S", value_parser = parse_seed)]
     pub seed: Option<u64>,
-    /// In virtual time, or on this computer's threads and memory
+    /// Run in virtual time, or on this computer's threads and memory
     #[arg(long, value_enum, default_value = "sim")]
     pub host: HostArg,
-    /// Also print how often throttled tasks slept how long, by timeout, delay and reason (stutterp)
+    /// Also print a histogram of throttled sleeps by timeout, delay and reason (stutterp)
     #[arg(long)]
     pub histograms: bool,
-    /// Show all evidence, also of what did not change
+    /// Show all evidence, also of figures that did not change
     #[arg(long)]
     pub all: bool,
     /// Also write the results to this directory
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Also keep counters and free blocks every so many milliseconds of virtual time: samples.csv in that directory
+    /// Also write counters and free blocks to samples.csv in that directory, every MS milliseconds
+    /// of virtual time
     #[arg(long, value_name = "MS", requires = "out",
           value_parser = clap::value_parser!(u64).range(1..=86_400_000))]
     pub sample_every: Option<u64>,
-    /// Write there even if that replaces results
+    /// Write to the directory even if that replaces results
     #[arg(long, requires = "out")]
     pub force: bool,
-    /// Continue an interrupted command: finished runs that are kept in that directory are not run again. Results are byte for
-    /// byte those of a command that was not interrupted
+    /// Continue an interrupted command: runs that the directory already holds are not repeated.
+    /// Results are byte for byte those of an uninterrupted command
     #[arg(long, requires = "out")]
     pub resume: bool,
     /// Output format
@@ -324,15 +332,16 @@ pub struct RunArgs {
 pub struct ReportArgs {
     /// Directory that `compare --out` or `run --out` wrote
     pub dir: PathBuf,
-    /// Another one, to set beside it: the same runs after a change
+    /// Another directory to compare with: the same runs after a change
     pub against: Option<PathBuf>,
-    /// Write it as one page of HTML to this file: charts, tables, nothing else needed
+    /// Write the report to this file as one HTML page with charts and tables, which needs no other
+    /// file
     #[arg(long, short, value_name = "FILE", conflicts_with = "format")]
     pub output: Option<PathBuf>,
-    /// Below the tables print counters over time, of the first seed, as lines of bars
+    /// Also print counters over time, of the first seed, as lines of bars below the tables
     #[arg(long, conflicts_with_all = ["output", "against"])]
     pub over_time: bool,
-    /// Show all evidence, also of what did not change
+    /// Show all evidence, also of figures that did not change
     #[arg(long)]
     pub all: bool,
     #[command(flatten)]
@@ -350,17 +359,17 @@ pub struct ExplainArgs {
     /// `explain --out` wrote
     #[arg(value_name = "EXPERIMENT|DIR")]
     pub experiment: String,
-    /// Slowest operations to show, of each policy
+    /// Slowest operations to show for each policy
     #[arg(long, value_name = "N", default_value_t = 5,
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=100_000))]
     pub worst: usize,
-    /// This operation alone, as reports call it: reader.get of a job, mmap-48 of stutterp
+    /// Show only this operation, by its name in reports: reader.get of a job, mmap-48 of stutterp
     #[arg(long, value_name = "TASK.OP")]
     pub op: Option<String>,
-    /// A short version, for a first look
+    /// Run a short version, for a first look
     #[arg(long)]
     pub quick: bool,
-    /// The study's own sizes and times, where the experiment is smaller otherwise
+    /// Run with the study's own sizes and times, where the experiment is smaller by default
     #[arg(long, conflicts_with = "quick")]
     pub full: bool,
     /// Runs of each policy
@@ -369,10 +378,10 @@ pub struct ExplainArgs {
     /// Seed of the first run: a number, or hexadecimal digits such as a commit hash
     #[arg(long, value_name = "S", value_parser = parse_seed)]
     pub seed: Option<u64>,
-    /// Simulations at a time; default: one per processor
+    /// Simulations at a time; default: one per CPU
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
-    /// In virtual time (sim, unless told), or on this computer's threads and memory
+    /// Run in virtual time (sim, the default), or on this computer's threads and memory
     #[arg(long, value_enum)]
     pub host: Option<HostArg>,
     #[command(flatten)]
@@ -384,7 +393,8 @@ pub struct ExplainArgs {
     #[command(flatten)]
     /// Single keys.
     pub set: SetArgs,
-    /// Write folded stacks for a flame graph to this file; "-": to standard output, instead of the rest
+    /// Write folded stacks for a flame graph to this file; "-" prints them to standard output,
+    /// instead of the rest
     #[arg(long, value_name = "FILE")]
     pub folded: Option<PathBuf>,
     /// Also write explain.json, explain.txt and folded.txt to this directory
@@ -400,7 +410,7 @@ pub struct ExplainArgs {
 pub struct ReplayArgs {
     /// Trace of the kmem events: ftrace text, trace-cmd report or perf script; plain or gzip
     pub trace: PathBuf,
-    /// Policies to replay it under; default: 6.1
+    /// Policies to replay the trace under; default: 6.1
     #[arg(long = "policy", value_name = "NAME|FILE")]
     pub policies: Vec<String>,
     #[command(flatten)]
@@ -409,10 +419,11 @@ pub struct ReplayArgs {
     /// Ignore the .zoneinfo, .pagetypeinfo and .buddyinfo files beside the trace
     #[arg(long)]
     pub no_sidecars: bool,
-    /// Replay what is whole of a trace: gzip data may end in the middle, and lines that cannot be read are passed over
+    /// Replay an incomplete trace: gzip data may end in the middle, and lines that cannot be read
+    /// are skipped
     #[arg(long)]
     pub partial: bool,
-    /// Hottest blocks to show
+    /// Number of hottest blocks to show
     #[arg(long, value_name = "N", default_value_t = 8)]
     pub hottest: usize,
     /// Output format
@@ -441,7 +452,7 @@ pub struct CheckArgs {
     #[arg(long, default_value = "terminal",
           value_parser = PossibleValuesParser::new(["terminal", "json"]).map(|f| to_format(&f)))]
     pub format: Format,
-    /// Exit status 0 if at least this share of the figures agrees, in percent
+    /// Exit with status 0 if at least this percentage of the figures agrees
     #[arg(long, value_name = "PERCENT", default_value_t = 100.0, value_parser = percent)]
     pub min_agreement: f64,
 }
@@ -449,23 +460,23 @@ pub struct CheckArgs {
 /// `highwater bench`.
 #[derive(Debug, Args)]
 pub struct BenchArgs {
-    /// A short version, for a first look
+    /// Run a short version, for a first look
     #[arg(long)]
     pub quick: bool,
-    /// Page cache and faults beside this computer's own kernel, instead of the allocator
+    /// Measure page cache and faults beside this computer's own kernel, instead of the allocator
     #[arg(long, conflicts_with_all = ["orders", "patterns", "threads", "nodes"])]
     pub pages: bool,
-    /// Only these orders
+    /// Measure only these orders
     #[arg(long = "order", value_name = "N", value_parser = clap::value_parser!(u8).range(0..=10))]
     pub orders: Vec<u8>,
-    /// Only these patterns
+    /// Measure only these patterns
     #[arg(long = "pattern", value_name = "NAME", value_parser = ["repeat", "bulk", "rand"])]
     pub patterns: Vec<String>,
-    /// Only these numbers of threads
+    /// Measure only these numbers of threads
     #[arg(long = "threads", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub threads: Vec<u16>,
-    /// Nodes that highwater's memory and CPUs are divided into, each with a zone lock of its own; as many threads at
-    /// least
+    /// Number of nodes into which highwater's memory and CPUs are divided, each with a separate
+    /// zone lock; needs at least as many threads
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub nodes: u16,
     /// Policy that highwater runs under
@@ -479,8 +490,8 @@ pub struct BenchArgs {
 /// Single keys of what runs.
 #[derive(Clone, Debug, Default, Args)]
 pub struct SetArgs {
-    /// A key of the workload (stutterp.seconds=10), the machine (machine.memory=2G, vm.swappiness=10) or the policies
-    /// (policy.watermark.boost=false), for this run alone
+    /// Set a key of the workload (stutterp.seconds=10), the machine (machine.memory=2G,
+    /// vm.swappiness=10) or the policies (policy.watermark.boost=false), for this run alone
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
 }
@@ -498,16 +509,16 @@ pub struct MachineArgs {
     #[arg(long, value_name = "N", conflicts_with = "numa",
           value_parser = clap::value_parser!(u16).range(1..=i64::from(CPUS_MAX)))]
     pub cpus: Option<u16>,
-    /// One node: SIZE,cpus=FIRST-LAST (once per node; size 0: no memory)
+    /// A node: SIZE,cpus=FIRST-LAST (repeat it for each node; size 0: no memory)
     #[arg(long, value_name = "NODE")]
     pub numa: Vec<String>,
-    /// Distance of two nodes: FROM,TO=DISTANCE
+    /// Distance between two nodes: FROM,TO=DISTANCE
     #[arg(long, value_name = "DISTANCE")]
     pub numa_distance: Vec<String>,
-    /// The disk of a machine that has none: nvme, ssd, hdd or ram
+    /// Disk for a machine that has none: nvme, ssd, hdd or ram
     #[arg(long, value_name = "MODEL")]
     pub disk: Option<String>,
-    /// Swap of the machine, such as 2G; 0: none
+    /// Swap of the machine, such as 2G; 0: no swap
     #[arg(long, value_name = "SIZE")]
     pub swap: Option<String>,
 }

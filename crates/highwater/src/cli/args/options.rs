@@ -27,7 +27,7 @@ impl CompareArgs {
     }
 }
 
-/// Those that results name the typed command of.
+/// Options whose results name the typed command.
 pub(super) fn options(of: Options, seed: Option<u64>) -> Options {
     let seed = seed.unwrap_or(of.seed);
     Options { seed, said: Some(crate::cli::command_line()), ..of }
@@ -69,7 +69,7 @@ impl RunArgs {
 }
 
 impl ExplainArgs {
-    /// What runs if an experiment was named; so many seeds unless somebody says how many.
+    /// Options for a named experiment, with `seeds` seeds unless `--iterations` says otherwise.
     pub fn options(&self, seeds: u32) -> Options {
         Options {
             size: size(self.quick, self.full),
