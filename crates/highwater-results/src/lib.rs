@@ -20,6 +20,7 @@
 //!   time.
 //! * [`import`]: readers of captured data.
 //! * [`input`]: opening files from elsewhere, within bounds.
+//! * [`setting`]: keys of `--set`.
 //! * [`store`]: a directory of results, written atomically; [`contents`]: the kinds of such
 //!   directories.
 //! * [`published`]: the numbers published with the five studies.
@@ -40,6 +41,7 @@ pub mod run;
 pub mod sample;
 pub mod section;
 pub mod series;
+pub mod setting;
 pub mod stall;
 pub mod store;
 pub mod texts;

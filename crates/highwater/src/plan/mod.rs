@@ -23,6 +23,7 @@
 //! | `vary` | [`Factor`], the points of a grid |
 //! | `units` | [`Plan`]: its units, runs of all or of some |
 //! | `results` | [`Results`]: documents, the grid, files of a directory |
+//! | `fit`, `bisect` | [`FitOptions`], [`BisectOptions`]: searches, whose units follow from what ran before |
 //! | `error` | [`PlanError`] |
 //!
 //! The example `grid` runs a grid in four processes:
@@ -48,7 +49,9 @@
 //!
 //! [`RunPlan`]: crate::experiment::RunPlan
 
+mod bisect;
 mod error;
+mod fit;
 mod machine;
 mod options;
 mod resolve;
@@ -56,12 +59,15 @@ mod results;
 mod units;
 mod vary;
 
+pub use bisect::{BisectOptions, BisectPlan};
 pub use error::PlanError;
+pub use fit::{FitOptions, FitPlan};
 pub use machine::MachineOptions;
 pub use options::{Options, Size, What, processors};
 pub use results::{PointResults, Results, report_text};
 pub use units::{Plan, PlannedUnit, Point};
 pub use vary::{Factor, POINTS_MAX};
 
-pub(crate) use resolve::refuse_namesake;
+pub use resolve::Say;
+pub(crate) use resolve::{OPTION, only, refuse_namesake};
 pub(crate) use results::below;

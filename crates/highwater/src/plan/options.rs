@@ -5,6 +5,7 @@ use std::thread;
 
 use super::{Factor, MachineOptions, Plan, PlanError, resolve, vary};
 use crate::experiment::HostKind;
+use crate::settings::Said;
 use crate::workload::Registry;
 
 /// The name of the running command.
@@ -57,12 +58,14 @@ pub struct Options {
     pub machine: MachineOptions,
     /// Policies by name or file instead of the experiment's own; the first is the baseline.
     pub policies: Vec<String>,
+    /// The policies are the two ends of a search (`bisect A B`), and errors call them A and B.
+    pub ends: bool,
     /// Also the experiment's policies beyond what was shipped.
     pub beyond: bool,
     /// The change from the first policy to the last is taken apart.
     pub ablate: bool,
-    /// Single keys, `KEY=VALUE`.
-    pub settings: Vec<String>,
+    /// Single keys.
+    pub settings: Vec<Said>,
     /// Keys that take several values: a point for each combination.
     pub vary: Vec<Factor>,
     /// Seeds of each policy; none: as many as the experiment has.
@@ -96,6 +99,7 @@ impl Options {
             size: Size::AsWritten,
             machine: MachineOptions::default(),
             policies: Vec::new(),
+            ends: false,
             beyond: false,
             ablate: false,
             settings: Vec::new(),
@@ -160,6 +164,20 @@ impl Options {
         self
     }
 
+    /// With a disk of this model, on a machine that has none.
+    #[must_use]
+    pub fn disk(mut self, model: impl Into<String>) -> Options {
+        self.machine.storage.disk = Some(model.into());
+        self
+    }
+
+    /// With so much swap (`2G`; `0`: none).
+    #[must_use]
+    pub fn swap(mut self, size: impl Into<String>) -> Options {
+        self.machine.storage.swap = Some(size.into());
+        self
+    }
+
     /// Under the policy of this name or file, beside those named before.
     #[must_use]
     pub fn policy(mut self, name: impl Into<String>) -> Options {
@@ -169,8 +187,8 @@ impl Options {
 
     /// With a key set, `KEY=VALUE`.
     #[must_use]
-    pub fn set(mut self, text: impl Into<String>) -> Options {
-        self.settings.push(text.into());
+    pub fn set(mut self, said: impl Into<Said>) -> Options {
+        self.settings.push(said.into());
         self
     }
 
@@ -255,7 +273,7 @@ impl Options {
             ("--disk", one(&self.machine.storage.disk)),
             ("--swap", one(&self.machine.storage.swap)),
             ("--policy", self.policies.clone()),
-            ("--set", self.settings.clone()),
+            ("--set", self.settings.iter().map(|said| said.text.clone()).collect()),
             ("--vary", self.vary.iter().map(ToString::to_string).collect()),
             ("--sample-every", one(&self.sample_every_ms.map(|ms| ms.to_string()))),
         ];

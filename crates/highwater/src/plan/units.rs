@@ -290,3 +290,91 @@ impl Progress for OfAll<'_> {
         self.progress.clock()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::Quiet;
+    use crate::plan::Options;
+    use crate::workload::Registry;
+
+    static GO: AtomicBool = AtomicBool::new(false);
+
+    /// Two points, two seeds each.
+    fn options() -> Options {
+        let unmap = Options::run("unmap").machine_of("64M", 2).disk("nvme").swap("8M").jobs(2);
+        unmap.set("unmap.rounds=1").vary("vm.swappiness", ["0", "60"]).iterations(2)
+    }
+
+    fn plan() -> Plan {
+        options().plan(&Registry::default()).unwrap()
+    }
+
+    #[test]
+    fn units_run_by_id_anywhere_are_the_plan_run_at_once() {
+        let plan = plan();
+        let units = plan.units().unwrap();
+        assert_eq!(units.len(), 4);
+        assert_eq!((units[3].point, units[3].seed, &*units[3].label), (1, 2, "6.1"));
+        // Another process makes the same plan.
+        let again = self::plan().units().unwrap();
+        assert_eq!(units, again);
+        let ids: Vec<UnitId> = units.iter().map(|unit| unit.id).collect();
+        let [one, two] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let run = |ids: &[UnitId], dir: &Path| {
+            let store = UnitStore::create(dir).unwrap();
+            plan.run_units(ids, &store, &Quiet, &GO).unwrap();
+            store.kept().written
+        };
+        assert_eq!(run(&ids[..3], one.path()), 3);
+        let dirs = [one.path(), two.path()];
+        let missing = plan.collect(&dirs).unwrap_err().to_string();
+        let first = "1 of 4 units are not in the stores; the first: vm.swappiness=60, 6.1 on ";
+        assert!(missing.starts_with(first), "{missing}");
+        assert!(missing.contains("seed 2, part 0") && missing.contains(&ids[3].to_string()));
+        // What is there does not run again.
+        assert_eq!(run(&ids[2..], two.path()), 2);
+        assert_eq!(run(&ids[2..], two.path()), 0);
+        let collected = plan.collect(&dirs).unwrap();
+        let ran = plan.run(None, &Quiet, &GO).unwrap();
+        assert!(collected.documents().eq(ran.documents()));
+        assert_eq!(collected.grid().csv(), ran.grid().csv());
+        let words = collected.documents().next().unwrap().command_line.join(" ");
+        assert_eq!(
+            words,
+            "highwater run unmap --iterations 2 --mem 64M --cpus 2 --disk nvme --swap 8M --set unmap.rounds=1 --vary \
+             vm.swappiness=0,60"
+        );
+    }
+
+    #[test]
+    fn a_plan_stops_and_refuses_what_is_not_its_own() {
+        let plan = plan();
+        let stop = AtomicBool::new(true);
+        let is_stopped = |error| matches!(error, PlanError::Run(RunError::Interrupted));
+        assert!(is_stopped(plan.run(None, &Quiet, &stop).unwrap_err()));
+        let dir = tempfile::tempdir().unwrap();
+        let store = UnitStore::create(dir.path()).unwrap();
+        let id = plan.units().unwrap()[0].id;
+        assert!(is_stopped(plan.run_units(&[id], &store, &Quiet, &stop).unwrap_err()));
+        assert!(store.is_empty());
+        let other = options().seed(7).plan(&Registry::default()).unwrap();
+        let error = other.run_units(&[id], &store, &Quiet, &GO).unwrap_err();
+        assert!(matches!(error, PlanError::NoSuchUnit { nr_units: 4, .. }), "{error}");
+    }
+
+    #[test]
+    fn what_was_added_is_remarked_once_and_errors_name_the_option() {
+        let options = Options::run("unmap").machine_of("64M", 2).swap("8M");
+        let options = options.vary("unmap.rounds", ["1", "2"]);
+        let plan = options.plan(&Registry::default()).unwrap();
+        assert_eq!(plan.remarks, ["--swap: on a SATA SSD; --disk says which disk"]);
+        let error = |options: &Options| {
+            options.plan(&Registry::default()).map(drop).unwrap_err().to_string()
+        };
+        let rounds = error(&Options::run("unmap").machine_of("64M", 2).set("unmap.rounds=x"));
+        assert!(rounds.starts_with("--set unmap.rounds=x: must be a number"), "{rounds}");
+        let varied = error(&options.vary("vm.swappiness", ["1", "999"]));
+        assert!(varied.starts_with("--vary vm.swappiness=999: tunables.swappiness"), "{varied}");
+    }
+}

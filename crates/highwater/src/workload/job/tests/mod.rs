@@ -90,7 +90,9 @@ fn jobs_that_come_with_the_program_survive_their_text() {
     for job in jobs {
         let definition = job.job.definition();
         let mut again = job.clone();
-        again.set_params(&definition.definition).unwrap();
+        again.set_params(toml::from_str(&definition.definition).unwrap()).unwrap();
+        assert_eq!(again.job.definition(), definition, "{}", job.name);
+        again.set_params(job.job.params().unwrap()).unwrap();
         assert_eq!(again.job.definition(), definition, "{}", job.name);
         assert!(!job.title.is_empty() && job.clone().quick().is_some(), "{}", job.name);
     }
