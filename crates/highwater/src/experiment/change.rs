@@ -104,12 +104,13 @@ impl Experiment {
     /// An error of a run, with file and line if it is about a value in the file.
     pub(crate) fn at_place(&self, error: RunError) -> RunError {
         let RunError::At { path, reason, place: None } = error else { return error };
-        let is_below = |set: &str| {
-            path.strip_prefix(set).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        let is_below = |path: &str, other: &str| {
+            let rest = path.strip_prefix(other);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
         };
-        if let Some((_, said)) = self.said.iter().rev().find(|(set, _)| is_below(set)) {
-            let place = Some(said.clone());
-            return RunError::At { path, reason, place };
+        let mut set = self.said.iter().rev();
+        if let Some((_, said)) = set.clone().find(|(set, _)| is_below(&path, set)) {
+            return RunError::At { path, reason, place: Some(said.clone()) };
         }
         let placed = self.origin.as_ref().and_then(|Origin { file, text, .. }| {
             let source = Source { file, text };
@@ -117,7 +118,10 @@ impl Experiment {
             let inner = format!("{}.{path}", self.job.entry().name);
             let span = source.place_of(&path).or_else(|| source.place_of(&inner))?;
             let line = source.at(span, "", "").line?;
-            Some(format!("{file}:{line}"))
+            // What the file says there is not all: a part of it was set.
+            let with = set.find(|(set, _)| is_below(set, &path));
+            let with = with.map(|(_, said)| format!(", with {said}")).unwrap_or_default();
+            Some(format!("{file}:{line}{with}"))
         });
         RunError::At { path, reason, place: placed }
     }

@@ -24,6 +24,7 @@
 //! | `units` | [`Plan`]: its units, runs of all or of some |
 //! | `results` | [`Results`]: documents, the grid, files of a directory |
 //! | `fit`, `bisect` | [`FitOptions`], [`BisectOptions`]: searches, whose units follow from what ran before |
+//! | `one` | [`OneRunOptions`]: one run of an experiment or of results |
 //! | `error` | [`PlanError`] |
 //!
 //! The example `grid` runs a grid in four processes:
@@ -53,6 +54,7 @@ mod bisect;
 mod error;
 mod fit;
 mod machine;
+mod one;
 mod options;
 mod resolve;
 mod results;
@@ -63,6 +65,7 @@ pub use bisect::{BisectOptions, BisectPlan};
 pub use error::PlanError;
 pub use fit::{FitOptions, FitPlan};
 pub use machine::MachineOptions;
+pub use one::OneRunOptions;
 pub use options::{Options, Size, What, processors};
 pub use results::{PointResults, Results, report_text};
 pub use units::{Plan, PlannedUnit, Point};

@@ -103,11 +103,11 @@ fn it_can_be_varied_and_searched() {
     assert!(told.contains(&format!("--min job.task.5.count, at 2: {reason}")), "{told}");
 }
 
-/// A value that cannot be kept to is told by who set it, not by a line of the file.
+/// A line of the file is not all that is wrong with a value from outside.
 #[test]
 fn an_error_of_the_run_names_the_setting() {
     let output = highwater(&set(&["job.task.0.phase.0.size=40G"]));
     let text = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{text}");
-    assert!(text.contains("(--set job.task.0.phase.0.size=40G)"), "{text}");
+    assert!(text.contains("two.toml:7, with --set job.task.0.phase.0.size=40G)"), "{text}");
 }
