@@ -12,7 +12,8 @@
 //! * [`run`]: the document of an experiment and its runs.
 //! * [`section`]: the parts of a report, and the published figures to set beside ours.
 //! * [`sample`]: one measured value, and the meaning of a set of values.
-//! * [`counter`], [`histogram`]: counts by name; [`series`]: counts over time; [`stall`]: keys of
+//! * [`counter`], [`histogram`]: counts by name; [`series`]: counts over time, with
+//!   [`column`]: their units; [`stall`]: keys of
 //!   histograms of stalls.
 //! * [`pageblocks`]: contents of memory at several moments.
 //! * [`texts`]: the kernel's own texts (pressure, log).
@@ -28,6 +29,7 @@
 //!
 //! JSON is deterministic: ordered maps, floats in their shortest exact form.
 
+pub mod column;
 pub mod contents;
 pub mod counter;
 pub mod explain;
@@ -47,6 +49,7 @@ pub mod store;
 pub mod texts;
 pub mod words;
 
+pub use column::{COLUMNS_FILE, Column, Columns};
 pub use contents::Contents;
 pub use counter::Counters;
 pub use histogram::{Histogram, LATENCY};

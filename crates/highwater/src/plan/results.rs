@@ -11,7 +11,8 @@ use highwater_results::explain::STALLS_FILE;
 use highwater_results::store::Store;
 use highwater_results::texts::{TEXT_FILES, file_of};
 use highwater_results::{
-    AGES_FILE, Contents, Document, PAGEBLOCKS_FILE, SERIES_FILE, TIMELINE_FILE,
+    AGES_FILE, COLUMNS_FILE, Columns, Contents, Document, PAGEBLOCKS_FILE, SERIES_FILE,
+    TIMELINE_FILE,
 };
 
 use super::{Plan, PlanError};
@@ -49,6 +50,9 @@ impl PointResults {
             false => Some(explain::explanation(document, explained.clone(), command_line)?),
         };
         let stalls = stalls.as_ref().map(highwater_report::explain::json);
+        let columns = series.iter().chain(ages).flat_map(|run| &run.series.columns);
+        let columns = Columns::of(columns);
+        let columns = (!columns.columns.is_empty()).then(|| columns.to_text());
         let ages = (!ages.is_empty()).then(|| series::series(ages));
         let maps = (!maps.is_empty()).then(|| pageblocks::maps(maps));
         let beside = [
@@ -57,6 +61,7 @@ impl PointResults {
             (STALLS_FILE, stalls),
             (PAGEBLOCKS_FILE, maps),
             (AGES_FILE, ages),
+            (COLUMNS_FILE, columns),
         ];
         let texts = TEXT_FILES.map(|file| (file, file_of(texts, file)));
         for (name, text) in beside.into_iter().chain(texts) {
