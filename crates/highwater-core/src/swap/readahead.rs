@@ -140,7 +140,7 @@ impl<H: Devices> Kernel<H> {
         self.put_page(cx, folio);
     }
 
-    /// Finds the swap cache page of a slot, or starts reading a new one; none if nobody names the
+    /// Finds the swap cache page of a slot, or starts reading a new one; none if no entry names the
     /// slot, or there is no memory.
     #[doc(alias = "read_swap_cache_async")]
     pub(crate) fn swapin_one(

@@ -160,8 +160,8 @@ impl<H: Devices> Kernel<H> {
         scanned
     }
 
-    /// Scans ranges of the address space whose turn it is, until there are no more, or enough, or
-    /// one was worth a try: how that went.
+    /// Scans ranges of the current address space until they end, enough pages are scanned, or
+    /// khugepaged tried to collapse one; returns the result.
     #[doc(alias = "khugepaged_scan_mm_slot")]
     fn scan_space(
         &self,

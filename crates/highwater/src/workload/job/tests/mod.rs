@@ -347,7 +347,9 @@ fn what_cannot_be_is_told_with_its_line() {
         said("do = \"compute\"\nus = 1\npattern = \"uniform\""),
         "x.toml:6: pattern: this action does not have it"
     );
-    assert!(said("do = \"touch\"\nof = \"heap\"").contains("x.toml:5: of: unknown mapping \"heap\""));
+    assert!(
+        said("do = \"touch\"\nof = \"heap\"").contains("x.toml:5: of: unknown mapping \"heap\"")
+    );
     assert!(said("do = \"sleep\"\nus = 1\nrate = -1").contains("x.toml:6: rate: must be above 0"));
     assert!(said("do = \"sleep\"\nus = 1\ntimes = 2\nforever = true").contains("only one of"));
     assert!(said("do = \"compute\"\nus = 1e300").contains("x.toml:5: us: at most an hour"));
