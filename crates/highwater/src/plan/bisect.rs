@@ -13,23 +13,23 @@ use crate::sysctls;
 use crate::workload::job::Job;
 use crate::workload::{Registry, Workload};
 
-/// Seeds of each trial, unless somebody says how many.
+/// Default number of seeds of each trial.
 const SEEDS: u32 = 5;
-/// The same of a short version.
+/// The same with `--quick`.
 const SEEDS_QUICK: u32 = 3;
 
-/// What `bisect` searches: the switches between two policies that change a figure.
+/// The search of `bisect`: the switches between two policies that change a figure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BisectOptions {
-    /// The job, its machine, its two policies, further settings. `iterations` are the seeds of each trial; none: 5, or as
-    /// many as the job has if these are more, 3 of a short version.
+    /// The job, its machine, its two policies, further settings. `iterations` are the seeds of each
+    /// trial; none: 5, or the job's number if it is larger, and 3 with `--quick`.
     pub options: Options,
     /// The figure, by name.
     pub metric: String,
 }
 
 impl BisectOptions {
-    /// Why a figure of a job goes from its value under one policy to that under another.
+    /// A search for the switches that change a job's figure from one policy to another.
     pub fn new(
         from: impl Into<String>,
         to: impl Into<String>,
@@ -40,10 +40,10 @@ impl BisectOptions {
         BisectOptions { options: Options { ends: true, ..options }, metric: metric.into() }
     }
 
-    /// Looks at everything that can be known before the first run. Remarks go to `say`.
+    /// Checks everything that can be checked before the first run. Remarks go to `say`.
     ///
     /// # Errors
-    /// Names the option or the policy that cannot be.
+    /// Names the option or the policy that is wrong.
     pub fn plan(&self, registry: &Registry, say: &mut Say<'_>) -> Result<BisectPlan, PlanError> {
         let metric = MetricName::new(&self.metric);
         if let [from, to] = &self.options.policies[..]
@@ -90,8 +90,8 @@ pub struct BisectPlan {
 }
 
 impl BisectPlan {
-    /// Runs the search. `begin` is called before each batch of policies and returns who is told of its progress; finished
-    /// units are kept in the store.
+    /// Runs the search. It calls `begin` before each batch of policies and reports that batch's
+    /// progress to the receiver that `begin` returns. Finished units are kept in the store.
     ///
     /// # Errors
     /// If the figure is not there, a run fails, or `stop` is set.

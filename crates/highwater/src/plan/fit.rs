@@ -1,4 +1,4 @@
-//! `fit`: the least of a setting that keeps objectives.
+//! `fit`: the smallest value of a setting with which a job meets its objectives.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -23,10 +23,10 @@ const CPUS: &str = "machine.cpus";
 const MIB: u64 = 1 << 20;
 /// Without a range: shares of the memory of the job's machine.
 const DEFAULT_RANGE: (u64, u64) = (16, 4);
-/// How near the answer is, unless somebody says so; percent.
+/// Default precision of the answer, in percent.
 const WITHIN: f64 = 0.25;
 
-/// What `fit` searches.
+/// The search of `fit`.
 ///
 /// ```no_run
 /// use std::sync::atomic::AtomicBool;
@@ -50,20 +50,20 @@ pub struct FitOptions {
     pub options: Options,
     /// Objectives, all of which have to hold: `reader.get.p99<5ms`.
     pub objectives: Vec<String>,
-    /// The key of which the least is searched.
+    /// The key whose smallest value is searched.
     pub min: String,
-    /// Where the search begins; none, of memory: a sixteenth of the machine's.
+    /// Value at which the search begins; default for memory: a sixteenth of the machine's.
     pub from: Option<String>,
-    /// Where it ends; none, of memory: four times the machine's.
+    /// Value at which it ends; default for memory: four times the machine's.
     pub to: Option<String>,
-    /// How near, percent of the answer.
+    /// Precision of the answer, in percent.
     pub within: f64,
-    /// A value counts with which a task is killed or gives up, as long as the objectives hold.
+    /// Accept a value with which a task is killed or gives up, as long as the objectives hold.
     pub allow_kills: bool,
 }
 
 impl FitOptions {
-    /// The least memory of a job that keeps an objective.
+    /// A search for the least memory with which a job meets an objective.
     pub fn new(job: impl Into<String>, objective: impl Into<String>) -> FitOptions {
         FitOptions {
             options: Options::compare(job),
@@ -76,10 +76,10 @@ impl FitOptions {
         }
     }
 
-    /// Looks at everything that can be known before the first run. Remarks go to `say`.
+    /// Checks everything that can be checked before the first run. Remarks go to `say`.
     ///
     /// # Errors
-    /// Names the option that cannot be, and what to do.
+    /// Names the option that is wrong, and what to do.
     pub fn plan<'a>(
         &'a self,
         registry: &'a Registry,
@@ -243,8 +243,8 @@ impl FitPlan<'_> {
         self.range.text(value)
     }
 
-    /// Runs the search. `begin` is called before each value and returns who is told of its progress; finished units are
-    /// kept in the store.
+    /// Runs the search. It calls `begin` before each value and reports that value's progress to the
+    /// receiver that `begin` returns. Finished units are kept in the store.
     ///
     /// # Errors
     /// If an objective names what is not there, a run fails, or `stop` is set.

@@ -1,4 +1,4 @@
-//! Plans: what `compare` and `run` are going to do, as values that a program builds, looks at and runs.
+//! Plans: the work of `compare` and `run` as values that a program builds, inspects and runs.
 //!
 //! ```text
 //! Options ──plan──▶ Plan: points ──▶ units (machine, policy, seed, part, seconds, id)
@@ -18,12 +18,12 @@
 //! | file | holds |
 //! |---|---|
 //! | `options` | [`Options`], and the command line that says the same |
-//! | `machine` | [`MachineOptions`]: which machine, with which disk and swap |
+//! | `machine` | [`MachineOptions`]: the machine with its disk and swap |
 //! | `resolve` | names to experiments, machines and policies |
 //! | `vary` | [`Factor`], the points of a grid |
 //! | `units` | [`Plan`]: its units, runs of all or of some |
 //! | `results` | [`Results`]: documents, the grid, files of a directory |
-//! | `fit`, `bisect` | [`FitOptions`], [`BisectOptions`]: searches, whose units follow from what ran before |
+//! | `fit`, `bisect` | [`FitOptions`], [`BisectOptions`]: searches; earlier results decide the next units |
 //! | `one` | [`OneRunOptions`]: one run of an experiment or of results |
 //! | `error` | [`PlanError`] |
 //!

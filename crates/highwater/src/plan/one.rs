@@ -11,19 +11,20 @@ use crate::explain::source::{self, Source};
 use crate::machine_file::MachineFile;
 use crate::workload::Registry;
 
-/// Which run of an experiment, or of a directory of results.
+/// The choice of one run of an experiment, or of a directory of results.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OneRunOptions {
-    /// The experiment, or the directory; of an experiment the machine and settings.
+    /// The experiment or the directory; for an experiment also the machine and settings.
     pub options: Options,
-    /// The policy, by name, heading or file; none: the first, or of results that with the slowest operation.
+    /// The policy, by name, heading or file; none: the first, or in results the one with the slowest
+    /// operation.
     pub policy: Option<String>,
-    /// The seed; none: the first, or of results that with the slowest operation.
+    /// The seed; none: the first, or in results the one with the slowest operation.
     pub seed: Option<u64>,
 }
 
 impl OneRunOptions {
-    /// The first run of an experiment, or that of a directory's results with the slowest operation.
+    /// The first run of an experiment, or the run with the slowest operation of a results directory.
     pub fn new(what: impl Into<String>) -> OneRunOptions {
         OneRunOptions { options: Options::compare(what), policy: None, seed: None }
     }
@@ -31,7 +32,7 @@ impl OneRunOptions {
     /// The run: its plan has one policy, one machine and one seed. Remarks go to `say`.
     ///
     /// # Errors
-    /// Names the option that cannot be, or that a directory has no use for.
+    /// Names the option that is wrong, or that has no effect on a directory.
     pub fn plan(&self, registry: &Registry, say: &mut Say<'_>) -> Result<RunPlan, PlanError> {
         let what = self.options.what.name();
         let plan = match source::of(registry, what)? {

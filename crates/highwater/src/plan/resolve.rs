@@ -1,4 +1,4 @@
-//! Names to experiments, machines and policies: what one point of a plan runs, before anything begins.
+//! Resolves names to experiments, machines and policies: the run of one point of a plan.
 
 use std::path::Path;
 
@@ -26,7 +26,7 @@ pub(crate) const OPTION: &str = "--policy";
 /// The same of `bisect`.
 const ENDS: [&str; 2] = ["A", "B"];
 
-/// What runs of options in which nothing varies.
+/// The run of options without a varied key.
 pub(crate) fn only(
     registry: &Registry,
     options: &Options,
@@ -35,10 +35,10 @@ pub(crate) fn only(
     resolve(registry, options, &[], &[], say)
 }
 
-/// What receives remarks.
+/// The receiver of remarks.
 pub type Say<'a> = dyn FnMut(String) + 'a;
 
-/// What runs at the point of a grid at which `keys` have these `values`, with every name resolved.
+/// The run of the grid's point at which `keys` have these `values`, with every name resolved.
 pub(super) fn resolve(
     registry: &Registry,
     options: &Options,

@@ -1,4 +1,4 @@
-//! The units of a plan: what there is to run, one by one, in whatever process.
+//! The units of a plan, which any process can run one by one.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -13,18 +13,18 @@ use crate::experiment::unit::{Recipe, UnitId, UnitRan, UnitStore};
 use crate::experiment::{self, HostKind, Progress, Ran, RunPlan, UnitOf, on_threads};
 use crate::workload::RunError;
 
-/// What is going to run, with every name resolved ([`Options::plan`](super::Options::plan)).
+/// The runs of some options, with every name resolved ([`Options::plan`](super::Options::plan)).
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The keys that vary; none: the plan is of one point.
+    /// The keys that vary; empty if the plan has one point.
     pub keys: Vec<String>,
     /// The points, in the order in which they run.
     pub points: Vec<Point>,
-    /// What was added, dropped or ignored: a line each.
+    /// Remarks about names and values that were added, dropped or ignored, one line each.
     pub remarks: Vec<String>,
     /// The command that runs the same, for results.
     pub command_line: Vec<String>,
-    /// Whether reports show how often throttled tasks slept how long.
+    /// Whether reports show histograms of throttled sleeps.
     pub(super) histograms: bool,
 }
 
@@ -52,14 +52,14 @@ pub struct PlannedUnit {
     pub label: String,
     /// The seed.
     pub seed: u64,
-    /// Which part of the cell, from 0.
+    /// Number of the part of the cell, from 0.
     pub part: usize,
-    /// Seconds that it takes of a processor, to half or double; none: nobody knows.
+    /// Estimated CPU seconds, right to a factor of 2; none if there is no estimate.
     pub seconds: Option<f64>,
 }
 
 impl Plan {
-    /// The plan of what is resolved already: one point, without keys that vary.
+    /// A plan of one resolved point, without keys that vary.
     pub fn of(run: RunPlan, command_line: Vec<String>) -> Plan {
         Plan {
             keys: Vec::new(),
@@ -70,7 +70,7 @@ impl Plan {
         }
     }
 
-    /// What runs at each point.
+    /// The run of each point.
     pub fn runs(&self) -> Vec<&RunPlan> {
         self.points.iter().map(|point| &point.run).collect()
     }
@@ -79,7 +79,7 @@ impl Plan {
     /// are one: they run once.
     ///
     /// # Errors
-    /// If a unit runs code of a program of its own, and the executable cannot be read.
+    /// If a unit runs custom code of this program, and the executable cannot be read.
     pub fn units(&self) -> Result<Vec<PlannedUnit>, PlanError> {
         let mut units = Vec::new();
         for (point, Point { run, .. }) in self.points.iter().enumerate() {
@@ -99,8 +99,8 @@ impl Plan {
     /// there if an earlier run had kept it.
     ///
     /// # Errors
-    /// That of the first unit that failed, or [`RunError::Interrupted`] once `stop` is set: what is finished stays in the
-    /// store.
+    /// The error of the first unit that failed, or [`RunError::Interrupted`] once `stop` is set.
+    /// Finished units stay in the store.
     pub fn run(
         &self,
         store: Option<&Arc<UnitStore>>,
@@ -124,7 +124,7 @@ impl Plan {
     /// As [`Plan::run`].
     ///
     /// # Panics
-    /// If there are not so many points.
+    /// If `at` is out of range.
     pub fn run_point(
         &self,
         at: usize,
@@ -143,8 +143,9 @@ impl Plan {
         self.finished(values, ran)
     }
 
-    /// Runs units by id, in the order of the ids, as many at a time as the plan has jobs, and keeps each in the store as
-    /// soon as it is finished. Those that are there already do not run again. Any process with an equal plan can do that.
+    /// Runs units by id, in the order of the ids, on all of the plan's jobs. Each finished unit is
+    /// kept in the store at once, and a unit that the store already has does not run again. Any
+    /// process with an equal plan can do that.
     ///
     /// # Errors
     /// If the plan has no such unit, one fails, or `stop` is set.
@@ -193,8 +194,8 @@ impl Plan {
         }
     }
 
-    /// Puts the results together from directories in which units were kept: those of [`UnitStore`]s of any number of
-    /// processes or computers, or of `--out DIR`. Nothing runs. The bytes are those of [`Plan::run`].
+    /// Collects the results from directories of finished units: [`UnitStore`]s of any number of
+    /// processes or computers, or `--out DIR`. Nothing runs. The bytes are those of [`Plan::run`].
     ///
     /// # Errors
     /// If a unit is in none of them, or a directory cannot be opened because a process still writes to it.
@@ -244,7 +245,7 @@ impl Plan {
         pairs.collect::<Vec<_>>().join(" ")
     }
 
-    /// Adds to a point's results what only the plan knows.
+    /// Adds the plan's data to a point's results.
     fn finished(&self, values: &[String], mut ran: Ran) -> Result<PointResults, PlanError> {
         use highwater_results::Section;
         let document = &mut ran.document;
