@@ -16,7 +16,9 @@ def main(trace_file, results_file, ftrace_file):
     trace = Trace()
     with open(trace_file, "rb") as file:
         trace.ParseFromString(file.read())
-    names, categories = {}, {}
+    names, categories, fields = {}, {}, {}
+    types = collections.defaultdict(set)
+    units = {}
     tracks, threads = {}, {}
     depth = collections.Counter()
     slices, instants = collections.Counter(), collections.Counter()
@@ -27,11 +29,13 @@ def main(trace_file, results_file, ftrace_file):
     for packet in trace.packet:
         if packet.HasField("interned_data"):
             names.update((name.iid, name.name) for name in packet.interned_data.event_names)
+            fields.update((name.iid, name.name) for name in packet.interned_data.debug_annotation_names)
             categories.update((name.iid, name.name) for name in packet.interned_data.event_categories)
         if packet.HasField("track_descriptor"):
             track = packet.track_descriptor
             if track.HasField("counter"):
                 tracks[track.uuid] = track.name
+                units[track.name] = track.counter.unit_name
             if track.HasField("thread"):
                 threads[track.uuid] = track.thread.thread_name
         if packet.HasField("track_event"):
@@ -49,6 +53,8 @@ def main(trace_file, results_file, ftrace_file):
                 lengths[kind, name].append(at - since)
             elif event.type == TrackEvent.TYPE_INSTANT:
                 instants[categories[event.category_iids[0]], names[event.name_iid]] += 1
+                for field in event.debug_annotations:
+                    types[fields[field.name_iid]].add(field.WhichOneof("value"))
             elif event.type == TrackEvent.TYPE_COUNTER:
                 counters[tracks[track]].append((at, event.counter_value))
         for event in packet.ftrace_events.event:
@@ -85,6 +91,12 @@ def main(trace_file, results_file, ftrace_file):
     assert points and all(lines[name] == count for name, count in points.items()), (points, lines)
     assert lines["sched_switch"] == sum(switches.values())
     assert instants["wake", "wakes"] == len(flows) <= lines["sched_waking"]
+
+    # Fields of tracepoints have one type each; counters have the unit of what they count.
+    assert types["order"] == types["nr_reclaimed"] == {"uint_value"} and types["gfp_flags"] == {"string_value"}, types
+    assert all(len(of) == 1 for name, of in types.items() if name != "pfn"), types
+    assert all(unit == "microseconds" for name, unit in units.items() if name.startswith("pressure/"))
+    assert units["nr_free_pages"] == units["pgscan_direct"] == "pages" and units["pgfault"] == "events"
 
     # Counters: watermarks stand in order, memory is used, and what only grows does.
     for zone in {name.rsplit("/", 1)[0] for name in counters if name.endswith("/low")}:

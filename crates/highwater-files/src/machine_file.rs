@@ -228,14 +228,14 @@ impl MachineFile {
     }
 }
 
-/// A machine: nodes with CPUs and memory, settings of its kernel, and for virtual time what its operations cost and
-/// which disks it has.
+/// A machine: nodes with CPUs and memory, sysctls of its kernel, and for virtual time the costs of
+/// operations and the disks.
 // The file as it is written.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 #[schemars(rename = "Machine")]
 pub struct Raw {
-    /// The name in reports; without it the file's.
+    /// Name in reports; default: the file's name.
     name: Option<String>,
     /// One line about it, for lists.
     #[serde(default)]
@@ -244,28 +244,30 @@ pub struct Raw {
     #[serde(rename = "node")]
     #[schemars(with = "Vec<RawNode>")]
     nodes: Spanned<Vec<RawNode>>,
-    /// How far each node (row) is from each (column); a node is 10 from itself. Without it others are 20 away.
+    /// Distance from each node (row) to each node (column); 10 from a node to itself. Default: 20
+    /// between nodes.
     #[schemars(with = "Option<Vec<Vec<u16>>>")]
     distances: Option<Spanned<Vec<Vec<u16>>>>,
     /// Sysctls of the machine's kernel, by their names.
     #[serde(default)]
     #[schemars(schema_with = "crate::schema::machine::tunables")]
     tunables: Tunables,
-    /// What operations cost: a table that comes with the program. Without it and without `[cost]`, what they cost on a
+    /// Cost table that comes with the program. Without it and without `[cost]`: the costs of a
     /// generic server.
     #[serde(default)]
     #[schemars(schema_with = "crate::schema::machine::cost_tables")]
     costs: Option<Spanned<String>>,
-    /// Caches of the machine; without it those of a generic server, one socket per node. If it is there, all of it is
-    /// needed.
+    /// Caches of the machine, with all keys; default: those of a generic server, with one socket
+    /// per node.
     #[serde(default)]
     #[schemars(schema_with = "crate::schema::machine::cache")]
     cache: Option<toml::Table>,
-    /// What operations cost, nanoseconds, over the table that `costs` names. Without `costs` every key is needed.
+    /// Costs of operations in nanoseconds; they override the table that `costs` names. Without
+    /// `costs` every key is required.
     #[serde(default)]
     #[schemars(schema_with = "crate::schema::machine::cost")]
     cost: Option<toml::Table>,
-    /// Disks, by number; 256 at most.
+    /// Disks, by number; at most 256.
     #[serde(default, rename = "disk")]
     #[schemars(schema_with = "crate::schema::machine::disks")]
     disks: Vec<RawDisk>,
@@ -279,15 +281,15 @@ pub struct Raw {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Node")]
 struct RawNode {
-    /// How much memory, laid out as on a PC: from 0 upwards with a hole between 3 and 4 GiB. Without it, and without
-    /// zones, the node has CPUs only, as with `"0"`.
+    /// Memory of the node, laid out as on a PC: from 0 upwards with a hole between 3 and 4 GiB.
+    /// Without it and without zones the node has only CPUs, as with `"0"`.
     #[schemars(with = "Option<Bytes>")]
     memory: Option<Spanned<String>>,
-    /// Its CPUs; without it none.
+    /// CPUs of the node; default: none.
     #[serde(default)]
     #[schemars(schema_with = "crate::schema::machine::cpus")]
     cpus: Option<Spanned<String>>,
-    /// Its memory zone by zone, instead of `memory`.
+    /// Memory of the node zone by zone, instead of `memory`.
     #[serde(default)]
     #[schemars(with = "Vec<RawZone>")]
     zones: Vec<Spanned<RawZone>>,
@@ -298,18 +300,18 @@ struct RawNode {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 #[schemars(rename = "Zone")]
 struct RawZone {
-    /// Its type.
+    /// Zone type.
     #[schemars(schema_with = "crate::schema::machine::zone_type")]
     zone: ZoneType,
-    /// Its first page frame.
+    /// First page frame.
     start_pfn: u64,
-    /// Page frames from its first to its last, holes included.
+    /// Page frames from the first to the last, holes included.
     spanned: u64,
-    /// Page frames that there are.
+    /// Page frames that exist.
     present: u64,
-    /// Page frames that the allocator has.
+    /// Page frames that the allocator manages.
     managed: u64,
-    /// Page frames that it had when watermarks were computed; without it as many as `managed`.
+    /// Page frames that the allocator managed when watermarks were computed; default: `managed`.
     managed_at_boot: Option<u64>,
 }
 

@@ -1,12 +1,12 @@
 //! A recording is complete and changes no result, and a partial one equals that part of the
 //! complete one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
 
 use highwater_core::config::preset;
 use highwater_report::trace::ftrace;
-use highwater_results::recording::{Happening, Recording, Row};
+use highwater_results::recording::{FieldValue, Happening, Recording, Row};
 use highwater_sim::ledger::{KindSet, Window};
 
 use highwater_files::machine_file::MachineFile;
@@ -184,6 +184,42 @@ fn a_recording_changes_nothing() {
     let reclaimed = recording.event_counts();
     let begun = reclaimed.iter().find(|(_, name, _)| *name == "mm_vmscan_direct_reclaim_begin");
     assert!(begun.is_some_and(|&(_, _, count)| count > 0));
+}
+
+/// Fields are typed, and say what ftrace's text says.
+#[test]
+fn fields_of_tracepoints_are_those_of_the_text() {
+    let (recording, _) = recorded(&stutterp(), When::Window(Window::ALL), Some("mmap-4"));
+    let mut types = BTreeSet::new();
+    for row in &recording.rows {
+        let Happening::Passes { name, text, values, .. } = &row.what else { continue };
+        let names = &recording.fields[name];
+        assert_eq!(names.len(), values.len(), "{}", recording.name(*name));
+        let said: BTreeMap<&str, &str> =
+            text.split(' ').filter_map(|word| word.split_once('=')).collect();
+        for (&field, value) in names.iter().zip(values) {
+            let (kind, value) = match *value {
+                FieldValue::Number(number) => ("number", number.to_string()),
+                FieldValue::Flag(is_set) => ("flag", u8::from(is_set).to_string()),
+                FieldValue::Frame(pfn) => ("frame", format!("{pfn:#x}")),
+                FieldValue::NoFrame => ("no frame", format!("{:#x}", u64::MAX)),
+                FieldValue::Words(words) => ("words", recording.name(words).to_owned()),
+            };
+            types.insert((recording.name(*name), recording.name(field), kind));
+            if let Some(said) = said.get(recording.name(field)) {
+                assert_eq!(*said, value, "{text}");
+            }
+        }
+    }
+    for expected in [
+        ("mm_page_alloc", "order", "number"),
+        ("mm_page_alloc", "gfp_flags", "words"),
+        ("mm_page_alloc", "pfn", "frame"),
+        ("mm_page_alloc_zone_locked", "percpu_refill", "flag"),
+        ("mm_vmscan_direct_reclaim_end", "nr_reclaimed", "number"),
+    ] {
+        assert!(types.contains(&expected), "{expected:?}: {types:?}");
+    }
 }
 
 #[test]

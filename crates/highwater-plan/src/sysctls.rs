@@ -47,10 +47,10 @@ pub fn judge(
             }
             let missing = missing(field, &without);
             match text {
-                Some(text) if without.len() == policies.len() => {
-                    return Err(InputError::whole(format!("--set {text}"), missing));
+                Some(said) if without.len() == policies.len() => {
+                    return Err(InputError::whole(said.to_string(), missing));
                 }
-                Some(text) => remarks.push(format!("--set {text}: {missing}: ignored there")),
+                Some(said) => remarks.push(format!("{said}: {missing}: ignored there")),
                 None => {
                     let (name, key) = (&machine.name, field.key);
                     remarks.push(format!("machine {name}: {key}: {missing}: ignored there"));
@@ -123,7 +123,7 @@ fn refused(
     machine.machine.tunables.validate_in(policy.kernel).map_err(|error| {
         let key = error.field.trim_start_matches("tunables.");
         let what = match settings.of_sysctl(key) {
-            Some(text) => format!("--set {text}"),
+            Some(said) => said.to_string(),
             None => format!("machine {}: {}", machine.name, error.field),
         };
         let (kernel, reason) = (policy.kernel, error.reason);

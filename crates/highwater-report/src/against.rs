@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 
+use highwater_results::setting::{self, Key, Scope};
 use highwater_results::words::count;
 use highwater_results::{Definition, Document, Run, Section};
 use thiserror::Error;
@@ -267,34 +268,53 @@ pub fn differences(before: Named<'_>, after: Named<'_>, shown: Shown) -> Table {
 
 /// Settings (key and value) that were changed for this document's run alone.
 fn settings(document: &Document) -> Vec<(&str, &str)> {
-    let settings = document.settings.iter().filter_map(|text| text.split_once('='));
-    settings.map(|(key, value)| (key.trim(), value.trim())).collect()
+    document.settings.iter().filter_map(|text| setting::split(text)).collect()
 }
 
 /// Takes the facts that a settable key stands for: those of all machines, all policies, or the
 /// workload. Returns their value if all have the same.
 fn take(facts: &mut BTreeMap<String, String>, document: &Document, key: &str) -> Option<String> {
-    let (head, path) = key.split_once('.').unwrap_or(("", key));
-    let path = path.replace('.', " ");
-    let path = match head {
-        "vm" => format!("tunables {}", path.replace('-', "_")),
-        _ => path,
+    let key = Key::parse(key);
+    let (definitions, kind) = match key.scope() {
+        Scope::Experiment | Scope::Storage => return facts.remove(key.path()),
+        Scope::Machine => (&document.machines[..], "machine"),
+        Scope::Policy => (&document.policies[..], "policy"),
+        Scope::Workload => (std::slice::from_ref(&document.workload), key.head()),
     };
-    let owners = |definitions: &[Definition], kind: &str| -> Vec<String> {
-        let names = definitions.iter().map(|one| one.name.clone());
-        names.chain([kind.to_owned()]).collect()
-    };
-    let owners = match head {
-        "" => return facts.remove(&path),
-        "vm" | "machine" => owners(&document.machines, "machine"),
-        "policy" => owners(&document.policies, "policy"),
-        workload => vec![workload.to_owned()],
-    };
-    let values = owners.iter().filter_map(|owner| facts.remove(&format!("{owner} {path}")));
-    let mut values: Vec<String> = values.collect();
+    let mut names: Vec<String> =
+        definitions.iter().map(|one| fact_of(&one.name, one, key.path())).collect();
+    names.extend(definitions.first().map(|one| fact_of(kind, one, key.path())));
+    let mut values: Vec<String> = names.iter().filter_map(|name| facts.remove(name)).collect();
     values.dedup();
     let value = if values.len() == 1 { values.pop() } else { None };
     value.map(|value| value.trim_matches('"').to_owned())
+}
+
+/// The name of the fact at a path of a definition. A list's elements go by name if they have one,
+/// also where the path has their number.
+fn fact_of(owner: &str, definition: &Definition, path: &str) -> String {
+    let table = toml::from_str::<toml::Table>(&definition.definition).ok();
+    let root = table.map(toml::Value::Table);
+    let (mut fact, mut at) = (owner.to_owned(), root.as_ref());
+    for part in path.split('.') {
+        let list = at.and_then(toml::Value::as_array);
+        let is_it = |(number, value): &(usize, &toml::Value)| {
+            name_of(value).is_some_and(|name| name == part) || number.to_string() == part
+        };
+        let element = list.and_then(|list| list.iter().enumerate().find(is_it));
+        let name = element.and_then(|(_, value)| name_of(value)).unwrap_or(part);
+        fact += &format!(" {name}");
+        at = match element {
+            Some((_, value)) => Some(value),
+            None => at.and_then(|value| value.get(part)),
+        };
+    }
+    fact
+}
+
+/// The name of an element of a list.
+fn name_of(value: &toml::Value) -> Option<&str> {
+    value.get("name")?.as_str()
 }
 
 /// Shortens a value to fit a line.
@@ -342,9 +362,8 @@ fn keys_of(name: &str, definition: &Definition, facts: &mut BTreeMap<String, Str
             toml::Value::Array(list) if list.iter().any(toml::Value::is_table) => {
                 // List entries go by name if they have one, as a user names them when setting a
                 // key.
-                let name = |v: &toml::Value| v.get("name")?.as_str().map(str::to_owned);
                 for (at, v) in list.iter().enumerate() {
-                    let name = name(v).unwrap_or_else(|| at.to_string());
+                    let name = name_of(v).map_or_else(|| at.to_string(), str::to_owned);
                     add(format!("{path} {name}"), v, facts);
                 }
             }
@@ -438,6 +457,19 @@ mod tests {
             })
             .collect();
         assert_eq!(rows, ["first seed 1 9", "w more - 1", "w rounds 3 4"]);
+    }
+
+    #[test]
+    fn a_number_in_a_key_finds_the_element_that_has_a_name() {
+        let definition = Definition {
+            definition: "[[task]]\nname = \"db\"\ncount = 2\n[[task]]\ncount = 1\n".to_owned(),
+            ..Definition::default()
+        };
+        let fact = |path| fact_of("job", &definition, path);
+        assert_eq!(fact("task.0.count"), "job task db count");
+        assert_eq!(fact("task.db.count"), "job task db count");
+        assert_eq!(fact("task.1.count"), "job task 1 count");
+        assert_eq!(fact("seconds"), "job seconds");
     }
 
     /// Changed settings are shown with their old value, as the user typed them, and the verdict

@@ -1,10 +1,12 @@
 //! Counters over virtual time: which of them appear in a page's charts and, small, in the terminal.
 //!
-//! Counters that only grow are shown as rates, gauges as they are.
+//! A line names its columns. What is drawn of them follows from their declared unit and kind:
+//! totals are shown as rates, levels as they are.
 
 use std::borrow::Cow;
 
-use highwater_results::{RunSeries, Series};
+use highwater_results::column::{Kind, Owner, Unit};
+use highwater_results::{Column, RunSeries, Series};
 
 use crate::table::{Cell, Layout, Table};
 
@@ -16,111 +18,154 @@ pub(crate) const POINTS_MAX: usize = 240;
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
     pub(crate) title: Cow<'static, str>,
-    pub(crate) unit: &'static str,
-    kind: Kind,
-    /// Names of columns.
-    of: Cow<'static, [Cow<'static, str>]>,
+    of: Of,
+    pub(crate) scale: Scale,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    /// Pages, shown in MiB.
-    Level,
-    /// Events, shown as thousands per second.
-    Rate,
-    /// Microseconds, shown as percent of elapsed time.
-    Share,
-    /// Percent of free memory in blocks too small for a huge page.
+/// The columns of a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Of {
+    /// The sum of the columns with these names.
+    Sum(Cow<'static, [Cow<'static, str>]>),
+    /// Free memory in blocks of these orders.
+    Blocks(u8, u8),
+    /// The share of free memory in blocks too small for a huge page.
     Unusable,
-    /// Free memory in blocks of these orders, shown in MiB.
-    Blocks(u32, u32),
 }
 
-/// A line whose columns and names are known here.
-const fn fixed(
-    title: &'static str,
-    unit: &'static str,
-    kind: Kind,
-    of: &'static [Cow<'static, str>],
-) -> Line {
-    Line { title: Cow::Borrowed(title), unit, kind, of: Cow::Borrowed(of) }
+/// How values are shown.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Scale {
+    /// The unit that is shown.
+    pub(crate) unit: &'static str,
+    /// The same where there is little room.
+    short: &'static str,
+    /// True for growth per millisecond.
+    is_rate: bool,
+    /// What a sum, or its growth, is divided by.
+    divisor: f64,
+}
+
+impl Scale {
+    const fn level(unit: &'static str, divisor: f64) -> Scale {
+        Scale { unit, short: unit, is_rate: false, divisor }
+    }
+
+    const fn rate(unit: &'static str, short: &'static str, divisor: f64) -> Scale {
+        Scale { unit, short, is_rate: true, divisor }
+    }
+
+    /// The scale of a column.
+    const fn of(unit: Unit, kind: Kind) -> Scale {
+        match (unit, kind) {
+            // Per millisecond is thousand per second.
+            (Unit::Pages | Unit::Blocks { .. }, Kind::Total) => {
+                Scale::rate("thousand pages/s", "k/s", 1.0)
+            }
+            (Unit::Events, Kind::Total) => Scale::rate("thousand events/s", "k/s", 1.0),
+            (Unit::Objects, Kind::Total) => Scale::rate("thousand objects/s", "k/s", 1.0),
+            (Unit::Kibibytes, Kind::Total) => Scale::rate("MiB/s", "MiB/s", 1.024),
+            // Microseconds per millisecond, divided by 10, are percent of elapsed time.
+            (Unit::Microseconds, Kind::Total) => Scale::rate("%", "%", 10.0),
+            (Unit::Percent, Kind::Total) => Scale::rate("%/ms", "%/ms", 1.0),
+            (Unit::Pages | Unit::Blocks { .. }, _) => Scale::level("MiB", MIB_PAGES),
+            (Unit::Kibibytes, _) => Scale::level("MiB", 1024.0),
+            (Unit::Microseconds, _) => Scale::level("ms", 1000.0),
+            (Unit::Percent, _) => Scale::level("%", 1.0),
+            (Unit::Events, _) => Scale::level("events", 1.0),
+            (Unit::Objects, _) => Scale::level("objects", 1.0),
+        }
+    }
 }
 
 /// Names of columns.
 macro_rules! of {
-    ($($name:literal),*) => { &[$(Cow::Borrowed($name)),*] };
+    ($($name:literal),*) => { Of::Sum(Cow::Borrowed(&[$(Cow::Borrowed($name)),*])) };
 }
 
-const MIB: &str = "MiB";
-const K_PAGES: &str = "thousand pages/s";
-
-const LINES: [Line; 20] = [
-    fixed("Free memory", MIB, Kind::Level, of!["nr_free_pages"]),
-    fixed(
-        "Time in which some tasks wait for memory",
-        "%",
-        Kind::Share,
-        of!["pressure/memory/some"],
-    ),
-    fixed("Time in which all tasks wait for memory", "%", Kind::Share, of!["pressure/memory/full"]),
-    fixed("Time in which some tasks wait for a device", "%", Kind::Share, of!["pressure/io/some"]),
-    fixed("Scanned by kswapd", K_PAGES, Kind::Rate, of!["pgscan_kswapd"]),
-    fixed("Scanned by direct reclaim", K_PAGES, Kind::Rate, of!["pgscan_direct"]),
-    fixed("Reclaimed", K_PAGES, Kind::Rate, of!["pgsteal_kswapd", "pgsteal_direct"]),
-    fixed("Dirty pages of files", MIB, Kind::Level, of!["nr_dirty"]),
-    fixed("Under writeback", MIB, Kind::Level, of!["nr_writeback"]),
-    fixed("Inactive, of files", MIB, Kind::Level, of!["nr_inactive_file"]),
-    fixed("Active, of files", MIB, Kind::Level, of!["nr_active_file"]),
-    fixed("Inactive, anonymous", MIB, Kind::Level, of!["nr_inactive_anon"]),
-    fixed("Active, anonymous", MIB, Kind::Level, of!["nr_active_anon"]),
-    fixed("Swapped in and out", K_PAGES, Kind::Rate, of!["pswpin", "pswpout"]),
-    fixed(
-        "Refaults",
-        K_PAGES,
-        Kind::Rate,
-        of!["workingset_refault_anon", "workingset_refault_file"],
-    ),
-    fixed(
-        "Scanned by compaction",
-        K_PAGES,
-        Kind::Rate,
-        of!["compact_migrate_scanned", "compact_free_scanned"],
-    ),
-    fixed("Free in blocks of order 0 to 2", MIB, Kind::Blocks(0, 2), &[]),
-    fixed("Free in blocks of order 3 to 8", MIB, Kind::Blocks(3, 8), &[]),
-    fixed("Free in blocks of order 9 and more", MIB, Kind::Blocks(9, u32::MAX), &[]),
-    fixed("Free memory in blocks below a huge page", "%", Kind::Unusable, &[]),
+const LINES: [(&str, Of); 20] = [
+    ("Free memory", of!["nr_free_pages"]),
+    ("Time in which some tasks wait for memory", of!["pressure/memory/some"]),
+    ("Time in which all tasks wait for memory", of!["pressure/memory/full"]),
+    ("Time in which some tasks wait for a device", of!["pressure/io/some"]),
+    ("Scanned by kswapd", of!["pgscan_kswapd"]),
+    ("Scanned by direct reclaim", of!["pgscan_direct"]),
+    ("Reclaimed", of!["pgsteal_kswapd", "pgsteal_direct"]),
+    ("Dirty pages of files", of!["nr_dirty"]),
+    ("Under writeback", of!["nr_writeback"]),
+    ("Inactive, of files", of!["nr_inactive_file"]),
+    ("Active, of files", of!["nr_active_file"]),
+    ("Inactive, anonymous", of!["nr_inactive_anon"]),
+    ("Active, anonymous", of!["nr_active_anon"]),
+    ("Swapped in and out", of!["pswpin", "pswpout"]),
+    ("Refaults", of!["workingset_refault_anon", "workingset_refault_file"]),
+    ("Scanned by compaction", of!["compact_migrate_scanned", "compact_free_scanned"]),
+    ("Free in blocks of order 0 to 2", Of::Blocks(0, 2)),
+    ("Free in blocks of order 3 to 8", Of::Blocks(3, 8)),
+    ("Free in blocks of order 9 and more", Of::Blocks(9, u8::MAX)),
+    ("Free memory in blocks below a huge page", Of::Unusable),
 ];
 
 /// The lines shown for some series: the same ones for all machines, and the memory of each task of
-/// a job.
-pub(crate) fn lines<'a>(all: impl Iterator<Item = &'a Series>) -> Vec<Line> {
-    let mut lines = LINES.to_vec();
-    let mut tasks: Vec<&str> = Vec::new();
-    for column in all.flat_map(|series| &series.columns) {
-        let task = column.strip_prefix("task/").and_then(|rest| rest.strip_suffix("/anon"));
-        if let Some(task) = task.filter(|task| !tasks.contains(task)) {
-            tasks.push(task);
+/// a job. A line whose columns no series has is left out.
+pub(crate) fn lines<'a>(all: impl Iterator<Item = &'a Series> + Clone) -> Vec<Line> {
+    let fixed = LINES.into_iter().map(|(title, of)| (Cow::Borrowed(title), of));
+    let mut tasks: Vec<&Owner> = Vec::new();
+    for column in all.clone().flat_map(|series| &series.columns) {
+        if matches!(column.of, Owner::Task { .. }) && !tasks.contains(&&column.of) {
+            tasks.push(&column.of);
         }
     }
-    for task in tasks {
-        let column = |part: &str| Cow::Owned(format!("task/{task}/{part}"));
-        let mut push = |title: String, of: Vec<Cow<'static, str>>| {
-            lines.push(Line { title: title.into(), unit: MIB, kind: Kind::Level, of: of.into() });
+    let of_tasks = tasks.into_iter().flat_map(|of| {
+        let task = match of {
+            Owner::Task { task } => task.as_str(),
+            _ => "",
         };
-        push(format!("{task}: resident memory"), vec![column("anon"), column("file")]);
-        push(format!("{task}: swapped memory"), vec![column("swap")]);
-    }
-    lines
+        let line = |title: &str, parts: &[&str]| {
+            let names: Vec<Cow<'static, str>> =
+                parts.iter().map(|part| Cow::Owned(format!("{of}{part}"))).collect();
+            (Cow::Owned(format!("{task}: {title}")), Of::Sum(names.into()))
+        };
+        [line("resident memory", &["anon", "file"]), line("swapped memory", &["swap"])]
+    });
+    let scaled = fixed.chain(of_tasks).filter_map(|(title, of)| {
+        let scale = all.clone().find_map(|series| of.scale(series))?;
+        Some(Line { title, of, scale })
+    });
+    scaled.collect()
 }
 
 /// Order of a huge page.
-const HUGE_ORDER: u32 = 9;
+const HUGE_ORDER: u8 = 9;
+
+impl Of {
+    /// The columns of a series.
+    fn columns<'a>(&'a self, series: &'a Series) -> impl Iterator<Item = (usize, &'a Column)> {
+        let is_one = move |column: &Column| match (self, column.unit) {
+            (Of::Sum(names), _) => names.iter().any(|name| *name == column.name),
+            (Of::Blocks(from, to), Unit::Blocks { order }) => (*from..=*to).contains(&order),
+            (Of::Unusable, Unit::Blocks { .. }) => true,
+            _ => false,
+        };
+        series.columns.iter().enumerate().filter(move |(_, column)| is_one(column))
+    }
+
+    /// How these columns of a series are shown; none if it has none, or if they do not add up.
+    fn scale(&self, series: &Series) -> Option<Scale> {
+        if matches!(self, Of::Unusable) {
+            return self.columns(series).next().map(|_| Scale::of(Unit::Percent, Kind::Level));
+        }
+        let mut scales =
+            self.columns(series).map(|(_, column)| Scale::of(column.unit, column.kind));
+        let first = scales.next()?;
+        scales.all(|scale| scale == first).then_some(first)
+    }
+}
 
 impl Line {
     /// True for the line that watermarks are drawn beside.
     pub(crate) fn is_free_memory(&self) -> bool {
-        *self.of == ["nr_free_pages"]
+        self.of == of!["nr_free_pages"]
     }
 }
 
@@ -172,8 +217,7 @@ fn of_machine(machine: &str, all: &[RunSeries]) -> Option<Table> {
                 [bars(&times, &values, longest as f64 / 1e6, largest), number(low), number(high)]
                     .map(Cell::text)
                     .to_vec();
-            let unit = line.unit.replace("thousand pages", "k");
-            table.push(&[&format!("{}, {unit}", line.title), label], cells);
+            table.push(&[&format!("{}, {}", line.title, line.scale.short), label], cells);
         }
     }
     table.notes.push(format!(
@@ -222,88 +266,81 @@ fn number(value: f64) -> String {
 /// Times in milliseconds and values of a line; every n-th if there are more than `most`. None if
 /// the series has no such counter.
 pub(crate) fn points(line: &Line, series: &Series, most: usize) -> Option<(Vec<f64>, Vec<f64>)> {
-    let columns: Vec<usize> =
-        line.of.iter().filter_map(|name| series.column(name.as_ref())).collect();
-    let sum = |row: &[u64]| columns.iter().map(|&at| row[at]).sum::<u64>() as f64;
-    let values: Vec<(f64, f64)> = match line.kind {
-        Kind::Level if columns.is_empty() => return None,
-        Kind::Rate | Kind::Share if columns.is_empty() => return None,
-        Kind::Level => series.rows().map(|(at, row)| (ms(at), sum(row) / MIB_PAGES)).collect(),
-        Kind::Rate | Kind::Share => {
-            // Microseconds per millisecond, divided by 10, are percent.
-            let unit = if line.kind == Kind::Share { 10.0 } else { 1.0 };
-            let rows: Vec<(f64, f64)> = series.rows().map(|(at, row)| (ms(at), sum(row))).collect();
-            let every = rows.len().div_ceil(most).max(1);
+    let Line { of, scale, .. } = line;
+    if of.scale(series)? != *scale {
+        return None;
+    }
+    let values: Vec<(f64, f64)> = if *of == Of::Unusable {
+        unusable(series)
+    } else {
+        let columns: Vec<(usize, Unit)> =
+            of.columns(series).map(|(at, column)| (at, column.unit)).collect();
+        let sum =
+            |row: &[u64]| columns.iter().map(|&(at, unit)| amount(row[at], unit)).sum::<u64>();
+        let sums = series.rows().map(|(at, row)| (ms(at), sum(row) as f64));
+        if scale.is_rate {
+            let sums: Vec<(f64, f64)> = sums.collect();
+            let every = sums.len().div_ceil(most).max(1);
             // Rates are taken between kept points, so events between them still count.
-            let kept: Vec<(f64, f64)> = rows.into_iter().step_by(every).collect();
-            let pairs = kept.windows(2);
-            let rates = pairs.filter(|pair| pair[1].0 > pair[0].0);
-            rates
-                .map(|pair| (pair[1].0, (pair[1].1 - pair[0].1) / (pair[1].0 - pair[0].0) / unit))
-                .collect()
+            let kept: Vec<(f64, f64)> = sums.into_iter().step_by(every).collect();
+            let pairs = kept.windows(2).filter(|pair| pair[1].0 > pair[0].0);
+            let rate = |pair: &[(f64, f64)]| (pair[1].1 - pair[0].1) / (pair[1].0 - pair[0].0);
+            pairs.map(|pair| (pair[1].0, rate(pair) / scale.divisor)).collect()
+        } else {
+            sums.map(|(at, sum)| (at, sum / scale.divisor)).collect()
         }
-        Kind::Unusable => unusable(series)?,
-        Kind::Blocks(from, to) => free_blocks(series, from, to)?,
     };
     let every = values.len().div_ceil(most).max(1);
     let (t, v) = values.into_iter().step_by(every).map(|(t, v)| (rounded(t), rounded(v))).unzip();
     Some((t, v))
 }
 
-/// Free memory in blocks of some orders.
-fn free_blocks(series: &Series, from: u32, to: u32) -> Option<Vec<(f64, f64)>> {
-    let blocks: Vec<(usize, u32)> =
-        orders(series).into_iter().filter(|(_, order)| (from..=to).contains(order)).collect();
-    let pages = |row: &[u64]| blocks.iter().map(|&(at, order)| row[at] << order).sum::<u64>();
-    let mib = |row: &[u64]| pages(row) as f64 / MIB_PAGES;
-    (!blocks.is_empty()).then(|| series.rows().map(|(at, row)| (ms(at), mib(row))).collect())
-}
-
-/// Columns of free blocks, with their orders.
-fn orders(series: &Series) -> Vec<(usize, u32)> {
-    let order =
-        |(at, name): (usize, &String)| Some((at, name.split_once("/order")?.1.parse().ok()?));
-    (0..).zip(&series.columns).filter_map(order).collect()
+/// A number of a column as its scale takes it: blocks count with their pages.
+const fn amount(number: u64, unit: Unit) -> u64 {
+    match unit {
+        Unit::Blocks { order } => number << order,
+        _ => number,
+    }
 }
 
 /// Percent of free memory in blocks smaller than a huge page
 /// (rules/compaction#fragmentation-index).
-fn unusable(series: &Series) -> Option<Vec<(f64, f64)>> {
-    let blocks = orders(series);
-    if blocks.is_empty() {
-        return None;
-    }
-    let share = |row: &[u64]| {
-        let pages = |from: u32| {
-            let counted = blocks.iter().filter(|(_, order)| *order >= from);
-            counted.map(|&(at, order)| row[at] << order).sum::<u64>() as f64
-        };
-        let all = pages(0);
-        if all > 0.0 { 100.0 * (1.0 - pages(HUGE_ORDER) / all) } else { 0.0 }
+fn unusable(series: &Series) -> Vec<(f64, f64)> {
+    let pages = |row: &[u64], from| {
+        let blocks = Of::Blocks(from, u8::MAX);
+        let columns = blocks.columns(series);
+        columns.map(|(at, column)| amount(row[at], column.unit)).sum::<u64>() as f64
     };
-    Some(series.rows().map(|(at, row)| (ms(at), share(row))).collect())
+    let share = |row: &[u64]| {
+        let all = pages(row, 0);
+        if all > 0.0 { 100.0 * (1.0 - pages(row, HUGE_ORDER) / all) } else { 0.0 }
+    };
+    series.rows().map(|(at, row)| (ms(at), share(row))).collect()
 }
 
 /// Watermarks summed over all zones, if the series has them: name, times and values of each.
 pub(crate) fn watermarks(series: &Series) -> Vec<(String, Vec<f64>, Vec<f64>)> {
-    let of = |mark: &str| {
-        let columns: Vec<usize> = (0..)
-            .zip(&series.columns)
-            .filter(|(_, name)| name.ends_with(&format!("/{mark}")))
-            .map(|(at, _)| at)
-            .collect();
-        if columns.is_empty() {
-            return None;
+    let is_mark =
+        |column: &&Column| column.kind == Kind::Limit && matches!(column.of, Owner::Zone { .. });
+    let mut marks: Vec<&str> = Vec::new();
+    for column in series.columns.iter().filter(is_mark) {
+        if !marks.contains(&column.what()) {
+            marks.push(column.what());
         }
+    }
+    let of = |mark: &&str| {
+        let columns = (0..).zip(&series.columns);
+        let columns = columns.filter(|(_, column)| is_mark(column) && column.what() == *mark);
+        let columns: Vec<usize> = columns.map(|(at, _)| at).collect();
         let every = series.len().div_ceil(POINTS_MAX).max(1);
         let points = series.rows().step_by(every).map(|(at, row)| {
             let pages = columns.iter().map(|&at| row[at]).sum::<u64>() as f64;
             (rounded(ms(at)), rounded(pages / MIB_PAGES))
         });
         let (t, v) = points.unzip();
-        Some((format!("{mark} watermark"), t, v))
+        (format!("{mark} watermark"), t, v)
     };
-    ["min", "low", "high"].into_iter().filter_map(of).collect()
+    marks.iter().map(of).collect()
 }
 
 fn ms(at_ns: u64) -> f64 {
@@ -343,8 +380,11 @@ mod tests {
     #[test]
     fn the_last_step_of_the_first_seed_is_shown() {
         let run = |label: &str, seed, part: &str, free: [u64; 3]| {
-            let mut series =
-                Series::new(vec!["nr_free_pages".to_owned(), "pgscan_direct".to_owned()]);
+            let column = |name, kind| Column::new(Owner::Machine, name, Unit::Pages, kind);
+            let mut series = Series::new(vec![
+                column("nr_free_pages", Kind::Level),
+                column("pgscan_direct", Kind::Total),
+            ]);
             part.clone_into(&mut series.part);
             (0..3).for_each(|at| series.push(at as u64 * 1_000_000_000, [free[at], 0]));
             let [machine, label, policy] = ["m", label, label].map(str::to_owned);
@@ -375,5 +415,35 @@ mod tests {
             );
         }
         assert_eq!(sparklines(&[]), Vec::new());
+    }
+
+    /// What is drawn follows from the declaration: the same name with another unit is another
+    /// chart.
+    #[test]
+    fn units_come_from_columns_not_from_names() {
+        let drawn = |name: &str, unit, kind| {
+            let mut series = Series::new(vec![Column::new(Owner::Machine, name, unit, kind)]);
+            (0..3).for_each(|at| series.push(at * 1_000_000_000, [at * 512_000]));
+            let line = lines([&series].into_iter()).into_iter().next()?;
+            let (_, values) = points(&line, &series, POINTS_MAX)?;
+            Some((line.scale.unit, values.last().copied()?))
+        };
+        let pressure = "pressure/memory/some";
+        let total = drawn(pressure, Unit::Microseconds, Kind::Total);
+        assert_eq!(total, Some(("%", 51.2)), "0.512 of each second");
+        assert_eq!(drawn("nr_dirty", Unit::Pages, Kind::Level), Some(("MiB", 4000.0)));
+        assert_eq!(drawn("nr_dirty", Unit::Percent, Kind::Level), Some(("%", 1_024_000.0)));
+        let total = drawn("nr_dirty", Unit::Pages, Kind::Total);
+        assert_eq!(total, Some(("thousand pages/s", 512.0)));
+        let total = drawn("nr_dirty", Unit::Kibibytes, Kind::Total);
+        assert_eq!(total, Some(("MiB/s", 500.0)));
+        assert_eq!(drawn("unheard_of", Unit::Pages, Kind::Level), None);
+    }
+
+    #[test]
+    fn columns_of_one_line_have_one_unit() {
+        let column = |name, unit| Column::new(Owner::Machine, name, unit, Kind::Total);
+        let other = [column("pswpin", Unit::Pages), column("pswpout", Unit::Kibibytes)];
+        assert!(lines([&Series::new(other.to_vec())].into_iter()).is_empty());
     }
 }

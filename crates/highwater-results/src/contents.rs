@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use crate::explain::STALLS_FILE;
 use crate::store::{DOCUMENT_FILE, StoreError, io_error};
 use crate::{
-    AGES_FILE, KERNEL_LOG_FILE, PAGEBLOCKS_FILE, PRESSURE_FILE, SERIES_FILE, TIMELINE_FILE,
+    AGES_FILE, COLUMNS_FILE, KERNEL_LOG_FILE, PAGEBLOCKS_FILE, PRESSURE_FILE, SERIES_FILE,
+    TIMELINE_FILE,
 };
 
 /// The report as a terminal shows it.
@@ -31,7 +32,7 @@ const POINT: &str = "point-";
 const TEMPORARY: &str = ".tmp";
 
 /// Every file that a command writes to a result directory.
-pub const FILES: [&str; 13] = [
+pub const FILES: [&str; 14] = [
     DOCUMENT_FILE,
     GRID_FILE,
     SUMMARY_FILE,
@@ -43,6 +44,7 @@ pub const FILES: [&str; 13] = [
     STALLS_FILE,
     PAGEBLOCKS_FILE,
     AGES_FILE,
+    COLUMNS_FILE,
     PRESSURE_FILE,
     KERNEL_LOG_FILE,
 ];

@@ -12,7 +12,8 @@
 //! * [`run`]: the document of an experiment and its runs.
 //! * [`section`]: the parts of a report, and the published figures to set beside ours.
 //! * [`sample`]: one measured value, and the meaning of a set of values.
-//! * [`counter`], [`histogram`]: counts by name; [`series`]: counts over time; [`stall`]: keys of
+//! * [`counter`], [`histogram`]: counts by name; [`series`]: counts over time, with
+//!   [`column`]: their units; [`stall`]: keys of
 //!   histograms of stalls.
 //! * [`pageblocks`]: contents of memory at several moments.
 //! * [`texts`]: the kernel's own texts (pressure, log).
@@ -20,6 +21,7 @@
 //!   time.
 //! * [`import`]: readers of captured data.
 //! * [`input`]: opening files from elsewhere, within bounds.
+//! * [`setting`]: keys of `--set`.
 //! * [`store`]: a directory of results, written atomically; [`contents`]: the kinds of such
 //!   directories.
 //! * [`published`]: the numbers published with the five studies.
@@ -27,6 +29,7 @@
 //!
 //! JSON is deterministic: ordered maps, floats in their shortest exact form.
 
+pub mod column;
 pub mod contents;
 pub mod counter;
 pub mod explain;
@@ -40,11 +43,13 @@ pub mod run;
 pub mod sample;
 pub mod section;
 pub mod series;
+pub mod setting;
 pub mod stall;
 pub mod store;
 pub mod texts;
 pub mod words;
 
+pub use column::{COLUMNS_FILE, Column, Columns};
 pub use contents::Contents;
 pub use counter::Counters;
 pub use histogram::{Histogram, LATENCY};

@@ -7,6 +7,8 @@
 //! or ftrace's text by `highwater-report`. Rows are plain; names are stored once, in
 //! [`Recording::names`].
 
+use std::collections::BTreeMap;
+
 use crate::Series;
 
 /// A part of one run.
@@ -32,8 +34,12 @@ pub struct Recording {
     pub nr_cpus: u16,
     /// The tasks.
     pub tasks: Vec<RecordedTask>,
-    /// Names of phases, locks, waits, operations and tracepoints.
+    /// Names of phases, locks, waits, operations, tracepoints and their fields, and words that are
+    /// values of fields.
     pub names: Vec<String>,
+    /// By a tracepoint's name: the names of its fields, as ftrace's text has them
+    /// (`nr_reclaimed`).
+    pub fields: BTreeMap<NameId, Vec<NameId>>,
     /// Events, in order of time.
     pub rows: Vec<Row>,
     /// Counters over time, as with `--sample-every`.
@@ -116,9 +122,26 @@ pub enum Happening {
         name: NameId,
         /// The rest of its line in ftrace's text: `nid=0 order=0`.
         text: Box<str>,
+        /// The values of its fields, in the order of [`Recording::fields`].
+        values: Box<[FieldValue]>,
     },
     /// The task has ended.
     Ends,
+}
+
+/// The value of a field, typed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FieldValue {
+    /// A count, an index, a time.
+    Number(u64),
+    /// Yes or no.
+    Flag(bool),
+    /// The number of a page frame.
+    Frame(u64),
+    /// No page frame: the kernel's pfn −1.
+    NoFrame,
+    /// Words: a name, or flags as symbols.
+    Words(NameId),
 }
 
 impl Recording {
@@ -154,7 +177,8 @@ mod tests {
         let names = ["kmem", "b", "a"].map(str::to_owned).to_vec();
         let mut recording = Recording { names, ..Recording::default() };
         for name in [1, 2, 1] {
-            let what = Happening::Passes { cpu: 0, system: 0, name, text: "".into() };
+            let (text, values) = Default::default();
+            let what = Happening::Passes { cpu: 0, system: 0, name, text, values };
             recording.rows.push(Row { at_ns: 0, task: 0, what });
         }
         assert_eq!(recording.event_counts(), [("kmem", "a", 1), ("kmem", "b", 2)]);

@@ -6,6 +6,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::Column;
+
 /// File name of the series in a result directory.
 pub const SERIES_FILE: &str = "samples.csv";
 /// File name of the first seed's series, in a few hundred rows: the data of its charts.
@@ -16,8 +18,8 @@ pub const TIMELINE_FILE: &str = "timeline.csv";
 pub struct Series {
     /// The part of the run: the name of one of its steps.
     pub part: String,
-    /// Names of the counters.
-    pub columns: Vec<String>,
+    /// The counters.
+    pub columns: Vec<Column>,
     times_ns: Vec<u64>,
     values: Vec<u64>,
 }
@@ -33,7 +35,7 @@ pub struct Sampled {
 
 impl Series {
     /// A series without rows.
-    pub fn new(columns: Vec<String>) -> Series {
+    pub fn new(columns: Vec<Column>) -> Series {
         Series { columns, ..Series::default() }
     }
 
@@ -63,7 +65,7 @@ impl Series {
 
     /// The position of a column.
     pub fn column(&self, name: &str) -> Option<usize> {
-        self.columns.iter().position(|column| column == name)
+        self.columns.iter().position(|column| column.name == name)
     }
 
     /// Number of rows.
@@ -102,10 +104,16 @@ pub struct RunSeries {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::column::{Kind, Owner, Unit};
+
+    fn columns() -> Vec<Column> {
+        let column = |name| Column::new(Owner::Machine, name, Unit::Pages, Kind::Level);
+        ["a", "b"].map(column).to_vec()
+    }
 
     #[test]
     fn every_other_row_is_left_out() {
-        let mut series = Series::new(vec!["a".to_owned(), "b".to_owned()]);
+        let mut series = Series::new(columns());
         (0..5).for_each(|at| series.push(at, [10 * at, 10 * at + 1]));
         series.thin();
         let rows: Vec<_> = series.rows().map(|(at, row)| (at, row.to_vec())).collect();
@@ -115,7 +123,7 @@ mod tests {
 
     #[test]
     fn rows_come_back_with_their_times() {
-        let mut series = Series::new(vec!["a".to_owned(), "b".to_owned()]);
+        let mut series = Series::new(columns());
         assert!(series.is_empty());
         series.push(5, [1, 2]);
         series.push(9, [3, 4]);

@@ -226,7 +226,7 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// Waits for a tag and dispatches a bio as a request of its own.
+    /// Waits for a tag and dispatches a bio as a separate request.
     #[doc(alias = "blk_mq_submit_bio")]
     fn queue_bio(&self, cx: &Cx<'_, H>, bio: Bio, max_pages: u32) {
         let plug = cx.local::<Plug>();

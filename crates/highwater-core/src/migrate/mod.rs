@@ -263,9 +263,9 @@ impl<H: Devices> Kernel<H> {
             && self.file(cx, id).is_some_and(|file| file.spec.filesystem.is_journalled)
     }
 
-    /// Replaces a locked, unmapped page by its new frame in the page cache or swap cache, if nobody
-    /// else has a reference. The new frame is locked and holds nothing yet; the old one still says
-    /// whose it was.
+    /// Replaces a locked, unmapped page by its new frame in the page cache or swap cache, if no other
+    /// task has a reference. The new frame is locked and holds nothing yet; the old frame keeps its
+    /// mapping.
     #[doc(alias = "folio_migrate_mapping")]
     #[doc(alias = "migrate_page_move_mapping")]
     fn exchange(&self, cx: &Cx<'_, H>, old: Folio, new: Folio) -> bool {

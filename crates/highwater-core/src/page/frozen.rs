@@ -37,8 +37,8 @@ impl Drop for Frozen<'_> {
 }
 
 impl Page {
-    /// Takes all references of a page if there are exactly `n`, the caller's among them: nobody can
-    /// find the page any more.
+    /// Takes all references of a page if there are exactly `n`, including the caller's. No other
+    /// task can find the page any more.
     #[doc(alias = "folio_ref_freeze")]
     #[inline(always)]
     pub fn freeze<H: Host>(&self, n: u32) -> Option<Frozen<'_>> {

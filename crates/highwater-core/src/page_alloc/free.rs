@@ -278,7 +278,7 @@ impl<H: Host> PageAllocator<H> {
         }
     }
 
-    /// Clears the descriptors of single pages to which nobody refers any more.
+    /// Clears the descriptors of single pages without references.
     #[doc(alias = "free_pages_prepare")]
     #[inline(always)]
     fn end_use(&self, cx: &Cx<'_, H>, pfns: &[Pfn]) {

@@ -224,8 +224,8 @@ impl<H: Devices> Kernel<H> {
         dentries + inodes
     }
 
-    /// Looks at `nr` dentries and inodes of a node, as many of each as they are in proportion,
-    /// oldest first, and frees those that nobody used (rules/slab#inode-shrinker). No lock is held.
+    /// Scans `nr` dentries and inodes of a node, oldest first and in proportion to their numbers, and
+    /// frees those that were not used (rules/slab#inode-shrinker). No lock is held.
     #[doc(alias = "prune_dcache_sb")]
     #[doc(alias = "prune_icache_sb")]
     pub(crate) fn scan_inodes(&self, cx: &Cx<'_, H>, node: NodeId, nr: u64) -> InodeScan {

@@ -76,7 +76,8 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// Waits until the holder of a page's lock gives it up (its read is done). Somebody else may have it by then.
+    /// Waits until the holder of a page's lock releases it (the read is done). Another task may hold
+    /// it by then.
     #[doc(alias = "folio_wait_locked")]
     #[doc(alias = "wait_on_page_locked")]
     pub fn wait_on_locked(&self, cx: &Cx<'_, H>, folio: Folio) {

@@ -228,7 +228,7 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// Waits for a page under input, or reads one that nobody reads (its input failed).
+    /// Waits until a page's read ends, or reads a page whose read failed.
     #[doc(alias = "filemap_update_page")]
     fn make_uptodate(&self, cx: &Cx<'_, H>, file: &File<H>, folio: Folio) -> Result<Ready, Error> {
         if !self.try_lock_page(folio) {

@@ -280,8 +280,8 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// Reports whether a reclaimer should wait until others have put back what they isolated; if
-    /// not, those who wait for that go on.
+    /// Reports whether too many pages are isolated, so that a reclaimer should wait until others put
+    /// some back; if not, wakes the tasks that wait for this.
     ///
     /// Linux: same name; the one of mm/vmscan.c; compaction has its own.
     fn too_many_isolated(

@@ -302,7 +302,7 @@ impl<H: Devices> Kernel<H> {
         freed.nr = 0;
     }
 
-    /// Reclaims isolated pages at once if it can, whoever used them; the others are put back
+    /// Reclaims isolated pages at once where it can, even if they were used, and puts the others back
     /// (MADV_PAGEOUT). Returns the pages freed. Works as direct reclaim, so dirty file pages are
     /// only marked and left to the flushers.
     ///

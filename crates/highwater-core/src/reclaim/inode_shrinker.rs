@@ -11,7 +11,7 @@ use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
 use crate::zone::NodeId;
 
-/// Frees inodes and dentries that nobody uses.
+/// Frees unused inodes and dentries.
 #[doc(alias = "super_cache_count")]
 #[doc(alias = "super_cache_scan")]
 #[derive(Clone, Copy, Debug, Default)]

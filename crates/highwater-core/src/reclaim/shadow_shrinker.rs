@@ -24,8 +24,8 @@ use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
 use crate::zone::NodeId;
 
-/// Frees tree nodes that hold nothing but shadows (`workingset_nodes`): as many as there are beyond
-/// one for every eight pages of the node. They cost nothing to recreate, but history is lost: a
+/// Frees tree nodes that hold only shadows (`workingset_nodes`), down to one for every eight pages of
+/// the node. They cost nothing to recreate, but history is lost: a
 /// refault without its shadow starts inactive, even if the page was in the working set.
 #[doc(alias = "count_shadow_nodes")]
 #[doc(alias = "scan_shadow_nodes")]

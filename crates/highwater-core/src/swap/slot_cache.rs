@@ -63,7 +63,7 @@ impl<H: Devices> Kernel<H> {
         slot
     }
 
-    /// Frees a slot that nobody uses any more, by this CPU's cache. It is still taken (has-cache).
+    /// Frees a slot without users through this CPU's cache. It is still taken (has-cache).
     #[doc(alias = "free_swap_slot")]
     pub(super) fn free_slot(&self, cx: &Cx<'_, H>, slot: Slot) {
         if !self.swap.caches_active.load(Relaxed) {

@@ -293,7 +293,7 @@ impl<H: Devices> Kernel<H> {
         visit(&Place { space, table, vpn, flags })
     }
 
-    /// Clears the young bits of every entry that maps a page and reports who used it
+    /// Clears the young bit of every entry that maps a page and reports the uses
     /// (rules/page-decisions#reference-walk). If a VMA is mlocked, the page is mlocked and the walk
     /// stops.
     ///
@@ -513,8 +513,8 @@ impl<H: Devices> Kernel<H> {
         None
     }
 
-    /// Notes that reclaim cleared an entry whose translation other CPUs may hold: they are flushed
-    /// later, all at once. This CPU's own translation is cheaper to drop now.
+    /// Defers the TLB flush of an entry that reclaim cleared: other CPUs are flushed later, all at
+    /// once. This CPU's own translation is cheaper to drop now.
     #[doc(alias = "set_tlb_ubc_flush_pending")]
     fn flush_later(&self, cx: &Cx<'_, H>, place: &Place<'_, H>, is_dirty: bool) {
         let cpus = place.space.cpus.load();

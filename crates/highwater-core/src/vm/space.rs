@@ -213,8 +213,8 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// Ends an address space that nobody uses any more: unmaps everything in one go, frees its
-    /// tables and retires its number.
+    /// Ends an address space without users: unmaps everything in one go, frees its tables and
+    /// retires its number.
     #[doc(alias = "mmput")]
     #[doc(alias = "__mmput")]
     pub(crate) fn destroy_space(&self, cx: &Cx<'_, H>, space: &Arc<Space<H>>) {
@@ -237,8 +237,8 @@ impl<H: Devices> Kernel<H> {
 
 /// What entries map.
 impl<H: Devices> Kernel<H> {
-    /// Returns the folio that an entry maps; none if it maps nothing, or a page of zeros, which is
-    /// nobody's.
+    /// Returns the folio that an entry maps; none if it maps nothing or the zero page, which has no
+    /// folio.
     #[doc(alias = "vm_normal_page")]
     #[inline(always)]
     pub(crate) fn mapped_folio(&self, pte: Pte) -> Option<Folio> {

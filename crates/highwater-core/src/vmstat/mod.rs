@@ -10,4 +10,26 @@ mod items;
 
 pub use counters::StatSet;
 pub use events::EventSet;
-pub use items::{NodeStat, NumaStat, VmEvent, ZoneStat, names, since};
+pub use items::{NodeStat, NumaStat, VmEvent, ZoneStat, meaning, names, since};
+
+/// What the number of a counter means, as this crate keeps it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meaning {
+    /// A total since boot, which only grows.
+    Total(Unit),
+    /// The amount at a time.
+    Level(Unit),
+}
+
+/// The unit of a counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Pages. Huge pages count with all pages that they consist of.
+    Pages,
+    /// KiB.
+    Kibibytes,
+    /// How often something happened.
+    Events,
+    /// Objects of a slab cache.
+    Objects,
+}

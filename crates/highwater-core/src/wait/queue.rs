@@ -61,7 +61,7 @@ impl<H: Tasks> WaitQueue<H> {
         ticket
     }
 
-    /// Leaves the wait queue; true if nobody had woken the caller.
+    /// Leaves the wait queue; true if no task had woken the caller.
     #[doc(alias = "finish_wait")]
     pub(crate) fn leave(&self, cx: &Cx<'_, H>, ticket: u64) -> bool {
         let mut waiters = self.waiters.lock(cx.cpu());

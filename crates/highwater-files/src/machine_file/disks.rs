@@ -34,10 +34,10 @@ use crate::input::{InputError, Source};
 
 /// Kinds of disks by the names that files use, and what each is.
 pub(crate) const MODELS: &[(&str, DiskKind, &str)] = &[
-    ("nvme", DiskKind::Ssd(SsdSpec::NVME), "A solid-state drive with queues of its own."),
+    ("nvme", DiskKind::Ssd(SsdSpec::NVME), "An NVMe solid-state drive, with its own queues."),
     ("ssd", DiskKind::Ssd(SsdSpec::SATA), "A SATA solid-state drive."),
     ("hdd", DiskKind::Hdd(HddSpec::DESKTOP), "A rotating disk."),
-    ("ram", DiskKind::Ram, "Memory: done at once, the submitter copies."),
+    ("ram", DiskKind::Ram, "Memory: the submitter copies, and a request ends at once."),
 ];
 
 /// True if a figure of a disk is on or off.

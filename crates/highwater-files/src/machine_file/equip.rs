@@ -23,9 +23,51 @@ pub struct Storage {
     pub disk: Option<String>,
     /// `--swap 2G`; 0: none.
     pub swap: Option<String>,
+    /// The settings that say so, where no option does.
+    said: [Option<StorageSaid>; 2],
 }
 
+/// What errors and remarks call a setting of storage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct StorageSaid {
+    /// With its value: `--set swap=2G`.
+    whole: String,
+    /// Without it: `--set swap`.
+    option: String,
+}
+
+/// The options, in the order of [`Storage::said`].
+const OPTIONS: [&str; 2] = ["--disk", "--swap"];
+const DISK: usize = 0;
+const SWAP: usize = 1;
+
 impl Storage {
+    /// What the options say.
+    pub fn new(disk: Option<String>, swap: Option<String>) -> Storage {
+        Storage { disk, swap, said: [None, None] }
+    }
+
+    /// With what a setting says of the key `disk` or `swap`. Errors call it `whole` (`--set swap=2G`), remarks `option`
+    /// (`--set swap`).
+    pub fn set(&mut self, key: &str, value: &str, whole: String, option: String) {
+        let (at, field) = match key {
+            "disk" => (DISK, &mut self.disk),
+            _ => (SWAP, &mut self.swap),
+        };
+        *field = Some(value.to_owned());
+        self.said[at] = Some(StorageSaid { whole, option });
+    }
+
+    /// What errors call the disk or the swap that was asked for.
+    fn called(&self, at: usize) -> &str {
+        self.said[at].as_ref().map_or(OPTIONS[at], |said| &said.whole)
+    }
+
+    /// What remarks call it, whatever its value.
+    fn option(&self, at: usize) -> &str {
+        self.said[at].as_ref().map_or(OPTIONS[at], |said| &said.option)
+    }
+
     /// Whether nothing was said.
     pub fn is_empty(&self) -> bool {
         self.disk.is_none() && self.swap.is_none()
@@ -35,23 +77,29 @@ impl Storage {
     ///
     /// # Errors
     /// If both say the same key.
-    pub fn with(self, set: &Storage) -> Result<Storage, InputError> {
-        let either = |key: &str, given: Option<String>, set: &Option<String>| match (given, set) {
-            (Some(_), Some(value)) => {
-                let reason = format!("there is --{key}, too: one key has one value");
-                Err(InputError::whole(format!("--set {key}={value}"), reason))
+    pub fn with(mut self, set: &Storage) -> Result<Storage, InputError> {
+        let given = [self.disk.is_some(), self.swap.is_some()];
+        let keys = [("disk", &set.disk), ("swap", &set.swap)];
+        for (at, (key, value)) in keys.into_iter().enumerate() {
+            let (Some(value), Some(said)) = (value, &set.said[at]) else { continue };
+            if given[at] {
+                let reason = format!("there is {}, too: one key has one value", OPTIONS[at]);
+                return Err(InputError::whole(said.whole.as_str(), reason));
             }
-            (given, set) => Ok(given.or_else(|| set.clone())),
-        };
-        let disk = either("disk", self.disk, &set.disk)?;
-        Ok(Storage { disk, swap: either("swap", self.swap, &set.swap)? })
+            self.set(key, value, said.whole.clone(), said.option.clone());
+        }
+        Ok(self)
     }
 
     /// The options as they were given.
     pub fn options(&self) -> String {
-        let disk = self.disk.iter().map(|disk| format!("--disk {disk}"));
-        let swap = self.swap.iter().map(|swap| format!("--swap {swap}"));
-        disk.chain(swap).collect::<Vec<_>>().join(" ")
+        let values = [&self.disk, &self.swap].into_iter().enumerate();
+        let said = values.filter_map(|(at, value)| match (&self.said[at], value) {
+            (Some(said), Some(_)) => Some(said.whole.clone()),
+            (None, Some(value)) => Some(format!("{} {value}", OPTIONS[at])),
+            _ => None,
+        });
+        said.collect::<Vec<_>>().join(" ")
     }
 
     /// The machine with this storage; what was added that nobody named comes beside it.
@@ -70,10 +118,10 @@ impl Storage {
             None => None,
             Some(text) if text.trim() == "0" => Some(0),
             Some(text) => {
-                let bytes = parse_size(text).map_err(|reason| wrong("--swap", reason))?;
+                let bytes = parse_size(text).map_err(|reason| wrong(self.called(SWAP), reason))?;
                 if !bytes.is_multiple_of(PAGE_SIZE as u64) {
                     let reason = format!("\"{text}\" is not a whole number of 4 KiB pages");
-                    return Err(wrong("--swap", reason));
+                    return Err(wrong(self.called(SWAP), reason));
                 }
                 Some(bytes)
             }
@@ -82,7 +130,7 @@ impl Storage {
             && !MODELS.iter().any(|(name, ..)| name == model)
         {
             let known: Vec<&str> = MODELS.iter().map(|(name, ..)| *name).collect();
-            return Err(wrong("--disk", unknown("model", model, &known)));
+            return Err(wrong(self.called(DISK), unknown("model", model, &known)));
         }
         let text = machine.definition().definition;
         let mut table: Table = toml::from_str(&text)
@@ -94,12 +142,12 @@ impl Storage {
                 let reason = format!(
                     "machine {name} has its own disks; --set machine.disk.{disk}.model={model} changes one"
                 );
-                return Err(wrong("--disk", reason));
+                return Err(wrong(self.called(DISK), reason));
             }
             (Some(first), None) => {
                 let disk = first.name.clone();
                 resize(&mut table, machine, &disk, bytes.unwrap_or(0))
-                    .map_err(|reason| wrong("--swap", reason))?;
+                    .map_err(|reason| wrong(self.called(SWAP), reason))?;
                 None
             }
         };
@@ -130,9 +178,13 @@ impl Storage {
             table.insert("swap".to_owned(), list_of(&[("disk", "disk"), ("size", &size)]));
         }
         match (&self.disk, swap) {
-            (None, _) => Some("--swap: on a SATA SSD; --disk says which disk".to_owned()),
+            (None, _) => {
+                let swap = self.option(SWAP);
+                Some(format!("{swap}: on a SATA SSD; --disk says which disk"))
+            }
             (_, None) => Some(format!(
-                "--disk {model}: with {} of swap, twice the memory; --swap SIZE says how much, --swap 0 none",
+                "{}: with {} of swap, twice the memory; --swap SIZE says how much, --swap 0 none",
+                self.options(),
                 size_text(bytes)
             )),
             _ => None,
@@ -190,7 +242,7 @@ mod tests {
         swap: &str,
     ) -> Result<(MachineFile, Option<String>), String> {
         let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-        let storage = Storage { disk: given(disk), swap: given(swap) };
+        let storage = Storage::new(given(disk), given(swap));
         storage.equip(machine).map_err(|error| error.to_string())
     }
 

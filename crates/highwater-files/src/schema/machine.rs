@@ -105,7 +105,7 @@ fn sourced(unit: &str, least: u64, about: &str) -> Value {
         "additionalProperties": false,
         "properties": {
             unit: { "type": "integer", "minimum": least },
-            "source": { "description": "Where the figure is from.", "type": "string", "pattern": r"\S" },
+            "source": { "description": "Source of the figure.", "type": "string", "pattern": r"\S" },
         },
         "required": [unit, "source"],
     })
@@ -140,27 +140,27 @@ pub fn disk(_: &mut SchemaGenerator) -> Schema {
         (
             "name".to_owned(),
             json!({
-                "description": "Its name in reports and for swap; without it `disk` and its number.",
+                "description": "Name in reports and for swap; default: `disk` and its number.",
                 "type": "string",
             }),
         ),
         (
             "model".to_owned(),
             json!({
-                "description": "What it is; the figures that the file does not name are this model's.",
+                "description": "Disk model; figures that the file does not name are those of the model.",
                 "type": "string",
                 "oneOf": choice(MODELS.iter().map(|(name, _, about)| (*name, *about))),
             }),
         ),
         ("size".to_owned(), {
             let mut size = size().to_value();
-            size["description"] = "How large it is, a number of 4 KiB pages.".into();
+            size["description"] = "Size, a whole number of 4 KiB pages.".into();
             size
         }),
         (
             "source".to_owned(),
             json!({
-                "description": "Where model and figures are from.",
+                "description": "Source of model and figures.",
                 "type": "string",
                 "pattern": r"\S",
             }),

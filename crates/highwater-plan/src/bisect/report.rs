@@ -22,58 +22,59 @@ const MORE: f64 = 1.25;
 /// effect.
 const LEFT: f64 = 0.2;
 
-/// A search and its answer.
+/// A search and its result.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
-    /// What the file is, and of which version.
+    /// Kind and version of the file.
     #[schemars(extend("const" = SCHEMA))]
     pub schema: String,
     /// Version of Highwater that ran it.
     pub version: String,
-    /// The experiment or job.
+    /// Name of the experiment or job.
     pub experiment: String,
-    /// The machine.
+    /// Name of the machine.
     pub machine: String,
-    /// What the user set for this run alone, as `KEY=VALUE`.
+    /// Settings that the user changed for this run alone, as `KEY=VALUE`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub settings: Vec<String>,
     /// Seeds of each trial.
     pub seeds: Vec<u64>,
-    /// The figure.
+    /// Name of the figure.
     pub metric: String,
-    /// Its unit; empty for counts.
+    /// Unit of the figure; empty for counts.
     pub unit: String,
-    /// The policy A.
+    /// Policy A.
     pub from: End,
-    /// The policy B.
+    /// Policy B.
     pub to: End,
-    /// How far the mean moves from A to B.
+    /// Change of the mean from A to B.
     pub change: f64,
-    /// Between which limits that is believed to be (95 %).
+    /// Its 95 % interval.
     pub change_limits: Option<(f64, f64)>,
-    /// The change is not by chance.
+    /// True if the change is significant.
     pub is_significant: bool,
-    /// The answer.
+    /// The result as a sentence.
     pub sentence: String,
-    /// The smallest set of switches that is enough; empty without a significant change.
+    /// The smallest set of switches that explains the change; empty without a significant change.
     pub answer: Vec<String>,
-    /// Switches each of which would be enough, too, alone.
+    /// Switches of which each one alone explains the change too.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub or: Vec<String>,
-    /// The part of the change that B has without the answer's switches: those beside it that do the same.
+    /// The part of the change that B keeps without the answer's switches: other switches have the
+    /// same effect.
     pub left_without: Option<f64>,
-    /// In what the policies differ, what does most first.
+    /// Switches in which the policies differ, the one with the largest effect first.
     pub switches: Vec<Switch>,
-    /// What ran.
+    /// Policies that ran.
     pub trials: Vec<Trial>,
 }
 
-/// A policy at an end.
+/// One of the two policies.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct End {
-    /// Its name.
+    /// Name of the policy.
     pub policy: String,
-    /// The mean of the figure.
+    /// Mean of the figure.
     pub mean: f64,
 }
 
@@ -86,11 +87,11 @@ pub struct Switch {
     pub from: String,
     /// B's value.
     pub to: String,
-    /// When the newer of the two came: "came with 5.9".
+    /// When the newer of the two values came: "came with 5.9".
     pub came: String,
-    /// The part of the change that A makes with it alone.
+    /// The part of the change that A makes with this switch alone.
     pub alone: Option<f64>,
-    /// The part of the change that B loses without it.
+    /// The part of the change that B loses without this switch.
     pub left_out: Option<f64>,
 }
 
@@ -104,17 +105,17 @@ impl Switch {
 /// A policy between the two.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Trial {
-    /// What it is called: `+KEY` is A with that switch of B, `-KEY` B with that switch of A.
+    /// Name of the trial: `+KEY` is A with that switch of B, `-KEY` is B with that switch of A.
     pub name: String,
-    /// Switches that are as B has them.
+    /// Switches that have B's value.
     pub with: Vec<String>,
-    /// The figure in each seed; none: it has no value there.
+    /// The figure for each seed; none: it has no value there.
     pub values: Vec<Option<f64>>,
     /// Its mean.
     pub mean: Option<f64>,
     /// The part of the change that it makes: 0 is A, 1 is B.
     pub part: Option<f64>,
-    /// Between which limits that is believed to be (95 %).
+    /// Its 95 % interval.
     pub part_limits: Option<(f64, f64)>,
 }
 

@@ -14,14 +14,13 @@ use super::raw::{
     is_job, job_of, overlaid, take_table,
 };
 use super::vars::{self, Given};
-use crate::settings::Settings;
 use highwater_files::input::catalogue::{is_file, texts};
 use highwater_files::input::names::unknown;
-use highwater_files::input::{Catalogue, InputError, Source, read_flag, said};
+use highwater_files::input::{Catalogue, InputError, Source, read_flag};
 use highwater_files::machine_file::{MachineFile, disks};
 use highwater_files::policy_file;
 use highwater_runs::workload::job::{self, Job as JobFile};
-use highwater_runs::workload::{Entry, Job, JobError, Problem, Registry, RunError, Workload};
+use highwater_runs::workload::{Entry, Job, Registry, Workload};
 
 /// The experiments that come with the program.
 const CATALOGUE: Catalogue = Catalogue {
@@ -50,24 +49,26 @@ pub struct Experiment {
     /// The workload, with its parameters.
     pub job: Arc<dyn Job>,
     /// Machines on which it has others, by their names in reports.
-    variants: Vec<(String, Arc<dyn Job>)>,
+    pub(super) variants: Vec<(String, Arc<dyn Job>)>,
     /// The policies and settings that `--beyond` adds.
     pub beyond: Option<Beyond>,
     /// Whether `--beyond` was applied.
-    is_beyond: bool,
+    pub(super) is_beyond: bool,
     /// The sizes of `--quick` and `--full`; `None`: there is no such size.
-    sizes: [Option<Size>; SIZES.len()],
+    pub(super) sizes: [Option<Size>; SIZES.len()],
     /// The present size, if not the default one.
-    size: Option<&'static str>,
+    pub(super) size: Option<&'static str>,
     /// Where the experiment was written; `None` if it is not from a file.
-    origin: Option<Origin>,
+    pub(super) origin: Option<Origin>,
+    /// Parameters that were set from outside: their paths, and the settings as errors call them.
+    pub(super) said: Vec<(String, String)>,
 }
 
 /// The file of an experiment, for errors that appear when names are looked up.
 #[derive(Clone, Debug)]
-struct Origin {
-    file: String,
-    text: String,
+pub(super) struct Origin {
+    pub(super) file: String,
+    pub(super) text: String,
     /// The size whose machines replace the default ones.
     machines_of: Option<&'static str>,
 }
@@ -89,11 +90,11 @@ fn read_flags_of(entry: Entry, params: &mut Spanned<DeTable<'_>>) {
 
 /// The differences of another size of an experiment.
 #[derive(Clone, Debug)]
-struct Size {
+pub(super) struct Size {
     iterations: u32,
     /// Machines that replace the default ones, in order; `None`: the same machines.
     machines: Vec<String>,
-    job: Arc<dyn Job>,
+    pub(super) job: Arc<dyn Job>,
 }
 
 /// Every embedded experiment whose workload is registered.
@@ -153,37 +154,8 @@ impl Experiment {
             sizes: [None, None],
             size: None,
             origin: None,
+            said: Vec::new(),
         }
-    }
-
-    /// Sets variables of a job file. Parameters that were set separately are lost.
-    ///
-    /// # Errors
-    /// If there is no such variable, or the value is not valid for it.
-    pub(crate) fn set_vars(&mut self, given: &[Given]) -> Result<(), InputError> {
-        let Some(Origin { file, text, .. }) = &self.origin else {
-            let reason = "variables are those of a job's file";
-            return Err(InputError::whole(&self.name, reason));
-        };
-        let new = Experiment::parse_given(&Registry::default(), file, text, given)?;
-        let of_size = self.size.and_then(|name| SIZES.iter().position(|size| *size == name));
-        let sized = of_size.and_then(|at| new.sizes[at].as_ref().map(|size| Arc::clone(&size.job)));
-        self.job = sized.unwrap_or(new.job);
-        Ok(())
-    }
-
-    /// Sets all parameters of the workload, from TOML.
-    ///
-    /// # Errors
-    /// Names the invalid parameter.
-    pub fn set_params(&mut self, text: &str) -> Result<(), String> {
-        let message = |error: toml::de::Error| said(&error);
-        let table = DeTable::parse(text).map_err(message)?;
-        self.job = self.job.entry().job(table).map_err(|error| match error {
-            JobError::Toml(error) => message(error),
-            JobError::Value(Problem { path, reason }) => format!("{path}: {reason}"),
-        })?;
-        Ok(())
     }
 
     /// The experiment of a results document, with its policies and machines.
@@ -214,23 +186,6 @@ impl Experiment {
         Ok(experiment)
     }
 
-    /// Computes the jobs of machines with parameters. Machines have their report names by now.
-    ///
-    /// # Errors
-    /// If a parameter does not exist, or the value is not valid for it.
-    pub fn set_variants(&mut self) -> Result<(), InputError> {
-        self.variants.clear();
-        for machine in self.machines.iter().filter(|machine| !machine.set.is_empty()) {
-            let mut variant = Experiment::of_job(Arc::clone(&self.job));
-            let workload = self.job.entry().name;
-            let texts: Vec<String> =
-                machine.set.iter().map(|text| format!("{workload}.{text}")).collect();
-            Settings::parse(&texts, workload)?.set_experiment(&mut variant)?;
-            self.variants.push((machine.name.clone(), variant.job));
-        }
-        Ok(())
-    }
-
     /// The job on a machine, by the machine's name in reports.
     pub fn job_on(&self, machine: &str) -> &Arc<dyn Job> {
         let of_machine = self.variants.iter().find(|(name, _)| name == machine);
@@ -246,7 +201,7 @@ impl Experiment {
     }
 
     /// The same, with values for variables of the file.
-    fn parse_given(
+    pub(super) fn parse_given(
         registry: &Registry,
         file: &str,
         text: &str,
@@ -323,6 +278,7 @@ impl Experiment {
                 text: text.to_owned(),
                 machines_of: None,
             }),
+            said: Vec::new(),
         };
         // Check the variants' parameters now, while their place in the file is known.
         let mut variants = experiment.clone();
@@ -376,28 +332,6 @@ impl Experiment {
         };
         let loaded = MachineFile::load_beside(self.file(), &self.machines[at].name);
         loaded.map_err(|error| self.at_name(&path, "machine", error))
-    }
-
-    /// Adds the policies of `--beyond` if wanted, and its settings, except for `given` keys.
-    ///
-    /// # Errors
-    /// If it is wanted and the experiment has none.
-    pub fn go_beyond(
-        &mut self,
-        is_wanted: bool,
-        given: &[String],
-    ) -> Result<Vec<String>, InputError> {
-        if !is_wanted {
-            return Ok(Vec::new());
-        }
-        let Some(beyond) = &self.beyond else {
-            let reason = format!("{} has no policies beyond those that were shipped", self.name);
-            return Err(InputError::whole("--beyond", reason));
-        };
-        self.is_beyond = true;
-        let key = |text: &str| text.split('=').next().map(|key| key.trim().to_owned());
-        let is_given = |text: &str| given.iter().any(|other| key(other) == key(text));
-        Ok(beyond.set.iter().filter(|text| !is_given(text)).cloned().collect())
     }
 
     /// Number of policies that run by default.
@@ -463,20 +397,6 @@ impl Experiment {
         self.wrong(path, what, if is_option { error.reason } else { error.to_string() })
     }
 
-    /// An error of a run, with file and line if it is about a value in the file.
-    pub(crate) fn at_place(&self, error: RunError) -> RunError {
-        let RunError::At { path, reason, place: None } = error else { return error };
-        let placed = self.origin.as_ref().and_then(|Origin { file, text, .. }| {
-            let source = Source { file, text };
-            // A job's file has the parameters of its workload at the top.
-            let inner = format!("{}.{path}", self.job.entry().name);
-            let span = source.place_of(&path).or_else(|| source.place_of(&inner))?;
-            let line = source.at(span, "", "").line?;
-            Some(format!("{file}:{line}"))
-        });
-        RunError::At { path, reason, place: placed }
-    }
-
     /// An error about a value, at its place in the file.
     pub fn wrong(&self, path: &str, what: &str, reason: String) -> InputError {
         let placed = self.origin.as_ref().and_then(|origin| {
@@ -493,6 +413,7 @@ impl Experiment {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::Settings;
     use highwater_runs::workload::Workload;
     use highwater_runs::workload::job::Job;
 
@@ -614,7 +535,7 @@ mod tests {
                     [[beyond.policy]]\nname = \"no-such\"\nlabel = \"mine\"\nwhy = \"w\"\n";
         let mut experiment = parse(text).unwrap();
         // The user's settings take precedence.
-        let given = ["vm.swappiness=60".to_owned()];
+        let given = ["machine.tunables.swappiness=60".into()];
         assert_eq!(experiment.go_beyond(true, &given).unwrap(), ["vm.page_cluster=0"]);
         let error = experiment.load_policy(1).unwrap_err().to_string();
         assert!(error.starts_with("e.toml:13: name: unknown policy \"no-such\""), "{error}");

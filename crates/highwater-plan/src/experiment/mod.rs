@@ -11,6 +11,7 @@
 //! put together in the order of the plan.
 
 mod ablate;
+mod change;
 mod file;
 mod jobs;
 mod raw;

@@ -21,7 +21,7 @@ use highwater_runs::workload::{
     Bytes, Entry, Job, JobError, Param, Params, Problem, Registry, Workload,
 };
 
-/// Versions of an experiment that a file may have besides its own.
+/// Tables of a file that change the experiment for `--quick` and `--full`.
 pub(super) const SIZES: [&str; 2] = ["quick", "full"];
 
 /// Keys of a file, and of its tables `quick` and `full`; beside them each has a table of the workload's name.
@@ -39,56 +39,57 @@ pub(super) const KEYS: [&str; 10] = [
 ];
 pub(super) const KEYS_OF_SIZE: [&str; 2] = ["iterations", "machines"];
 
-/// An experiment: a workload with its parameters, on machines, under policies. Each policy runs on each machine with
-/// the same seeds.
+/// An experiment: a workload with its parameters, on machines, under policies. Each policy runs on
+/// each machine with the same seeds.
 // The file as it is written, without the tables of parameters.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Experiment")]
 pub struct Raw {
-    /// The name in reports, and that of the experiment in results.
+    /// Name in reports, and name of the experiment in results.
     pub(super) name: String,
     /// One line about it, for lists and the verdict of a report.
     pub(super) title: String,
-    /// Name of the workload that runs. Its parameters are in the table of that name; without one they have their
-    /// defaults.
+    /// Name of the workload. Its parameters are in the table with that name; parameters that are
+    /// not there have their defaults.
     #[serde(rename = "workload")]
     pub(super) _workload: String,
     /// Seeds of each policy on each machine; `--iterations` overrides it.
     #[schemars(with = "u32", range(min = 1))]
     pub(super) iterations: Spanned<u32>,
-    /// Shape of runs with `--host native`; without it the user says `--mem` and `--cpus`.
+    /// Shape of runs with `--host native`; without it the user must give `--mem` and `--cpus`.
     pub(super) native: Option<NativeShape>,
     /// Policies, the baseline first.
     #[serde(rename = "policy", default)]
     #[schemars(length(min = 1))]
     pub(super) policies: Vec<PolicyEntry>,
-    /// Machines, with what was published of each.
+    /// Machines, with the published figures of each.
     #[serde(rename = "machine", default)]
     #[schemars(length(min = 1))]
     pub(super) machines: Vec<MachineFigures>,
-    /// What `--quick` changes; without it there is no such version.
+    /// Changes that `--quick` makes; without it `--quick` is refused.
     pub(super) quick: Option<Change>,
-    /// What `--full` changes; without it there is no such version.
+    /// Changes that `--full` makes; without it `--full` is refused.
     pub(super) full: Option<Change>,
-    /// What `--beyond` adds; without it there is nothing beyond what was published.
+    /// Policies that `--beyond` adds; without it `--beyond` is refused.
     pub(super) beyond: Option<Beyond>,
 }
 
-/// What `--quick` or `--full` changes. A table of the workload's name is laid over its parameters, key by key.
+/// Changes that `--quick` or `--full` makes. A table with the workload's name overrides its
+/// parameters, key by key.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Change {
     /// Seeds of each policy on each machine.
     #[schemars(with = "u32", range(min = 1))]
     pub(super) iterations: Spanned<u32>,
-    /// Machines in the place of the others, in their order, one for each; without it they stay.
+    /// Machines that replace the experiment's, in order, one for each; default: no change.
     #[schemars(with = "Option<Vec<String>>")]
     pub(super) machines: Option<Spanned<Vec<String>>>,
 }
 
-/// What `--beyond` adds: policies that nobody shipped, behind the experiment's own and compared with the first and the
-/// last of those.
+/// Policies that `--beyond` adds: no kernel shipped them. They run after the experiment's own and
+/// are compared with the first and the last of those.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Beyond {
@@ -96,20 +97,21 @@ pub struct Beyond {
     #[serde(rename = "policy", default)]
     #[schemars(length(min = 1))]
     pub policies: Vec<BeyondPolicy>,
-    /// `KEY=VALUE` as of `--set`, for all policies of the comparison: what the new ones need to matter.
+    /// `KEY=VALUE` as for `--set`, for all policies of the comparison: settings that the added
+    /// policies need.
     #[serde(default)]
     pub set: Vec<String>,
 }
 
-/// A policy beyond those that were shipped.
+/// A policy that no kernel shipped.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BeyondPolicy {
-    /// Name of the policy, or the path of its file from the directory of this one.
+    /// Name of the policy, or path of its file relative to this file's directory.
     pub name: String,
-    /// Heading of its column in reports; no two are the same.
+    /// Column heading in reports; each policy has a different one.
     pub label: String,
-    /// What it does that the shipped ones do not, in a sentence: a note of the report.
+    /// What it does that the shipped policies do not, in one sentence; reports print it as a note.
     pub why: String,
 }
 
@@ -117,9 +119,9 @@ pub struct BeyondPolicy {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyEntry {
-    /// Name of the policy, or the path of its file from the directory of this one.
+    /// Name of the policy, or path of its file relative to this file's directory.
     pub name: String,
-    /// Heading of its column in reports; no two are the same.
+    /// Column heading in reports; each policy has a different one.
     pub label: String,
 }
 

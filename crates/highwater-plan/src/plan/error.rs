@@ -1,4 +1,4 @@
-//! Why a plan cannot be made, run or put together.
+//! Errors of making, running or collecting a plan.
 
 use highwater_results::store::StoreError;
 use thiserror::Error;
@@ -7,7 +7,7 @@ use crate::experiment::unit::{UnitId, UnitStoreError};
 use highwater_files::input::InputError;
 use highwater_runs::workload::RunError;
 
-/// Why a plan cannot be made, run or put together: one line, which names the option as the command has it.
+/// Why a plan cannot be made, run or collected: one line that names the command's option.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum PlanError {
@@ -19,7 +19,7 @@ pub enum PlanError {
     Refused {
         /// The option or the name.
         what: String,
-        /// What is wrong, and what to do.
+        /// The problem, and what to do.
         reason: String,
     },
     /// Nothing runs under this name.

@@ -1,4 +1,5 @@
-//! Which machine, instead of the experiment's own: `--machine`, `--mem`, `--cpus`, `--numa`, `--disk`, `--swap`.
+//! The machine that the user gives instead of the experiment's: `--machine`, `--mem`, `--cpus`,
+//! `--numa`, `--disk`, `--swap`.
 
 use super::PlanError;
 use crate::experiment::HostKind;
@@ -15,7 +16,7 @@ pub struct MachineOptions {
 }
 
 impl MachineOptions {
-    /// The machine asked for; none if nothing was said.
+    /// The user's machine; none without one of these options.
     ///
     /// # Errors
     /// If it does not exist, or is too small to boot.
@@ -32,10 +33,10 @@ impl MachineOptions {
         Ok(machine)
     }
 
-    /// The machine asked for.
+    /// The user's machine, which is required.
     ///
     /// # Errors
-    /// If none was, or it does not exist.
+    /// If the user gave none, or it does not exist.
     pub fn require(&self) -> Result<MachineFile, PlanError> {
         self.resolve()?.ok_or_else(|| {
             let reason = "Give --machine, --mem and --cpus, or --numa";
@@ -43,8 +44,8 @@ impl MachineOptions {
         })
     }
 
-    /// A machine with the disk and the swap that were asked for, by options or by settings (`set`); what was added that
-    /// nobody named comes beside it.
+    /// A machine with the user's disk and swap, from options or settings (`set`). The second value
+    /// says what was added without being named.
     ///
     /// # Errors
     /// If it cannot have them, or nothing would use them.

@@ -1,4 +1,4 @@
-//! Plans: what `compare` and `run` are going to do, as values that a program builds, looks at and runs.
+//! Plans: the work of `compare` and `run` as values that a program builds, inspects and runs.
 //!
 //! ```text
 //! Options ──plan──▶ Plan: points ──▶ units (machine, policy, seed, part, seconds, id)
@@ -18,11 +18,13 @@
 //! | file | holds |
 //! |---|---|
 //! | `options` | [`Options`], and the command line that says the same |
-//! | `machine` | [`MachineOptions`]: which machine, with which disk and swap |
+//! | `machine` | [`MachineOptions`]: the machine with its disk and swap |
 //! | `resolve` | names to experiments, machines and policies |
 //! | `vary` | [`Factor`], the points of a grid |
 //! | `units` | [`Plan`]: its units, runs of all or of some |
 //! | `results` | [`Results`]: documents, the grid, files of a directory |
+//! | `fit`, `bisect` | [`FitOptions`], [`BisectOptions`]: searches; earlier results decide the next units |
+//! | `one` | [`OneRunOptions`]: one run of an experiment or of results |
 //! | `error` | [`PlanError`] |
 //!
 //! The example `grid` runs a grid in four processes:
@@ -48,20 +50,27 @@
 //!
 //! [`RunPlan`]: crate::experiment::RunPlan
 
+mod bisect;
 mod error;
+mod fit;
 mod machine;
+mod one;
 mod options;
 mod resolve;
 mod results;
 mod units;
 mod vary;
 
+pub use bisect::{BisectOptions, BisectPlan};
 pub use error::PlanError;
+pub use fit::{FitOptions, FitPlan};
 pub use machine::MachineOptions;
+pub use one::OneRunOptions;
 pub use options::{Options, Size, What, processors};
 pub use results::{PointResults, Results, report_text};
 pub use units::{Plan, PlannedUnit, Point};
 pub use vary::{Factor, POINTS_MAX};
 
-pub use resolve::refuse_namesake;
+pub use resolve::Say;
+pub use resolve::{OPTION, only, refuse_namesake};
 pub use results::below;

@@ -1,13 +1,13 @@
-//! What the command line says, as a value: which experiment, on which machines, under which policies, with which keys
-//! set.
+//! The command line as a value: the experiment, its machines and policies, and settings of keys.
 
 use std::thread;
 
 use super::{Factor, MachineOptions, Plan, PlanError, resolve, vary};
 use crate::experiment::HostKind;
+use crate::settings::Said;
 use highwater_runs::workload::Registry;
 
-/// The name of the running command.
+/// The experiment, workload or job to run, by the name that the user gave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
     /// An experiment by name, number or file, as `compare` runs it: all its policies on all its machines.
@@ -18,7 +18,7 @@ pub enum What {
 }
 
 impl What {
-    /// The name as it was given.
+    /// The name that the user gave.
     pub fn name(&self) -> &str {
         match self {
             What::Experiment(name) | What::Workload(name) => name,
@@ -26,19 +26,19 @@ impl What {
     }
 }
 
-/// Which version of an experiment runs.
+/// The version of an experiment that runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Size {
-    /// The one that its file describes.
+    /// The version that its file describes.
     #[default]
     AsWritten,
-    /// A short one, for a first look (`--quick`).
+    /// A short version, for a first look (`--quick`).
     Quick,
-    /// The study's own sizes and times, where the experiment is smaller otherwise (`--full`).
+    /// The study's own sizes and times, where the experiment is smaller by default (`--full`).
     Full,
 }
 
-/// All that decides what `compare` or `run` runs. Every field has the option's name.
+/// Everything that decides what `compare` or `run` runs. Each field has its option's name.
 ///
 /// ```
 /// use highwater_plan::plan::Options;
@@ -49,53 +49,56 @@ pub enum Size {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// The name of the running command.
+    /// The experiment, workload or job.
     pub what: What,
-    /// Which version of it.
+    /// The version of the experiment.
     pub size: Size,
-    /// The machine instead of the experiment's own.
+    /// The machine, instead of the experiment's own.
     pub machine: MachineOptions,
     /// Policies by name or file instead of the experiment's own; the first is the baseline.
     pub policies: Vec<String>,
-    /// Also the experiment's policies beyond what was shipped.
+    /// The policies are the two ends of a search (`bisect A B`), and errors call them A and B.
+    pub ends: bool,
+    /// Also run the experiment's policies that no kernel shipped.
     pub beyond: bool,
-    /// The change from the first policy to the last is taken apart.
+    /// Take the change from the first policy to the last one apart.
     pub ablate: bool,
-    /// Single keys, `KEY=VALUE`.
-    pub settings: Vec<String>,
+    /// Settings of single keys.
+    pub settings: Vec<Said>,
     /// Keys that take several values: a point for each combination.
     pub vary: Vec<Factor>,
-    /// Seeds of each policy; none: as many as the experiment has.
+    /// Seeds of each policy; none: the experiment's number.
     pub iterations: Option<u32>,
-    /// The same where neither `iterations` nor a setting says how many.
+    /// Seeds of each policy if neither `iterations` nor a setting gives a number.
     pub iterations_unless_set: Option<u32>,
     /// The first seed.
     pub seed: u64,
-    /// Simulations at a time; none: one for each processor.
+    /// Simulations at a time; none: one for each CPU.
     pub jobs: Option<usize>,
-    /// In virtual time, or on this computer.
+    /// Run in virtual time, or on this computer.
     pub host: HostKind,
-    /// Interval of counter samples, in milliseconds of virtual time; `None`: no samples.
+    /// Milliseconds of virtual time between two samples of counters; none: no samples.
     pub sample_every_ms: Option<u64>,
-    /// Keep the story of the first seed, from which charts are drawn; not of a grid.
+    /// Keep the story of the first seed, from which charts are drawn; a grid keeps none.
     pub story: bool,
-    /// Show how often throttled tasks slept how long.
+    /// Show histograms of throttled sleeps.
     pub histograms: bool,
-    /// The command line that results name; none: that of [`Options::command_line`].
+    /// The command line that results name; none: [`Options::command_line`].
     pub said: Option<Vec<String>>,
 }
 
-/// Seed unless one is given.
+/// The default seed.
 const DEFAULT_SEED: u64 = 1;
 
 impl Options {
-    /// Whatever runs, as its file says.
+    /// Options without any changes to what the file says.
     fn of(what: What) -> Options {
         Options {
             what,
             size: Size::AsWritten,
             machine: MachineOptions::default(),
             policies: Vec::new(),
+            ends: false,
             beyond: false,
             ablate: false,
             settings: Vec::new(),
@@ -153,10 +156,24 @@ impl Options {
         self
     }
 
-    /// On a machine of one node with so much memory (`8G`) and so many CPUs.
+    /// On a machine of one node with this much memory (`8G`) and this many CPUs.
     #[must_use]
     pub fn machine_of(mut self, memory: impl Into<String>, cpus: u16) -> Options {
         (self.machine.arg.mem, self.machine.arg.cpus) = (Some(memory.into()), Some(cpus));
+        self
+    }
+
+    /// With a disk of this model, on a machine that has none.
+    #[must_use]
+    pub fn disk(mut self, model: impl Into<String>) -> Options {
+        self.machine.storage.disk = Some(model.into());
+        self
+    }
+
+    /// With swap of this size (`2G`; `0`: no swap).
+    #[must_use]
+    pub fn swap(mut self, size: impl Into<String>) -> Options {
+        self.machine.storage.swap = Some(size.into());
         self
     }
 
@@ -169,8 +186,8 @@ impl Options {
 
     /// With a key set, `KEY=VALUE`.
     #[must_use]
-    pub fn set(mut self, text: impl Into<String>) -> Options {
-        self.settings.push(text.into());
+    pub fn set(mut self, said: impl Into<Said>) -> Options {
+        self.settings.push(said.into());
         self
     }
 
@@ -185,7 +202,7 @@ impl Options {
         self
     }
 
-    /// With so many seeds of each policy.
+    /// With this number of seeds of each policy.
     #[must_use]
     pub fn iterations(self, seeds: u32) -> Options {
         Options { iterations: Some(seeds), ..self }
@@ -197,7 +214,7 @@ impl Options {
         Options { seed, ..self }
     }
 
-    /// With so many simulations at a time.
+    /// With this number of simulations at a time.
     #[must_use]
     pub fn jobs(self, jobs: usize) -> Options {
         Options { jobs: Some(jobs), ..self }
@@ -209,7 +226,7 @@ impl Options {
         Options { host, ..self }
     }
 
-    /// With samples of counters, so many milliseconds of virtual time apart.
+    /// With samples of counters every `ms` milliseconds of virtual time.
     #[must_use]
     pub fn sample_every_ms(self, ms: u64) -> Options {
         Options { sample_every_ms: Some(ms), ..self }
@@ -221,7 +238,8 @@ impl Options {
         Options { story: true, ..self }
     }
 
-    /// The command that runs the same. Results name it, so two programs with equal options write equal bytes.
+    /// The command line that runs the same. Results name it, so two programs with equal options
+    /// write equal bytes.
     pub fn command_line(&self) -> Vec<String> {
         if let Some(said) = &self.said {
             return said.clone();
@@ -255,7 +273,7 @@ impl Options {
             ("--disk", one(&self.machine.storage.disk)),
             ("--swap", one(&self.machine.storage.swap)),
             ("--policy", self.policies.clone()),
-            ("--set", self.settings.clone()),
+            ("--set", self.settings.iter().map(|said| said.text.clone()).collect()),
             ("--vary", self.vary.iter().map(ToString::to_string).collect()),
             ("--sample-every", one(&self.sample_every_ms.map(|ms| ms.to_string()))),
         ];
@@ -266,11 +284,11 @@ impl Options {
         words
     }
 
-    /// Resolves every name and value, so that nothing is left to go wrong that could be known before a run. What was
-    /// added, dropped or ignored is in [`Plan::remarks`].
+    /// Resolves every name and value, so a wrong one is found before anything runs. [`Plan::remarks`]
+    /// lists what was added, dropped or ignored.
     ///
     /// # Errors
-    /// Names the option, the file or the key that cannot be, and what to do.
+    /// Names the option, file or key that is wrong, and what to do.
     pub fn plan(&self, registry: &Registry) -> Result<Plan, PlanError> {
         let mut remarks: Vec<String> = Vec::new();
         let plan = self.plan_with(registry, &mut |remark| {
@@ -307,7 +325,7 @@ impl Options {
     }
 }
 
-/// Simulations at a time unless somebody says how many: one for each processor.
+/// Default number of simulations at a time: one for each CPU.
 pub fn processors() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }

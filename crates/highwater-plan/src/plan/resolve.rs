@@ -1,14 +1,15 @@
-//! Names to experiments, machines and policies: what one point of a plan runs, before anything begins.
+//! Resolves names to experiments, machines and policies: the run of one point of a plan.
 
 use std::path::Path;
 
 use highwater_core::config::Policy;
-use highwater_results::MachineFigures;
+use highwater_results::{MachineFigures, setting};
 
 use super::{MachineOptions, Options, PlanError, Size, What, processors};
 use crate::experiment::{self, Experiment, HostKind, RunPlan, ablation};
-use crate::settings::Settings;
+use crate::settings::{Said, SaidBy, Settings};
 use crate::sysctls;
+use highwater_files::input::InputError;
 use highwater_files::input::names::unknown;
 use highwater_files::machine_file::{MachineArg, MachineFile, check_boots};
 use highwater_files::policy_file;
@@ -20,10 +21,24 @@ const DEFAULT_POLICY: &str = "6.1";
 /// Slowest operations of each policy on each machine that a story keeps.
 const STORY_OPERATIONS: usize = 5;
 
-/// What receives remarks.
-pub(super) type Say<'a> = dyn FnMut(String) + 'a;
+/// The option that names policies.
+pub const OPTION: &str = "--policy";
+/// The same of `bisect`.
+const ENDS: [&str; 2] = ["A", "B"];
 
-/// What runs at the point of a grid at which `keys` have these `values`, with every name resolved.
+/// The run of options without a varied key.
+pub fn only(
+    registry: &Registry,
+    options: &Options,
+    say: &mut Say<'_>,
+) -> Result<RunPlan, PlanError> {
+    resolve(registry, options, &[], &[], say)
+}
+
+/// The receiver of remarks.
+pub type Say<'a> = dyn FnMut(String) + 'a;
+
+/// The run of the grid's point at which `keys` have these `values`, with every name resolved.
 pub(super) fn resolve(
     registry: &Registry,
     options: &Options,
@@ -35,16 +50,19 @@ pub(super) fn resolve(
     let mut experiment = experiment_of(registry, options)?;
     experiment.iterations =
         options.iterations.or(options.iterations_unless_set).unwrap_or(experiment.iterations);
-    let mut texts = options.settings.clone();
-    texts.extend(keys.iter().zip(values).map(|(key, value)| format!("{key}={value}")));
-    let set = [&experiment.go_beyond(options.beyond, &texts)?, &texts[..]].concat();
-    let set = settings(&mut experiment, &set, host)?;
-    if let (Some(_), Some(set)) = (options.iterations, set.iterations()) {
-        return Err(PlanError::refused(format!("--set {set}"), "there is --iterations, too"));
+    let mut said = options.settings.clone();
+    let of_point = keys.iter().zip(values);
+    said.extend(of_point.map(|(key, value)| Said::of(SaidBy::Vary, key, value)));
+    let beyond = experiment.go_beyond(options.beyond, &said)?.into_iter();
+    let beyond = beyond.map(|text| Said { text, by: SaidBy::Beyond });
+    let said: Vec<Said> = beyond.chain(said).collect();
+    let set = settings(&mut experiment, &said, host)?;
+    if let (Some(_), Some(said)) = (options.iterations, set.iterations()) {
+        return Err(PlanError::refused(said.to_string(), "there is --iterations, too"));
     }
     let machines = machines(&mut experiment, &options.machine, &set, host, say)?;
     experiment.set_variants()?;
-    let policies = policies(&experiment, &policies_of(options), &set)?;
+    let policies = policies(&experiment, options, &set)?;
     // For a change, judge by the kernels of its two ends: policies in between have the newer
     // kernel's sysctls.
     sysctls::judge(&machines, &policies, &set)?.into_iter().for_each(&mut *say);
@@ -147,10 +165,10 @@ fn no_workload(registry: &Registry, name: &str) -> PlanError {
 /// The user's settings. Those that belong to the experiment are applied to it.
 fn settings(
     experiment: &mut Experiment,
-    texts: &[String],
+    said: &[Said],
     host: HostKind,
 ) -> Result<Settings, PlanError> {
-    let settings = Settings::parse(texts, experiment.job.entry().name)?;
+    let settings = Settings::parse(said, experiment.job.entry().name)?;
     settings.check_host(host)?;
     settings.set_experiment(experiment)?;
     Ok(settings)
@@ -278,11 +296,11 @@ fn on_each_variant(experiment: &mut Experiment, machine: MachineFile) -> Vec<Mac
 /// Refuses a parameter in which the variants differ, because each variant sets it already.
 fn refuse_set_twice(experiment: &Experiment, settings: &Settings) -> Result<(), PlanError> {
     let set = experiment.machines.iter().flat_map(|machine| &machine.set);
-    for key in set.filter_map(|text| text.split('=').next()) {
-        if let Some(text) = settings.of_workload(key) {
+    for (key, _) in set.filter_map(|text| setting::split(text)) {
+        if let Some(said) = settings.of_workload(key) {
             let workload = experiment.job.entry().name;
             let reason = format!("what the variants differ in; highwater run {workload} takes it");
-            return Err(PlanError::refused(format!("--set {text}"), reason));
+            return Err(PlanError::refused(said.to_string(), reason));
         }
     }
     Ok(())
@@ -291,10 +309,10 @@ fn refuse_set_twice(experiment: &Experiment, settings: &Settings) -> Result<(), 
 /// Policies with column headings, with the settings applied.
 fn policies(
     experiment: &Experiment,
-    names: &[String],
+    options: &Options,
     settings: &Settings,
 ) -> Result<Vec<(Policy, String)>, PlanError> {
-    let named = policies_named(experiment, names)?;
+    let named = policies_named(experiment, options)?;
     let mut policies = named.clone();
     for (policy, _) in &mut policies {
         settings.set_policy(policy)?;
@@ -305,7 +323,10 @@ fn policies(
     for b in 1..policies.len() {
         if let Some(a) = (0..b).find(|&a| is_same(&policies, a, b) && !is_same(&named, a, b)) {
             let (set, first, second) = (settings.of_policies(), &policies[a].1, &policies[b].1);
-            let reason = "are the same policy then; --policy says which to run";
+            let reason = match options.ends {
+                true => "are the same policy then: there is nothing to explain",
+                false => "are the same policy then; --policy says which to run",
+            };
             return Err(PlanError::refused(set, format!("{first} and {second} {reason}")));
         }
     }
@@ -340,8 +361,9 @@ fn taken_apart(
 /// The user's policies, each headed by its name, else the experiment's.
 fn policies_named(
     experiment: &Experiment,
-    names: &[String],
+    options: &Options,
 ) -> Result<Vec<(Policy, String)>, PlanError> {
+    let names = policies_of(options);
     if names.is_empty() {
         let mut policies: Vec<(_, String)> = Vec::new();
         for at in 0..experiment.nr_policies() {
@@ -358,25 +380,31 @@ fn policies_named(
         return Ok(policies);
     }
     let mut policies = Vec::new();
-    for name in names {
-        let policy = policy_file::load(name)?;
+    for (at, name) in names.iter().enumerate() {
+        let option = match options.ends {
+            true => ENDS.get(at).copied().unwrap_or(OPTION),
+            false => OPTION,
+        };
+        let policy = policy_file::load(name).map_err(|error| match error.file == OPTION {
+            true => InputError { file: option.to_owned(), ..error },
+            false => error,
+        })?;
         // Use the given name, because the experiment's heading may belong to another column.
         let label = policy.name.clone();
-        refuse_namesake(
-            &label,
-            name,
-            policies.iter().map(|(_, other): &(_, String)| other.as_str()),
-        )?;
+        let others = policies.iter().map(|(_, other): &(_, String)| other.as_str());
+        refuse_namesake(option, &label, name, others)?;
         policies.push((policy, label));
     }
     Ok(policies)
 }
 
-/// Refuses a policy whose column would have the heading of one of the `others`. `given` is what the user wrote.
+/// Refuses a policy whose column would have the heading of one of the `others`. `given` is what the user wrote, behind
+/// the option.
 ///
 /// # Errors
 /// Says what to change.
 pub fn refuse_namesake<'o>(
+    option: &str,
     name: &str,
     given: &str,
     mut others: impl Iterator<Item = &'o str>,
@@ -388,5 +416,5 @@ pub fn refuse_namesake<'o>(
         true => "named twice".to_owned(),
         false => format!("is called \"{name}\", as another policy is; change its name"),
     };
-    Err(PlanError::refused(format!("--policy {given}"), reason))
+    Err(PlanError::refused(format!("{option} {given}"), reason))
 }

@@ -1,4 +1,4 @@
-//! What a plan left: documents, the grid, and the files that `--out DIR` has.
+//! Results of a plan: documents, the grid, and the files of `--out DIR`.
 
 use std::path::Path;
 
@@ -11,7 +11,8 @@ use highwater_results::explain::STALLS_FILE;
 use highwater_results::store::Store;
 use highwater_results::texts::{TEXT_FILES, file_of};
 use highwater_results::{
-    AGES_FILE, Contents, Document, PAGEBLOCKS_FILE, SERIES_FILE, TIMELINE_FILE,
+    AGES_FILE, COLUMNS_FILE, Columns, Contents, Document, PAGEBLOCKS_FILE, SERIES_FILE,
+    TIMELINE_FILE,
 };
 
 use super::{Plan, PlanError};
@@ -19,18 +20,18 @@ use crate::bisect;
 use crate::experiment::Ran;
 use crate::explain;
 
-/// What one point of a plan left.
+/// Results of one point of a plan.
 #[derive(Clone, Debug)]
 pub struct PointResults {
     /// The values of the keys that vary.
     pub values: Vec<String>,
-    /// Its document, and what else was asked for.
+    /// Its document, and the other results that the options ask for.
     pub ran: Ran,
 }
 
 impl PointResults {
-    /// Writes what `--out DIR` keeps of a comparison: `results.json`, `report.txt`, counters over time, and what else was
-    /// kept of the first seed.
+    /// Writes the files that `--out DIR` has for a comparison: `results.json`, `report.txt`, counters
+    /// over time, and the files of the first seed.
     ///
     /// # Errors
     /// If a file cannot be written.
@@ -49,6 +50,9 @@ impl PointResults {
             false => Some(explain::explanation(document, explained.clone(), command_line)?),
         };
         let stalls = stalls.as_ref().map(highwater_report::explain::json);
+        let columns = series.iter().chain(ages).flat_map(|run| &run.series.columns);
+        let columns = Columns::of(columns);
+        let columns = (!columns.columns.is_empty()).then(|| columns.to_text());
         let ages = (!ages.is_empty()).then(|| series::series(ages));
         let maps = (!maps.is_empty()).then(|| pageblocks::maps(maps));
         let beside = [
@@ -57,6 +61,7 @@ impl PointResults {
             (STALLS_FILE, stalls),
             (PAGEBLOCKS_FILE, maps),
             (AGES_FILE, ages),
+            (COLUMNS_FILE, columns),
         ];
         let texts = TEXT_FILES.map(|file| (file, file_of(texts, file)));
         for (name, text) in beside.into_iter().chain(texts) {
@@ -78,10 +83,10 @@ impl PointResults {
     }
 }
 
-/// What a plan left, point by point.
+/// Results of a plan, point by point.
 #[derive(Clone, Debug)]
 pub struct Results {
-    /// The keys that vary; none: one comparison.
+    /// The keys that vary; empty for a single comparison.
     pub keys: Vec<String>,
     /// The points, in the order of the plan.
     pub points: Vec<PointResults>,
@@ -114,9 +119,9 @@ impl Results {
         Grid { keys: &self.keys, counters: &self.counters, points }
     }
 
-    /// Writes to a directory what `--out DIR` of the command writes: of one comparison `results.json`, `report.txt` and
-    /// what was kept beside them; of a grid that of each point in `point-0001` and so on, and `grid.csv`. Results that are
-    /// there are replaced.
+    /// Writes the files of `--out DIR` to a directory. A comparison has `results.json`, `report.txt`
+    /// and the files beside them. A grid has those of each point in `point-0001` and so on, and
+    /// `grid.csv`. Existing results are replaced.
     ///
     /// # Errors
     /// If the directory cannot be made, or a file cannot be written.
@@ -153,8 +158,8 @@ pub fn below(store: &Store, name: &Path) -> Result<Store, PlanError> {
     Ok(store)
 }
 
-/// A document's report, as `compare` prints it: for reading so many columns wide; of a change that was taken apart, first
-/// the switch that makes it.
+/// A document's report, as `compare` prints it, with lines of the given width. For an ablation, the
+/// switch that explains the change comes first.
 ///
 /// # Errors
 /// If the document's tables cannot be made.

@@ -1,4 +1,4 @@
-//! The units of a plan: what there is to run, one by one, in whatever process.
+//! The units of a plan, which any process can run one by one.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -13,18 +13,18 @@ use crate::experiment::unit::{Recipe, UnitId, UnitRan, UnitStore};
 use crate::experiment::{self, HostKind, Progress, Ran, RunPlan, UnitOf, on_threads};
 use highwater_runs::workload::RunError;
 
-/// What is going to run, with every name resolved ([`Options::plan`](super::Options::plan)).
+/// The runs of some options, with every name resolved ([`Options::plan`](super::Options::plan)).
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The keys that vary; none: the plan is of one point.
+    /// The keys that vary; empty if the plan has one point.
     pub keys: Vec<String>,
     /// The points, in the order in which they run.
     pub points: Vec<Point>,
-    /// What was added, dropped or ignored: a line each.
+    /// Remarks about names and values that were added, dropped or ignored, one line each.
     pub remarks: Vec<String>,
     /// The command that runs the same, for results.
     pub command_line: Vec<String>,
-    /// Whether reports show how often throttled tasks slept how long.
+    /// Whether reports show histograms of throttled sleeps.
     pub(super) histograms: bool,
 }
 
@@ -52,14 +52,14 @@ pub struct PlannedUnit {
     pub label: String,
     /// The seed.
     pub seed: u64,
-    /// Which part of the cell, from 0.
+    /// Number of the part of the cell, from 0.
     pub part: usize,
-    /// Seconds that it takes of a processor, to half or double; none: nobody knows.
+    /// Estimated CPU seconds, right to a factor of 2; none if there is no estimate.
     pub seconds: Option<f64>,
 }
 
 impl Plan {
-    /// The plan of what is resolved already: one point, without keys that vary.
+    /// A plan of one resolved point, without keys that vary.
     pub fn of(run: RunPlan, command_line: Vec<String>) -> Plan {
         Plan {
             keys: Vec::new(),
@@ -70,7 +70,7 @@ impl Plan {
         }
     }
 
-    /// What runs at each point.
+    /// The run of each point.
     pub fn runs(&self) -> Vec<&RunPlan> {
         self.points.iter().map(|point| &point.run).collect()
     }
@@ -79,7 +79,7 @@ impl Plan {
     /// are one: they run once.
     ///
     /// # Errors
-    /// If a unit runs code of a program of its own, and the executable cannot be read.
+    /// If a unit runs custom code of this program, and the executable cannot be read.
     pub fn units(&self) -> Result<Vec<PlannedUnit>, PlanError> {
         let mut units = Vec::new();
         for (point, Point { run, .. }) in self.points.iter().enumerate() {
@@ -99,8 +99,8 @@ impl Plan {
     /// there if an earlier run had kept it.
     ///
     /// # Errors
-    /// That of the first unit that failed, or [`RunError::Interrupted`] once `stop` is set: what is finished stays in the
-    /// store.
+    /// The error of the first unit that failed, or [`RunError::Interrupted`] once `stop` is set.
+    /// Finished units stay in the store.
     pub fn run(
         &self,
         store: Option<&Arc<UnitStore>>,
@@ -124,7 +124,7 @@ impl Plan {
     /// As [`Plan::run`].
     ///
     /// # Panics
-    /// If there are not so many points.
+    /// If `at` is out of range.
     pub fn run_point(
         &self,
         at: usize,
@@ -143,8 +143,9 @@ impl Plan {
         self.finished(values, ran)
     }
 
-    /// Runs units by id, in the order of the ids, as many at a time as the plan has jobs, and keeps each in the store as
-    /// soon as it is finished. Those that are there already do not run again. Any process with an equal plan can do that.
+    /// Runs units by id, in the order of the ids, on all of the plan's jobs. Each finished unit is
+    /// kept in the store at once, and a unit that the store already has does not run again. Any
+    /// process with an equal plan can do that.
     ///
     /// # Errors
     /// If the plan has no such unit, one fails, or `stop` is set.
@@ -193,8 +194,8 @@ impl Plan {
         }
     }
 
-    /// Puts the results together from directories in which units were kept: those of [`UnitStore`]s of any number of
-    /// processes or computers, or of `--out DIR`. Nothing runs. The bytes are those of [`Plan::run`].
+    /// Collects the results from directories of finished units: [`UnitStore`]s of any number of
+    /// processes or computers, or `--out DIR`. Nothing runs. The bytes are those of [`Plan::run`].
     ///
     /// # Errors
     /// If a unit is in none of them, or a directory cannot be opened because a process still writes to it.
@@ -244,7 +245,7 @@ impl Plan {
         pairs.collect::<Vec<_>>().join(" ")
     }
 
-    /// Adds to a point's results what only the plan knows.
+    /// Adds the plan's data to a point's results.
     fn finished(&self, values: &[String], mut ran: Ran) -> Result<PointResults, PlanError> {
         use highwater_results::Section;
         let document = &mut ran.document;
@@ -288,5 +289,93 @@ impl Progress for OfAll<'_> {
 
     fn clock(&self) -> Option<&Arc<Passed>> {
         self.progress.clock()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::Quiet;
+    use crate::plan::Options;
+    use highwater_runs::workload::Registry;
+
+    static GO: AtomicBool = AtomicBool::new(false);
+
+    /// Two points, two seeds each.
+    fn options() -> Options {
+        let unmap = Options::run("unmap").machine_of("64M", 2).disk("nvme").swap("8M").jobs(2);
+        unmap.set("unmap.rounds=1").vary("vm.swappiness", ["0", "60"]).iterations(2)
+    }
+
+    fn plan() -> Plan {
+        options().plan(&Registry::default()).unwrap()
+    }
+
+    #[test]
+    fn units_run_by_id_anywhere_are_the_plan_run_at_once() {
+        let plan = plan();
+        let units = plan.units().unwrap();
+        assert_eq!(units.len(), 4);
+        assert_eq!((units[3].point, units[3].seed, &*units[3].label), (1, 2, "6.1"));
+        // Another process makes the same plan.
+        let again = self::plan().units().unwrap();
+        assert_eq!(units, again);
+        let ids: Vec<UnitId> = units.iter().map(|unit| unit.id).collect();
+        let [one, two] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let run = |ids: &[UnitId], dir: &Path| {
+            let store = UnitStore::create(dir).unwrap();
+            plan.run_units(ids, &store, &Quiet, &GO).unwrap();
+            store.kept().written
+        };
+        assert_eq!(run(&ids[..3], one.path()), 3);
+        let dirs = [one.path(), two.path()];
+        let missing = plan.collect(&dirs).unwrap_err().to_string();
+        let first = "1 of 4 units are not in the stores; the first: vm.swappiness=60, 6.1 on ";
+        assert!(missing.starts_with(first), "{missing}");
+        assert!(missing.contains("seed 2, part 0") && missing.contains(&ids[3].to_string()));
+        // What is there does not run again.
+        assert_eq!(run(&ids[2..], two.path()), 2);
+        assert_eq!(run(&ids[2..], two.path()), 0);
+        let collected = plan.collect(&dirs).unwrap();
+        let ran = plan.run(None, &Quiet, &GO).unwrap();
+        assert!(collected.documents().eq(ran.documents()));
+        assert_eq!(collected.grid().csv(), ran.grid().csv());
+        let words = collected.documents().next().unwrap().command_line.join(" ");
+        assert_eq!(
+            words,
+            "highwater run unmap --iterations 2 --mem 64M --cpus 2 --disk nvme --swap 8M --set unmap.rounds=1 --vary \
+             vm.swappiness=0,60"
+        );
+    }
+
+    #[test]
+    fn a_plan_stops_and_refuses_what_is_not_its_own() {
+        let plan = plan();
+        let stop = AtomicBool::new(true);
+        let is_stopped = |error| matches!(error, PlanError::Run(RunError::Interrupted));
+        assert!(is_stopped(plan.run(None, &Quiet, &stop).unwrap_err()));
+        let dir = tempfile::tempdir().unwrap();
+        let store = UnitStore::create(dir.path()).unwrap();
+        let id = plan.units().unwrap()[0].id;
+        assert!(is_stopped(plan.run_units(&[id], &store, &Quiet, &stop).unwrap_err()));
+        assert!(store.is_empty());
+        let other = options().seed(7).plan(&Registry::default()).unwrap();
+        let error = other.run_units(&[id], &store, &Quiet, &GO).unwrap_err();
+        assert!(matches!(error, PlanError::NoSuchUnit { nr_units: 4, .. }), "{error}");
+    }
+
+    #[test]
+    fn what_was_added_is_remarked_once_and_errors_name_the_option() {
+        let options = Options::run("unmap").machine_of("64M", 2).swap("8M");
+        let options = options.vary("unmap.rounds", ["1", "2"]);
+        let plan = options.plan(&Registry::default()).unwrap();
+        assert_eq!(plan.remarks, ["--swap: on a SATA SSD; --disk says which disk"]);
+        let error = |options: &Options| {
+            options.plan(&Registry::default()).map(drop).unwrap_err().to_string()
+        };
+        let rounds = error(&Options::run("unmap").machine_of("64M", 2).set("unmap.rounds=x"));
+        assert!(rounds.starts_with("--set unmap.rounds=x: must be a number"), "{rounds}");
+        let varied = error(&options.vary("vm.swappiness", ["1", "999"]));
+        assert!(varied.starts_with("--vary vm.swappiness=999: tunables.swappiness"), "{varied}");
     }
 }

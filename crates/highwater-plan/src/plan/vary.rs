@@ -1,8 +1,8 @@
 //! `--vary KEY=A,B,..`: the points of a grid.
 //!
-//! A point is what `--set KEY=VALUE` for each key makes of the experiment, so a key is one of `--set`. All points are
-//! resolved before the first runs: a value that cannot be is refused at once. They run one after the other, each on all
-//! jobs, so that what comes out does not depend on how many there are.
+//! A point is the experiment with `--set KEY=VALUE` for each key, so a key is one of `--set`. All
+//! points are resolved before the first one runs, so a wrong value is refused at once. They run one
+//! after the other, each on all jobs, so results do not depend on the number of jobs.
 
 use std::fmt;
 
@@ -61,7 +61,7 @@ impl Factor {
         Ok(factor)
     }
 
-    /// Refuses what is no grid; `text` is what the user wrote.
+    /// Refuses values that make no grid; `text` is the user's text.
     fn check(&self, text: &str) -> Result<(), PlanError> {
         let Factor { key, values } = self;
         if key.is_empty() || values.is_empty() || values.iter().any(String::is_empty) {

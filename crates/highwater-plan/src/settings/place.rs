@@ -19,6 +19,15 @@ pub(super) enum Node<'a> {
 }
 
 impl<'a> Node<'a> {
+    /// A table or a list; none of a plain value.
+    pub(super) fn of(value: &'a mut Value) -> Option<Node<'a>> {
+        match value {
+            Value::Table(table) => Some(Node::Table(table)),
+            Value::Array(list) => Some(Node::List(list)),
+            _ => None,
+        }
+    }
+
     /// The part of this name; of a list the element of this number or name.
     pub(super) fn below(self, part: &str) -> Result<Node<'a>, String> {
         let value = match self {
@@ -42,10 +51,6 @@ impl<'a> Node<'a> {
                 })?
             }
         };
-        match value {
-            Value::Table(table) => Ok(Node::Table(table)),
-            Value::Array(list) => Ok(Node::List(list)),
-            _ => Err(format!("{part} is a value and has no keys")),
-        }
+        Node::of(value).ok_or_else(|| format!("{part} is a value and has no keys"))
     }
 }

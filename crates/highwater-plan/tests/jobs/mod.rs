@@ -90,7 +90,9 @@ fn jobs_that_come_with_the_program_survive_their_text() {
     for job in jobs {
         let definition = job.job.definition();
         let mut again = job.clone();
-        again.set_params(&definition.definition).unwrap();
+        again.set_params(toml::from_str(&definition.definition).unwrap()).unwrap();
+        assert_eq!(again.job.definition(), definition, "{}", job.name);
+        again.set_params(job.job.params().unwrap()).unwrap();
         assert_eq!(again.job.definition(), definition, "{}", job.name);
         assert!(!job.title.is_empty() && job.clone().quick().is_some(), "{}", job.name);
     }
@@ -345,7 +347,9 @@ fn what_cannot_be_is_told_with_its_line() {
         said("do = \"compute\"\nus = 1\npattern = \"uniform\""),
         "x.toml:6: pattern: this action does not have it"
     );
-    assert!(said("do = \"touch\"\nof = \"heap\"").contains("x.toml:5: of: unknown area \"heap\""));
+    assert!(
+        said("do = \"touch\"\nof = \"heap\"").contains("x.toml:5: of: unknown mapping \"heap\"")
+    );
     assert!(said("do = \"sleep\"\nus = 1\nrate = -1").contains("x.toml:6: rate: must be above 0"));
     assert!(said("do = \"sleep\"\nus = 1\ntimes = 2\nforever = true").contains("only one of"));
     assert!(said("do = \"compute\"\nus = 1e300").contains("x.toml:5: us: at most an hour"));

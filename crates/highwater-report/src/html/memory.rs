@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use highwater_results::column::Owner;
 use highwater_results::pageblocks::{BLOCK_STATES, PAGEBLOCK_PAGES, shortened};
 use highwater_results::{RunMaps, RunSeries};
 use serde::Serialize;
@@ -205,12 +206,9 @@ fn lists(runs: &[&RunSeries]) -> Vec<List> {
     for run in runs {
         // For each list: its columns, keyed by the start of their age range.
         let mut columns: BTreeMap<&str, BTreeMap<u64, Vec<usize>>> = BTreeMap::new();
-        for (at, name) in run.series.columns.iter().enumerate() {
-            let mut words = name.splitn(3, '/').skip(1);
-            let (Some(list), Some(age)) = (words.next(), words.next()) else { continue };
-            let from_ms = age.strip_prefix("from_").and_then(|age| age.strip_suffix("ms"));
-            let Some(Ok(from_ms)) = from_ms.map(str::parse) else { continue };
-            columns.entry(list).or_default().entry(from_ms).or_default().push(at);
+        for (at, column) in run.series.columns.iter().enumerate() {
+            let Owner::List { list, from_ms, .. } = &column.of else { continue };
+            columns.entry(list).or_default().entry(*from_ms).or_default().push(at);
         }
         for (list, ages) in columns {
             let bounds: Vec<u64> = ages.keys().copied().collect();
@@ -266,8 +264,8 @@ fn age_name(bounds: &[u64], at: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use highwater_results::Series;
     use highwater_results::pageblocks::{BlockMaps, MappedZone};
+    use highwater_results::{Column, Series};
 
     use super::*;
 
@@ -280,12 +278,8 @@ mod tests {
     }
 
     fn ages(label: &str) -> RunSeries {
-        let columns = [
-            "node0/active_file/from_0ms",
-            "node0/active_file/from_2048ms",
-            "node1/active_file/from_0ms",
-        ];
-        let mut series = Series::new(columns.map(str::to_owned).to_vec());
+        let column = |node, from_ms| Column::aged(node, "active_file", from_ms);
+        let mut series = Series::new(vec![column(0, 0), column(0, 2048), column(1, 0)]);
         series.part = "mmap-4".into();
         series.push(16_000_000, [256, 512, 256]);
         RunSeries {

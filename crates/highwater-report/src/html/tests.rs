@@ -1,8 +1,11 @@
 //! A page is complete, says what its document says, and escapes every name.
 
+use highwater_results::column::{Kind, Owner, Unit};
 use highwater_results::explain::{Cause, EXPLAIN_SCHEMA, ExplainedRun, Explanation, Operation};
 use highwater_results::pageblocks::{BlockMaps, MappedZone};
-use highwater_results::{Better, Document, Metric, Run, RunSeries, Section, Series, TableKind};
+use highwater_results::{
+    Better, Column, Document, Metric, Run, RunSeries, Section, Series, TableKind,
+};
 
 use super::*;
 
@@ -31,14 +34,18 @@ fn document() -> Document {
 }
 
 fn series(label: &str, part: &str) -> RunSeries {
-    let columns = [
-        "nr_free_pages",
-        "pgscan_kswapd",
-        "node0/Normal/low",
-        "node0/Normal/order0",
-        "node0/Normal/order9",
+    let zone = |what, unit, kind| {
+        let of = Owner::Zone { node: 0, zone: "Normal".to_owned() };
+        Column::new(of, what, unit, kind)
+    };
+    let columns = vec![
+        Column::new(Owner::Machine, "nr_free_pages", Unit::Pages, Kind::Level),
+        Column::new(Owner::Machine, "pgscan_kswapd", Unit::Pages, Kind::Total),
+        zone("low", Unit::Pages, Kind::Limit),
+        zone("order0", Unit::Blocks { order: 0 }, Kind::Level),
+        zone("order9", Unit::Blocks { order: 9 }, Kind::Level),
     ];
-    let mut series = Series::new(columns.map(str::to_owned).to_vec());
+    let mut series = Series::new(columns);
     part.clone_into(&mut series.part);
     (0..10).for_each(|at| series.push(at * 1_000_000_000, [1024, 1000 * at, 256, 512, 1]));
     let [machine, label, policy] = ["m", label, label].map(str::to_owned);
@@ -54,7 +61,7 @@ fn maps() -> Vec<RunMaps> {
 }
 
 fn ages() -> Vec<RunSeries> {
-    let mut series = Series::new(vec!["node0/inactive_anon/from_0ms".to_owned()]);
+    let mut series = Series::new(vec![Column::aged(0, "inactive_anon", 0)]);
     "mmap-4".clone_into(&mut series.part);
     series.push(0, [512]);
     vec![RunSeries { series, ..self::series(EVIL, "mmap-4") }]

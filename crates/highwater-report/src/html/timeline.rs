@@ -1,7 +1,7 @@
 //! Counters over virtual time, policies on one axis: data for the chart library, and tables of
 //! their figures.
 //!
-//! Counters that only grow are shown as rates, gauges as they are.
+//! Totals are shown as rates, levels as they are.
 
 use highwater_results::RunSeries;
 use serde::Serialize;
@@ -82,13 +82,13 @@ fn part_charts(machine: &str, part: &str, runs: &[&RunSeries]) -> Charts {
             let mean = drawn.v.iter().sum::<f64>() / drawn.v.len() as f64;
             let end = drawn.v.last().copied().unwrap_or_default();
             let cells = [low, mean, high, end].map(|v| Cell::text(short(v))).to_vec();
-            table.push(&[&format!("{}, {}", line.title, line.unit), &drawn.label], cells);
+            table.push(&[&format!("{}, {}", line.title, line.scale.unit), &drawn.label], cells);
         }
         if line.is_free_memory() {
             let marks = runs.first().into_iter().flat_map(|run| watermarks(&run.series));
             lines.extend(marks.map(|(label, t, v)| Drawn { label, policy: None, t, v }));
         }
-        charts.push(Chart { title: line.title.to_string(), unit: line.unit, lines });
+        charts.push(Chart { title: line.title.to_string(), unit: line.scale.unit, lines });
     }
     Charts { part: part.to_owned(), charts, table: View::of(&table) }
 }

@@ -74,6 +74,11 @@ impl<'a> Lines<'a> {
         Ok((ms * 1e6).round() as u64)
     }
 
+    /// An error about a heading.
+    pub(super) fn wrong_head(name: &str, reason: &str) -> LineError {
+        wrong(1, name, reason.to_owned())
+    }
+
     /// An error about a field of a line.
     pub(super) fn wrong(&self, line: &Line, at: usize, reason: &str) -> LineError {
         wrong(line.number, self.header.get(at).unwrap_or_default(), reason.to_owned())

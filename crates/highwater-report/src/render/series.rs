@@ -12,7 +12,7 @@
 
 use std::collections::BTreeMap;
 
-use highwater_results::{RunSeries, Series};
+use highwater_results::{Column, RunSeries, Series};
 
 use super::csv::Records;
 use super::lines::{LineError, Lines};
@@ -25,7 +25,7 @@ pub fn series(all: &[RunSeries]) -> String {
     // Machines may have different zones; columns are in order of first appearance.
     let mut places: BTreeMap<&str, usize> = BTreeMap::new();
     let mut columns: Vec<&str> = Vec::new();
-    for name in all.iter().flat_map(|run| &run.series.columns) {
+    for Column { name, .. } in all.iter().flat_map(|run| &run.series.columns) {
         places.entry(name).or_insert_with(|| {
             columns.push(name);
             columns.len() - 1
@@ -34,7 +34,8 @@ pub fn series(all: &[RunSeries]) -> String {
     let header: Vec<&str> = COLUMNS.into_iter().chain(columns.iter().copied()).collect();
     let mut records = Records::new(&header);
     for run in all {
-        let at: Vec<usize> = run.series.columns.iter().map(|name| places[&**name]).collect();
+        let at = run.series.columns.iter().map(|column| places[&*column.name]);
+        let at: Vec<usize> = at.collect();
         for (time_ns, row) in run.series.rows() {
             let mut fields = vec![String::new(); header.len()];
             let first = [
@@ -55,12 +56,21 @@ pub fn series(all: &[RunSeries]) -> String {
     records.into_text()
 }
 
-/// The series of a table as [`series`] writes it.
+/// The series of a table as [`series`] writes it. The table has only the names of its columns;
+/// `declared` finds their declarations.
 ///
 /// # Errors
-/// The first line that does not belong to such a table.
-pub fn read(text: &str) -> Result<Vec<RunSeries>, LineError> {
+/// The first line that does not belong to such a table, or a column that is not declared.
+pub fn read(
+    text: &str,
+    declared: &dyn Fn(&str) -> Option<Column>,
+) -> Result<Vec<RunSeries>, LineError> {
     let mut lines = Lines::of(text, "series", &COLUMNS)?;
+    let declarations = lines.header().iter().skip(COLUMNS.len()).map(|name| {
+        let reason = "no declaration says what it counts";
+        declared(name).ok_or_else(|| Lines::wrong_head(name, reason))
+    });
+    let declarations = declarations.collect::<Result<Vec<Column>, _>>()?;
     let mut all: Vec<RunSeries> = Vec::new();
     // Columns of the current series.
     let mut columns: Vec<usize> = Vec::new();
@@ -71,11 +81,10 @@ pub fn read(text: &str) -> Result<Vec<RunSeries>, LineError> {
             known.into_iter().eq([0, 1, 2, 4].map(|at| line.get(at))) && run.seed == seed
         };
         if !all.last().is_some_and(is_same) {
-            let header = lines.header();
             let has = |&at: &usize| !line.get(at).is_empty();
-            columns = (COLUMNS.len()..header.len()).filter(has).collect();
-            let names = columns.iter().map(|&at| header[at].to_owned()).collect();
-            let mut series = Series::new(names);
+            columns = (COLUMNS.len()..lines.header().len()).filter(has).collect();
+            let own = columns.iter().map(|&at| declarations[at - COLUMNS.len()].clone());
+            let mut series = Series::new(own.collect());
             let [machine, policy, label, part] = [0, 1, 2, 4].map(|at| line.get(at).to_owned());
             series.part = part;
             all.push(RunSeries { machine, policy, label, seed, series });
@@ -91,10 +100,21 @@ pub fn read(text: &str) -> Result<Vec<RunSeries>, LineError> {
 
 #[cfg(test)]
 mod tests {
+    use highwater_results::column::{Kind, Owner, Unit};
+
     use super::*;
 
+    /// The tables here have pages.
+    fn column(name: &str) -> Option<Column> {
+        (name != "unheard_of").then(|| Column::new(Owner::Machine, name, Unit::Pages, Kind::Level))
+    }
+
+    fn read(text: &str) -> Result<Vec<RunSeries>, LineError> {
+        super::read(text, &column)
+    }
+
     fn run(machine: &str, columns: [&str; 2], rows: &[(u64, [u64; 2])]) -> RunSeries {
-        let mut series = Series::new(columns.map(str::to_owned).to_vec());
+        let mut series = Series::new(columns.iter().filter_map(|name| column(name)).collect());
         series.part = "mmap-4".to_owned();
         rows.iter().for_each(|&(at, row)| series.push(at, row));
         let (policy, label) = ("6.1".to_owned(), "after".to_owned());
@@ -129,5 +149,8 @@ mod tests {
         let short = format!("{head}a,b,c,1,,0\n");
         assert_eq!(said(&short), "line 2: not as many fields as the first line has");
         assert_eq!(read(head), Ok(Vec::new()));
+        let foreign = head.replace(",free", ",free,unheard_of");
+        let undeclared = "line 1, field `unheard_of`: no declaration says what it counts";
+        assert_eq!(said(&foreign), undeclared);
     }
 }

@@ -104,7 +104,13 @@ mod tests {
             Row {
                 at_ns: 2_999,
                 task: 0,
-                what: Happening::Passes { cpu: 1, system: 0, name: 1, text },
+                what: Happening::Passes {
+                    cpu: 1,
+                    system: 0,
+                    name: 1,
+                    text,
+                    values: Box::default(),
+                },
             },
             Row { at_ns: 3_000_000_000, task: 1, what: Happening::Woken { by: Some(0) } },
             Row { at_ns: 3_000_001_000, task: 1, what: Happening::Runs { cpu: 0 } },

@@ -5,13 +5,17 @@
 //! | CPUs with their tasks | `sched_switch`, as ftrace's bundles |
 //! | a thread for each task: its phases, waits and operations | slices |
 //! | wakeups | flows from an instant of the waker to one of the woken |
-//! | tracepoints, under their Linux names | instants on the thread, with ftrace's text |
+//! | tracepoints, under their Linux names | instants on the thread, each field an argument with its type |
 //! | free pages and watermarks of each zone, LRU sizes, dirty pages, events | counters (only those that change) |
 //!
 //! Packets are made in order and encoded one by one, because a recording is large and its trace is
 //! smaller. Times are virtual, since boot.
 
-use highwater_results::recording::{Happening, NameId, Recording, Row};
+use std::collections::BTreeSet;
+
+use highwater_results::Column;
+use highwater_results::column::Kind;
+use highwater_results::recording::{FieldValue, Happening, NameId, Recording, Row};
 use prost::Message;
 
 use super::ftrace::{PRIO, who};
@@ -33,6 +37,9 @@ const PROCESS_TRACK: u64 = 1;
 const FIRST_TASK_TRACK: u64 = 1 << 16;
 const FIRST_COUNTER_TRACK: u64 = 1 << 40;
 
+/// The kernel's number of no page frame.
+const NO_FRAME: i64 = -1;
+
 /// Names that the writer adds after the recording's names.
 #[derive(Clone, Copy)]
 enum Own {
@@ -41,17 +48,15 @@ enum Own {
     Wakes,
     WokenByTime,
     Operation,
-    Text,
 }
 
 impl Own {
-    const ALL: [(Own, &'static str); 6] = [
+    const ALL: [(Own, &'static str); 5] = [
         (Own::WaitsForCpu, "waiting for a CPU"),
         (Own::Interrupt, "interrupt"),
         (Own::Wakes, "wakes"),
         (Own::WokenByTime, "woken"),
         (Own::Operation, "operation"),
-        (Own::Text, "text"),
     ];
 }
 
@@ -170,11 +175,13 @@ impl Writer<'_> {
         let interned =
             |iid: u64, name: &str| Interned { iid: Some(iid), name: Some(name.to_owned()) };
         let names = (0..).zip(&recording.names).map(|(at, name)| interned(name_iid(at), name));
+        let fields: BTreeSet<NameId> = recording.fields.values().flatten().copied().collect();
+        let fields = fields.into_iter().map(|id| interned(name_iid(id), recording.name(id)));
         let own = Own::ALL.iter().map(|&(own, name)| interned(self.own(own), name));
         let interned_data = InternedData {
             event_categories: CATEGORIES.map(|(c, name)| interned(c as u64, name)).to_vec(),
             event_names: names.chain(own).collect(),
-            debug_annotation_names: vec![interned(self.own(Own::Text), "text")],
+            debug_annotation_names: fields.collect(),
         };
         self.packet(
             recording.from_ns,
@@ -213,20 +220,17 @@ impl Writer<'_> {
         self.packet(at_ns, TracePacket { track_descriptor: Some(track), ..TracePacket::default() });
     }
 
-    /// Counters that change, at the times of their changes; watermarks always.
+    /// Counters that change, at the times of their changes; limits always.
     fn counters(&mut self) {
         let series = &self.recording.counters;
-        for (column, name) in series.columns.iter().enumerate() {
+        for (column, Column { name, unit, kind, .. }) in series.columns.iter().enumerate() {
             let Some((_, first)) = series.rows().next() else { return };
             let changes = series.rows().any(|(_, row)| row[column] != first[column]);
-            let is_mark = ["/min", "/low", "/high"].iter().any(|mark| name.ends_with(mark));
-            if !changes && !is_mark {
+            if !changes && *kind != Kind::Limit {
                 continue;
             }
             let uuid = FIRST_COUNTER_TRACK + column as u64;
-            let is_level = name.starts_with("nr_") || name.contains('/');
-            let unit = if name.contains("/order") { "blocks" } else { "pages" };
-            let unit_name = is_level.then(|| unit.to_owned());
+            let unit_name = Some(unit.name().to_owned());
             self.track(TrackDescriptor {
                 uuid: Some(uuid),
                 name: Some(name.clone()),
@@ -325,18 +329,35 @@ impl Writer<'_> {
                 self.begin(at_ns, task, Open::Operation, name);
             }
             Happening::EndsOperation { .. } => self.end_if(at_ns, task, Open::Operation),
-            Happening::Passes { name, text, .. } => {
-                let annotation = DebugAnnotation {
-                    name_iid: Some(self.own(Own::Text)),
-                    string_value: Some(text.to_string()),
-                };
+            Happening::Passes { name, values, .. } => {
+                let fields = self.recording.fields.get(name).map_or(&[][..], Vec::as_slice);
+                let fields = fields.iter().zip(values);
+                let annotations = fields.map(|(&name, &value)| self.annotation(name, value));
+                let annotations = annotations.collect();
                 let event = TrackEvent {
-                    debug_annotations: vec![annotation],
+                    debug_annotations: annotations,
                     ..instant(task, name_iid(*name), Category::Tracepoint)
                 };
                 self.event(at_ns, event);
             }
             Happening::Ends => self.end_all(at_ns, task),
+        }
+    }
+
+    /// A field of a tracepoint.
+    fn annotation(&self, name: NameId, value: FieldValue) -> DebugAnnotation {
+        let annotation =
+            DebugAnnotation { name_iid: Some(name_iid(name)), ..DebugAnnotation::default() };
+        match value {
+            FieldValue::Number(number) | FieldValue::Frame(number) => {
+                DebugAnnotation { uint_value: Some(number), ..annotation }
+            }
+            FieldValue::NoFrame => DebugAnnotation { int_value: Some(NO_FRAME), ..annotation },
+            FieldValue::Flag(is_set) => DebugAnnotation { bool_value: Some(is_set), ..annotation },
+            FieldValue::Words(words) => {
+                let words = self.recording.name(words).to_owned();
+                DebugAnnotation { string_value: Some(words), ..annotation }
+            }
         }
     }
 
@@ -429,7 +450,10 @@ const fn task_track(task: u32) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use highwater_results::Series;
+    use highwater_results::column::{Owner, Unit};
     use highwater_results::recording::RecordedTask;
 
     use super::*;
@@ -438,23 +462,62 @@ mod tests {
         of.into_iter().map(|(at_ns, task, what)| Row { at_ns, task, what }).collect()
     }
 
+    const NAMES: [&str; 10] = [
+        "fault",
+        "a page lock",
+        "vmscan",
+        "mm_x",
+        "mmap-4",
+        "nid",
+        "pfn",
+        "is_file",
+        "gfp_flags",
+        "GFP_KERNEL",
+    ];
+
+    fn passes() -> Happening {
+        let values = [
+            FieldValue::Number(3),
+            FieldValue::Frame(0x1870),
+            FieldValue::NoFrame,
+            FieldValue::Flag(true),
+            FieldValue::Words(9),
+        ];
+        Happening::Passes {
+            cpu: 0,
+            system: 2,
+            name: 3,
+            text: "nid=3".into(),
+            values: values.into(),
+        }
+    }
+
     fn recording() -> Recording {
         let task = |name: &str| RecordedTask { name: name.to_owned(), ..RecordedTask::default() };
-        let mut counters =
-            Series::new(["nr_dirty", "still", "node0/Normal/min"].map(str::to_owned).to_vec());
+        let column = |name, unit, kind| Column::new(Owner::Machine, name, unit, kind);
+        // Names say nothing about units.
+        let mut counters = Series::new(vec![
+            column("nr_dirty", Unit::Pages, Kind::Level),
+            column("still", Unit::Pages, Kind::Level),
+            column("low", Unit::Pages, Kind::Limit),
+            column("pressure/memory/some", Unit::Microseconds, Kind::Total),
+            column("nr_full", Unit::Percent, Kind::Level),
+            column("pgfault", Unit::Events, Kind::Total),
+        ]);
         for (at, dirty) in [(0, 5), (10, 5), (20, 7)] {
-            counters.push(at, [dirty, 1, 9]);
+            counters.push(at, [dirty, 1, 9, at, dirty, dirty]);
         }
         Recording {
             nr_cpus: 1,
             to_ns: 100,
             tasks: vec![task("a"), task("b")],
-            names: ["fault", "a page lock", "vmscan", "mm_x", "mmap-4"].map(str::to_owned).to_vec(),
+            fields: BTreeMap::from([(3, vec![5, 6, 6, 7, 8])]),
+            names: NAMES.map(str::to_owned).to_vec(),
             rows: rows([
                 (0, 0, Happening::Runs { cpu: 0 }),
                 (5, 0, Happening::BeginsOperation),
                 (6, 0, Happening::Enters { what: 0 }),
-                (7, 0, Happening::Passes { cpu: 0, system: 2, name: 3, text: "nid=0".into() }),
+                (7, 0, passes()),
                 (8, 0, Happening::Waits { why: 1, is_sleep: false }),
                 (20, 1, Happening::Runs { cpu: 0 }),
                 (30, 0, Happening::Woken { by: Some(1) }),
@@ -484,7 +547,7 @@ mod tests {
         let bytes = super::bytes(&recording);
         assert_eq!(bytes, super::bytes(&recording));
         let packets = Packets::decode(bytes.as_slice()).unwrap();
-        let waits = name_iid(5);
+        let waits = name_iid(NAMES.len() as NameId);
         let [a, b] = [task_track(0), task_track(1)];
         let begun = [
             (5, a, Some(name_iid(4))),
@@ -500,13 +563,51 @@ mod tests {
         let instants: Vec<_> =
             events(&packets, Type::Instant).iter().map(|&(at, track, _)| (at, track)).collect();
         assert_eq!(instants, [(7, a), (30, b), (30, a)]);
-        // Counters that never change are left out, except watermarks.
-        assert_eq!(events(&packets, Type::Counter).len(), 3);
+        // Counters that never change are left out, except limits.
+        assert_eq!(events(&packets, Type::Counter).len(), 2 + 1 + 3 + 2 + 2);
         let switches = packets.packet.iter().filter(|packet| {
             let bundle = packet.ftrace_events.iter().flat_map(|bundle| &bundle.event);
             bundle.filter(|event| event.sched_switch.is_some()).count() > 0
         });
         assert_eq!(switches.count(), 5);
+    }
+
+    #[test]
+    fn counters_have_the_unit_that_their_column_declares() {
+        let packets = Packets::decode(super::bytes(&recording()).as_slice()).unwrap();
+        let tracks = packets.packet.iter().filter_map(|packet| packet.track_descriptor.as_ref());
+        let units = tracks.filter_map(|track| {
+            Some((track.name.as_deref()?, track.counter.as_ref()?.unit_name.as_deref()?))
+        });
+        let expected = [
+            ("nr_dirty", "pages"),
+            ("low", "pages"),
+            ("pressure/memory/some", "microseconds"),
+            ("nr_full", "percent"),
+            ("pgfault", "events"),
+        ];
+        assert_eq!(units.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn fields_of_tracepoints_keep_their_types() {
+        let packets = Packets::decode(super::bytes(&recording()).as_slice()).unwrap();
+        let data = packets.packet.iter().find_map(|packet| packet.interned_data.as_ref()).unwrap();
+        let named = |iid| {
+            let names = data.debug_annotation_names.iter();
+            names.clone().find(|name| name.iid == iid).and_then(|name| name.name.as_deref())
+        };
+        assert_eq!(data.debug_annotation_names.len(), 4, "those of fields");
+        let events = packets.packet.iter().filter_map(|packet| packet.track_event.as_ref());
+        let fields: Vec<_> = events.flat_map(|event| &event.debug_annotations).collect();
+        let names: Vec<_> = fields.iter().filter_map(|field| named(field.name_iid)).collect();
+        assert_eq!(names, ["nid", "pfn", "pfn", "is_file", "gfp_flags"]);
+        let uints: Vec<_> = fields.iter().map(|field| field.uint_value).collect();
+        assert_eq!(uints, [Some(3), Some(0x1870), None, None, None]);
+        assert_eq!(fields[2].int_value, Some(-1));
+        assert_eq!(fields[3].bool_value, Some(true));
+        assert_eq!(fields[4].string_value.as_deref(), Some("GFP_KERNEL"));
+        assert!(fields[..4].iter().all(|field| field.string_value.is_none()));
     }
 
     #[test]

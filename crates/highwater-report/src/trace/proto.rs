@@ -101,6 +101,12 @@ pub(super) struct TrackEvent {
 pub(super) struct DebugAnnotation {
     #[prost(uint64, optional, tag = "1")]
     pub(super) name_iid: Option<u64>,
+    #[prost(bool, optional, tag = "2")]
+    pub(super) bool_value: Option<bool>,
+    #[prost(uint64, optional, tag = "3")]
+    pub(super) uint_value: Option<u64>,
+    #[prost(int64, optional, tag = "4")]
+    pub(super) int_value: Option<i64>,
     #[prost(string, optional, tag = "6")]
     pub(super) string_value: Option<String>,
 }

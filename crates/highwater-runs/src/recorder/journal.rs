@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use highwater_core::trace::Event;
-use highwater_results::recording::{Happening, NameId, RecordedTask, Recording, Row};
+use highwater_core::trace::{Event, Tracepoint, Value};
+use highwater_results::recording::{FieldValue, Happening, NameId, RecordedTask, Recording, Row};
 use highwater_sim::ledger::journal::{ENTRIES_MAX, Entry, Journal, What};
 use highwater_sim::ledger::{Ledger, NodeKey, Window};
 
@@ -30,8 +30,8 @@ pub(super) fn recording(ledger: &Ledger, journal: Journal, window: Window) -> Re
         let what = rows.happening(task, what);
         rows.rows.push(Row { at_ns, task, what });
     }
-    let Rows { names, rows, .. } = rows;
-    Recording { tasks, names: names.all, rows, notes, ..Recording::default() }
+    let Rows { names, rows, fields, .. } = rows;
+    Recording { tasks, names: names.all, fields, rows, notes, ..Recording::default() }
 }
 
 fn seconds(ns: u64) -> f64 {
@@ -42,6 +42,8 @@ fn seconds(ns: u64) -> f64 {
 struct Rows {
     names: Names,
     rows: Vec<Row>,
+    /// Names of fields, by the name of their tracepoint.
+    fields: BTreeMap<NameId, Vec<NameId>>,
     /// The open nodes of each task, outermost first.
     paths: Vec<Vec<NodeKey>>,
 }
@@ -78,10 +80,39 @@ impl Rows {
                 system: self.names.id(event.system()),
                 name: self.names.id(event.name()),
                 text: text(&event),
+                values: self.values(&event),
             },
             What::Ends => Happening::Ends,
         }
     }
+
+    /// The values of an event's fields; their names are noted once for each tracepoint.
+    fn values(&mut self, event: &Event) -> Box<[FieldValue]> {
+        let tracepoint = event.kind().tracepoint();
+        let name = self.names.id(tracepoint.name);
+        if !self.fields.contains_key(&name) {
+            let fields = tracepoint.fields.iter();
+            let names = fields.map(|field| self.names.id(linux_name(tracepoint, field.name)));
+            let names = names.collect();
+            self.fields.insert(name, names);
+        }
+        let values = event.fields().map(|(_, value)| match value {
+            Value::Number(number) => FieldValue::Number(number),
+            Value::Bool(is_set) => FieldValue::Flag(is_set),
+            Value::Pfn(pfn) => pfn.map_or(FieldValue::NoFrame, |pfn| FieldValue::Frame(pfn.get())),
+            Value::Name(word) => FieldValue::Words(self.names.id(word)),
+            Value::Gfp(gfp) => FieldValue::Words(self.names.id(&gfp.to_string())),
+        });
+        values.collect()
+    }
+}
+
+/// The name of a field in the kernel's own text: `gfp_flags` of `gfp_flags={gfp}`. A field that the text does not name
+/// so keeps its own.
+fn linux_name(tracepoint: &Tracepoint, field: &'static str) -> &'static str {
+    let placeholder = format!("{{{field}}}");
+    let mut words = tracepoint.text.split(' ').filter_map(|word| word.split_once('='));
+    words.find(|(_, value)| *value == placeholder).map_or(field, |(name, _)| name)
 }
 
 /// An event's line without its name.

@@ -224,6 +224,11 @@ pub trait Job: fmt::Debug + Send + Sync {
     fn entry(&self) -> Entry;
     /// Name, about, and the parameters as TOML.
     fn definition(&self) -> Definition;
+    /// The parameters as values.
+    ///
+    /// # Errors
+    /// If one of them has no form in TOML.
+    fn params(&self) -> Result<toml::Table, String>;
     /// See [`Workload::cpus_needed`].
     fn cpus_needed(&self) -> usize;
     /// See [`Workload::units`].
@@ -274,6 +279,10 @@ impl<W: Workload> Job for Bound<W> {
             // Parameters are plain values: always valid TOML.
             definition: toml::to_string(&self.params).unwrap_or_default(),
         }
+    }
+
+    fn params(&self) -> Result<toml::Table, String> {
+        toml::Table::try_from(&self.params).map_err(|error| error.to_string())
     }
 
     fn cpus_needed(&self) -> usize {
@@ -342,6 +351,7 @@ pub struct Entry {
     /// The type that implements it.
     of: TypeId,
     job: fn(ValueDeserializer<'_>) -> Result<Arc<dyn Job>, JobError>,
+    job_of: fn(toml::Table) -> Result<Arc<dyn Job>, JobError>,
     defaults: fn() -> Arc<dyn Job>,
     /// The JSON Schema of its parameters.
     pub schema: fn(&mut schemars::SchemaGenerator) -> schemars::Schema,
@@ -369,8 +379,15 @@ impl Entry {
             Arc::new(Bound::<W> { params, workload: PhantomData })
         }
         fn job<W: Workload>(table: ValueDeserializer<'_>) -> Result<Arc<dyn Job>, JobError> {
-            let params: W::Params =
-                serde::Deserialize::deserialize(table).map_err(JobError::Toml)?;
+            checked::<W>(serde::Deserialize::deserialize(table))
+        }
+        fn job_of<W: Workload>(table: toml::Table) -> Result<Arc<dyn Job>, JobError> {
+            checked::<W>(toml::Value::Table(table).try_into())
+        }
+        fn checked<W: Workload>(
+            params: Result<W::Params, toml::de::Error>,
+        ) -> Result<Arc<dyn Job>, JobError> {
+            let params = params.map_err(JobError::Toml)?;
             match params.problem() {
                 Some(problem) => Err(JobError::Value(problem)),
                 None => Ok(bind::<W>(params)),
@@ -385,6 +402,7 @@ impl Entry {
             params: W::Params::PARAMS,
             of: TypeId::of::<W>(),
             job: job::<W>,
+            job_of: job_of::<W>,
             defaults: || bind::<W>(W::Params::default()),
             schema: |generator| <W::Params as schemars::JsonSchema>::json_schema(generator),
         }
@@ -405,6 +423,11 @@ impl Entry {
         let span = table.span();
         let table = toml::de::DeValue::Table(table.into_inner());
         (self.job)(toml::Spanned::new(span, table).into())
+    }
+
+    /// The workload with parameters from values; missing parameters have their defaults.
+    pub fn job_of(&self, params: toml::Table) -> Result<Arc<dyn Job>, JobError> {
+        (self.job_of)(params)
     }
 
     /// The parameters as a text to start from: docs and defaults.

@@ -13,8 +13,8 @@ use highwater_core::page::{PAGEBLOCK_PAGES, Page, PageFlags, PageMapping};
 use highwater_core::page_alloc::PageAllocator;
 use highwater_core::units::LruKind;
 use highwater_core::zone::Zone;
-use highwater_results::Series;
 use highwater_results::pageblocks::{BlockMaps, BlockUse, MappedZone};
+use highwater_results::{Column, Series};
 
 /// Most moments that are kept: as many as a user wants to step through.
 const MOMENTS_MAX: usize = 32;
@@ -146,7 +146,7 @@ impl Moments {
         let bounds = AGE_STEPS.map(|steps| steps * every_ms);
         let from_ms = || std::iter::once(0).chain(bounds);
         let columns = told.iter().flat_map(|&(node, kind)| {
-            from_ms().map(move |ms| format!("node{node}/{}/from_{ms}ms", kind.name()))
+            from_ms().map(move |ms| Column::aged(node as u16, kind.name(), ms))
         });
         let mut series = Series::new(columns.collect());
         series.part.clone_from(&part);

@@ -13,14 +13,18 @@
 //!
 //! From: [`super::harness`] · to: [`highwater_results::series`].
 
+pub mod before;
+
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 use highwater_core::host::Host;
 use highwater_core::page::{MAX_ORDER, Order};
 use highwater_core::page_alloc::PageAllocator;
+use highwater_core::vmstat::{self, Meaning};
 use highwater_core::zone::Mark;
-use highwater_results::{BlockMaps, Series};
+use highwater_results::column::{Kind, Owner, Unit};
+use highwater_results::{BlockMaps, Column, Series};
 use highwater_sim::engine::Sim;
 use highwater_sim::host::SimHost;
 use highwater_sim::ledger::Window;
@@ -37,8 +41,14 @@ const NS_PER_MS: u64 = 1_000_000;
 const ROWS_OF_WINDOW: u64 = 2000;
 const WINDOW_EVERY_NS_MIN: u64 = 50_000;
 
-/// Reports a workload's own columns, in the same order each time.
-pub type More = Rc<dyn Fn(&mut dyn FnMut(&str, u64))>;
+/// Columns that a workload adds.
+#[derive(Clone)]
+pub struct More {
+    /// Their declarations.
+    pub columns: Vec<Column>,
+    /// Reports the number of each column, in the same order.
+    pub read: Rc<dyn Fn(&mut dyn FnMut(u64))>,
+}
 
 /// Takes the samples of one unit of work.
 #[derive(Clone, Debug)]
@@ -175,20 +185,16 @@ impl Taken {
         more: Option<&More>,
         keep: Keep,
     ) {
-        let more = |each: &mut dyn FnMut(&str, u64)| {
-            // Of a kernel that has the files.
-            if memory.policy.kernel >= SINCE {
-                pressure_of(pressure, each);
-            }
-            if let Some(more) = more {
-                more(each);
-            }
-        };
+        // Of a kernel that has the files.
+        let pressure = (memory.policy.kernel >= SINCE).then_some(pressure);
         if self.series.is_empty() {
             let mut columns = Vec::new();
-            counters_of(memory, |name, _| columns.push(name.to_owned()));
-            zones_of(memory, |place, _| columns.push(place()));
-            more(&mut |name, _| columns.push(name.to_owned()));
+            counters_of(memory, |name, _| columns.push(counter(name)));
+            for zone in memory.populated_zones() {
+                columns.extend(zone_columns(zone.node.0, zone.zone.name()));
+            }
+            columns.extend(pressure.iter().flat_map(|_| pressure_columns()));
+            columns.extend(more.iter().flat_map(|more| more.columns.iter().cloned()));
             self.series = Series::new(columns);
         }
         let seen = self.nr_seen;
@@ -211,34 +217,75 @@ impl Taken {
         }
         let mut row = Vec::with_capacity(self.series.columns.len());
         counters_of(memory, |_, value| row.push(value));
-        zones_of(memory, |_, value| row.push(value));
-        more(&mut |_, value| row.push(value));
+        zones_of(memory, |value| row.push(value));
+        if let Some(pressure) = pressure {
+            pressure_of(pressure, |value| row.push(value));
+        }
+        if let Some(more) = more {
+            (more.read)(&mut |value| row.push(value));
+        }
         self.series.push(at_ns, row);
     }
 }
 
-/// Microseconds since boot, as the lines of `/proc/pressure` have them; of CPUs there is no "full".
-fn pressure_of(pressure: Reading, each: &mut dyn FnMut(&str, u64)) {
+/// A counter of `/proc/vmstat`, as the core declares it.
+fn counter(name: &str) -> Column {
+    // Every counter of the core has a meaning, which a test pins.
+    let meaning = vmstat::meaning(name).unwrap_or(Meaning::Total(vmstat::Unit::Events));
+    let (kind, unit) = match meaning {
+        Meaning::Total(unit) => (Kind::Total, unit),
+        Meaning::Level(unit) => (Kind::Level, unit),
+    };
+    let unit = match unit {
+        vmstat::Unit::Pages => Unit::Pages,
+        vmstat::Unit::Kibibytes => Unit::Kibibytes,
+        vmstat::Unit::Events => Unit::Events,
+        vmstat::Unit::Objects => Unit::Objects,
+    };
+    Column::new(Owner::Machine, name, unit, kind)
+}
+
+/// Microseconds since boot, as the lines of `/proc/pressure` have them. CPUs have no "full".
+fn pressure_columns() -> Vec<Column> {
+    let columns = Resource::ALL.into_iter().flat_map(|resource| {
+        let lines = if resource == Resource::Cpu { &["some"][..] } else { &["some", "full"] };
+        lines.iter().map(move |line| {
+            let of = Owner::Pressure { resource: resource.name().to_owned() };
+            Column::new(of, line, Unit::Microseconds, Kind::Total)
+        })
+    });
+    columns.collect()
+}
+
+/// The values of [`pressure_columns`].
+fn pressure_of(pressure: Reading, mut each: impl FnMut(u64)) {
     for resource in Resource::ALL {
         let lines = pressure.of(resource);
-        each(&format!("pressure/{}/some", resource.name()), lines.some.total_us);
+        each(lines.some.total_us);
         if resource != Resource::Cpu {
-            each(&format!("pressure/{}/full", resource.name()), lines.full.total_us);
+            each(lines.full.total_us);
         }
     }
 }
 
-/// Of each zone with memory its free pages and watermarks, as `/proc/zoneinfo` has them, and its free blocks of each
+/// Of a zone with memory its free pages and watermarks, as `/proc/zoneinfo` has them, and its free blocks of each
 /// order, as `/proc/buddyinfo`.
-fn zones_of<H: Host>(memory: &PageAllocator<H>, mut each: impl FnMut(&dyn Fn() -> String, u64)) {
+fn zone_columns(node: u16, zone: &str) -> Vec<Column> {
+    let column = |what: &str, unit, kind| {
+        Column::new(Owner::Zone { node, zone: zone.to_owned() }, what, unit, kind)
+    };
+    let marks = ["min", "low", "high"].map(|mark| column(mark, Unit::Pages, Kind::Limit));
+    let blocks = (0..MAX_ORDER as u8)
+        .map(|order| column(&format!("order{order}"), Unit::Blocks { order }, Kind::Level));
+    [column("free", Unit::Pages, Kind::Level)].into_iter().chain(marks).chain(blocks).collect()
+}
+
+/// The values of [`zone_columns`], zone by zone.
+fn zones_of<H: Host>(memory: &PageAllocator<H>, mut each: impl FnMut(u64)) {
     for zone in memory.populated_zones() {
-        let name = |what: &str| format!("node{}/{}/{what}", zone.node.0, zone.zone.name());
-        each(&|| name("free"), zone.nr_free_pages_exact());
-        for (what, mark) in [("min", Mark::Min), ("low", Mark::Low), ("high", Mark::High)] {
-            each(&|| name(what), zone.mark(mark));
-        }
-        for order in (0..MAX_ORDER as u8).map(Order) {
-            each(&|| name(&format!("order{}", order.0)), zone.nr_free_blocks(order) as u64);
-        }
+        each(zone.nr_free_pages_exact());
+        [Mark::Min, Mark::Low, Mark::High].into_iter().for_each(|mark| each(zone.mark(mark)));
+        let orders = (0..MAX_ORDER as u8).map(Order);
+        orders.for_each(|order| each(zone.nr_free_blocks(order) as u64));
     }
 }

@@ -189,31 +189,32 @@ macro_rules! figures {
 figures! {
     /// Requests in flight at once, including those that wait for the scheduler.
     "depth": depth in 1..=u32::MAX as u64,
-    /// Choice of the next waiting request: the oldest (`none`), or reads before writes, each in the
-    /// order of the disk (`deadline`).
+    /// How the next waiting request is chosen: the oldest (`none`), or reads before writes, each in
+    /// the order of the disk (`deadline`).
     "scheduler": scheduler,
-    /// Largest readahead window of a file without advice, KiB; 0: nothing is read ahead. Advice (`sequential`) doubles it.
+    /// Largest readahead window of a file without advice, KiB; 0: no readahead. Advice
+    /// (`sequential`) doubles it.
     "read-ahead-kb": read_ahead_kb in 0..=READ_AHEAD_KB_MAX,
     /// True if the kernel treats seeks as expensive, whatever the model.
     "rotational": rotational,
-    /// Pages under writeback must not change.
+    /// True if pages under writeback must not change.
     "stable-writes": stable_writes,
-    /// Transfers that the disk serves in parallel.
+    /// Number of transfers that the disk serves in parallel.
     "channels": channels of Ssd in 1..=CHANNELS_MAX,
-    /// From the start of a read to its first byte, nanoseconds.
+    /// Time from the start of a read to its first byte, nanoseconds.
     "read-latency-ns": latency_ns.read of Ssd,
-    /// From the start of a write to its first byte, nanoseconds.
+    /// Time from the start of a write to its first byte, nanoseconds.
     "write-latency-ns": latency_ns.write of Ssd,
     /// Bandwidth of the bus for reads, bytes per second.
     "read-bytes-per-s": bytes_per_s.read of Ssd in 1..=u64::MAX,
     /// Bandwidth of the bus for writes, bytes per second.
     "write-bytes-per-s": bytes_per_s.write of Ssd in 1..=u64::MAX,
-    /// One revolution, nanoseconds. A transfer that does not start where the last one ended waits
-    /// for half of it.
+    /// Time of one revolution, nanoseconds. A transfer that does not start where the last one ended
+    /// waits for half of it.
     "revolution-ns": revolution_ns of Hdd,
-    /// Moving the arm from one track to the next, nanoseconds.
+    /// Time of a seek from one track to the next, nanoseconds.
     "seek-min-ns": seek_min_ns of Hdd,
-    /// Moving the arm across all tracks, nanoseconds; not less than `seek-min-ns`.
+    /// Time of a seek across all tracks, nanoseconds; not less than `seek-min-ns`.
     "seek-max-ns": seek_max_ns of Hdd,
     /// Bandwidth under the head, bytes per second.
     "bytes-per-s": bytes_per_s of Hdd in 1..=u64::MAX,

@@ -8,46 +8,17 @@ use highwater_results::words::count;
 use super::args::BisectArgs;
 use super::interrupt::NEVER;
 use super::out::{Out, Plans, failed, prepare};
-use super::plan::run_plan;
 use super::progress::Bar;
-use super::{CliError, Outcome, own_words, remark};
-use crate::bisect::{Bisect, BisectError, Report};
+use super::{CliError, Outcome, own_words, remark, remark_once};
+use crate::bisect::Report;
 use crate::experiment::RunPlan;
-use crate::metric::MetricName;
-use crate::sysctls;
-use crate::workload::job::Job;
-use crate::workload::{Registry, Workload};
+use crate::workload::Registry;
 
 /// Runs the search.
 pub(super) fn run(registry: &Registry, args: &BisectArgs) -> Result<Outcome, CliError> {
-    let metric = MetricName::new(&args.metric);
-    if args.from == args.to {
-        let reason = "A and B are the same policy: there is nothing to explain";
-        return Err(CliError::new(format!("{}: {reason}", args.from)));
-    }
-    let mut plan = run_plan(registry, &args.options())?;
-    plan.experiment.iterations = args.seeds_of(plan.experiment.iterations);
-    let name = &plan.experiment.name;
-    if plan.machines.len() != 1 {
-        let machines: Vec<&str> = plan.machines.iter().map(|m| m.name.as_str()).collect();
-        let reason = "bisect is of one machine; --machine says which";
-        return Err(CliError::new(format!("{name}: {reason} ({})", machines.join(", "))));
-    }
-    if let [from, to] = &plan.policies[..]
-        && let Some(reason) = sysctls::of_one_end(&plan.machines, from, to)
-    {
-        return Err(CliError::new(reason));
-    }
-    // Check before anything runs. For other workloads only the results list the operations.
-    if plan.experiment.job.entry().name == Job::NAME {
-        let metrics = plan.experiment.job.metrics(&plan.machines);
-        let wrong = |reason| CliError::new(format!("--metric: {reason}"));
-        metric.check(&metrics).map_err(wrong)?;
-        let job = &*plan.experiment.job;
-        metric.check_counted(job, &plan.machines, &plan.policies).map_err(wrong)?;
-    }
+    let plan = args.options().plan(registry, &mut |line| remark_once(&line))?;
     let out = Out::new(args.out.as_deref(), args.force, args.resume);
-    let place = prepare(out.as_ref(), &[&plan], Plans::First)?;
+    let place = prepare(out.as_ref(), &[&plan.run], Plans::First)?;
     let begin = |batch: &RunPlan| {
         remark(&format!(
             "bisect: {} between {} and {}",
@@ -57,11 +28,7 @@ pub(super) fn run(registry: &Registry, args: &BisectArgs) -> Result<Outcome, Cli
         ));
         Bar::start(batch)
     };
-    let report = Bisect { metric }.run(&place.keeps(plan), begin, &NEVER);
-    let report = report.map_err(|error| match error {
-        BisectError::Metric(reason) => CliError::new(format!("--metric: {reason}")),
-        error => CliError::new(error.to_string()),
-    })?;
+    let report = plan.run(place.units.as_ref(), begin, &NEVER)?;
     super::show(args.format, &text(&report, args, args.format, super::width()))?;
     if let Some(store) = place.begin(Contents::Bisect)? {
         let text = text(&report, args, Format::Terminal, PAGE_WIDTH);

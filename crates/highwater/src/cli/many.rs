@@ -6,7 +6,7 @@ use highwater_report::grid::{self, Grid, Point};
 use highwater_report::{html, summary};
 use highwater_results::contents::point_dirs;
 use highwater_results::words::refusal;
-use highwater_results::{Contents, Document, input};
+use highwater_results::{Contents, Document, input, setting};
 
 use super::out::failed;
 use super::report::{self, Look, cannot_show};
@@ -84,9 +84,9 @@ impl Many {
             }
             let document = report::read(&path)?;
             let value = |key: &String| {
-                let set =
-                    document.settings.iter().find_map(|set| set.strip_prefix(&format!("{key}=")));
-                set.map(str::to_owned)
+                let mut set = document.settings.iter().filter_map(|text| setting::split(text));
+                set.find(|(other, _)| other == key)
+                    .map(|(_, value)| value.to_owned())
                     .ok_or_else(|| wrong(format!("point {number} does not say what {key} is")))
             };
             let values = keys.iter().map(value).collect::<Result<Vec<_>, _>>()?;

@@ -69,11 +69,6 @@ impl Place {
         self.interrupts.end_keeping();
         Ok(())
     }
-
-    /// The plan, its units kept here.
-    pub(super) fn keeps(&self, plan: RunPlan) -> RunPlan {
-        RunPlan { units: self.units.clone(), ..plan }
-    }
 }
 
 /// Opens the place of results, if there is one, for a command that runs these plans; from now on a signal ends the process.

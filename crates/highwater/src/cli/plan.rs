@@ -2,7 +2,7 @@
 
 use super::{CliError, remark_once};
 use crate::experiment::RunPlan;
-use crate::plan::{Options, Plan, PlanError};
+use crate::plan::{Options, Plan, PlanError, only};
 use crate::workload::Registry;
 
 impl From<PlanError> for CliError {
@@ -18,8 +18,5 @@ pub(super) fn plan(registry: &Registry, options: &Options) -> Result<Plan, CliEr
 
 /// What runs of options in which nothing varies.
 pub(super) fn run_plan(registry: &Registry, options: &Options) -> Result<RunPlan, CliError> {
-    let options = Options { vary: Vec::new(), ..options.clone() };
-    let [point] = <[_; 1]>::try_from(plan(registry, &options)?.points)
-        .map_err(|_| CliError::new("nothing to run"))?;
-    Ok(point.run)
+    Ok(only(registry, options, &mut |line| remark_once(&line))?)
 }

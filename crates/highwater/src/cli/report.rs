@@ -18,7 +18,8 @@ use highwater_results::store::{
 };
 use highwater_results::words::refusal;
 use highwater_results::{
-    AGES_FILE, Contents, Document, PAGEBLOCKS_FILE, RunSeries, SERIES_FILE, TIMELINE_FILE, input,
+    AGES_FILE, COLUMNS_FILE, Columns, Contents, Document, PAGEBLOCKS_FILE, RunSeries, SERIES_FILE,
+    TIMELINE_FILE, input,
 };
 
 use super::answer::Answer;
@@ -30,6 +31,7 @@ use crate::explain::source;
 use crate::input::misplaced;
 use crate::plan::report_text;
 use crate::settings::in_full;
+use crate::workload::sampling::before;
 
 /// Prints the report of a directory of results, or of two.
 pub(super) fn run(args: &ReportArgs) -> Result<Outcome, CliError> {
@@ -125,12 +127,24 @@ fn series_beside(dir: &Path) -> Result<Vec<RunSeries>, CliError> {
         None => beside(dir, SERIES_FILE)?,
         timeline => timeline,
     };
-    table.map_or_else(
-        || Ok(Vec::new()),
-        |(file, text)| {
-            series::read(&text).map_err(|error| CliError::new(format!("{file}: {error}")))
-        },
-    )
+    table.map_or_else(|| Ok(Vec::new()), |(file, text)| rows(dir, &file, &text))
+}
+
+/// The rows of a table over time, with the columns that the directory declares.
+fn rows(dir: &Path, file: &str, text: &str) -> Result<Vec<RunSeries>, CliError> {
+    let declared = match beside(dir, COLUMNS_FILE)? {
+        None => None,
+        Some((file, text)) => {
+            let columns = Columns::parse(&text);
+            Some(columns.map_err(|reason| CliError::new(format!("{file}: {reason}")))?)
+        }
+    };
+    let find = |name: &str| match &declared {
+        Some(columns) => columns.get(name).cloned(),
+        // Of an earlier version.
+        None => before::column(name),
+    };
+    series::read(text, &find).map_err(|error| CliError::new(format!("{file}: {error}")))
 }
 
 /// The HTML page of results, with the files beside them.
@@ -144,7 +158,7 @@ fn page_of(dir: &Path, document: &Document) -> Result<String, CliError> {
     let wrong = |file: String| move |error| CliError::new(format!("{file}: {error}"));
     let ages = match beside(AGES_FILE)? {
         None => Vec::new(),
-        Some((file, text)) => series::read(&text).map_err(wrong(file))?,
+        Some((file, text)) => rows(dir, &file, &text)?,
     };
     let maps = match beside(PAGEBLOCKS_FILE)? {
         None => Vec::new(),

@@ -1,7 +1,8 @@
 //! JSON Schemas (draft 2020-12) of the files that the program reads and writes.
 //!
 //! ```text
-//! types of highwater-results ────────────derive──▶ results, explanation,   written files
+//! types of highwater-results ────────────derive──▶ results, columns,       written files
+//!                                                  explanation
 //! bisect::Report ───────────────────────derive──▶ bisect
 //! Raw types of files, params! ───────────derive──▶ experiment, machine     accepted files
 //! Tunables::FIELDS, FIGURES, cost keys ──by hand─▶ machine
@@ -17,8 +18,8 @@
 mod experiment;
 mod policy;
 
-use highwater_results::Document;
 use highwater_results::explain::Explanation;
+use highwater_results::{Columns, Document};
 use schemars::generate::SchemaSettings;
 use schemars::transform::{RecursiveTransform, Transform};
 use schemars::{Schema, SchemaGenerator};
@@ -36,6 +37,8 @@ use crate::workload::job::FLAGS;
 pub enum Kind {
     /// What `compare` and `run` write.
     Results,
+    /// Units of the columns of tables over time.
+    Columns,
     /// What `explain` writes.
     Explanation,
     /// The answer of `bisect`.
@@ -52,6 +55,7 @@ impl Kind {
     /// All.
     pub const ALL: &'static [Kind] = &[
         Kind::Results,
+        Kind::Columns,
         Kind::Explanation,
         Kind::Bisect,
         Kind::Experiment,
@@ -63,6 +67,7 @@ impl Kind {
     pub const fn name(self) -> &'static str {
         match self {
             Kind::Results => "results",
+            Kind::Columns => "columns",
             Kind::Explanation => "explanation",
             Kind::Bisect => "bisect",
             Kind::Experiment => "experiment",
@@ -76,6 +81,7 @@ impl Kind {
         let written = || SchemaSettings::draft2020_12().for_serialize().into_generator();
         let mut schema = match self {
             Kind::Results => results(written()),
+            Kind::Columns => written().into_root_schema_for::<Columns>(),
             Kind::Explanation => written().into_root_schema_for::<Explanation>(),
             Kind::Bisect => written().into_root_schema_for::<Report>(),
             Kind::Experiment => experiment::schema(read(), registry),
@@ -84,6 +90,7 @@ impl Kind {
         };
         let title = match self {
             Kind::Results => "Results of highwater compare and highwater run",
+            Kind::Columns => "Units of the columns of tables over time",
             Kind::Explanation => "What highwater explain writes",
             Kind::Bisect => "What highwater bisect writes",
             Kind::Experiment => "An experiment of Highwater",

@@ -11,8 +11,7 @@ use crate::policy_file;
 pub(super) fn schema() -> Schema {
     let mut schema = json_schema!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "description": "A policy: another one, and the switches that are set otherwise. What a file does not name is \
-                        as in that.",
+        "description": "A policy: its base and the switches that it changes. All other switches are as in the base.",
     });
     let object = schema.ensure_object();
     let mut root = section();
@@ -20,22 +19,21 @@ pub(super) fn schema() -> Schema {
     let bases = policy_file::all();
     let own = &mut root["properties"];
     own["base"] = json!({
-        "description": "The policy that the rest of the file overrides: one of those that `list policies` shows.",
+        "description": "Policy that the file changes: one of those that `list policies` shows.",
         "type": "string",
         "oneOf": choice(bases.iter().map(|(name, about)| (name.as_str(), about.as_str()))),
     });
     own["name"] = json!({
-        "description": "The name in reports; without it the file's.",
+        "description": "Name in reports; default: the file's name.",
         "type": "string",
     });
     own["kernel"] = json!({
-        "description": "The version of Linux that it counts as (`\"5.18\"`): its sysctls are that kernel's. Without it \
-                        that of `base`.",
+        "description": "Linux version (`\"5.18\"`), which decides the sysctls that exist; default: that of `base`.",
         "type": "string",
         "pattern": r"^[0-9]+\.[0-9]+",
     });
     own["own"] = json!({
-        "description": "The policy whose code this one has, in a program that brings it.",
+        "description": "Policy whose custom code this one uses, in a program that has that code.",
         "type": "string",
     });
     own["summary"] = json!({ "description": "One line about it, for lists.", "type": "string" });

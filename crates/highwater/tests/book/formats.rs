@@ -17,7 +17,7 @@ fn the_published_schemas_are_those_of_the_program() {
 fn the_pages_about_formats_say_what_the_schemas_say() {
     for kind in Kind::ALL {
         let style = match kind {
-            Kind::Results | Kind::Explanation | Kind::Bisect => Style::Json,
+            Kind::Results | Kind::Columns | Kind::Explanation | Kind::Bisect => Style::Json,
             Kind::Experiment | Kind::Machine | Kind::Policy => Style::Toml,
         };
         let page = format!("docs/src/formats/{}.md", kind.name());

@@ -134,7 +134,7 @@ fn an_upper_end_that_cannot_start_does_not_keep() {
     assert_eq!(table["rows"].as_array().unwrap().len(), 1);
     // Refused by the kernel before it boots; fine with less.
     let (status, table) = at(&["--min", "vm.swappiness", "--from", "10", "--to", "300"]);
-    let wanted = "vm.swappiness=300 does not keep it at the upper end: --set vm.swappiness=300: \
+    let wanted = "vm.swappiness=300 does not keep it at the upper end: --min vm.swappiness, at 300: \
                   tunables.swappiness: 300 is not between 0 and 200; choose a lower --to";
     assert_eq!((status, said(&table)), (Some(1), wanted));
     let (job, machine) = (path("records"), path("swap-machine"));

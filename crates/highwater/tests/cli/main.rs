@@ -27,6 +27,7 @@ mod resume;
 mod samples;
 mod schemas;
 mod services;
+mod set_job;
 mod settings;
 mod several;
 mod show;

@@ -76,7 +76,15 @@ fn what_is_no_page_is_one_line() {
     let text = fs::read_to_string(&timeline).unwrap();
     fs::write(&timeline, text.replacen(",1,mmap-4,", ",x,mmap-4,", 1)).unwrap();
     refused(&["report", &dir, "-o", &file], &["timeline.csv", "line 2", "`seed`"]);
+    // A column that is declared nowhere.
+    fs::write(&timeline, text.replacen("nr_free_pages", "nr_foo", 1)).unwrap();
+    refused(&["report", &dir, "-o", &file], &["timeline.csv", "line 1", "`nr_foo`"]);
     fs::write(&timeline, text).unwrap();
+    let columns = format!("{dir}/columns.json");
+    let text = fs::read_to_string(&columns).unwrap();
+    fs::write(&columns, text.replacen("\"pages\"", "\"pounds\"", 1)).unwrap();
+    refused(&["report", &dir, "-o", &file], &["columns.json:", "pounds", "line 2"]);
+    fs::write(&columns, text).unwrap();
     fs::write(format!("{dir}/stalls.json"), "{\n\"schema\": 1}").unwrap();
     refused(&["report", &dir, "-o", &file], &["stalls.json:2"]);
     assert!(!fs::exists(&file).unwrap());
@@ -118,4 +126,31 @@ fn grids_and_several_experiments_are_pages_too() {
     for word in ["What several studies add up to", "Summary: what was published", "2 experiments"] {
         assert!(page.contains(word), "{word}");
     }
+}
+
+/// Results of earlier versions declare no columns: the page is the same. The unit that is declared is the one that is
+/// drawn.
+#[test]
+fn units_of_a_page_are_those_that_are_declared() {
+    let temporary = tempfile::tempdir().unwrap();
+    let path = |name: &str| temporary.path().join(name).to_str().unwrap().to_owned();
+    let (dir, file) = (path("run"), path("page.html"));
+    compare(&dir);
+    let page = || {
+        stdout(&["report", &dir, "-o", &file]);
+        fs::read_to_string(&file).unwrap()
+    };
+    let declared = page();
+    let columns = format!("{dir}/columns.json");
+    let text = fs::read_to_string(&columns).unwrap();
+    let waits = |page: &str| {
+        let (_, chart) =
+            page.split_once("\"title\":\"Time in which some tasks wait for memory\",").unwrap();
+        chart.split(',').next().unwrap().to_owned()
+    };
+    assert_eq!(waits(&declared), "\"unit\":\"%\"");
+    fs::write(&columns, text.replace("\"microseconds\"", "\"pages\"")).unwrap();
+    assert_eq!(waits(&page()), "\"unit\":\"thousand pages/s\"");
+    fs::remove_file(&columns).unwrap();
+    assert!(page() == declared, "a page of results without declarations differs");
 }

@@ -1,7 +1,10 @@
 //! `--sample-every`: counters over virtual time, beside results that do not change by it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+
+use highwater_results::column::{Kind, Unit};
+use highwater_results::{Column, Columns};
 
 use super::{highwater, stdout};
 
@@ -21,6 +24,11 @@ fn lines(dir: &str) -> Vec<BTreeMap<String, String>> {
     let mut lines = text.lines().map(|line| line.split(','));
     let header: Vec<String> = lines.next().unwrap().map(str::to_owned).collect();
     lines.map(|line| header.iter().cloned().zip(line.map(str::to_owned)).collect()).collect()
+}
+
+fn columns(dir: &str) -> Vec<Column> {
+    let text = fs::read_to_string(format!("{dir}/columns.json")).unwrap();
+    Columns::parse(&text).unwrap().columns
 }
 
 #[test]
@@ -50,6 +58,22 @@ fn samples_are_taken_and_change_nothing() {
         let scanned: Vec<f64> = of.iter().map(|line| number(line, "pgscan_kswapd")).collect();
         assert!(scanned.is_sorted() && scanned[0] == 0.0 && *scanned.last().unwrap() > 0.0);
     }
+    // Every column is declared.
+    let columns = columns(&with);
+    let names: BTreeSet<&str> = columns.iter().map(|column| &*column.name).collect();
+    let first = ["machine", "policy", "label", "seed", "part", "ms"];
+    let sampled = lines[0].keys().map(String::as_str).filter(|name| !first.contains(name));
+    assert!(sampled.clone().all(|name| names.contains(name)), "{names:?}");
+    let meaning = |name: &str| {
+        let column = columns.iter().find(|column| column.name == name).unwrap();
+        (column.unit, column.kind)
+    };
+    assert_eq!(meaning("pressure/memory/some"), (Unit::Microseconds, Kind::Total));
+    assert_eq!(meaning("pgscan_kswapd"), (Unit::Pages, Kind::Total));
+    assert_eq!(meaning("nr_dirtied"), (Unit::Pages, Kind::Total));
+    assert_eq!(meaning("nr_dirty"), (Unit::Pages, Kind::Level));
+    let blocks = columns.iter().filter(|column| column.unit == Unit::Blocks { order: 9 });
+    assert!(blocks.clone().count() > 0 && blocks.clone().all(|c| c.what() == "order9"));
     // Results say that there are samples; without them, those of another run do not stay.
     let document = fs::read_to_string(format!("{with}/results.json")).unwrap();
     assert!(

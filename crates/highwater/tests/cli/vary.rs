@@ -73,7 +73,10 @@ fn what_cannot_be_varied_is_refused_before_anything_runs() {
         String::from_utf8(output.stderr).unwrap()
     };
     assert!(error(&["--vary", "vm.swappines=1,2"]).contains("did you mean"), "a key of --set");
-    assert!(error(&["--vary", "vm.swappiness=1,999"]).contains("--set vm.swappiness=999"));
+    assert!(
+        error(&["--vary", "vm.swappiness=1,999"])
+            .contains("--vary vm.swappiness=999: tunables.swappiness: 999")
+    );
     assert!(error(&["--vary", "vm.swappiness"]).contains("must be KEY=VALUE,VALUE,.."));
     assert!(error(&["--vary", "vm.swappiness=1,2", "--format", "json"]).contains("--out DIR"));
     assert!(error(&["--vary", "vm.swappiness=1", "--fail-if-worse", "1"]).contains("--vary"));
@@ -124,8 +127,8 @@ fn what_options_are_called_can_be_varied() {
     let disk = error(&own, "disk=nvme,hdd");
     assert!(disk.contains("--set machine.disk.d.model=nvme changes one"), "{disk}");
     let twice = error(&["--machine", machine, "--swap", "8M"], "swap=16M,64M");
-    assert!(twice.contains("--set swap=16M: there is --swap, too"), "{twice}");
+    assert!(twice.contains("--vary swap=16M: there is --swap, too"), "{twice}");
     let both = error(&["--machine", machine, "--set", "machine.memory=1G"], "mem=512M,2G");
-    assert!(both.contains("--set mem=512M: there is --set machine.memory=1G, too"), "{both}");
+    assert!(both.contains("--vary mem=512M: there is --set machine.memory=1G, too"), "{both}");
     assert!(error(&own, "memory=1G,2G").contains("did you mean"));
 }

@@ -8,7 +8,7 @@ use crate::vmstat::NodeStat;
 
 impl<H: Devices> Pressure<H> for Kernel<H> {
     /// Reports whether more than half of the pages on a node's lists are isolated; if not, wakes
-    /// those who waited for that.
+    /// the tasks that wait for that.
     ///
     /// Linux: the one of mm/compaction.c; reclaim has its own.
     #[doc(alias = "too_many_isolated")]

@@ -188,7 +188,7 @@ impl<H: Devices> Kernel<H> {
         too_little_pending(pending, reclaimable)
     }
 
-    /// Wakes everybody who waits for a reason on a node.
+    /// Wakes all tasks that wait for a reason on a node.
     ///
     /// Linux 5.16 on.
     #[doc(alias = "wake_throttle_isolated")]

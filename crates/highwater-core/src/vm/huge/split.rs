@@ -45,8 +45,8 @@ struct Home<H: Devices> {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// Splits an isolated, locked huge page to which nobody else has a reference. Its head stays
-    /// locked and belongs to the caller. Used tail pages are added to `tails`, isolated as well (a
+    /// Splits an isolated, locked huge page without other references. Its head stays locked and
+    /// belongs to the caller. Used tail pages are added to `tails`, isolated as well (a
     /// reference each); unused ones are freed. False if the page has other references; then only
     /// the leaf was split.
     ///
@@ -145,8 +145,8 @@ impl<H: Devices> Kernel<H> {
         is_apart
     }
 
-    /// Splits a huge page into single pages, with a reference each for the caller; false if it is
-    /// in use otherwise. `mapped`: pages that have an entry, whose table is locked.
+    /// Splits a huge page into single pages, with a reference each for the caller; false if it has
+    /// other users. `mapped`: pages that have an entry, whose table is locked.
     #[doc(alias = "__split_huge_page")]
     fn take_apart(&self, cx: &Cx<'_, H>, folio: Folio, mapped: &[bool; NR as usize]) -> bool {
         let page = self.mem.map.page(folio);

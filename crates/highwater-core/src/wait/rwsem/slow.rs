@@ -131,8 +131,8 @@ impl<H: Tasks> RwSem<H> {
         (ticket, woken)
     }
 
-    /// Tries to take the lock for a writer in the list; if it has waited long, nobody else gets the
-    /// lock from now on.
+    /// Tries to take the lock for a writer in the list. If the writer has waited long, no other task
+    /// gets the lock from now on.
     #[doc(alias = "rwsem_try_write_lock")]
     fn try_as_waiter(&self, cx: &Cx<'_, H>, ticket: u64) -> bool {
         let mut waiters = self.waiters.lock(cx.cpu());

@@ -109,7 +109,7 @@ impl<H: Tasks> RwSem<H> {
         owner & READER == 0 && owner != 0 && !cx.host.is_on_cpu(owner >> WORD_SHIFT)
     }
 
-    /// Takes the lock before the tasks that sleep, if nobody inside excludes the caller.
+    /// Takes the lock ahead of the sleeping tasks, if no holder excludes the caller.
     #[doc(alias = "rwsem_try_write_lock_unqueued")]
     fn try_unqueued(&self, cx: &Cx<'_, H>, spins: Spins) -> bool {
         let is_taken = |excluded: u32, taken: u32| {

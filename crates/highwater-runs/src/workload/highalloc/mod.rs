@@ -35,11 +35,11 @@ const PASSES: usize = 3;
 /// Longest wait: ten hours.
 const SECONDS_MAX: f64 = 36_000.0;
 
-/// What the attempts may do to get a block (rules/benchmarks#highalloc-pass).
+/// How an attempt may get a block (rules/benchmarks#highalloc-pass).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Effort {
-    /// Take what there is and wake kswapd.
+    /// Take a free block and wake kswapd.
     Nodirect,
     /// Reclaim and compact.
     Direct,
@@ -58,24 +58,25 @@ impl Effort {
 params! {
     /// Parameters.
     pub struct HighallocParams {
-        /// What the attempts may do: `nodirect` (take what there is and wake kswapd) or `direct` (reclaim and compact).
+        /// Effort of an attempt: `nodirect` (takes a free block and wakes kswapd) or `direct`
+        /// (reclaims and compacts).
         effort: Effort = Effort::Nodirect;
-        /// While everything is built before the first pass, the script sleeps ten times so long, seconds.
+        /// Seconds of each of the script's ten sleeps before the first pass, while all builds run.
         wait: f64 = 30.0, |p| is_time(p.wait) => "must be between 0 and 36000 seconds";
-        /// How long it sleeps after each of the first two passes, seconds.
+        /// Seconds that the script sleeps after each of the first two passes.
         gap: f64 = 5.0, |p| is_time(p.gap) => "must be between 0 and 36000 seconds";
-        /// How long it sleeps more before the builds are killed, seconds.
+        /// Seconds that the script sleeps in addition before the builds are killed.
         rest: f64 = 180.0, |p| is_time(p.rest) => "must be between 0 and 36000 seconds";
-        /// How fast a pass asks for memory, MiB a second.
+        /// Memory that a pass asks for, MiB a second.
         rate: u64 = RATE_MIB, |p| (1..=4096).contains(&p.rate) => "must be between 1 and 4096";
-        /// The system beside the benchmark, times what a server distribution has on a machine of 4 GiB; in proportion on others.
-        /// 0 = none.
+        /// Size of the system beside the benchmark, as a multiple of a server distribution on a
+        /// machine of 4 GiB; in proportion on others. 0 = none.
         system: f64 = 1.0, |p| (0.0..=10.0).contains(&p.system) => "must be between 0 and 10";
-        /// How long a tree is built before the script begins, a job for each CPU, while the system's programs get their
-        /// memory, seconds.
+        /// Seconds that a tree is built before the script begins, with a job for each CPU, while
+        /// the system's programs get their memory.
         before: f64 = 60.0, |p| is_time(p.before) => "must be between 0 and 36000 seconds";
-        /// By what all times are divided, the programs' CPU time and the pace of a pass too. The kernel's own times and
-        /// the disk's stay what they are.
+        /// Divisor of all times, including the programs' CPU time and the pace of a pass. The
+        /// kernel's own times and the disk's do not change.
         compression: f64 = 1.0, |p| (1.0..=1000.0).contains(&p.compression)
             => "must be between 1 and 1000";
     }

@@ -10,15 +10,15 @@ use super::text::{Amount, PatternText, SpacingText};
 use crate::workload::params::{Param, Params, Problem};
 use highwater_files::input::size::Bytes;
 
-/// Tasks of one's own: what they do to memory and files.
+/// Your own tasks: what they do with memory and files.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct JobParams {
     /// Seconds of virtual time after which the job ends, if its tasks have not ended before.
     pub seconds: f64,
-    /// Disks that are plugged in for the job, beside those of the machine, written as a machine's are.
+    /// Disks that the job adds to those of the machine, in the format of a machine file.
     pub disk: Vec<JobDisk>,
-    /// Files, as they are on the disk when the job begins; nothing of them is in memory.
+    /// Files on the disk when the job begins; none of their pages is in memory.
     pub file: Vec<JobFile>,
     /// Tasks.
     pub task: Vec<JobTask>,
@@ -39,12 +39,12 @@ impl Params for JobParams {
         },
         Param {
             field: "disk",
-            doc: "Disks that are plugged in for the job, beside those of the machine, written as a machine's are.",
+            doc: "Disks that the job adds to those of the machine, in the format of a machine file.",
             rules: &[],
         },
         Param {
             field: "file",
-            doc: "Files, as they are on the disk when the job begins; nothing of them is in memory.",
+            doc: "Files on the disk when the job begins; none of their pages is in memory.",
             rules: &[],
         },
         Param { field: "task", doc: "Tasks.", rules: &[] },
@@ -55,13 +55,13 @@ impl Params for JobParams {
     }
 }
 
-/// A disk, as a machine's file has it.
+/// A disk, in the format of a machine file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct JobDisk(pub toml::Table);
 
 impl JobDisk {
-    /// The name that job files use.
+    /// Name that phases use.
     pub(super) fn name(&self) -> Option<&str> {
         self.0.get("name")?.as_str()
     }
@@ -97,32 +97,35 @@ pub const FLAGS: [&str; 10] = [
 pub struct JobFile {
     /// What phases call it.
     pub name: String,
-    /// How large it is when the job begins: bytes (`64M`), or a share of memory (`25%`); of `0` it is empty, and grows by what is written.
+    /// Size when the job begins: bytes (`64M`) or a share of memory (`25%`). A file of size `0` is
+    /// empty and grows with what is written.
     pub size: Amount,
-    /// How far it may grow; a full file is appended to from its start again, as a log of that size is. Without it a file is as large as
-    /// it gets, and one that begins empty has what is left of its disk.
+    /// Size up to which the file may grow; appends to a full file start again at its beginning, as
+    /// in a log of that size. Without it the file keeps its size, and one that begins empty may use
+    /// what is left of its disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub room: Option<Amount>,
-    /// The disk that it is on, one of the machine's or the job's; without it the machine's first.
+    /// Disk that holds the file, one of the machine's or the job's; default: the machine's first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<String>,
-    /// It is in memory, not on a disk, and empty at first: tmpfs, or memory that processes share. It can be swapped.
+    /// The file is in memory, not on a disk, and empty at first: tmpfs, or memory that processes
+    /// share. It can be swapped.
     #[serde(default, skip_serializing_if = "is_false")]
     pub memory: bool,
 }
 
 impl JobFile {
-    /// A file that is as large as it gets.
+    /// A file of a fixed size.
     pub fn new(name: impl Into<String>, size: Amount) -> JobFile {
         JobFile { name: name.into(), size, room: None, disk: None, memory: false }
     }
 
-    /// How large it may be; none: as its disk has room.
+    /// Largest size; none: only its disk limits it.
     pub(super) fn bound(&self) -> Option<Amount> {
         self.room.or(Some(self.size).filter(|size| !size.is_nothing()))
     }
 
-    /// Appends go behind its end, from the beginning.
+    /// Whether appends go behind its end from the start.
     pub(super) fn grows(&self) -> bool {
         self.room.is_some() || self.size.is_nothing()
     }
@@ -132,140 +135,148 @@ impl JobFile {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct JobTask {
-    /// What it is called, in results too.
+    /// Name of the task, also in results.
     pub name: String,
-    /// How many of it run at once.
+    /// Number of copies that run at once.
     #[serde(default = "one")]
     pub count: u32,
-    /// How often it goes through its phases; without it once. 0: until the job ends.
+    /// Times that the task goes through its phases; default: once. 0: until the job ends.
     #[serde(default = "once")]
     pub rounds: u64,
-    /// The job does not wait for it.
+    /// The job does not wait for the task to end.
     #[serde(default, skip_serializing_if = "is_false")]
     pub background: bool,
-    /// It does not begin with the job: a phase of another task forks it.
+    /// The task does not start with the job: a phase of another task forks it.
     #[serde(default, skip_serializing_if = "is_false")]
     pub forked: bool,
-    /// The CPU that it runs on; its copies run on those after that, and from CPU 0 on again. Without it any.
+    /// CPU that the task runs on; its copies run on the following CPUs, and then from CPU 0 on
+    /// again. Default: any CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<u16>,
-    /// The node whose CPUs it runs on.
+    /// Node on whose CPUs the task runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<u16>,
-    /// How much it gives way to others that want its CPU: each step is a factor of 1.25 between their shares.
+    /// Nice value: each step changes the task's share of a contended CPU by a factor of 1.25.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = *Nice::RANGE.start(), max = *Nice::RANGE.end()))]
     pub nice: Option<i8>,
-    /// Its memory cgroup. There are none yet: a task that names one is refused.
+    /// Memory cgroup of the task. Memory cgroups are not modelled: a task that names one is
+    /// refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
-    /// It serves soft interrupts of its CPU (`cpu`, without it 0), as a network card's receive work: it takes its time from the program
-    /// that runs there. It may `alloc`, `compute` and `sleep`.
+    /// The task serves soft interrupts of its CPU (`cpu`, default: 0), such as a network card's
+    /// receive work: it takes its time from the program that runs there. It may `alloc`, `compute`
+    /// and `sleep`.
     #[serde(default, skip_serializing_if = "is_false")]
     pub softirq: bool,
-    /// What it does, in order.
+    /// Phases of the task, in order.
     pub phase: Vec<JobPhase>,
 }
 
-/// A phase: one thing, done so often.
+/// A phase: one action, done a number of times.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct JobPhase {
-    /// What it does.
+    /// Action of the phase.
     #[serde(rename = "do")]
     pub action: Do,
-    /// The area, file or task that it does it to.
+    /// Mapping, file or task that the action applies to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<String>,
-    /// What its operations are called in results; without it nobody measures them.
+    /// Name of the phase's operations in results; without it they are not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub op: Option<String>,
-    /// `map`: how much memory, bytes (`64M`) or a share of the machine's (`25%`); with `file` so much of it from its start, without it the whole file. `truncate`: what is left of the
-    /// file; without it nothing.
+    /// `map`: size in bytes (`64M`) or as a share of the machine's memory (`25%`); with `file` that
+    /// much of the file from its start, by default the whole file. `truncate`: size that the file
+    /// keeps; default: 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<Amount>,
-    /// `map`: the file that is mapped.
+    /// `map`: file that is mapped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// `map`: what is written goes to the file.
+    /// `map`: writes go to the file.
     #[serde(default, skip_serializing_if = "is_false")]
     pub shared: bool,
-    /// `map`: it is only read.
+    /// `map`: the mapping is only read.
     #[serde(default, skip_serializing_if = "is_false")]
     pub read_only: bool,
-    /// `map`: it begins at a multiple of this many bytes.
+    /// `map`: the mapping begins at a multiple of this many bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub align: Option<Bytes>,
-    /// `touch`: to write, not to read.
+    /// `touch`: writes instead of reads.
     #[serde(default, skip_serializing_if = "is_false")]
     pub write: bool,
-    /// `touch`: to read and to write back, as `x += 1` does.
+    /// `touch`: reads and writes back, as `x += 1` does.
     #[serde(default, skip_serializing_if = "is_false")]
     pub update: bool,
-    /// `read`, `write`, `append`: bytes of a block; without it 64K.
+    /// `read`, `write`, `append`: bytes of a block; default: 64K.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<Bytes>,
-    /// `touch`, `read`, `write`: which pages or blocks: `sequential` (the default), `stride N`, `except N` (all but every N-th), `uniform`,
-    /// `zipf EXPONENT`, `hot SHARE ACCESSES`, `drift SHARE EVERY`, `jump SHARE EVERY`, `chase`. `advise` with one says it page by page.
-    /// Of `read` also `follow`: what has come to the file since this task last read it.
+    /// `touch`, `read`, `write`: choice of pages or blocks: `sequential` (the default), `stride N`,
+    /// `except N` (all but every N-th), `uniform`, `zipf EXPONENT`, `hot SHARE ACCESSES`, `drift
+    /// SHARE EVERY`, `jump SHARE EVERY`, `chase`. `advise` with a pattern advises page by page.
+    /// `read` also has `follow`: what was added to the file since this task last read it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pattern: Option<PatternText>,
-    /// `advise`: what for. `map`: `hugepage` or `nohugepage`, from the beginning.
+    /// `advise`: the advice. `map`: `hugepage` or `nohugepage`, from the beginning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub advice: Option<AdviceName>,
-    /// `advise` of a file: only what this task has read or written of it since it last said so.
+    /// `advise` of a file: only what this task has read or written of it since its last advice.
     #[serde(default, skip_serializing_if = "is_false")]
     pub behind: bool,
-    /// `alloc`: how; without it `kernel`.
+    /// `alloc`: GFP flags; default: `kernel`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gfp: Option<GfpName>,
-    /// `alloc`: blocks of `2^order` pages; without it single pages.
+    /// `alloc`: blocks of `2^order` pages; default: single pages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 10))]
     pub order: Option<u8>,
-    /// `alloc`: how many blocks an operation asks for; without it one.
+    /// `alloc`: blocks that an operation allocates; default: one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u32>,
-    /// `request`: what it does, in order. A step is a phase that is done `times` (without it once) each time; it has no rate of its own.
+    /// `request`: its steps, in order. A step is a phase that is done `times` (default: once) in
+    /// each request; it has no rate.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub step: Vec<JobPhase>,
-    /// `compute`, `sleep`: microseconds. `alloc`: for how long the memory is kept; without it it is freed at once.
+    /// `compute`, `sleep`: microseconds. `alloc`: microseconds until the memory is freed; default:
+    /// it is freed at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub us: Option<f64>,
     /// `set`: the value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<u32>,
-    /// How many times. Without any of `times`, `passes`, `seconds` and `forever`: as often as there are pages or blocks, else once.
+    /// Number of operations. Without any of `times`, `passes`, `seconds` and `forever`: as many as
+    /// there are pages or blocks, else one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times: Option<u64>,
-    /// So many times as often as there are pages or blocks.
+    /// Number of operations, as a multiple of the number of pages or blocks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passes: Option<f64>,
-    /// For how many seconds.
+    /// Seconds that the phase lasts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
-    /// Until the job ends.
+    /// The phase lasts until the job ends.
     #[serde(default, skip_serializing_if = "is_false")]
     pub forever: bool,
-    /// Operations a second, whether or not those before have ended (an open loop); latency counts from the moment of arrival. Without it each
-    /// begins when the one before has ended.
+    /// Operations a second, whether or not earlier ones have ended (an open loop); latency counts
+    /// from the moment of arrival. Without it each operation begins when the one before has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
-    /// How they arrive: `poisson` (the default), `steady`, `bursts N`.
+    /// Spacing of arrivals: `poisson` (the default), `steady`, `bursts N`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arrivals: Option<SpacingText>,
-    /// `read`, `write`, `append`, `fsync`, `request`: how many may be under way at once, as asynchronous I/O has them; without it one. Together they do as
-    /// much as one alone would.
+    /// `read`, `write`, `append`, `fsync`, `request`: operations that may be in flight at once, as
+    /// with asynchronous I/O; default: one. Together they do as much as one alone would.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = DEPTH_MAX))]
     pub depth: Option<u32>,
-    /// Only in the task's `first` round, or in its `last`.
+    /// The phase is part of the task's `first` round only, or of its `last`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub only: Option<Only>,
 }
 
 impl JobPhase {
-    /// A phase that says no more than what it does.
+    /// A phase with nothing but its action.
     pub fn new(action: Do) -> JobPhase {
         JobPhase {
             action,
@@ -299,7 +310,7 @@ impl JobPhase {
         }
     }
 
-    /// It and its steps.
+    /// The phase and its steps.
     pub(super) fn all(&self) -> impl Iterator<Item = &JobPhase> {
         std::iter::once(self).chain(&self.step)
     }
@@ -317,7 +328,7 @@ impl JobPhase {
 pub enum Only {
     /// The first.
     First,
-    /// The last; of tasks that go on until the job ends there is none.
+    /// The last; a task that goes on until the job ends has none.
     Last,
 }
 
@@ -338,65 +349,72 @@ const fn is_false(is: &bool) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Do {
-    /// Maps memory of its own (`size`), or a file (`file`), as the area `of`.
+    /// Maps anonymous memory (`size`) or a file (`file`) as the mapping `of`.
     Map,
-    /// Unmaps the area `of`.
+    /// Unmaps the mapping `of`.
     Unmap,
-    /// Touches pages of the area `of`.
+    /// Touches pages of the mapping `of`.
     Touch,
-    /// Reads blocks of the file `of`; in order they go on where this task's last read of it ended.
+    /// Reads blocks of the file `of`; sequential reads go on where this task's last read of it
+    /// ended.
     Read,
-    /// Writes blocks of the file `of`; in order they go on where this task's last write to it ended.
+    /// Writes blocks of the file `of`; sequential writes go on where this task's last write to it
+    /// ended.
     Write,
-    /// Writes a block behind the end of the file `of`, from its start again when it has no more `room`. A file of a fixed size each task
-    /// writes over from its start, one block behind the other.
+    /// Writes a block behind the end of the file `of`, or from its start again when the file has no
+    /// more `room`. In a file of a fixed size each task overwrites block after block from the
+    /// start.
     Append,
-    /// Cuts the file `of` to `size`: what lies behind is dropped from memory, written to its disk or not. A shorter file stays as it is.
+    /// Cuts the file `of` to `size`: pages behind that are dropped from memory, whether or not they
+    /// were written to disk. A shorter file stays as it is.
     Truncate,
-    /// Deletes the file `of`: its pages go, written to its disk or not, once no task maps it. The next to open it finds it new and empty.
+    /// Deletes the file `of`: its pages are freed once no task maps it, whether or not they were
+    /// written to disk. The next task that opens it finds it new and empty.
     Delete,
-    /// Has the file `of` written to its disk.
+    /// Writes the dirty pages of the file `of` to its disk and waits.
     Fsync,
-    /// Says what the area or file `of` will be used for (`advice`).
+    /// Advises the kernel what the mapping or file `of` will be used for (`advice`).
     Advise,
-    /// Locks the area `of` into memory.
+    /// Locks the mapping `of` into memory.
     Lock,
-    /// Takes that back.
+    /// Unlocks the mapping `of`.
     Unlock,
-    /// Starts another program: all areas are gone.
+    /// Starts another program: all mappings are gone.
     Exec,
-    /// Ends the task now, whatever would come; with `only = "last"` or `"first"` in that round.
+    /// Ends the task now, whatever phases follow; with `only = "last"` or `"first"` in that round.
     Exit,
-    /// Starts the task `of` with a copy of this one's memory, and goes on.
+    /// Starts the task `of` with a copy of this task's memory, and goes on.
     Fork,
-    /// Has the CPU for `us`, and uses no memory.
+    /// Uses the CPU for `us`, and no memory.
     Compute,
     /// Sleeps for `us`.
     Sleep,
     /// Waits until all copies of the task `of` have ended.
     Wait,
-    /// Allocates `count` blocks of the kernel's own memory (`gfp`, `order`), as drivers do, and frees them after `us`. A failure is counted
-    /// (`failed`), and is no error.
+    /// Allocates `count` blocks of kernel memory (`gfp`, `order`), as drivers do, and frees them
+    /// after `us`. A failure is counted (`failed`) and is not an error.
     Alloc,
-    /// Does its `step`s one after the other: `op`, `rate` and `depth` are of the whole.
+    /// Does its `step`s one after the other; `op`, `rate` and `depth` belong to the whole request.
     Request,
-    /// Has all memory compacted, as writing to `/proc/sys/vm/compact_memory` does.
+    /// Compacts all memory, as a write to `/proc/sys/vm/compact_memory` does.
     Compact,
-    /// Drops clean caches, as writing `value` to `/proc/sys/vm/drop_caches` does: 1 the page cache, 2 inodes, dentries and
-    /// other slab, 3 both. What is dirty stays.
+    /// Drops clean caches, as a write of `value` to `/proc/sys/vm/drop_caches` does: 1 the page
+    /// cache, 2 inodes, dentries and other slab, 3 both. Dirty pages stay.
     DropCaches,
-    /// Sets the sysctl `of` to `value`: `vm.compaction_proactiveness`, or `vm.drop_caches` (the same as `drop-caches`).
+    /// Sets the sysctl `of` to `value`: `vm.compaction_proactiveness`, or `vm.drop_caches` (the
+    /// same as `drop-caches`).
     Set,
-    /// Sets the task's memory policy to `of`: `local`, `bind NODES`, `interleave NODES`, `preferred NODE`, `preferred-many NODES`; nodes
-    /// are `0,2`, or `all`.
+    /// Sets the task's memory policy to `of`: `local`, `bind NODES`, `interleave NODES`, `preferred
+    /// NODE`, `preferred-many NODES`; nodes are `0,2`, or `all`.
     Policy,
-    /// A step is over that is called `of`: counters are told of each step. `{n}` in it is the number of the round, `{2n}` twice that. Without
-    /// `of` the first step begins; what was before is no step's.
+    /// Ends the step with the name `of`: counters are reported for each step. `{n}` in the name is
+    /// the number of the round, `{2n}` twice that. Without `of` the first step begins here, and
+    /// earlier work belongs to no step.
     Mark,
 }
 
 impl Do {
-    /// As it is written.
+    /// The name in files.
     pub(super) fn name(self) -> String {
         // A word in kebab case: all of them have that form.
         toml::Value::try_from(self)
@@ -406,7 +424,7 @@ impl Do {
     }
 }
 
-/// How the kernel allocates for itself.
+/// GFP flags of a kernel allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum GfpName {
@@ -418,11 +436,11 @@ pub enum GfpName {
     Nowait,
 }
 
-/// What memory or a file will be used for.
+/// Expected use of memory or a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum AdviceName {
-    /// As usual.
+    /// Normal use.
     Normal,
     /// In order.
     Sequential,
@@ -430,13 +448,13 @@ pub enum AdviceName {
     Random,
     /// Soon: a file is read now.
     Willneed,
-    /// Not any more: memory is unmapped, a file's pages are dropped.
+    /// No longer: memory is unmapped, a file's pages are dropped.
     Dontneed,
-    /// Its contents may be dropped (memory).
+    /// Contents may be dropped (memory).
     Free,
     /// Not soon (memory).
     Cold,
-    /// It is reclaimed now (memory).
+    /// Reclaimed now (memory).
     Pageout,
     /// Huge pages (memory).
     Hugepage,

@@ -15,12 +15,20 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
 
 use highwater_core::vm::Space;
+use highwater_results::Column;
+use highwater_results::column::{Kind, Owner, Unit};
 use highwater_sim::host::SimHost;
 
 use super::super::sampling::More;
 
 /// Columns of a task.
 const PARTS: [&str; 4] = ["anon", "file", "swap", "tables"];
+
+/// The columns of a task.
+pub(crate) fn columns_of(task: &str) -> [Column; PARTS.len()] {
+    let of = || Owner::Task { task: task.to_owned() };
+    PARTS.map(|part| Column::new(of(), part, Unit::Pages, Kind::Level))
+}
 
 /// The address spaces of tasks, by task number; exited ones are removed at the next look.
 #[derive(Default)]
@@ -37,10 +45,10 @@ impl Memory {
     /// The columns of tasks with these names.
     pub(super) fn columns(self: &Rc<Memory>, names: impl Iterator<Item = String>) -> More {
         let me = Rc::clone(self);
-        let columns: Vec<[String; 4]> =
-            names.map(|name| PARTS.map(|part| format!("task/{name}/{part}"))).collect();
-        Rc::new(move |each| {
-            let mut sums = vec![[0; 4]; columns.len()];
+        let names: Vec<String> = names.collect();
+        let columns = names.iter().flat_map(|task| columns_of(task)).collect();
+        let read = move |each: &mut dyn FnMut(u64)| {
+            let mut sums = vec![[0; PARTS.len()]; names.len()];
             me.spaces.borrow_mut().retain(|(task, space)| {
                 let Some(space) = space.upgrade() else { return false };
                 let rss = &space.rss;
@@ -50,9 +58,8 @@ impl Memory {
                 }
                 true
             });
-            for (columns, sums) in columns.iter().zip(sums) {
-                columns.iter().zip(sums).for_each(|(column, sum)| each(column, sum));
-            }
-        })
+            sums.into_iter().flatten().for_each(each);
+        };
+        More { columns, read: Rc::new(read) }
     }
 }

@@ -32,6 +32,7 @@ use highwater_sim::pressure::{self, Resource};
 
 pub use file::FLAGS;
 pub use file::{AdviceName, Do, GfpName, JobDisk, JobFile, JobParams, JobPhase, JobTask};
+pub(crate) use memory::columns_of as task_columns;
 pub use text::{Amount, PatternText, SpacingText};
 
 use super::{Outcome, RunError, Unit, Workload};

@@ -59,7 +59,7 @@ impl Names<'_> {
 
     fn area(&self, phase: &JobPhase) -> Result<usize, Wrong> {
         let areas = self.areas();
-        found("area", "of", phase.of.as_deref(), &areas)
+        found("mapping", "of", phase.of.as_deref(), &areas)
     }
 
     fn file(&self, key: &str, name: Option<&str>) -> Result<usize, Wrong> {

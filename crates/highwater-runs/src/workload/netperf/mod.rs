@@ -23,9 +23,10 @@ params! {
                 => "each size is at least 1 and fits the socket buffer";
         /// Duration of each size, milliseconds.
         ms_per_size: u64 = 100, |p| p.ms_per_size > 0 => "must be at least 1";
-        /// Sent before anything is measured: several times what the receiver's lists can hold.
+        /// Bytes sent before the first measurement: several times what the receiver's lists can
+        /// hold.
         warmup: Bytes = Bytes(256 << 20);
-        /// In flight between sender and receiver.
+        /// Bytes in flight between sender and receiver.
         socket_buffer: Bytes = Bytes(256 << 10);
         /// CPU of the sender.
         sender_cpu: u16 = 0;

@@ -26,11 +26,11 @@ params! {
         orders: Vec<u8> = vec![0, 1, 2, 3, 4],
             |p| !p.orders.is_empty() && p.orders.iter().all(|&order| order <= ORDER_MAX)
                 => "at least one, each at most 10";
-        /// Numbers of blocks that are allocated before the first is freed.
+        /// Numbers of blocks that are allocated before the first one is freed.
         batches: Vec<u32> = vec![1, 4, 16, 64, 256, 1024],
             |p| !p.batches.is_empty() && p.batches.iter().all(|n| (1..=BATCH_MAX).contains(n))
                 => "at least one, each between 1 and 65536";
-        /// Timed rounds of each order and number.
+        /// Timed rounds for each order and number of blocks.
         rounds: u32 = 100, |p| p.rounds > 0 => "must be at least 1";
     }
 }

@@ -35,24 +35,25 @@ const SECONDS_MAX: f64 = 36_000.0;
 params! {
     /// Parameters.
     pub struct StutterParams {
-        /// How often the file is copied.
+        /// Number of copies of the file.
         iterations: u32 = 5, |p| (1..=1000).contains(&p.iterations) => "must be between 1 and 1000";
-        /// What the memory hog uses, a fraction of memory.
+        /// Memory that the hog uses, a fraction of memory.
         hog: f64 = 0.75, |p| is_share(p.hog, 1.0) => "must be above 0 and at most 1";
-        /// The file that is copied, a fraction of memory.
+        /// Size of the file that is copied, a fraction of memory.
         file: f64 = 2.0, |p| is_share(p.file, 16.0) => "must be above 0 and at most 16";
-        /// What is written first to see how fast the disk is, a fraction of memory: 1 GiB of 16.
+        /// Amount that is written first to measure the disk's speed, a fraction of memory: 1 GiB of
+        /// 16.
         calibrate: f64 = 0.0625, |p| is_share(p.calibrate, 1.0) => "must be above 0 and at most 1";
-        /// What the latency worker maps, a fraction of memory: 128 MiB of 16 GiB.
+        /// Size of the latency worker's mapping, a fraction of memory: 128 MiB of 16 GiB.
         mapping: f64 = 0.007_812_5, |p| is_share(p.mapping, 1.0) => "must be above 0 and at most 1";
-        /// What sizes are rounded down to.
+        /// Unit to which sizes are rounded down.
         grain: Bytes = Bytes(1 << 20), |p| is_pages(p.grain) => "must be a number of 4 KiB pages";
         /// Bytes of one read and of one write of the copier.
         block: Bytes = Bytes(2 << 20), |p| is_pages(p.block) => "must be a number of 4 KiB pages";
-        /// How long the hog runs before each copy, seconds: 10 on a machine of 16 GiB.
+        /// Seconds that the hog runs before each copy: 10 on a machine of 16 GiB.
         wait: f64 = 1.25, |p| (0.0..=SECONDS_MAX).contains(&p.wait)
             => "must be between 0 and 36000 seconds";
-        /// How long the latency worker sleeps before each operation, milliseconds.
+        /// Milliseconds that the latency worker sleeps before each operation.
         pause_ms: f64 = 5.0, |p| (0.0..=10_000.0).contains(&p.pause_ms)
             => "must be between 0 and 10000";
     }

@@ -55,36 +55,37 @@ pub enum FilesPerWriter {
 params! {
     /// Parameters.
     pub struct StutterpParams {
-        /// Numbers of workers; none: mmtests' ladder from 4 to four times the CPUs.
+        /// Numbers of workers; empty: mmtests' ladder from 4 to four times the CPUs.
         ladder: Vec<u32> = Vec::new(),
             // With fewer workers, a step would be the same as the next one.
             |p| p.ladder.iter().all(|n| (WORKERS_NEEDED + p.readers..=WORKERS_MAX).contains(n))
                 => "each number is at least 3, with a reader 4, and at most 4096",
             |p| p.ladder.is_sorted_by(|a, b| a < b) => "each number is larger than the one before";
-        /// How long the latency worker runs in each step, seconds.
+        /// Seconds that the latency worker runs in each step.
         seconds: f64 = 37.5, |p| p.seconds != 0.0 && is_time(p.seconds)
             => "must be above 0 and at most 36000";
-        /// How long the writers run before that, seconds.
+        /// Seconds that the writers run before that.
         warm_up: f64 = 5.8, |p| is_time(p.warm_up) => "must be between 0 and 36000 seconds";
         /// Readers of files beside the writers.
         readers: u32 = 0, |p| p.readers <= 1 => "must be 0 or 1";
         /// Files of the reader.
         reader_files: u32 = READER_FILES, |p| (1..=READER_FILES_MAX).contains(&p.reader_files)
             => "must be between 1 and 4096";
-        /// Files of each writer: `as-configured` (as many as there are writers, what mmtests' job file says) or
-        /// `as-described` (one, what the study's text says).
+        /// Files of each writer: `as-configured` (as many as there are writers, as in mmtests' job
+        /// file) or `as-described` (one, as in the study's text).
         files_per_writer: FilesPerWriter = FilesPerWriter::AsConfigured;
         /// Bytes of one write.
         block: Bytes = Bytes(1 << 20), |p| is_pages(p.block) => "must be a number of 4 KiB pages";
-        /// What sizes of files and mappings are rounded down to.
+        /// Unit to which sizes of files and mappings are rounded down.
         grain: Bytes = Bytes(128 << 10), |p| is_pages(p.grain) => "must be a number of 4 KiB pages";
-        /// What the latency worker maps, a fraction of memory.
+        /// Size of the latency worker's mapping, a fraction of memory.
         mapping: f64 = 0.015_625, |p| p.mapping > 0.0 && p.mapping <= 1.0
             => "must be above 0 and at most 1";
-        /// How long it sleeps before each operation, milliseconds.
+        /// Milliseconds that the latency worker sleeps before each operation.
         pause_ms: f64 = 5.0, |p| (0.0..=10_000.0).contains(&p.pause_ms)
             => "must be between 0 and 10000";
-        /// What the rest of the system holds for good, a fraction of memory: slab, stacks, daemons.
+        /// Memory that the rest of the system holds for good, a fraction of memory: slab, stacks,
+        /// daemons.
         resident: f64 = 0.0, |p| (0.0..=0.5).contains(&p.resident) => "must be between 0 and 0.5";
     }
 }

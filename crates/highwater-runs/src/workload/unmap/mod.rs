@@ -18,9 +18,9 @@ const PAGES_MAX: u32 = 1 << 18;
 params! {
     /// Parameters.
     pub struct UnmapParams {
-        /// Pages each process maps and unmaps.
+        /// Pages that each process maps and unmaps.
         pages: u32 = 512, |p| (1..=PAGES_MAX).contains(&p.pages) => "must be between 1 and 262144";
-        /// Numbers of processes that unmap at the same moment, each a file of its own.
+        /// Numbers of processes that unmap at the same moment, each a different file.
         processes: Vec<usize> = vec![1, 2, 4, 8],
             |p| !p.processes.is_empty() && p.processes.iter().all(|n| (1..=PROCESSES_MAX).contains(n))
                 => "each number is between 1 and 64";
@@ -29,7 +29,7 @@ params! {
         /// Size of the mapped file of the second part, a fraction of memory.
         hot: f64 = 0.3, |p| is_share(p.hot) && p.hot <= 0.6
             => "must be above 0 and at most 0.6: the file has to fit memory";
-        /// Size of the file that streams past.
+        /// Size of the file that streams past, a fraction of memory.
         cold: f64 = 1.2, |p| is_share(p.cold) => "must be above 0 and at most 4";
     }
 }

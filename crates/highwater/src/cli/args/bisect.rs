@@ -6,12 +6,7 @@ use clap::Args;
 use highwater_report::render::Format;
 
 use super::{MachineArgs, SetArgs, formats, options, parse_seed, size};
-use crate::plan::Options;
-
-/// Default number of seeds of each trial.
-const SEEDS: u32 = 5;
-/// The same with `--quick`.
-const SEEDS_QUICK: u32 = 3;
+use crate::plan::{BisectOptions, Options};
 
 /// `highwater bisect`.
 #[derive(Debug, Args)]
@@ -66,21 +61,17 @@ pub struct BisectArgs {
 }
 
 impl BisectArgs {
-    /// What the library makes of the two policies.
-    pub fn options(&self) -> Options {
-        Options {
+    /// What the library makes of them.
+    pub fn options(&self) -> BisectOptions {
+        let new = BisectOptions::new(&self.from, &self.to, &self.job, &self.metric);
+        let options = Options {
             size: size(self.quick, self.full),
             machine: self.machine.options(),
-            policies: vec![self.from.clone(), self.to.clone()],
-            settings: self.set.set.clone(),
+            settings: self.set.said(),
             iterations: self.seeds,
             jobs: self.jobs.map(usize::from),
-            ..options(Options::compare(&self.job), self.seed)
-        }
-    }
-
-    /// Seeds of each trial, for an experiment that has `own` seeds.
-    pub fn seeds_of(&self, own: u32) -> u32 {
-        self.seeds.unwrap_or(if self.quick { SEEDS_QUICK } else { own.max(SEEDS) })
+            ..options(new.options.clone(), self.seed)
+        };
+        BisectOptions { options, ..new }
     }
 }

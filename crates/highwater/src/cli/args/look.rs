@@ -7,7 +7,7 @@ use highwater_report::render::Format;
 
 use super::{MachineArgs, SetArgs, formats, options, parse_seed, size};
 use crate::input::time::parse_time;
-use crate::plan::Options;
+use crate::plan::{FitOptions, OneRunOptions, Options};
 
 /// One run of an experiment.
 #[derive(Clone, Debug, Args)]
@@ -41,14 +41,15 @@ pub struct OneRunArgs {
 }
 
 impl OneRunArgs {
-    /// As `compare` would run it under the experiment's policies; a name of a policy is looked for among them first.
-    pub fn options(&self) -> Options {
-        Options {
+    /// What the library makes of them.
+    pub fn options(&self) -> OneRunOptions {
+        let options = Options {
             size: size(self.quick, self.full),
             machine: self.machine.options(),
-            settings: self.set.set.clone(),
+            settings: self.set.said(),
             ..options(Options::compare(&self.what), self.seed)
-        }
+        };
+        OneRunOptions { options, policy: self.policy.clone(), seed: self.seed }
     }
 }
 
@@ -211,18 +212,25 @@ pub struct FitArgs {
 }
 
 impl FitArgs {
-    /// What the library makes of them, with one setting more.
-    pub fn options(&self, setting: Option<String>) -> Options {
-        let mut settings = self.set.set.clone();
-        settings.extend(setting);
-        Options {
+    /// What the library makes of them.
+    pub fn options(&self) -> FitOptions {
+        let options = Options {
             size: size(self.quick, self.full),
             machine: self.machine.options(),
             policies: self.policy.iter().cloned().collect(),
-            settings,
+            settings: self.set.said(),
             iterations: self.iterations,
             jobs: self.jobs.map(usize::from),
             ..options(Options::compare(&self.job), self.seed)
+        };
+        FitOptions {
+            options,
+            objectives: self.slo.clone(),
+            min: self.min.clone(),
+            from: self.from.clone(),
+            to: self.to.clone(),
+            within: self.within,
+            allow_kills: self.allow_kills,
         }
     }
 }

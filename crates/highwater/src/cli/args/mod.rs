@@ -21,9 +21,10 @@ pub(super) use look::{
 use super::CliError;
 use super::progress::ProgressArg;
 use crate::input::size::CPUS_MAX;
-use crate::plan::refuse_namesake;
+use crate::plan::{OPTION, refuse_namesake};
 use crate::policy_file;
 use crate::schema::Kind;
+use crate::settings::Said;
 
 /// Linux-style memory management that can be run, replayed and taken apart.
 #[derive(Debug, Parser)]
@@ -490,10 +491,17 @@ pub struct BenchArgs {
 /// Single keys of what runs.
 #[derive(Clone, Debug, Default, Args)]
 pub struct SetArgs {
-    /// Set a key of the workload (stutterp.seconds=10), the machine (machine.memory=2G,
+    /// Set a key of the workload (stutterp.seconds=10, or job.task.0.count=3 of a job), the machine (machine.memory=2G,
     /// vm.swappiness=10) or the policies (policy.watermark.boost=false), for this run alone
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
+}
+
+impl SetArgs {
+    /// What the library makes of them.
+    pub fn said(&self) -> Vec<Said> {
+        self.set.iter().map(|text| Said::set(text.as_str())).collect()
+    }
 }
 
 /// How to say which machine.
@@ -536,7 +544,8 @@ pub(super) fn policies(names: &[String], default: &[&str]) -> Result<Vec<Policy>
     let mut policies: Vec<Policy> = Vec::new();
     for name in names {
         let policy = policy_file::load(name)?;
-        refuse_namesake(&policy.name, name, policies.iter().map(|other| other.name.as_str()))?;
+        let others = policies.iter().map(|other| other.name.as_str());
+        refuse_namesake(OPTION, &policy.name, name, others)?;
         policies.push(policy);
     }
     Ok(policies)

@@ -16,7 +16,7 @@ impl CompareArgs {
             policies: self.policies.clone(),
             beyond: self.beyond,
             ablate: self.ablate,
-            settings: self.set.set.clone(),
+            settings: self.set.said(),
             iterations: self.iterations,
             jobs: self.jobs.map(usize::from),
             host: self.host.kind(),
@@ -58,7 +58,7 @@ impl RunArgs {
         Options {
             machine: self.machine.options(),
             policies: vec![self.policy.clone()],
-            settings: self.set.set.clone(),
+            settings: self.set.said(),
             host: self.host.kind(),
             sample_every_ms: self.sample_every,
             story: self.out.is_some(),
@@ -75,7 +75,7 @@ impl ExplainArgs {
             size: size(self.quick, self.full),
             machine: self.machine.options(),
             policies: self.policies.clone(),
-            settings: self.set.set.clone(),
+            settings: self.set.said(),
             iterations: self.iterations,
             iterations_unless_set: Some(seeds),
             jobs: self.jobs.map(usize::from),
@@ -95,7 +95,7 @@ impl MachineArgs {
             numa: self.numa.clone(),
             numa_distance: self.numa_distance.clone(),
         };
-        let storage = Storage { disk: self.disk.clone(), swap: self.swap.clone() };
+        let storage = Storage::new(self.disk.clone(), self.swap.clone());
         MachineOptions { arg, storage }
     }
 
