@@ -394,7 +394,7 @@ pub(crate) fn uniform_distances(n: usize) -> Vec<Vec<u16>> {
     (0..n).map(|i| (0..n).map(|j| distance(i, j)).collect()).collect()
 }
 
-/// So many pages, in KiB.
+/// The size of this many pages, in KiB.
 fn kib(pages: u64) -> u64 {
     pages * (PAGE_SIZE as u64 / 1024)
 }

@@ -53,8 +53,8 @@ macro_rules! words {
 }
 
 words! {
-    /// Who gets transparent huge pages; unless nobody does, khugepaged raises min_free_kbytes at boot
-    /// (rules/watermarks#thp-min-free).
+    /// Programs that get transparent huge pages; unless it is `never`, khugepaged raises
+    /// min_free_kbytes at boot (rules/watermarks#thp-min-free).
     Thp {
         /// All programs, for all anonymous memory that has room for one.
         Always = "always",
@@ -141,7 +141,7 @@ impl TunableField {
 pub enum TunableForm {
     /// A number.
     Number,
-    /// So many numbers.
+    /// A list of this many numbers.
     Numbers(usize),
     /// True or false.
     Bool,

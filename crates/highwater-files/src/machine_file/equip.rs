@@ -9,7 +9,7 @@ use crate::input::names::unknown;
 use crate::input::size::{parse_size, size_text};
 use crate::input::{InputError, one_line};
 
-/// The model of a disk that nobody names: what a machine without one is given, too.
+/// The default disk model, also for machines without a disk.
 const MODEL: &str = "ssd";
 /// How large a disk is that is given: files and swap have room, and a rotating one has seeks of a large disk.
 const SIZE: &str = "1T";
@@ -102,7 +102,7 @@ impl Storage {
         said.collect::<Vec<_>>().join(" ")
     }
 
-    /// The machine with this storage; what was added that nobody named comes beside it.
+    /// The machine with this storage, and a remark about what was added without being named.
     ///
     /// # Errors
     /// If there is no such model or size, or the machine has disks of its own that `--disk` would replace.

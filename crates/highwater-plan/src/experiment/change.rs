@@ -118,8 +118,10 @@ impl Experiment {
             let inner = format!("{}.{path}", self.job.entry().name);
             let span = source.place_of(&path).or_else(|| source.place_of(&inner))?;
             let line = source.at(span, "", "").line?;
-            // What the file says there is not all: a part of it was set.
-            let with = set.find(|(set, _)| is_below(set, &path));
+            // What the file says there is not all: a part of it was set. An error about a phase has
+            // the path of what the phase does.
+            let around = path.strip_suffix(".do").unwrap_or(&path);
+            let with = set.find(|(set, _)| is_below(set, around));
             let with = with.map(|(_, said)| format!(", with {said}")).unwrap_or_default();
             Some(format!("{file}:{line}{with}"))
         });

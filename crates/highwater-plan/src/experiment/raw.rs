@@ -135,7 +135,7 @@ pub struct NativeShape {
     pub cpus: u16,
 }
 
-/// Takes a table out of another one; what is no table stays, to be told as what should not be there.
+/// Takes a table out of another one. A value that is no table stays, and is reported as unknown.
 pub(super) fn take_table<'a>(from: &mut DeTable<'a>, name: &str) -> Option<Spanned<DeTable<'a>>> {
     let is_table = from.get(name).is_some_and(|value| value.get_ref().is_table());
     let value = is_table.then(|| from.remove(name)).flatten()?;

@@ -19,7 +19,7 @@ use highwater_runs::workload::{Registry, Workload};
 
 const MEMORY: &str = "machine.memory";
 const CPUS: &str = "machine.cpus";
-/// Of memory nothing finer is told apart.
+/// The resolution of searches over memory.
 const MIB: u64 = 1 << 20;
 /// Without a range: shares of the memory of the job's machine.
 const DEFAULT_RANGE: (u64, u64) = (16, 4);

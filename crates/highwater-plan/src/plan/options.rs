@@ -240,6 +240,9 @@ impl Options {
 
     /// The command line that runs the same. Results name it, so two programs with equal options
     /// write equal bytes.
+    ///
+    /// `run` lacks some of these options (`--quick`, `--iterations`, `--vary`). The words then say
+    /// what ran, and the command refuses them.
     pub fn command_line(&self) -> Vec<String> {
         if let Some(said) = &self.said {
             return said.clone();

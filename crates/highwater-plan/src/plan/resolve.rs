@@ -107,6 +107,10 @@ fn experiment_of(registry: &Registry, options: &Options) -> Result<Experiment, P
         Size::Quick => experiment.quick().ok_or_else(|| refused("--quick", "smaller"))?,
         Size::Full => experiment.full().ok_or_else(|| refused("--full", "larger"))?,
     };
+    if let What::Workload(_) = options.what {
+        // Whatever its size: one run.
+        experiment.iterations = 1;
+    }
     Ok(experiment)
 }
 

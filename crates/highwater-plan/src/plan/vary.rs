@@ -33,7 +33,14 @@ impl Factor {
         key: impl Into<String>,
         values: impl IntoIterator<Item = V>,
     ) -> Factor {
-        Factor { key: key.into(), values: values.into_iter().map(Into::into).collect() }
+        let value = |value: V| {
+            let text: String = value.into();
+            match parts(&text).len() {
+                0 | 1 => text,
+                _ => format!("[{text}]"),
+            }
+        };
+        Factor { key: key.into(), values: values.into_iter().map(value).collect() }
     }
 
     /// Reads `KEY=A,B,..`. A value that is a list has brackets.
@@ -42,21 +49,7 @@ impl Factor {
     /// If the text has another form, or a value comes twice.
     pub fn parse(text: &str) -> Result<Factor, PlanError> {
         let Some((key, list)) = text.split_once('=') else { return Err(no_factor(text)) };
-        let mut values = vec![String::new()];
-        let mut depth = 0_u32;
-        for letter in list.chars() {
-            match letter {
-                '[' => depth += 1,
-                ']' => depth = depth.saturating_sub(1),
-                _ => {}
-            }
-            match (letter, values.last_mut()) {
-                (',', _) if depth == 0 => values.push(String::new()),
-                (_, Some(value)) => value.push(letter),
-                (_, None) => {}
-            }
-        }
-        let factor = Factor::new(key.trim(), values.iter().map(|value| value.trim()));
+        let factor = Factor::new(key.trim(), parts(list).iter().map(|value| value.trim()));
         factor.check(text)?;
         Ok(factor)
     }
@@ -75,6 +68,25 @@ impl Factor {
         }
         Ok(())
     }
+}
+
+/// A list's parts, between the commas outside brackets.
+fn parts(list: &str) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    let mut depth = 0_u32;
+    for letter in list.chars() {
+        match letter {
+            '[' => depth += 1,
+            ']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        match (letter, parts.last_mut()) {
+            (',', _) if depth == 0 => parts.push(String::new()),
+            (_, Some(part)) => part.push(letter),
+            (_, None) => {}
+        }
+    }
+    parts
 }
 
 fn no_factor(text: &str) -> PlanError {
@@ -117,6 +129,9 @@ mod tests {
         let values = |text: &str| Factor::parse(text).unwrap().values;
         assert_eq!(values("machine.memory=2G,4G, 8G"), ["2G", "4G", "8G"]);
         assert_eq!(values("unmap.processes=[1,2],[4]"), ["[1,2]", "[4]"]);
+        // A program need not know that a list has brackets.
+        let lists = Factor::new("unmap.processes", ["1,2", "[3]", "4"]);
+        assert_eq!(lists.to_string(), "unmap.processes=[1,2],[3],4");
         let wrong = |text: &str| Factor::parse(text).unwrap_err().to_string();
         assert_eq!(wrong("x"), "--vary x: must be KEY=VALUE,VALUE,..");
         assert_eq!(wrong("x=1,,2"), "--vary x=1,,2: must be KEY=VALUE,VALUE,..");

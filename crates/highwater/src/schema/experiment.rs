@@ -32,7 +32,7 @@ pub(super) fn schema(mut generator: SchemaGenerator, registry: &Registry) -> Sch
     }
     if let Some(defs) = schema.ensure_object().get_mut("$defs") {
         for entry in entries {
-            let about = format!("What it changes of the table `[{}]`.", entry.name);
+            let about = format!("Keys of the table `[{}]` that it overrides.", entry.name);
             defs["Change"]["properties"][entry.name] = table(entry, about);
         }
         for (entry, params) in entries.iter().zip(params) {

@@ -26,20 +26,20 @@ use super::table::{Section, Switch};
 /// The meaning of a page's uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum References {
-    /// It is in use: to the active list, if there is one.
+    /// It is in use: it moves to the active list, if there is one.
     Activate,
     /// It stays where it is.
     Keep,
-    /// It goes.
+    /// It is evicted.
     Reclaim,
-    /// It goes, but is not worth a write: it was used, if only once and not through a mapping.
+    /// It is evicted only if clean: it was used, but only once and not through a mapping.
     ReclaimClean,
 }
 
 /// A page that reclaim looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageUses {
-    /// Areas in which its mapping was young; none: a lock was contended.
+    /// VMAs in which its mapping was young; none: a lock was contended.
     pub users: Option<u32>,
     /// Its referenced flag was set: it was read, or found in use before.
     pub was_referenced: bool,
@@ -75,14 +75,14 @@ pub struct ListSizes {
     pub swappiness: u64,
 }
 
-/// How a direct reclaimer does.
+/// Progress of a direct reclaimer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// From 12, a gentle pass, down to 0, everything.
     pub priority: u8,
-    /// Pages that it looked at, at this priority.
+    /// Pages that it scanned at this priority.
     pub scanned: u64,
-    /// Pages that it got, at all priorities.
+    /// Pages that it reclaimed at all priorities.
     pub reclaimed: u64,
 }
 
@@ -99,28 +99,30 @@ pub enum AfterPass {
 
 /// Custom rules. Each gets the policy's decision, `usual`, and returns it by default.
 pub trait Answers: Send + Sync {
-    /// Does a page go? Whatever is said, one that is locked in memory, or that cannot be unmapped or written, stays.
+    /// Decides whether reclaim evicts a page. An mlocked page stays in any case, and so does one that
+    /// cannot be unmapped or written.
     fn page(&self, _page: &PageUses, usual: References) -> References {
         usual
     }
 
-    /// How does a pass share its scanning? Parts of nothing (`over` 0) count as equal ones, parts above `over` as all.
+    /// Decides how a pass shares its scanning. Weights with `over` 0 count as equal, a weight above
+    /// `over` counts as all.
     fn weights(&self, _lists: &ListSizes, usual: Weights) -> Weights {
         usual
     }
 
-    /// What does a direct reclaimer do next?
+    /// Decides what a direct reclaimer does next.
     fn after_pass(&self, _progress: &Progress, usual: AfterPass) -> AfterPass {
         usual
     }
 }
 
-/// Answers by name.
+/// Custom rules by name.
 #[derive(Clone, Copy)]
 pub struct OwnAnswers {
     /// Name, for reports; it distinguishes two policies that are otherwise equal.
     pub name: &'static str,
-    /// Makes them, for one machine.
+    /// Makes the rules for one machine.
     pub make: fn() -> Box<dyn Answers>,
 }
 

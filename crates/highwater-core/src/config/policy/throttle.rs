@@ -19,8 +19,8 @@ policy! {
             /// After a node pass, kswapd waits for congestion to clear; direct reclaim on a
             /// congested node waits only if a device reports congestion (5.15).
             Congestion,
-            /// After a node pass, kswapd and direct reclaim both wait for writeback to end (study
-            /// 001).
+            /// After a node pass, kswapd waits for writeback to end, and so does direct reclaim on a
+            /// congested node (study 001).
             Writeback,
             /// After a node pass, kswapd waits for writeback to end; direct reclaim on a congested
             /// node sleeps for `congested-jiffies`, reason CONGESTED (6.1).

@@ -11,9 +11,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 /// Bytes, or a share of the machine's memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Amount {
-    /// So many.
+    /// This many bytes.
     Bytes(u64),
-    /// Such a share.
+    /// This share of memory.
     Share(f64),
 }
 
