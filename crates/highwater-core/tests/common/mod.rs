@@ -6,7 +6,7 @@ pub mod relief;
 
 use std::cell::RefCell;
 
-use highwater_core::config::{Machine, NodeSpec, Policy, Tunables, ZoneSpec, preset};
+use highwater_core::config::{Machine, NodeSpec, Policy, ZoneSpec, preset};
 use highwater_core::host::{Cost, CpuId, Cx, EventSink, Probe, Solo};
 use highwater_core::page::{MAX_ORDER, MigrateType, Order, PageMap, Pfn};
 use highwater_core::page_alloc::boot;

@@ -214,6 +214,7 @@ fn one_zone(start: u64, frames: u64) -> Machine {
         }],
         distances: vec![vec![10]],
         tunables: Tunables::default(),
+        usable: Vec::new(),
     }
 }
 
