@@ -15,7 +15,7 @@ use highwater_core::host::{CpuId, Cx, Solo};
 use highwater_core::kernel::KernelSpec;
 use highwater_core::page_alloc::boot;
 use highwater_core::page_cache::{FileSpec, Filesystem};
-use highwater_core::vm::{Access, Backing, Space, VmaFlags};
+use highwater_core::vm::{Access, Backing, Mm, VmaFlags};
 
 const RW: VmaFlags = VmaFlags::READ.union(VmaFlags::WRITE);
 
@@ -54,7 +54,7 @@ fn measure(size: &Size, name: &str, mut run: impl FnMut() -> u64) {
 struct Stage<'h> {
     cx: Cx<'h, Solo>,
     kernel: Kernel<Solo>,
-    space: Arc<Space<Solo>>,
+    mm: Arc<Mm<Solo>>,
 }
 
 impl<'h> Stage<'h> {
@@ -65,22 +65,22 @@ impl<'h> Stage<'h> {
         let disk = DeviceSpec::nvme(1 << 20);
         let spec = KernelSpec { devices: vec![disk], ..KernelSpec::default() };
         let kernel = Kernel::new(&cx, mem, &spec).expect("a kernel");
-        let space = kernel.create_space(&cx).expect("memory");
-        Stage { cx, kernel, space }
+        let mm = kernel.create_mm(&cx).expect("memory");
+        Stage { cx, kernel, mm }
     }
 
     fn map(&self, pages: u32, flags: VmaFlags, backing: Backing<Solo>) -> u32 {
-        self.kernel.mmap(&self.cx, &self.space, pages, 512, flags, backing).expect("room")
+        self.kernel.mmap(&self.cx, &self.mm, pages, 512, flags, backing).expect("room")
     }
 
     fn touch_all(&self, start: u32, pages: u32, access: Access) {
-        let touched = self.kernel.touch_range(&self.cx, &self.space, start, pages, access);
+        let touched = self.kernel.touch_range(&self.cx, &self.mm, start, pages, access);
         touched.expect("memory");
     }
 
     fn unmap(&self, start: u32, pages: u32) {
-        self.kernel.munmap(&self.cx, &self.space, start, pages).expect("a mapping");
-        let rss = &self.space.rss;
+        self.kernel.munmap(&self.cx, &self.mm, start, pages).expect("a mapping");
+        let rss = &self.mm.rss;
         let left = rss.anon.load(Relaxed) + rss.file.load(Relaxed) + rss.tables.load(Relaxed);
         assert_eq!(left, 0, "nothing stays mapped");
     }
@@ -96,7 +96,7 @@ fn mapped(size: &Size) {
         measure(size, &format!("{name}, in order, one by one"), || {
             for _ in 0..size.passes {
                 for vpn in start..start + size.pages {
-                    stage.kernel.touch(&stage.cx, &stage.space, vpn, access).expect("mapped");
+                    stage.kernel.touch(&stage.cx, &stage.mm, vpn, access).expect("mapped");
                 }
             }
             all
@@ -113,7 +113,7 @@ fn mapped(size: &Size) {
             state ^= state >> 7;
             state ^= state << 17;
             let vpn = start + (state % u64::from(size.pages)) as u32;
-            stage.kernel.touch(&stage.cx, &stage.space, vpn, Access::Read).expect("mapped");
+            stage.kernel.touch(&stage.cx, &stage.mm, vpn, Access::Read).expect("mapped");
         }
         all
     });

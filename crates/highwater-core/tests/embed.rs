@@ -43,14 +43,14 @@ fn a_kernel_runs_on_a_bare_machine() {
     let first = memory.task(&host, CpuId(0)).unwrap();
     let kernel = Kernel::new(&first, memory, &KernelSpec::default()).unwrap();
     let task = kernel.task(&host, CpuId(1)).unwrap();
-    let space = kernel.create_space(&task).unwrap();
+    let mm = kernel.create_mm(&task).unwrap();
     let (pages, flags) = (50_000, VmaFlags::READ | VmaFlags::WRITE);
-    let at = kernel.mmap(&task, &space, pages, 1, flags, Backing::Anon).unwrap();
+    let at = kernel.mmap(&task, &mm, pages, 1, flags, Backing::Anon).unwrap();
     for page in at..at + pages {
-        kernel.touch(&task, &space, page, Access::Write).unwrap();
+        kernel.touch(&task, &mm, page, Access::Write).unwrap();
     }
     check_kernel(&kernel, &task).unwrap();
-    kernel.munmap(&task, &space, at, pages).unwrap();
+    kernel.munmap(&task, &mm, at, pages).unwrap();
     check_kernel(&kernel, &task).unwrap();
 }
 
@@ -178,14 +178,14 @@ fn a_kernel_runs_on_a_memory_map() {
     let memory = boot(&host, &machine, &preset("6.1").unwrap()).unwrap();
     let task = memory.task(&host, CpuId(0)).unwrap();
     let kernel = Kernel::new(&task, memory, &KernelSpec::default()).unwrap();
-    let space = kernel.create_space(&task).unwrap();
+    let mm = kernel.create_mm(&task).unwrap();
     let (pages, flags) = (12_000, VmaFlags::READ | VmaFlags::WRITE);
-    let at = kernel.mmap(&task, &space, pages, 1, flags, Backing::Anon).unwrap();
+    let at = kernel.mmap(&task, &mm, pages, 1, flags, Backing::Anon).unwrap();
     for page in at..at + pages {
-        kernel.touch(&task, &space, page, Access::Write).unwrap();
+        kernel.touch(&task, &mm, page, Access::Write).unwrap();
     }
     for page in (at..at + pages).step_by(2) {
-        kernel.munmap(&task, &space, page, 1).unwrap();
+        kernel.munmap(&task, &mm, page, 1).unwrap();
     }
     check_kernel(&kernel, &task).unwrap();
     // Compaction walks over holes and reserved frames.

@@ -13,7 +13,7 @@ use highwater_core::kernel::KernelSpec;
 use highwater_core::page::Pfn;
 use highwater_core::swap::SwapSpec;
 use highwater_core::syscall::MemoryAdvice;
-use highwater_core::vm::{Access, Backing, Space, VmaFlags};
+use highwater_core::vm::{Access, Backing, Mm, VmaFlags};
 use highwater_core::vmstat::VmEvent;
 use highwater_native::{NativeHost, NativeKernel, NativeOptions};
 
@@ -35,8 +35,8 @@ fn boot() -> NativeKernel {
     NativeKernel::boot(&machine, &policy, &NativeOptions::default(), &spec).unwrap()
 }
 
-fn frame_at(space: &Space<NativeHost>, vpn: u32) -> Option<Pfn> {
-    space.table_of(CpuId(0), vpn)?.peek(vpn).pfn()
+fn frame_at(mm: &Mm<NativeHost>, vpn: u32) -> Option<Pfn> {
+    mm.table_of(CpuId(0), vpn)?.peek(vpn).pfn()
 }
 
 /// Fault, and collapse by the daemon: the program finds zeros after the fault, and its own data
@@ -47,28 +47,28 @@ fn contents_are_what_the_program_left_there() {
     let run = || {
         let task = native.enter(CpuId(0)).unwrap();
         let (kernel, cx) = (&native.kernel, &task.cx);
-        let space = kernel.create_space(cx).unwrap();
+        let mm = kernel.create_mm(cx).unwrap();
         let read = |vpn: u32| {
             let mut byte = [0xee];
-            cx.host.frame_read(frame_at(&space, vpn).unwrap(), 77, &mut byte);
+            cx.host.frame_read(frame_at(&mm, vpn).unwrap(), 77, &mut byte);
             byte[0]
         };
-        let huge = kernel.mmap(cx, &space, 512, 512, RW, Backing::Anon).unwrap();
-        kernel.touch(cx, &space, huge, Access::Write).unwrap();
+        let huge = kernel.mmap(cx, &mm, 512, 512, RW, Backing::Anon).unwrap();
+        kernel.touch(cx, &mm, huge, Access::Write).unwrap();
         assert_eq!(kernel.mem.events.read(VmEvent::ThpFaultAlloc), 1);
         assert!((0..512).all(|at| read(huge + at) == 0));
 
         let flags = RW | VmaFlags::NOHUGEPAGE;
-        let single = kernel.mmap(cx, &space, 512, 512, flags, Backing::Anon).unwrap();
+        let single = kernel.mmap(cx, &mm, 512, 512, flags, Backing::Anon).unwrap();
         for at in 0..256 {
-            kernel.touch(cx, &space, single + at, Access::Write).unwrap();
-            cx.host.frame_write(frame_at(&space, single + at).unwrap(), 77, &[at as u8 | 1]);
+            kernel.touch(cx, &mm, single + at, Access::Write).unwrap();
+            cx.host.frame_write(frame_at(&mm, single + at).unwrap(), 77, &[at as u8 | 1]);
         }
         kernel.lru_add_drain_all(cx);
-        kernel.madvise(cx, &space, single, 512, MemoryAdvice::HugePage).unwrap();
+        kernel.madvise(cx, &mm, single, 512, MemoryAdvice::HugePage).unwrap();
         let start = Instant::now();
         let is_huge = || {
-            let pfn = frame_at(&space, single + 3);
+            let pfn = frame_at(&mm, single + 3);
             pfn.is_some_and(|pfn| kernel.mem.map.folio(pfn).is_large())
         };
         while !is_huge() {
@@ -77,7 +77,7 @@ fn contents_are_what_the_program_left_there() {
         }
         assert!((0..256).all(|at| read(single + at) == at as u8 | 1));
         assert!((256..512).all(|at| read(single + at) == 0), "holes are filled");
-        kernel.exit_space(cx, &space);
+        kernel.exit_mm(cx, &mm);
     };
     native.with_daemons(run).unwrap();
     let task = native.enter(CpuId(0)).unwrap();
@@ -88,14 +88,14 @@ fn contents_are_what_the_program_left_there() {
 #[test]
 fn huge_pages_survive_threads() {
     let native = boot();
-    let space = {
+    let mm = {
         let task = native.enter(CpuId(0)).unwrap();
-        native.kernel.create_space(&task.cx).unwrap()
+        native.kernel.create_mm(&task.cx).unwrap()
     };
     let (end, pages) = (Instant::now() + 2 * case_time(), 4 * 512);
     let start = {
         let task = native.enter(CpuId(0)).unwrap();
-        native.kernel.mmap(&task.cx, &space, pages, 512, RW, Backing::Anon).unwrap()
+        native.kernel.mmap(&task.cx, &mm, pages, 512, RW, Backing::Anon).unwrap()
     };
     let region = Mutex::new(start);
     let worker = |cpu: u16| {
@@ -117,14 +117,14 @@ fn huge_pages_survive_threads() {
             };
             // The second thread may find nothing to do.
             let _ = match what {
-                0 => kernel.madvise(cx, &space, first, nr, MemoryAdvice::DontNeed),
-                1 => kernel.madvise(cx, &space, range, 512, MemoryAdvice::PageOut),
-                2 => kernel.madvise(cx, &space, first, nr, MemoryAdvice::Sequential),
+                0 => kernel.madvise(cx, &mm, first, nr, MemoryAdvice::DontNeed),
+                1 => kernel.madvise(cx, &mm, range, 512, MemoryAdvice::PageOut),
+                2 => kernel.madvise(cx, &mm, first, nr, MemoryAdvice::Sequential),
                 // A VMA that was split stays split: map a new one.
                 3 => {
                     let mut region = region.lock().unwrap();
-                    kernel.munmap(cx, &space, *region, pages).unwrap();
-                    *region = kernel.mmap(cx, &space, pages, 512, RW, Backing::Anon).unwrap();
+                    kernel.munmap(cx, &mm, *region, pages).unwrap();
+                    *region = kernel.mmap(cx, &mm, pages, 512, RW, Backing::Anon).unwrap();
                     Ok(())
                 }
                 4 if below(20) == 0 => {
@@ -132,11 +132,11 @@ fn huge_pages_survive_threads() {
                     Ok(())
                 }
                 5 => kernel
-                    .mlock(cx, &space, first, nr)
-                    .and_then(|()| kernel.munlock(cx, &space, first, nr)),
+                    .mlock(cx, &mm, first, nr)
+                    .and_then(|()| kernel.munlock(cx, &mm, first, nr)),
                 _ => {
                     let access = if what % 2 == 0 { Access::Read } else { Access::Write };
-                    kernel.touch_range(cx, &space, first, nr, access).map(drop)
+                    kernel.touch_range(cx, &mm, first, nr, access).map(drop)
                 }
             };
         }
@@ -156,7 +156,7 @@ fn huge_pages_survive_threads() {
     for event in [VmEvent::ThpFaultAlloc, VmEvent::ThpSplitPmd, VmEvent::ThpCollapseAlloc] {
         assert!(kernel.mem.events.read(event) > 0, "{event:?}");
     }
-    kernel.exit_space(cx, &space);
+    kernel.exit_mm(cx, &mm);
     kernel.lru_add_drain_all(cx);
     let left = check_kernel(kernel, cx).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!((left.tables, left.entries, left.swap_entries), (0, 0, 0));

@@ -72,17 +72,17 @@ fn visit(
 
 /// Maps and touches memory, frees every other page of it, touches the rest, unmaps it.
 fn churn(kernel: &Kernel<NativeHost>, cx: &Cx<'_, NativeHost>, pages: u32) {
-    let space = kernel.create_space(cx).unwrap();
-    space.add_task(cx);
+    let mm = kernel.create_mm(cx).unwrap();
+    mm.add_task(cx);
     let flags = VmaFlags::READ | VmaFlags::WRITE;
-    let start = kernel.mmap(cx, &space, pages, 1, flags, Backing::Anon).unwrap();
-    kernel.touch_range(cx, &space, start, pages, Access::Write).unwrap();
+    let start = kernel.mmap(cx, &mm, pages, 1, flags, Backing::Anon).unwrap();
+    kernel.touch_range(cx, &mm, start, pages, Access::Write).unwrap();
     for page in (0..pages).step_by(2) {
-        kernel.madvise(cx, &space, start + page, 1, MemoryAdvice::DontNeed).unwrap();
+        kernel.madvise(cx, &mm, start + page, 1, MemoryAdvice::DontNeed).unwrap();
     }
-    kernel.touch_range(cx, &space, start, pages, Access::Read).unwrap();
-    kernel.exit_space(cx, &space);
-    space.remove_task(cx);
+    kernel.touch_range(cx, &mm, start, pages, Access::Read).unwrap();
+    kernel.exit_mm(cx, &mm);
+    mm.remove_task(cx);
 }
 
 #[test]

@@ -16,7 +16,7 @@ use highwater_core::kernel::{Error, KernelSpec};
 use highwater_core::page_alloc::boot;
 use highwater_core::page_cache::{File, FileSpec, Filesystem, OpenFile};
 use highwater_core::syscall::FileAdvice;
-use highwater_core::vm::{Access, Backing, Space, VmaFlags};
+use highwater_core::vm::{Access, Backing, Mm, VmaFlags};
 use highwater_core::vmstat::NodeStat;
 use highwater_core::zone::NodeId;
 use highwater_native::{NativeHost, NativeOptions};
@@ -77,15 +77,15 @@ fn stress(nr_files: usize, pages: u32, time: Duration) {
                 scope.spawn(move || {
                     let _lease = host.enter(CpuId(cpu)).unwrap();
                     let cx = Cx::new(host, CpuId(cpu));
-                    let space = kernel.create_space(&cx).unwrap();
-                    space.add_task(&cx);
+                    let mm = kernel.create_mm(&cx).unwrap();
+                    mm.add_task(&cx);
                     let state = u64::from(cpu) + 1;
-                    let mut worker = Worker { kernel, cx, space, slots, pages, state };
+                    let mut worker = Worker { kernel, cx, mm, slots, pages, state };
                     while Instant::now() < end {
                         (0..20).for_each(|_| worker.step());
                     }
-                    kernel.exit_space(&worker.cx, &worker.space);
-                    worker.space.remove_task(&worker.cx);
+                    kernel.exit_mm(&worker.cx, &worker.mm);
+                    worker.mm.remove_task(&worker.cx);
                 })
             })
             .collect();
@@ -111,7 +111,7 @@ fn stress(nr_files: usize, pages: u32, time: Duration) {
 struct Worker<'w> {
     kernel: &'w Kernel<NativeHost>,
     cx: Cx<'w, NativeHost>,
-    space: Arc<Space<NativeHost>>,
+    mm: Arc<Mm<NativeHost>>,
     slots: &'w Slots,
     pages: u32,
     state: u64,
@@ -180,15 +180,15 @@ impl Worker<'_> {
         let first = self.below(u64::from(self.pages - nr)) as u32;
         let backing = Backing::File { open: Arc::clone(open), page: first };
         let flags = VmaFlags::READ | VmaFlags::WRITE | VmaFlags::SHARED;
-        let start = self.kernel.mmap(&self.cx, &self.space, nr, 1, flags, backing).unwrap();
+        let start = self.kernel.mmap(&self.cx, &self.mm, nr, 1, flags, backing).unwrap();
         for vpn in start..start + nr {
             let access = if self.below(10) == 0 { Access::Write } else { Access::Read };
-            match self.kernel.touch(&self.cx, &self.space, vpn, access) {
+            match self.kernel.touch(&self.cx, &self.mm, vpn, access) {
                 // Truncated or deleted meanwhile.
                 Ok(_) | Err(Error::Fault | Error::Invalid | Error::NoMemory) => {}
                 Err(error) => panic!("{error}"),
             }
         }
-        self.kernel.munmap(&self.cx, &self.space, start, nr).unwrap();
+        self.kernel.munmap(&self.cx, &self.mm, start, nr).unwrap();
     }
 }

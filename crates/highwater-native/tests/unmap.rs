@@ -17,7 +17,7 @@ use highwater_core::kernel::{Error, KernelSpec};
 use highwater_core::page_cache::{File, FileSpec, Filesystem, OpenFile};
 use highwater_core::swap::SwapSpec;
 use highwater_core::syscall::MemoryAdvice;
-use highwater_core::vm::{Access, Backing, Space, VmaFlags};
+use highwater_core::vm::{Access, Backing, Mm, VmaFlags};
 use highwater_core::vmstat::VmEvent;
 use highwater_native::{NativeHost, NativeKernel, NativeOptions};
 
@@ -42,7 +42,7 @@ fn spaces_survive_threads() {
 
 /// State that the threads share.
 struct Program {
-    space: Arc<Space<NativeHost>>,
+    mm: Arc<Mm<NativeHost>>,
     file: Arc<File<NativeHost>>,
     regions: Mutex<Vec<(u32, u32)>>,
     region: u32,
@@ -63,7 +63,7 @@ fn stress(scheme: Scheme, region: u32, time: Duration, is_short: bool) -> u64 {
         let task = native.enter(CpuId(0)).unwrap();
         let file = FileSpec::new(Filesystem::EXT4, DeviceId(0), 0, region);
         Program {
-            space: native.kernel.create_space(&task.cx).unwrap(),
+            mm: native.kernel.create_mm(&task.cx).unwrap(),
             file: native.kernel.create_file(&task.cx, file),
             regions: Mutex::default(),
             region,
@@ -96,7 +96,7 @@ fn stress(scheme: Scheme, region: u32, time: Duration, is_short: bool) -> u64 {
     let task = native.enter(CpuId(0)).unwrap();
     let (kernel, cx) = (&native.kernel, &task.cx);
     check_kernel(kernel, cx).unwrap_or_else(|error| panic!("{error}"));
-    kernel.exit_space(cx, &program.space);
+    kernel.exit_mm(cx, &program.mm);
     kernel.delete_file(cx, &program.file);
     kernel.lru_add_drain_all(cx);
     let left = check_kernel(kernel, cx).unwrap_or_else(|error| panic!("{error}"));
@@ -149,13 +149,13 @@ impl Thread<'_, '_> {
             true => Backing::File { open: Arc::clone(&self.open), page: 0 },
             false => Backing::Anon,
         };
-        let start = self.kernel.mmap(self.cx, &self.program.space, pages, 1, flags, backing)?;
+        let start = self.kernel.mmap(self.cx, &self.program.mm, pages, 1, flags, backing)?;
         self.program.regions.lock().unwrap().push((start, pages));
         Ok(())
     }
 
     fn try_step(&mut self) -> Result<(), Error> {
-        let (cx, kernel, space) = (self.cx, self.kernel, &self.program.space);
+        let (cx, kernel, mm) = (self.cx, self.kernel, &self.program.mm);
         let (what, pick) = (self.below(24), self.below(8) as usize);
         let picked = self.program.regions.lock().unwrap().get(pick).copied();
         let Some((start, pages)) = picked else { return self.map() };
@@ -166,9 +166,9 @@ impl Thread<'_, '_> {
                 let mut regions = self.program.regions.lock().unwrap();
                 let taken = (pick < regions.len()).then(|| regions.swap_remove(pick));
                 drop(regions);
-                taken.map_or(Ok(()), |(start, pages)| kernel.munmap(cx, space, start, pages))
+                taken.map_or(Ok(()), |(start, pages)| kernel.munmap(cx, mm, start, pages))
             }
-            1 => kernel.munmap(cx, space, start, pages.min(40)),
+            1 => kernel.munmap(cx, mm, start, pages.min(40)),
             2..4 => {
                 let advice = [
                     MemoryAdvice::DontNeed,
@@ -176,11 +176,11 @@ impl Thread<'_, '_> {
                     MemoryAdvice::Cold,
                     MemoryAdvice::PageOut,
                 ];
-                kernel.madvise(cx, space, start, pages, advice[self.below(4) as usize])
+                kernel.madvise(cx, mm, start, pages, advice[self.below(4) as usize])
             }
             4 => {
-                kernel.mlock(cx, space, start, pages.min(50))?;
-                kernel.munlock(cx, space, start, pages)
+                kernel.mlock(cx, mm, start, pages.min(50))?;
+                kernel.munlock(cx, mm, start, pages)
             }
             5 => {
                 kernel.truncate(cx, &self.program.file, self.below(self.program.region));
@@ -189,7 +189,7 @@ impl Thread<'_, '_> {
             }
             _ => {
                 let access = if what % 2 == 0 { Access::Read } else { Access::Write };
-                kernel.touch_range(cx, space, start, pages, access).map(|_| ())
+                kernel.touch_range(cx, mm, start, pages, access).map(|_| ())
             }
         }
     }

@@ -320,20 +320,20 @@ mod tests {
         machine.sim().open_ledger_of(nr_kept);
         for task in 0..4 {
             machine.spawn_task(format!("mapper/{task}"), Placement::Anywhere, move |cx, kernel| {
-                let space = kernel.create_space(cx).expect("space");
-                space.add_task(cx);
+                let mm = kernel.create_mm(cx).expect("space");
+                mm.add_task(cx);
                 let flags = VmaFlags::READ | VmaFlags::WRITE;
                 for round in 1..=25 {
                     cx.host.op_begin();
                     let pages = 20 * round;
-                    let start = kernel.mmap(cx, &space, pages, 1, flags, Backing::Anon);
+                    let start = kernel.mmap(cx, &mm, pages, 1, flags, Backing::Anon);
                     let start = start.expect("room");
-                    kernel.touch_range(cx, &space, start, pages, Access::Write).expect("memory");
-                    kernel.munmap(cx, &space, start, pages).expect("it is there");
+                    kernel.touch_range(cx, &mm, start, pages, Access::Write).expect("memory");
+                    kernel.munmap(cx, &mm, start, pages).expect("it is there");
                     cx.host.op_end(if task == 0 { "first" } else { "other" });
                 }
-                kernel.exit_space(cx, &space);
-                space.remove_task(cx);
+                kernel.exit_mm(cx, &mm);
+                mm.remove_task(cx);
             });
         }
         machine.run().expect("run");

@@ -195,7 +195,7 @@ fn touch(size: &Size) {
         let start = stage.map(pages, RW, Backing::Anon);
         stage.touch_all(start, pages, Access::Write);
         let one = |vpn, access| {
-            stage.kernel.touch(stage.cx, stage.space, vpn, access).expect("mapped");
+            stage.kernel.touch(stage.cx, stage.mm, vpn, access).expect("mapped");
         };
         for (name, access) in [("read", Access::Read), ("written", Access::Write)] {
             best(&format!("mapped, {name}, one by one"), stage, passes * pages, &|| {

@@ -13,7 +13,7 @@ use highwater_core::kernel::Error;
 use highwater_core::page_cache::{FileSpec, Filesystem, OpenFile};
 use highwater_core::swap::SwapSpec;
 use highwater_core::syscall::{FileAdvice, MemoryAdvice};
-use highwater_core::vm::{Access, Backing, Space, VmaFlags};
+use highwater_core::vm::{Access, Backing, Mm, VmaFlags};
 use highwater_core::vmstat::VmEvent;
 use highwater_sim::cost::{CostModel, CostTable};
 use highwater_sim::disk::{DiskSpec, FaultySpec, PerDirection};
@@ -94,7 +94,7 @@ impl Random {
 struct Worker<'a, 'h> {
     cx: &'a Cx<'h, SimHost>,
     kernel: &'a Kernel<SimHost>,
-    space: Arc<Space<SimHost>>,
+    mm: Arc<Mm<SimHost>>,
     open: Arc<OpenFile<SimHost>>,
     random: Random,
     /// Start, pages, and whether it is writable.
@@ -123,7 +123,7 @@ impl Worker<'_, '_> {
             true => Backing::File { open: Arc::clone(&self.open), page: 0 },
             false => Backing::Anon,
         };
-        let start = self.kernel.mmap(self.cx, &self.space, self.region, 1, flags, backing)?;
+        let start = self.kernel.mmap(self.cx, &self.mm, self.region, 1, flags, backing)?;
         self.regions.push((start, self.region, true));
         Ok(())
     }
@@ -132,13 +132,13 @@ impl Worker<'_, '_> {
         let (first, nr) = self.range(pages, 1500);
         let access = if self.random.below(3) == 0 { Access::Read } else { Access::Write };
         for vpn in start + first..start + first + nr {
-            self.kernel.touch(self.cx, &self.space, vpn, access)?;
+            self.kernel.touch(self.cx, &self.mm, vpn, access)?;
         }
         Ok(())
     }
 
     fn step(&mut self) -> Result<(), Error> {
-        let (cx, kernel, space) = (self.cx, self.kernel, Arc::clone(&self.space));
+        let (cx, kernel, mm) = (self.cx, self.kernel, Arc::clone(&self.mm));
         let region = self.region;
         let nr = self.regions.len() as u32;
         let which = if nr == 0 { 0 } else { self.random.below(nr) as usize };
@@ -147,7 +147,7 @@ impl Worker<'_, '_> {
             (0..2, _) | (_, None) => self.map(),
             (2, Some((start, pages, _))) => {
                 self.regions.swap_remove(which);
-                kernel.munmap(cx, &space, start, pages)
+                kernel.munmap(cx, &mm, start, pages)
             }
             (3..12, Some((start, pages, _))) => self.touch(start, pages),
             (12, Some((start, pages, _))) => {
@@ -160,13 +160,13 @@ impl Worker<'_, '_> {
                     MemoryAdvice::Normal,
                 ][self.random.below(6) as usize];
                 let (first, nr) = self.range(pages, 500);
-                kernel.madvise(cx, &space, start + first, nr, advice)
+                kernel.madvise(cx, &mm, start + first, nr, advice)
             }
             (13, Some((start, pages, _))) => {
                 let (first, nr) = self.range(pages, 100);
-                kernel.mlock(cx, &space, start + first, nr)?;
+                kernel.mlock(cx, &mm, start + first, nr)?;
                 let (first, nr) = self.range(pages, 3000);
-                kernel.munlock(cx, &space, start + first, nr)
+                kernel.munlock(cx, &mm, start + first, nr)
             }
             (14..17, _) => {
                 let (first, nr) = self.range(region, 2000);
@@ -215,13 +215,13 @@ fn run(mix: &Mix, seed: u64) -> (SimMachine, [KernelReport; 2]) {
         let (working, audited) = (Rc::clone(&working), Rc::clone(&audited));
         let (region, steps, may_fail) = (mix.region, mix.steps, mix.faults.is_some());
         machine.spawn_task(format!("worker {task}"), Placement::Anywhere, move |cx, kernel| {
-            let space = kernel.create_space(cx).expect("space");
-            space.add_task(cx);
+            let mm = kernel.create_mm(cx).expect("space");
+            mm.add_task(cx);
             let spec = FileSpec::new(Filesystem::EXT4, DATA, task << 17, region);
             let open = kernel.open(cx, &kernel.create_file(cx, spec));
             let random = Random::new(seed * 100 + task + 1);
-            let (space, regions) = (space, Vec::new());
-            let mut worker = Worker { cx, kernel, space, open, random, regions, region };
+            let (mm, regions) = (mm, Vec::new());
+            let mut worker = Worker { cx, kernel, mm, open, random, regions, region };
             for _ in 0..steps {
                 if cx.is_dying() {
                     break;
@@ -238,8 +238,8 @@ fn run(mix: &Mix, seed: u64) -> (SimMachine, [KernelReport; 2]) {
             while !audited.get() && !cx.is_dying() {
                 cx.host.sim().sleep_ns(SECOND);
             }
-            kernel.exit_space(cx, &worker.space);
-            worker.space.remove_task(cx);
+            kernel.exit_mm(cx, &worker.mm);
+            worker.mm.remove_task(cx);
             kernel.delete_file(cx, &worker.open.file);
         });
     }

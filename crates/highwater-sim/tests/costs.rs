@@ -14,7 +14,7 @@ use highwater_core::block::DeviceId;
 use highwater_core::config::{Machine, preset};
 use highwater_core::host::{Cost, CpuId, Cx};
 use highwater_core::page_cache::{FileSpec, Filesystem, OpenFile};
-use highwater_core::vm::{Access, Backing, Space, VmaFlags};
+use highwater_core::vm::{Access, Backing, Mm, VmaFlags};
 use highwater_sim::cost::{CostModel, CostTable};
 use highwater_sim::disk::DiskSpec;
 use highwater_sim::engine::Placement;
@@ -29,7 +29,7 @@ const WRITE: VmaFlags = VmaFlags::READ.union(VmaFlags::WRITE);
 struct Bench<'a, 'h> {
     cx: &'a Cx<'h, SimHost>,
     kernel: &'a Kernel<SimHost>,
-    space: Arc<Space<SimHost>>,
+    mm: Arc<Mm<SimHost>>,
     /// Nanoseconds per page by operation, without memory.
     rows: RefCell<BTreeMap<&'static str, f64>>,
 }
@@ -58,15 +58,15 @@ impl Bench<'_, '_> {
             None => Backing::Anon,
             Some(open) => Backing::File { open: Arc::clone(open), page: 0 },
         };
-        self.kernel.mmap(self.cx, &self.space, PAGES, 512, flags, backing).expect("mmap")
+        self.kernel.mmap(self.cx, &self.mm, PAGES, 512, flags, backing).expect("mmap")
     }
 
     fn touch(&self, start: u32, access: Access) {
-        self.kernel.touch_range(self.cx, &self.space, start, PAGES, access).expect("memory");
+        self.kernel.touch_range(self.cx, &self.mm, start, PAGES, access).expect("memory");
     }
 
     fn unmap(&self, start: u32) {
-        self.kernel.munmap(self.cx, &self.space, start, PAGES).expect("mapped");
+        self.kernel.munmap(self.cx, &self.mm, start, PAGES).expect("mapped");
     }
 
     /// Calls of one page each.
@@ -130,8 +130,8 @@ fn operations_cost_what_the_rules_say() {
     let mut machine = SimMachine::boot(config).expect("boot");
     let program = machine.spawn_task("bench", Placement::Pinned(CpuId(0)), |cx, kernel| {
         let kernel = Rc::clone(kernel);
-        let space = kernel.create_space(cx).expect("space");
-        let bench = Bench { cx, kernel: &kernel, space, rows: RefCell::default() };
+        let mm = kernel.create_mm(cx).expect("space");
+        let bench = Bench { cx, kernel: &kernel, mm, rows: RefCell::default() };
         bench.run();
         bench.rows.into_inner()
     });

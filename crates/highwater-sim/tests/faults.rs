@@ -10,7 +10,7 @@ use highwater_core::host::{CpuId, Cx};
 use highwater_core::kernel::Error;
 use highwater_core::page_cache::{FileSpec, Filesystem, OpenFile};
 use highwater_core::swap::SwapSpec;
-use highwater_core::vm::{Access, Backing, Fault, Space, VmaFlags};
+use highwater_core::vm::{Access, Backing, Fault, Mm, VmaFlags};
 use highwater_core::vmstat::{NodeStat, VmEvent};
 use highwater_core::zone::NodeId;
 use highwater_sim::cost::{CostModel, CostTable};
@@ -42,7 +42,7 @@ fn on(cpu: u16) -> Placement {
 }
 
 struct Shared {
-    space: Arc<Space<SimHost>>,
+    mm: Arc<Mm<SimHost>>,
     open: Arc<OpenFile<SimHost>>,
     start: u32,
 }
@@ -52,11 +52,11 @@ fn shared(machine: &SimMachine) -> Rc<Shared> {
     let (kernel, cx) = (&machine.kernel, Cx::new(&*machine.host, CpuId(0)));
     let spec = FileSpec::new(Filesystem::EXT4, DeviceId(0), 0, 1000);
     let open = kernel.open(&cx, &kernel.create_file(&cx, spec));
-    let space = kernel.create_space(&cx).expect("space");
+    let mm = kernel.create_mm(&cx).expect("space");
     let backing = Backing::File { open: Arc::clone(&open), page: 0 };
     let flags = VmaFlags::READ | VmaFlags::SHARED;
-    let start = kernel.mmap(&cx, &space, 1000, 512, flags, backing).expect("room");
-    Rc::new(Shared { space, open, start })
+    let start = kernel.mmap(&cx, &mm, 1000, 512, flags, backing).expect("room");
+    Rc::new(Shared { mm, open, start })
 }
 
 fn event(machine: &SimMachine, event: VmEvent) -> u64 {
@@ -69,13 +69,13 @@ fn a_fault_waits_for_the_disk_without_the_space() {
     let shared = shared(&machine);
     let (one, two) = (Rc::clone(&shared), shared);
     let faulted = machine.spawn_task("reader", on(0), move |cx, kernel| {
-        assert_eq!(kernel.touch(cx, &one.space, one.start + 500, Access::Read), Ok(Fault::Major));
+        assert_eq!(kernel.touch(cx, &one.mm, one.start + 500, Access::Read), Ok(Fault::Major));
         cx.host.sim().now_ns()
     });
     let mapped = machine.spawn_task("mapper", on(1), move |cx, kernel| {
         cx.host.sim().sleep_ns(MS / 2);
-        let start = kernel.mmap(cx, &two.space, 10, 1, RW, Backing::Anon).expect("room");
-        kernel.touch(cx, &two.space, start, Access::Write).expect("memory");
+        let start = kernel.mmap(cx, &two.mm, 10, 1, RW, Backing::Anon).expect("room");
+        kernel.touch(cx, &two.mm, start, Access::Write).expect("memory");
         cx.host.sim().now_ns()
     });
     machine.run_within(LIMIT_NS).expect("run");
@@ -91,7 +91,7 @@ fn who_finds_the_page_under_input_waits_for_it() {
         let shared = Rc::clone(&shared);
         machine.spawn_task("reader", on(cpu), move |cx, kernel| {
             cx.host.sim().sleep_ns(u64::from(cpu) * MS / 2);
-            let went = kernel.touch(cx, &shared.space, shared.start + 500, Access::Read);
+            let went = kernel.touch(cx, &shared.mm, shared.start + 500, Access::Read);
             assert_eq!(went, Ok(Fault::Major));
         });
     }
@@ -115,14 +115,14 @@ fn a_fault_that_waited_looks_for_its_area_again() {
         let shared = Rc::clone(&shared);
         ended.push(machine.spawn_task("reader", on(cpu), move |cx, kernel| {
             cx.host.sim().sleep_ns(u64::from(cpu) * MS / 4);
-            let went = kernel.touch(cx, &shared.space, shared.start + 500, Access::Read);
+            let went = kernel.touch(cx, &shared.mm, shared.start + 500, Access::Read);
             assert_eq!(went, Err(Error::Fault), "nothing is mapped there any more");
             cx.host.sim().now_ns()
         }));
     }
     let unmapped = machine.spawn_task("unmapper", on(1), move |cx, kernel| {
         cx.host.sim().sleep_ns(MS / 2);
-        kernel.munmap(cx, &shared.space, shared.start, 1000).expect("mapped");
+        kernel.munmap(cx, &shared.mm, shared.start, 1000).expect("mapped");
         cx.host.sim().now_ns()
     });
     machine.run_within(LIMIT_NS).expect("run");
@@ -141,12 +141,12 @@ fn a_fault_that_waits_twice_keeps_the_space() {
     let holder = Rc::clone(&shared);
     let sleep_until = |cx: &Cx<'_, SimHost>, ms: u64| cx.host.sim().sleep_until(ms * MS);
     machine.spawn_task("holder", on(0), move |cx, kernel| {
-        let Shared { space, open, start } = &*holder;
-        kernel.touch(cx, space, start + 500, Access::Read).expect("it is read");
-        kernel.munmap(cx, space, *start, 512).expect("mapped");
+        let Shared { mm, open, start } = &*holder;
+        kernel.touch(cx, mm, start + 500, Access::Read).expect("it is read");
+        kernel.munmap(cx, mm, *start, 512).expect("mapped");
         let backing = Backing::File { open: Arc::clone(open), page: 0 };
         let flags = VmaFlags::READ | VmaFlags::SHARED;
-        assert_eq!(kernel.mmap(cx, space, 512, 512, flags, backing), Ok(*start), "first fit");
+        assert_eq!(kernel.mmap(cx, mm, 512, 512, flags, backing), Ok(*start), "first fit");
         let page = kernel.find_get_page(cx, &open.file, 500).expect("cached");
         kernel.lock_page(cx, page);
         sleep_until(cx, 110);
@@ -160,14 +160,14 @@ fn a_fault_that_waits_twice_keeps_the_space() {
     let faulter = Rc::clone(&shared);
     let faulted = machine.spawn_task("faulter", on(1), move |cx, kernel| {
         sleep_until(cx, 101);
-        kernel.touch(cx, &faulter.space, faulter.start + 500, Access::Read).expect("mapped");
+        kernel.touch(cx, &faulter.mm, faulter.start + 500, Access::Read).expect("mapped");
         cx.host.sim().now_ns() / MS
     });
     let mapped = [105, 115].map(|at| {
         let shared = Rc::clone(&shared);
         machine.spawn_task("mapper", on(0), move |cx, kernel| {
             sleep_until(cx, at);
-            kernel.mmap(cx, &shared.space, 10, 1, RW, Backing::Anon).expect("room");
+            kernel.mmap(cx, &shared.mm, 10, 1, RW, Backing::Anon).expect("room");
             cx.host.sim().now_ns() / MS
         })
     });
@@ -183,13 +183,13 @@ fn faults_that_meet_give_one_page() {
     let shared = shared(&machine);
     let host = Rc::clone(&machine.host);
     let cx = Cx::new(&*host, CpuId(0));
-    let start = machine.kernel.mmap(&cx, &shared.space, pages, 1, RW, Backing::Anon).expect("room");
+    let start = machine.kernel.mmap(&cx, &shared.mm, pages, 1, RW, Backing::Anon).expect("room");
     for cpu in 0..2 {
         let shared = Rc::clone(&shared);
         machine.spawn_task("writer", on(cpu), move |cx, kernel| {
             for vpn in start..start + pages {
                 let access = [Access::Write, Access::Read][(vpn as usize + cpu as usize) % 2];
-                kernel.touch(cx, &shared.space, vpn, access).expect("memory");
+                kernel.touch(cx, &shared.mm, vpn, access).expect("memory");
             }
         });
     }
@@ -199,7 +199,7 @@ fn faults_that_meet_give_one_page() {
     let report = check_kernel(kernel, &cx).expect("audit");
     // The file's part has no tables. The rest has the top one, two upper ones, and eight below.
     assert!(report.tables <= 3 + 8, "the loser of a race gives its table back: {report:?}");
-    kernel.exit_space(&cx, &shared.space);
+    kernel.exit_mm(&cx, &shared.mm);
     check_kernel(kernel, &cx).expect("audit");
 }
 
@@ -212,22 +212,22 @@ fn a_page_that_cannot_be_read_is_an_error_each_time() {
     let shared = shared(&machine);
     let task = Rc::clone(&shared);
     machine.spawn_task("reader", on(0), move |cx, kernel| {
-        let space = &task.space;
+        let mm = &task.mm;
         for vpn in [task.start, task.start, task.start + 700] {
-            let went = kernel.touch(cx, space, vpn, Access::Read);
+            let went = kernel.touch(cx, mm, vpn, Access::Read);
             assert!(matches!(went, Err(Error::Io(_))), "{went:?}");
         }
-        let start = kernel.mmap(cx, space, 64, 1, RW, Backing::Anon).expect("room");
-        kernel.touch_range(cx, space, start, 64, Access::Write).expect("memory");
+        let start = kernel.mmap(cx, mm, 64, 1, RW, Backing::Anon).expect("room");
+        kernel.touch_range(cx, mm, start, 64, Access::Write).expect("memory");
         // More than fits: the pages touched first are then on disk, and only there.
-        let more = kernel.mmap(cx, space, 40_000, 1, RW, Backing::Anon).expect("room");
-        kernel.touch_range(cx, space, more, 40_000, Access::Write).expect("memory");
-        let went = kernel.touch(cx, space, start + 5, Access::Read);
+        let more = kernel.mmap(cx, mm, 40_000, 1, RW, Backing::Anon).expect("room");
+        kernel.touch_range(cx, mm, more, 40_000, Access::Write).expect("memory");
+        let went = kernel.touch(cx, mm, start + 5, Access::Read);
         assert!(matches!(went, Err(Error::Io(_))), "{went:?}");
     });
     machine.run_within(LIMIT_NS).expect("run");
     let cx = Cx::new(&*machine.host, CpuId(0));
     check_kernel(&machine.kernel, &cx).expect("audit");
-    machine.kernel.exit_space(&cx, &shared.space);
+    machine.kernel.exit_mm(&cx, &shared.mm);
     check_kernel(&machine.kernel, &cx).expect("audit");
 }

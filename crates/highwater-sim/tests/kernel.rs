@@ -12,7 +12,7 @@ use highwater_core::host::{Cost, CpuId, Cx, IoError};
 use highwater_core::kernel::Error;
 use highwater_core::page_cache::{FileSpec, Filesystem, OpenFile};
 use highwater_core::swap::SwapSpec;
-use highwater_core::vm::{Access, Backing, Space, VmaFlags};
+use highwater_core::vm::{Access, Backing, Mm, VmaFlags};
 use highwater_core::vmstat::VmEvent;
 use highwater_sim::cost::{CostModel, CostTable};
 use highwater_sim::disk::{DiskSpec, FaultySpec, PerDirection};
@@ -55,18 +55,18 @@ fn boot(shape: Shape) -> SimMachine {
 type Task<'a, 'h> = (&'a Cx<'h, SimHost>, &'a Kernel<SimHost>);
 
 /// Runs `body` in a new address space.
-fn with_space<T>((cx, kernel): Task<'_, '_>, body: impl FnOnce(&Space<SimHost>) -> T) -> T {
-    let space = kernel.create_space(cx).expect("space");
-    space.add_task(cx);
-    let result = body(&space);
-    kernel.exit_space(cx, &space);
-    space.remove_task(cx);
+fn with_mm<T>((cx, kernel): Task<'_, '_>, body: impl FnOnce(&Mm<SimHost>) -> T) -> T {
+    let mm = kernel.create_mm(cx).expect("space");
+    mm.add_task(cx);
+    let result = body(&mm);
+    kernel.exit_mm(cx, &mm);
+    mm.remove_task(cx);
     result
 }
 
-fn map_anon((cx, kernel): Task<'_, '_>, space: &Space<SimHost>, pages: u32) -> u32 {
+fn map_anon((cx, kernel): Task<'_, '_>, mm: &Mm<SimHost>, pages: u32) -> u32 {
     let flags = VmaFlags::READ | VmaFlags::WRITE;
-    kernel.mmap(cx, space, pages, 1, flags, Backing::Anon).expect("mmap")
+    kernel.mmap(cx, mm, pages, 1, flags, Backing::Anon).expect("mmap")
 }
 
 fn file((cx, kernel): Task<'_, '_>, start: u64, pages: u32) -> Arc<OpenFile<SimHost>> {
@@ -137,10 +137,10 @@ fn anonymous_memory_beyond_ram_goes_to_swap_and_comes_back() {
     let pages = 48_000u32;
     let program = machine.spawn_task("hog", Placement::Anywhere, move |cx, kernel| {
         let task = (cx, &**kernel);
-        with_space(task, |space| {
-            let start = map_anon(task, space, pages);
+        with_mm(task, |mm| {
+            let start = map_anon(task, mm, pages);
             for _ in 0..3 {
-                let touched = kernel.touch_range(cx, space, start, pages, Access::Write);
+                let touched = kernel.touch_range(cx, mm, start, pages, Access::Write);
                 touched.expect("memory and swap suffice");
             }
         });
@@ -166,21 +166,21 @@ fn without_swap_the_hog_dies_and_its_memory_comes_back() {
     let free_before = machine.kernel.mem.nr_free_pages();
     let hog = machine.spawn_task("hog", Placement::Anywhere, |cx, kernel| {
         let task = (cx, &**kernel);
-        with_space(task, |space| {
+        with_mm(task, |mm| {
             // Two VMAs: each alone could fit.
             (0..2).find_map(|_| {
-                let start = map_anon(task, space, 20_000);
-                kernel.touch_range(cx, space, start, 20_000, Access::Write).err()
+                let start = map_anon(task, mm, 20_000);
+                kernel.touch_range(cx, mm, start, 20_000, Access::Write).err()
             })
         })
     });
     let small = machine.spawn_task("small", Placement::Anywhere, |cx, kernel| {
         let task = (cx, &**kernel);
-        with_space(task, |space| {
-            let start = map_anon(task, space, 500);
+        with_mm(task, |mm| {
+            let start = map_anon(task, mm, 500);
             (0..200).all(|_| {
                 cx.host.sim().sleep_ns(SECOND / 100);
-                kernel.touch_range(cx, space, start, 500, Access::Write).is_ok()
+                kernel.touch_range(cx, mm, start, 500, Access::Write).is_ok()
             })
         })
     });
@@ -201,12 +201,12 @@ fn mixed_machine(seed: u64, faults: Option<FaultySpec>) -> SimMachine {
     for i in 0..2u32 {
         machine.spawn_task(format!("hog {i}"), Placement::Anywhere, move |cx, kernel| {
             let task = (cx, &**kernel);
-            with_space(task, |space| {
-                let start = map_anon(task, space, 18_000);
+            with_mm(task, |mm| {
+                let start = map_anon(task, mm, 18_000);
                 for _ in 0..3 {
-                    kernel.touch_range(cx, space, start, 18_000, Access::Write).expect("swap");
+                    kernel.touch_range(cx, mm, start, 18_000, Access::Write).expect("swap");
                 }
-                kernel.munmap(cx, space, start, 18_000).expect("mapped");
+                kernel.munmap(cx, mm, start, 18_000).expect("mapped");
             });
         });
         machine.spawn_task(format!("reader {i}"), Placement::Anywhere, move |cx, kernel| {
@@ -219,13 +219,13 @@ fn mixed_machine(seed: u64, faults: Option<FaultySpec>) -> SimMachine {
         machine.spawn_task(format!("mapper {i}"), Placement::Anywhere, move |cx, kernel| {
             let task = (cx, &**kernel);
             let open = file(task, 400_000 + u64::from(i) * 100_000, 6_000);
-            with_space(task, |space| {
+            with_mm(task, |mm| {
                 for _ in 0..3 {
                     let backing = Backing::File { open: Arc::clone(&open), page: 0 };
                     let flags = VmaFlags::READ | VmaFlags::SHARED;
-                    let start = kernel.mmap(cx, space, 6_000, 1, flags, backing).expect("mmap");
-                    let _ = kernel.touch_range(cx, space, start, 6_000, Access::Read);
-                    kernel.munmap(cx, space, start, 6_000).expect("mapped");
+                    let start = kernel.mmap(cx, mm, 6_000, 1, flags, backing).expect("mmap");
+                    let _ = kernel.touch_range(cx, mm, start, 6_000, Access::Read);
+                    kernel.munmap(cx, mm, start, 6_000).expect("mapped");
                 }
             });
         });
@@ -316,17 +316,17 @@ fn a_read_error_reaches_the_reader_and_the_page_can_be_read_later() {
 /// compute or sleep. Also the time that the interrupts took from them.
 fn munmap_beside(pages: u32, threads: [Option<&'static str>; 2]) -> (u64, u64) {
     let mut machine = boot(Shape { memory: 256, cpus: 4, swap: 0 });
-    let shared: Rc<RefCell<Option<Arc<Space<SimHost>>>>> = Rc::default();
+    let shared: Rc<RefCell<Option<Arc<Mm<SimHost>>>>> = Rc::default();
     for (cpu, does) in (1..).zip(threads) {
         let Some(does) = does else { continue };
         let shared = Rc::clone(&shared);
         machine.spawn_task(does, Placement::Pinned(CpuId(cpu)), move |cx, kernel| {
             let sim = cx.host.sim();
             sim.sleep_ns(10_000_000);
-            let space = shared.borrow().clone().expect("made by now");
+            let mm = shared.borrow().clone().expect("made by now");
             let task = (cx, &**kernel);
-            let start = map_anon(task, &space, 1);
-            kernel.touch(cx, &space, start, Access::Write).expect("memory");
+            let start = map_anon(task, &mm, 1);
+            kernel.touch(cx, &mm, start, Access::Write).expect("memory");
             match does {
                 "computes" => sim.compute(30_000_000),
                 _ => sim.sleep_ns(30_000_000),
@@ -336,18 +336,18 @@ fn munmap_beside(pages: u32, threads: [Option<&'static str>; 2]) -> (u64, u64) {
     let program = machine.spawn_task("main", Placement::Pinned(CpuId(0)), move |cx, kernel| {
         let task = (cx, &**kernel);
         let sim = cx.host.sim();
-        let space = kernel.create_space(cx).expect("space");
-        *shared.borrow_mut() = Some(Arc::clone(&space));
-        let start = map_anon(task, &space, pages);
-        kernel.touch_range(cx, &space, start, pages, Access::Write).expect("memory");
+        let mm = kernel.create_mm(cx).expect("space");
+        *shared.borrow_mut() = Some(Arc::clone(&mm));
+        let start = map_anon(task, &mm, pages);
+        kernel.touch_range(cx, &mm, start, pages, Access::Write).expect("memory");
         sim.sleep_ns(20_000_000);
         let (before_ns, stolen_ns) = (sim.now_ns(), cx.host.charged_ns(Cost::TlbFull));
-        kernel.munmap(cx, &space, start, pages).expect("mapped");
+        kernel.munmap(cx, &mm, start, pages).expect("mapped");
         let took_ns = sim.now_ns() - before_ns;
         let flushed_ns = cx.host.charged_ns(Cost::TlbFull) - stolen_ns;
         sim.sleep_ns(40_000_000);
         shared.borrow_mut().take();
-        kernel.exit_space(cx, &space);
+        kernel.exit_mm(cx, &mm);
         (took_ns, flushed_ns)
     });
     machine.run_within(LIMIT_NS).expect("run");

@@ -142,19 +142,19 @@ type Program = fn(&Cx<'_, SimHost>, &Kernel<SimHost>, u64) -> Result<(), Error>;
 
 /// Maps, touches and unmaps; every round is an operation.
 fn mapper(cx: &Cx<'_, SimHost>, kernel: &Kernel<SimHost>, _: u64) -> Result<(), Error> {
-    let space = kernel.create_space(cx)?;
-    space.add_task(cx);
+    let mm = kernel.create_mm(cx)?;
+    mm.add_task(cx);
     for _ in 0..6 {
         cx.host.op_begin();
-        let start = kernel.mmap(cx, &space, 4096, 1, RW, Backing::Anon)?;
-        kernel.touch_range(cx, &space, start, 4096, Access::Write)?;
-        kernel.touch_range(cx, &space, start, 4096, Access::Read)?;
-        kernel.munmap(cx, &space, start, 4096)?;
+        let start = kernel.mmap(cx, &mm, 4096, 1, RW, Backing::Anon)?;
+        kernel.touch_range(cx, &mm, start, 4096, Access::Write)?;
+        kernel.touch_range(cx, &mm, start, 4096, Access::Read)?;
+        kernel.munmap(cx, &mm, start, 4096)?;
         cx.host.op_end("map");
         cx.host.sleep_jiffies(1);
     }
-    kernel.exit_space(cx, &space);
-    space.remove_task(cx);
+    kernel.exit_mm(cx, &mm);
+    mm.remove_task(cx);
     Ok(())
 }
 

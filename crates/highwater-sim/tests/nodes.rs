@@ -53,25 +53,25 @@ fn an_interleaving_program_has_half_of_everything_on_each_node() {
         assert_eq!(kernel.file_read(cx, &open, 0, 256 * PAGE), Ok(256 * PAGE));
         let [here, there] = stat(kernel, NodeStat::FilePages);
         assert!(here + there == 256 && here.abs_diff(there) <= 8, "{here} {there}");
-        let space = kernel.create_space(cx).unwrap();
-        let start = kernel.mmap(cx, &space, 100, 2, RW, Backing::Anon).unwrap();
+        let mm = kernel.create_mm(cx).unwrap();
+        let start = kernel.mmap(cx, &mm, 100, 2, RW, Backing::Anon).unwrap();
         // Every second page: all on one node, whatever the order.
         for page in (0..100).step_by(2) {
-            kernel.touch(cx, &space, start + page, Access::Write).unwrap();
+            kernel.touch(cx, &mm, start + page, Access::Write).unwrap();
         }
         assert_eq!(stat(kernel, NodeStat::AnonPages), [50, 0]);
         // The policy of a range overrides the program's policy.
-        kernel.mbind(cx, &space, start, 100, MemoryPolicy::Bind(NodeMask::of(NodeId(1)))).unwrap();
-        kernel.touch(cx, &space, start + 1, Access::Write).unwrap();
-        kernel.mbind(cx, &space, start, 100, MemoryPolicy::Preferred(NodeId(0))).unwrap();
-        kernel.touch(cx, &space, start + 3, Access::Write).unwrap();
+        kernel.mbind(cx, &mm, start, 100, MemoryPolicy::Bind(NodeMask::of(NodeId(1)))).unwrap();
+        kernel.touch(cx, &mm, start + 1, Access::Write).unwrap();
+        kernel.mbind(cx, &mm, start, 100, MemoryPolicy::Preferred(NodeId(0))).unwrap();
+        kernel.touch(cx, &mm, start + 3, Access::Write).unwrap();
         assert_eq!(stat(kernel, NodeStat::AnonPages), [51, 1]);
         let interleaved = |node| -> u64 {
             let zones = kernel.mem.zones_of(NodeId(node));
             zones.map(|zone| zone.numa_stat(NumaStat::NumaInterleave)).sum()
         };
         assert!(interleaved(0) > 150 && interleaved(1) > 100);
-        kernel.exit_space(cx, &space);
+        kernel.exit_mm(cx, &mm);
     });
 }
 

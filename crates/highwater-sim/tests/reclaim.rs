@@ -15,7 +15,7 @@ use highwater_core::page_cache::{FileSpec, Filesystem, OpenFile};
 use highwater_core::reclaim::ThrottleReason;
 use highwater_core::swap::SwapSpec;
 use highwater_core::trace::{Counts, Event, Kind};
-use highwater_core::vm::{Access, Backing, Space, VmaFlags};
+use highwater_core::vm::{Access, Backing, Mm, VmaFlags};
 use highwater_core::vmstat::{NodeStat, VmEvent};
 use highwater_core::zone::{NodeId, ZoneType};
 use highwater_sim::cost::{CostModel, CostTable};
@@ -87,19 +87,19 @@ impl Setup {
 
 type Task<'a, 'h> = (&'a Cx<'h, SimHost>, &'a Kernel<SimHost>);
 
-fn with_space<T>((cx, kernel): Task<'_, '_>, body: impl FnOnce(&Space<SimHost>) -> T) -> T {
-    let space = kernel.create_space(cx).expect("space");
-    space.add_task(cx);
-    let result = body(&space);
-    kernel.exit_space(cx, &space);
-    space.remove_task(cx);
+fn with_mm<T>((cx, kernel): Task<'_, '_>, body: impl FnOnce(&Mm<SimHost>) -> T) -> T {
+    let mm = kernel.create_mm(cx).expect("space");
+    mm.add_task(cx);
+    let result = body(&mm);
+    kernel.exit_mm(cx, &mm);
+    mm.remove_task(cx);
     result
 }
 
 /// Maps and writes anonymous pages.
-fn fill((cx, kernel): Task<'_, '_>, space: &Space<SimHost>, pages: u32) -> Result<u32, Error> {
-    let start = kernel.mmap(cx, space, pages, 1, RW, Backing::Anon)?;
-    kernel.touch_range(cx, space, start, pages, Access::Write)?;
+fn fill((cx, kernel): Task<'_, '_>, mm: &Mm<SimHost>, pages: u32) -> Result<u32, Error> {
+    let start = kernel.mmap(cx, mm, pages, 1, RW, Backing::Anon)?;
+    kernel.touch_range(cx, mm, start, pages, Access::Write)?;
     Ok(start)
 }
 
@@ -168,11 +168,11 @@ fn reclaimers_sleep_in_whole_ticks() {
     for _ in 0..8 {
         hogs.push(machine.spawn_task("hog", Placement::Anywhere, |cx, kernel| {
             let task = (cx, &**kernel);
-            with_space(task, |space| {
-                let start = kernel.mmap(cx, space, 3_000, 1, RW, Backing::Anon)?;
+            with_mm(task, |mm| {
+                let start = kernel.mmap(cx, mm, 3_000, 1, RW, Backing::Anon)?;
                 (0..3_000).step_by(10).try_for_each(|at| {
                     cx.host.sim().sleep_ns(1_000_000);
-                    kernel.touch_range(cx, space, start + at, 10, Access::Write).map(drop)
+                    kernel.touch_range(cx, mm, start + at, 10, Access::Write).map(drop)
                 })
             })
         }));
@@ -213,8 +213,8 @@ fn a_killed_task_wakes_from_a_killable_wait() {
     });
     let victim = machine.spawn_task("victim", Placement::Anywhere, move |cx, kernel| {
         let task = (cx, &**kernel);
-        with_space(task, |space| {
-            fill(task, space, 9_000).expect("it fits");
+        with_mm(task, |mm| {
+            fill(task, mm, 9_000).expect("it fits");
             let got_it = kernel.lock_page_killable(cx, page);
             (got_it, cx.host.now_ns())
         })
@@ -222,7 +222,7 @@ fn a_killed_task_wakes_from_a_killable_wait() {
     let other = machine.spawn_task("other", Placement::Anywhere, |cx, kernel| {
         let task = (cx, &**kernel);
         cx.host.sim().sleep_ns(SECOND);
-        with_space(task, |space| fill(task, space, 7_500).map(|_| cx.host.now_ns()))
+        with_mm(task, |mm| fill(task, mm, 7_500).map(|_| cx.host.now_ns()))
     });
     machine.run_within(LIMIT_NS).expect("run");
     let (got_it, woke) = victim.take().expect("the victim ends");
@@ -239,16 +239,16 @@ fn the_reaper_does_not_wait_for_sleepers() {
     let (mut machine, ..) = setup.boot();
     let victim = machine.spawn_task("victim", Placement::Anywhere, |cx, kernel| {
         let task = (cx, &**kernel);
-        with_space(task, |space| {
-            let start = fill(task, space, 9_000).expect("it fits");
+        with_mm(task, |mm| {
+            let start = fill(task, mm, 9_000).expect("it fits");
             cx.host.sim().sleep_ns(60 * SECOND);
-            kernel.touch(cx, space, start, Access::Read)
+            kernel.touch(cx, mm, start, Access::Read)
         })
     });
     let other = machine.spawn_task("other", Placement::Anywhere, |cx, kernel| {
         let task = (cx, &**kernel);
         cx.host.sim().sleep_ns(SECOND);
-        with_space(task, |space| fill(task, space, 7_500).map(|_| cx.host.now_ns()))
+        with_mm(task, |mm| fill(task, mm, 7_500).map(|_| cx.host.now_ns()))
     });
     machine.run_within(LIMIT_NS).expect("run");
     let done = other.take().expect("it ends").expect("it gets the victim's memory");
@@ -266,9 +266,9 @@ fn every_preset_reclaims() {
             SMALL.boot_with(|config| config.policy = preset(name).expect("preset"));
         let hog = machine.spawn_task("hog", Placement::Anywhere, |cx, kernel| {
             let task = (cx, &**kernel);
-            with_space(task, |space| {
-                let start = fill(task, space, 24_000)?;
-                kernel.touch_range(cx, space, start, 24_000, Access::Read).map(drop)
+            with_mm(task, |mm| {
+                let start = fill(task, mm, 24_000)?;
+                kernel.touch_range(cx, mm, start, 24_000, Access::Read).map(drop)
             })
         });
         let reader = machine.spawn_task("reader", Placement::Anywhere, |cx, kernel| {
@@ -303,10 +303,10 @@ fn handed_over_after(policy: &Policy, later: Option<u64>) -> u64 {
     });
     let first = machine.spawn_task("asker", Placement::Anywhere, move |cx, kernel| {
         let task = (cx, &**kernel);
-        with_space(task, |space| {
-            let start = fill(task, space, 26_000)?;
+        with_mm(task, |mm| {
+            let start = fill(task, mm, 26_000)?;
             for at in (0..26_000).step_by(2) {
-                kernel.munmap(cx, space, start + at, 1)?;
+                kernel.munmap(cx, mm, start + at, 1)?;
             }
             // Takes the blocks that are left.
             let ask = |gfp| kernel.mem.alloc(cx, &**kernel, gfp, Order(9), NodeId(0), None);
@@ -370,10 +370,10 @@ fn blocks_in_ten_attempts(policy: &str) -> (usize, u64) {
     });
     let asker = machine.spawn_task("asker", Placement::Anywhere, |cx, kernel| {
         let task = (cx, &**kernel);
-        with_space(task, |space| {
-            let start = fill(task, space, 44_000)?;
+        with_mm(task, |mm| {
+            let start = fill(task, mm, 44_000)?;
             for at in (0..44_000).step_by(2) {
-                kernel.munmap(cx, space, start + at, 1)?;
+                kernel.munmap(cx, mm, start + at, 1)?;
             }
             let ask = |gfp| kernel.mem.alloc(cx, &**kernel, gfp, Order(9), NodeId(0), None);
             let mut held: Vec<_> = std::iter::from_fn(|| ask(Gfp::COMP)).collect();

@@ -12,7 +12,7 @@ use highwater_core::config::{Machine, Policy, Scheme, preset};
 use highwater_core::host::Cx;
 use highwater_core::page_cache::{FileSpec, Filesystem};
 use highwater_core::swap::SwapSpec;
-use highwater_core::vm::{Access, Backing, Space, VmaFlags};
+use highwater_core::vm::{Access, Backing, Mm, VmaFlags};
 use highwater_core::vmstat::{NodeStat, VmEvent};
 use highwater_sim::cost::{CostModel, CostTable};
 use highwater_sim::digest::Digest;
@@ -44,15 +44,15 @@ fn boot(policy: Policy, seed: u64) -> SimMachine {
 type Task<'a, 'h> = (&'a Cx<'h, SimHost>, &'a Kernel<SimHost>);
 
 /// The work of task `which` of the mixture.
-fn work((cx, kernel): Task<'_, '_>, space: &Space<SimHost>, which: u32) {
+fn work((cx, kernel): Task<'_, '_>, mm: &Mm<SimHost>, which: u32) {
     if which < 2 {
         let pages = 40 * MIB as u32;
-        let start = kernel.mmap(cx, space, pages, 1, RW, Backing::Anon).expect("mmap");
+        let start = kernel.mmap(cx, mm, pages, 1, RW, Backing::Anon).expect("mmap");
         for _ in 0..3 {
-            kernel.touch_range(cx, space, start, pages, Access::Write).expect("there is swap");
+            kernel.touch_range(cx, mm, start, pages, Access::Write).expect("there is swap");
             // A part of it is used more than the rest.
             for _ in 0..4 {
-                kernel.touch_range(cx, space, start, 2 * MIB as u32, Access::Read).expect("swap");
+                kernel.touch_range(cx, mm, start, 2 * MIB as u32, Access::Read).expect("swap");
             }
         }
         return;
@@ -70,9 +70,9 @@ fn work((cx, kernel): Task<'_, '_>, space: &Space<SimHost>, which: u32) {
         3 => {
             let backing = Backing::File { open, page: 0 };
             let flags = VmaFlags::READ | VmaFlags::SHARED | VmaFlags::EXEC;
-            let start = kernel.mmap(cx, space, pages as u32, 1, flags, backing).expect("mmap");
+            let start = kernel.mmap(cx, mm, pages as u32, 1, flags, backing).expect("mmap");
             for _ in 0..2 {
-                let touched = kernel.touch_range(cx, space, start, pages as u32, Access::Read);
+                let touched = kernel.touch_range(cx, mm, start, pages as u32, Access::Read);
                 touched.expect("within the file");
             }
         }
@@ -91,15 +91,15 @@ fn run(policy: Policy, seed: u64) -> (SimMachine, [KernelReport; 2]) {
     for which in 0..NR_TASKS {
         let (working, audited) = (Rc::clone(&working), Rc::clone(&audited));
         machine.spawn_task(format!("task {which}"), Placement::Anywhere, move |cx, kernel| {
-            let space = kernel.create_space(cx).expect("space");
-            space.add_task(cx);
-            work((cx, kernel), &space, which);
+            let mm = kernel.create_mm(cx).expect("space");
+            mm.add_task(cx);
+            work((cx, kernel), &mm, which);
             working.set(working.get() - 1);
             while !audited.get() {
                 cx.host.sim().sleep_ns(SECOND);
             }
-            kernel.exit_space(cx, &space);
-            space.remove_task(cx);
+            kernel.exit_mm(cx, &mm);
+            mm.remove_task(cx);
         });
     }
     let auditor = machine.spawn_task("auditor", Placement::Anywhere, move |cx, kernel| {

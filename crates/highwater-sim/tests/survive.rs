@@ -11,7 +11,7 @@ use highwater_core::host::{Cx, IoError, Phase};
 use highwater_core::kernel::Error;
 use highwater_core::page_cache::{FileSpec, Filesystem};
 use highwater_core::swap::SwapSpec;
-use highwater_core::vm::{Access, Backing, Space, VmaFlags};
+use highwater_core::vm::{Access, Backing, Mm, VmaFlags};
 use highwater_core::vmstat::VmEvent;
 use highwater_sim::cost::{CostModel, CostTable};
 use highwater_sim::disk::{DiskSpec, FaultySpec, PerDirection};
@@ -41,25 +41,25 @@ fn boot(swap_pages: u32, swap_faults: Option<FaultySpec>) -> SimMachine {
 
 type Task<'a, 'h> = (&'a Cx<'h, SimHost>, &'a Kernel<SimHost>);
 
-fn with_space<T>((cx, kernel): Task<'_, '_>, body: impl FnOnce(&Space<SimHost>) -> T) -> T {
-    let space = kernel.create_space(cx).expect("space");
-    space.add_task(cx);
-    let result = body(&space);
-    kernel.exit_space(cx, &space);
-    space.remove_task(cx);
+fn with_mm<T>((cx, kernel): Task<'_, '_>, body: impl FnOnce(&Mm<SimHost>) -> T) -> T {
+    let mm = kernel.create_mm(cx).expect("space");
+    mm.add_task(cx);
+    let result = body(&mm);
+    kernel.exit_mm(cx, &mm);
+    mm.remove_task(cx);
     result
 }
 
 /// Maps and writes pages in order, `passes` times. Returns the number of pages that could not be
 /// read back in; a program that gets that signal goes on with the next page.
 fn hog((cx, kernel): Task<'_, '_>, pages: u32, passes: u32) -> Result<u64, Error> {
-    with_space((cx, kernel), |space| {
+    with_mm((cx, kernel), |mm| {
         let flags = VmaFlags::READ | VmaFlags::WRITE;
-        let start = kernel.mmap(cx, space, pages, 1, flags, Backing::Anon)?;
+        let start = kernel.mmap(cx, mm, pages, 1, flags, Backing::Anon)?;
         let mut nr_lost = 0;
         for _ in 0..passes {
             for page in start..start + pages {
-                match kernel.touch(cx, space, page, Access::Write) {
+                match kernel.touch(cx, mm, page, Access::Write) {
                     Ok(_) => {}
                     Err(Error::Io(IoError::Device)) => nr_lost += 1,
                     Err(error) => return Err(error),
@@ -203,25 +203,25 @@ fn a_disk_that_stalls_only_costs_time() {
 #[test]
 fn a_shared_space_dies_with_all_its_threads() {
     let mut machine = boot(0, None);
-    let space = {
+    let mm = {
         let cx = machine.outside();
-        machine.kernel.create_space(&cx).expect("space")
+        machine.kernel.create_mm(&cx).expect("space")
     };
     let threads: Vec<_> = (0..3)
         .map(|i| {
-            let space = Arc::clone(&space);
+            let mm = Arc::clone(&mm);
             machine.spawn_task(format!("thread {i}"), Placement::Anywhere, move |cx, kernel| {
-                space.add_task(cx);
+                mm.add_task(cx);
                 let flags = VmaFlags::READ | VmaFlags::WRITE;
-                let start = kernel.mmap(cx, &space, 15_000, 1, flags, Backing::Anon)?;
-                let result = kernel.touch_range(cx, &space, start, 15_000, Access::Write);
+                let start = kernel.mmap(cx, &mm, 15_000, 1, flags, Backing::Anon)?;
+                let result = kernel.touch_range(cx, &mm, start, 15_000, Access::Write);
                 // Threads that have their memory keep it until they are killed.
                 while result.is_ok() && !cx.is_dying() {
                     cx.host.sim().sleep_ns(SECOND / 10);
                 }
-                space.remove_task(cx);
-                if space.nr_tasks(cx) == 0 {
-                    kernel.exit_space(cx, &space);
+                mm.remove_task(cx);
+                if mm.nr_tasks(cx) == 0 {
+                    kernel.exit_mm(cx, &mm);
                 }
                 result.map(|_| ())
             })

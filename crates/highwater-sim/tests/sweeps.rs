@@ -56,20 +56,20 @@ fn run(way: Way, pages: u32, offset: u32, touch_ns: Option<u64>) -> String {
         .map(|nr| {
             let is_over = Rc::clone(&is_over);
             machine.spawn_task(format!("sweeper {nr}"), Placement::Anywhere, move |cx, kernel| {
-                let space = kernel.create_space(cx)?;
-                space.add_task(cx);
+                let mm = kernel.create_mm(cx)?;
+                mm.add_task(cx);
                 let (flags, length) = (VmaFlags::READ | VmaFlags::WRITE, pages + offset);
-                let start = kernel.mmap(cx, &space, length, TABLE, flags, Backing::Anon)? + offset;
+                let start = kernel.mmap(cx, &mm, length, TABLE, flags, Backing::Anon)? + offset;
                 let (goes_on, mut swept) = (|| !is_over.get(), 0_u64);
                 while goes_on() {
                     let access = Access::Write;
                     if way == Way::Range {
-                        kernel.touch_range(cx, &space, start, pages, access)?;
+                        kernel.touch_range(cx, &mm, start, pages, access)?;
                         swept += u64::from(pages);
                         continue;
                     }
                     if way == Way::While {
-                        let went = kernel.touch_while(cx, &space, start, pages, access, goes_on)?;
+                        let went = kernel.touch_while(cx, &mm, start, pages, access, goes_on)?;
                         swept += u64::from(went);
                         continue;
                     }
@@ -80,12 +80,12 @@ fn run(way: Way, pages: u32, offset: u32, touch_ns: Option<u64>) -> String {
                             _ => TABLE,
                         };
                         let piece = piece.min(start + pages - at);
-                        kernel.touch_range(cx, &space, at, piece, access)?;
+                        kernel.touch_range(cx, &mm, at, piece, access)?;
                         (at, swept) = (at + piece, swept + u64::from(piece));
                     }
                 }
-                kernel.exit_space(cx, &space);
-                space.remove_task(cx);
+                kernel.exit_mm(cx, &mm);
+                mm.remove_task(cx);
                 Ok::<_, Error>((swept, cx.host.sim().now_ns()))
             })
         })

@@ -123,16 +123,16 @@ fn run(policy: &str, change: impl FnOnce(&mut MachineConfig)) -> Seen {
     for _ in 0..8 {
         let is_over = Rc::clone(&is_over);
         machine.spawn_task("hog", Placement::Anywhere, move |cx, kernel| {
-            let space = kernel.create_space(cx).expect("space");
-            space.add_task(cx);
-            let start = kernel.mmap(cx, &space, HOG_PAGES, 1, RW, Backing::Anon).expect("map");
+            let mm = kernel.create_mm(cx).expect("space");
+            mm.add_task(cx);
+            let start = kernel.mmap(cx, &mm, HOG_PAGES, 1, RW, Backing::Anon).expect("map");
             let mut at = 0;
             while !is_over.get() {
-                kernel.touch_range(cx, &space, start + at, 100, Access::Write).expect("memory");
+                kernel.touch_range(cx, &mm, start + at, 100, Access::Write).expect("memory");
                 at = (at + 100) % HOG_PAGES;
             }
-            kernel.exit_space(cx, &space);
-            space.remove_task(cx);
+            kernel.exit_mm(cx, &mm);
+            mm.remove_task(cx);
         });
     }
     for number in 0..4u64 {
@@ -155,18 +155,18 @@ fn run(policy: &str, change: impl FnOnce(&mut MachineConfig)) -> Seen {
     }
     let is_guest_over = Rc::clone(&is_over);
     machine.spawn_task("guest", Placement::Anywhere, move |cx, kernel| {
-        let space = kernel.create_space(cx).expect("space");
-        space.add_task(cx);
+        let mm = kernel.create_mm(cx).expect("space");
+        mm.add_task(cx);
         while !is_guest_over.get() {
             cx.host.sim().sleep_ns(5 * MILLISECOND);
             cx.host.op_begin();
-            let start = kernel.mmap(cx, &space, 256, 1, RW, Backing::Anon).expect("map");
-            kernel.touch_range(cx, &space, start, 256, Access::Write).expect("memory");
-            kernel.munmap(cx, &space, start, 256).expect("unmap");
+            let start = kernel.mmap(cx, &mm, 256, 1, RW, Backing::Anon).expect("map");
+            kernel.touch_range(cx, &mm, start, 256, Access::Write).expect("memory");
+            kernel.munmap(cx, &mm, start, 256).expect("unmap");
             cx.host.op_end("visit");
         }
-        kernel.exit_space(cx, &space);
-        space.remove_task(cx);
+        kernel.exit_mm(cx, &mm);
+        mm.remove_task(cx);
     });
     machine.spawn_task("clock", Placement::Anywhere, move |cx, _| {
         cx.host.sim().sleep_ns(8_000 * MILLISECOND);

@@ -14,7 +14,7 @@ use highwater_core::kernel::Error;
 use highwater_core::page_cache::{File, FileSpec, Filesystem, OpenFile};
 use highwater_core::swap::SwapSpec;
 use highwater_core::syscall::{FileAdvice, MemoryAdvice};
-use highwater_core::vm::{Access, Backing, Space, VmaFlags};
+use highwater_core::vm::{Access, Backing, Mm, VmaFlags};
 use highwater_core::vmstat::VmEvent;
 use highwater_sim::cost::{CostModel, CostTable};
 use highwater_sim::disk::DiskSpec;
@@ -45,7 +45,7 @@ impl Random {
 
 /// State that the threads of a program share.
 struct Program {
-    space: Arc<Space<SimHost>>,
+    mm: Arc<Mm<SimHost>>,
     file: Arc<File<SimHost>>,
     /// Start and pages of each mapping, possibly out of date.
     regions: RefCell<Vec<(u32, u32)>>,
@@ -74,7 +74,7 @@ impl Thread<'_, '_> {
             true => Backing::File { open: Arc::clone(&self.open), page: 0 },
             false => Backing::Anon,
         };
-        let start = self.kernel.mmap(self.cx, &self.program.space, pages, 1, flags, backing)?;
+        let start = self.kernel.mmap(self.cx, &self.program.mm, pages, 1, flags, backing)?;
         self.program.regions.borrow_mut().push((start, pages));
         Ok(())
     }
@@ -88,7 +88,7 @@ impl Thread<'_, '_> {
     }
 
     fn step(&mut self) -> Result<(), Error> {
-        let (cx, kernel, space) = (self.cx, self.kernel, &self.program.space);
+        let (cx, kernel, mm) = (self.cx, self.kernel, &self.program.mm);
         let part = self.part();
         match (self.random.below(16), part) {
             (0 | 1, _) | (_, None) => self.map(),
@@ -97,13 +97,13 @@ impl Thread<'_, '_> {
                 let at = self.random.below(regions.len() as u32) as usize;
                 let (start, pages) = regions.swap_remove(at);
                 drop(regions);
-                kernel.munmap(cx, space, start, pages)
+                kernel.munmap(cx, mm, start, pages)
             }
             // A hole: the region stays in the list, and touching the hole is an error.
-            (3, Some((start, pages))) => kernel.munmap(cx, space, start, pages.min(40)),
+            (3, Some((start, pages))) => kernel.munmap(cx, mm, start, pages.min(40)),
             (4..10, Some((start, pages))) => {
                 let access = if self.random.below(2) == 0 { Access::Read } else { Access::Write };
-                kernel.touch_range(cx, space, start, pages, access).map(|_| ())
+                kernel.touch_range(cx, mm, start, pages, access).map(|_| ())
             }
             (10 | 11, Some((start, pages))) => {
                 let advice = [
@@ -115,11 +115,11 @@ impl Thread<'_, '_> {
                     MemoryAdvice::Sequential,
                     MemoryAdvice::Normal,
                 ][self.random.below(7) as usize];
-                kernel.madvise(cx, space, start, pages, advice)
+                kernel.madvise(cx, mm, start, pages, advice)
             }
             (12, Some((start, pages))) => {
-                kernel.mlock(cx, space, start, pages.min(60))?;
-                kernel.munlock(cx, space, start, pages)
+                kernel.mlock(cx, mm, start, pages.min(60))?;
+                kernel.munlock(cx, mm, start, pages)
             }
             (13, _) => {
                 // The other threads' mappings lose the pages beyond.
@@ -155,7 +155,7 @@ fn threads(seed: u64, nr_threads: u32, policy: &str) -> SimMachine {
                 }
                 cx.host.sim().sleep_ns(SECOND / 1000);
             };
-            program.space.add_task(cx);
+            program.mm.add_task(cx);
             let open = kernel.open(cx, &program.file);
             let random =
                 Random((seed * 1000 + u64::from(thread)).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
@@ -178,16 +178,16 @@ fn threads(seed: u64, nr_threads: u32, policy: &str) -> SimMachine {
             while !program.audited.get() {
                 cx.host.sim().sleep_ns(SECOND);
             }
-            program.space.remove_task(cx);
-            if program.space.nr_tasks(cx) == 0 {
-                kernel.exit_space(cx, &program.space);
+            program.mm.remove_task(cx);
+            if program.mm.nr_tasks(cx) == 0 {
+                kernel.exit_mm(cx, &program.mm);
                 kernel.delete_file(cx, &program.file);
             }
         });
     }
     let auditor = machine.spawn_task("auditor", Placement::Anywhere, move |cx, kernel| {
         let program = Rc::new(Program {
-            space: kernel.create_space(cx).expect("space"),
+            mm: kernel.create_mm(cx).expect("space"),
             file: kernel.create_file(cx, file_spec(FILE_PAGES)),
             regions: RefCell::default(),
             working: Cell::new(nr_threads),
@@ -235,21 +235,21 @@ fn unmap_512(costs: CostModel, rule: UnmapYoung) -> PerPage {
     config.disks = vec![DiskSpec::nvme("data", 1 << 16)];
     let mut machine = SimMachine::boot(config).expect("boot");
     let program = machine.spawn_task("program", Placement::Pinned(CpuId(0)), |cx, kernel| {
-        let space = kernel.create_space(cx).expect("space");
+        let mm = kernel.create_mm(cx).expect("space");
         let open = kernel.open(cx, &kernel.create_file(cx, file_spec(512)));
         kernel.fadvise(cx, &open, 0, 0, FileAdvice::WillNeed);
         let activating = || cx.host.charged_ns(Cost::MarkActivate);
         let [_, second] = [(); 2].map(|()| {
             let flags = VmaFlags::READ | VmaFlags::SHARED;
             let backing = Backing::File { open: Arc::clone(&open), page: 0 };
-            let start = kernel.mmap(cx, &space, 512, 512, flags, backing).expect("mmap");
-            kernel.touch_range(cx, &space, start, 512, Access::Read).expect("cached");
+            let start = kernel.mmap(cx, &mm, 512, 512, flags, backing).expect("mmap");
+            kernel.touch_range(cx, &mm, start, 512, Access::Read).expect("cached");
             let (before_ns, before) = (cx.host.sim().now_ns(), activating());
-            kernel.munmap(cx, &space, start, 512).expect("mapped");
+            kernel.munmap(cx, &mm, start, 512).expect("mapped");
             let unmap_ns = (cx.host.sim().now_ns() - before_ns) / 512;
             PerPage { unmap_ns, activating_ns: (activating() - before) / 512 }
         });
-        kernel.exit_space(cx, &space);
+        kernel.exit_mm(cx, &mm);
         second
     });
     machine.run_within(LIMIT_NS).expect("run");

@@ -135,13 +135,13 @@ const PAGES_EACH: u32 = 12_000;
 fn program(kernel: &Kernel<Threads>, host: &Threads, cpu: CpuId) -> Result<(), String> {
     let task = kernel.task(host, cpu).map_err(|error| error.to_string())?;
     let failed = |error: highwater::core::kernel::Error| error.to_string();
-    let space = kernel.create_space(&task).map_err(failed)?;
+    let mm = kernel.create_mm(&task).map_err(failed)?;
     let flags = VmaFlags::READ | VmaFlags::WRITE;
-    let start = kernel.mmap(&task, &space, PAGES_EACH, 1, flags, Backing::Anon).map_err(failed)?;
+    let start = kernel.mmap(&task, &mm, PAGES_EACH, 1, flags, Backing::Anon).map_err(failed)?;
     for page in (start..start + PAGES_EACH).chain(start..start + PAGES_EACH) {
-        kernel.touch(&task, &space, page, Access::Write).map_err(failed)?;
+        kernel.touch(&task, &mm, page, Access::Write).map_err(failed)?;
     }
-    kernel.munmap(&task, &space, start, PAGES_EACH).map_err(failed)
+    kernel.munmap(&task, &mm, start, PAGES_EACH).map_err(failed)
 }
 
 fn main() -> Result<(), Box<dyn Error>> {

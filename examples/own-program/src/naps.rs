@@ -88,21 +88,21 @@ fn rounds(
     params: &Params,
     pages: u32,
 ) -> Result<Vec<u64>, Error> {
-    let space = kernel.create_space(cx)?;
+    let mm = kernel.create_mm(cx)?;
     // From here on, the OOM killer can choose this task.
-    space.add_task(cx);
+    mm.add_task(cx);
     let mut rounds = Vec::new();
     for _ in 0..params.rounds {
         cx.host.sleep_and_op_begin(params.nap_us * 1000);
         let from = cx.host.now_ns();
         let flags = VmaFlags::READ | VmaFlags::WRITE;
-        let start = kernel.mmap(cx, &space, pages, 1, flags, Backing::Anon)?;
-        kernel.touch_range(cx, &space, start, pages, Access::Write)?;
-        kernel.munmap(cx, &space, start, pages)?;
+        let start = kernel.mmap(cx, &mm, pages, 1, flags, Backing::Anon)?;
+        kernel.touch_range(cx, &mm, start, pages, Access::Write)?;
+        kernel.munmap(cx, &mm, start, pages)?;
         rounds.push(cx.host.now_ns() - from);
         cx.host.op_end("round");
     }
-    kernel.exit_space(cx, &space);
-    space.remove_task(cx);
+    kernel.exit_mm(cx, &mm);
+    mm.remove_task(cx);
     Ok(rounds)
 }

@@ -12,7 +12,7 @@
 //!
 //! | file | walks |
 //! |---|---|
-//! | [`super::spaces`] | VMAs, page tables, entries |
+//! | [`super::mms`] | VMAs, page tables, entries |
 //! | [`super::files`] | files, their trees, dirty lists |
 //! | [`super::slots`] | swap slots, the swap cache, CPUs' caches of slots |
 //! | [`super::lru`] | LRU lists and batches |
@@ -100,7 +100,7 @@ pub fn check_kernel_besides<H: Devices>(
         zones: vec![[0; ZoneStat::COUNT]; ZoneId::count(kernel.mem.nr_nodes())],
         report: KernelReport { memory, ..KernelReport::default() },
     };
-    audit.spaces()?;
+    audit.mms()?;
     audit.files()?;
     audit.swap()?;
     audit.lists()?;
@@ -182,7 +182,7 @@ pub(super) struct KernelAudit<'a, 'h, H: Devices> {
     pub(super) zero_leaves: u64,
     /// Leaves that map a huge page, by its first frame.
     pub(super) leaves: BTreeMap<Pfn, u32>,
-    /// Spaces that have a process's memory.
+    /// Mms that have a process's memory.
     pub(super) nr_processes: u64,
     /// Slots that an entry names as its own alone.
     pub(super) exclusive: Vec<crate::swap::Slot>,

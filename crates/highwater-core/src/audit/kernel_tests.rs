@@ -22,7 +22,7 @@ use crate::swap::{Slot, SwapSpec};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::syscall::MemoryAdvice;
 use crate::units::LruVecId;
-use crate::vm::{Access, Backing, PageTable, Pte, Space, VmaFlags};
+use crate::vm::{Access, Backing, Mm, PageTable, Pte, VmaFlags};
 use crate::zone::{NodeId, ZoneType};
 
 const CPU: CpuId = CpuId(0);
@@ -33,7 +33,7 @@ const RW: VmaFlags = VmaFlags::READ.union(VmaFlags::WRITE);
 struct Stage<'h> {
     k: Kernel<Solo>,
     cx: Cx<'h, Solo>,
-    space: Arc<Space<Solo>>,
+    mm: Arc<Mm<Solo>>,
     open: Arc<OpenFile<Solo>>,
     /// First pages of the regions.
     anon: u32,
@@ -53,15 +53,15 @@ fn stage(host: &Solo) -> Stage<'_> {
     k.file_read(&cx, &open, 0, 300 << 12).unwrap();
     k.file_write(&cx, &open, 10 << 12, 5 << 12).unwrap();
 
-    let space = k.create_space(&cx).unwrap();
-    let anon = k.mmap(&cx, &space, 400, 512, RW, Backing::Anon).unwrap();
+    let mm = k.create_mm(&cx).unwrap();
+    let anon = k.mmap(&cx, &mm, 400, 512, RW, Backing::Anon).unwrap();
     let map = |pages, flags| {
         let backing = Backing::File { open: Arc::clone(&open), page: 0 };
-        k.mmap(&cx, &space, pages, 512, flags, backing).unwrap()
+        k.mmap(&cx, &mm, pages, 512, flags, backing).unwrap()
     };
     let shared = map(50, RW | VmaFlags::SHARED);
     let read_only = map(100, VmaFlags::READ);
-    let touch = |vpn, access| k.touch(&cx, &space, vpn, access).unwrap();
+    let touch = |vpn, access| k.touch(&cx, &mm, vpn, access).unwrap();
     for page in 0..200 {
         touch(anon + page, Access::Write);
         touch(anon + 200 + page, Access::Read);
@@ -69,16 +69,16 @@ fn stage(host: &Solo) -> Stage<'_> {
     touch(shared + 3, Access::Write);
     touch(shared + 20, Access::Read);
     touch(read_only + 40, Access::Read);
-    k.mlock(&cx, &space, anon + 150, 20).unwrap();
+    k.mlock(&cx, &mm, anon + 150, 20).unwrap();
     // Out and gone from memory: the first look finds them dirty, the second one clean.
     k.lru_add_drain_all(&cx);
     for _ in 0..2 {
-        k.madvise(&cx, &space, anon, 100, MemoryAdvice::PageOut).unwrap();
+        k.madvise(&cx, &mm, anon, 100, MemoryAdvice::PageOut).unwrap();
     }
     touch(anon + 30, Access::Read);
-    k.munmap(&cx, &space, anon + 60, 10).unwrap();
+    k.munmap(&cx, &mm, anon + 60, 10).unwrap();
     touch(anon + 399, Access::Write);
-    Stage { k, cx, space, open, anon, shared, read_only }
+    Stage { k, cx, mm, open, anon, shared, read_only }
 }
 
 impl Stage<'_> {
@@ -87,7 +87,7 @@ impl Stage<'_> {
     }
 
     fn table(&self, vpn: u32) -> Arc<PageTable<Solo>> {
-        self.space.table_of(CPU, vpn).unwrap()
+        self.mm.table_of(CPU, vpn).unwrap()
     }
 
     fn pte(&self, vpn: u32) -> Pte {
@@ -157,7 +157,7 @@ fn a_healthy_machine_adds_up() {
     let besides = check_kernel_besides(&s.k, &s.cx, &|pfn| pfn == table).unwrap();
     assert_eq!(besides.foreign, 1);
     s.k.put_page(&s.cx, Folio::page(table));
-    s.k.exit_space(&s.cx, &s.space);
+    s.k.exit_mm(&s.cx, &s.mm);
     let report = s.report();
     assert_eq!((report.tables, report.entries, report.swap_entries), (0, 0, 0));
     s.k.delete_file(&s.cx, &s.open.file);
@@ -232,24 +232,24 @@ fn wrong_tables() {
 fn pages_mapped_where_they_do_not_belong() {
     let rule = broken_by(|s| {
         let page = s.page_at(s.anon + 110);
-        page.set_mapping(PageMapping::Anon(s.space.id), s.anon + 111);
+        page.set_mapping(PageMapping::Anon(s.mm.id), s.anon + 111);
     });
     assert_eq!(rule, Rule::EntryPage);
     // Another page of the file; an anonymous page in a shared mapping.
     assert_eq!(broken_by(|s| s.set_pte(s.shared + 30, s.pte(s.shared + 20))), Rule::EntryPage);
     let rule = broken_by(|s| {
-        s.page_at(s.shared + 20).set_mapping(PageMapping::Anon(s.space.id), s.shared + 20);
+        s.page_at(s.shared + 20).set_mapping(PageMapping::Anon(s.mm.id), s.shared + 20);
     });
     assert!(matches!(rule, Rule::EntryPage | Rule::FilePage), "{rule:?}");
     let rule = broken_by(|s| {
         let vpn = s.read_only + 40;
-        let range = s.space.vma_of(CPU, vpn).unwrap().map_range(s.space.id).unwrap().1;
+        let range = s.mm.vma_of(CPU, vpn).unwrap().map_range(s.mm.id).unwrap().1;
         s.open.file.mappings.lock(CPU).remove(&range);
     });
     assert_eq!(rule, Rule::FileMapping);
     let rule = broken_by(|s| {
         let vpn = s.read_only + 40;
-        let mut range = s.space.vma_of(CPU, vpn).unwrap().map_range(s.space.id).unwrap().1;
+        let mut range = s.mm.vma_of(CPU, vpn).unwrap().map_range(s.mm.id).unwrap().1;
         range.file_page += 1;
         s.open.file.mappings.lock(CPU).insert(range);
     });
@@ -258,7 +258,7 @@ fn pages_mapped_where_they_do_not_belong() {
 
 #[test]
 fn wrong_counts_of_mappings() {
-    let rss = |which: fn(&Space<Solo>) -> u64| broken_by(|s| which(&s.space));
+    let rss = |which: fn(&Mm<Solo>) -> u64| broken_by(|s| which(&s.mm));
     assert_eq!(rss(|s| s.rss.anon.fetch_add(1, Relaxed)), Rule::Rss);
     assert_eq!(rss(|s| s.rss.file.fetch_sub(1, Relaxed)), Rule::Rss);
     assert_eq!(rss(|s| s.rss.swap.fetch_add(1, Relaxed)), Rule::Rss);
@@ -304,7 +304,7 @@ fn wrong_slots() {
     assert_eq!(broken_by(|s| s.set_pte(s.anon, Pte::NONE)), Rule::Rss);
     let rule = broken_by(|s| {
         s.set_pte(s.anon, Pte::NONE);
-        s.space.rss.swap.fetch_sub(1, Relaxed);
+        s.mm.rss.swap.fetch_sub(1, Relaxed);
     });
     assert_eq!(rule, Rule::SlotCount);
     let rule = broken_by(|s| {

@@ -19,8 +19,8 @@ mod kernel;
 mod kernel_tests;
 mod lists;
 mod lru;
+mod mms;
 mod slots;
-mod spaces;
 #[cfg(test)]
 mod tests;
 mod users;
@@ -77,7 +77,7 @@ pub enum Rule {
     Tail,
     /// An inode in memory is on one list, by whether it has a dentry.
     Inode,
-    /// Spaces that came from a space by fork are listed with it while they live.
+    /// Mms that came from an mm by fork are listed with it while they live.
     Family,
     /// Free frames have no users, frames in use have.
     Users,
@@ -123,7 +123,7 @@ pub enum Rule {
     Deferred,
     /// A table counts the entries that no access changes.
     HotEntries,
-    /// A space counts its pages, swap entries and tables.
+    /// An mm counts its pages, swap entries and tables.
     Rss,
     /// A page counts the entries that map it.
     Mapcount,

@@ -19,7 +19,7 @@ use crate::page::{Folio, Order, PageFlags, PageMapping, Pfn};
 use crate::page_alloc::{Gfp, NoRelief, boot};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::units::CompactResult;
-use crate::vm::{Backing, Pte, Rss, Space, VmaFlags};
+use crate::vm::{Backing, Mm, Pte, Rss, VmaFlags};
 use crate::vmstat::{NodeStat, VmEvent};
 use crate::zone::watermark::Marks;
 use crate::zone::{NodeId, Zone, ZoneType};
@@ -33,7 +33,7 @@ pub(super) const MOVABLE: Gfp = Gfp::GFP_USER.union(Gfp::DMA32).union(Gfp::MOVAB
 pub(super) struct Toy<'h> {
     pub(super) cx: Cx<'h, Solo>,
     pub(super) kernel: Kernel<Solo>,
-    space: Arc<Space<Solo>>,
+    mm: Arc<Mm<Solo>>,
     region: u32,
     /// Where each mapped frame of the toy zone is mapped.
     pub(super) places: BTreeMap<u32, u32>,
@@ -61,10 +61,10 @@ impl<'h> Toy<'h> {
         let mem = boot(host, &machine, policy).unwrap();
         let spec = KernelSpec { devices: vec![DeviceSpec::nvme(1 << 12)], swap: vec![] };
         let kernel = Kernel::new(&cx, mem, &spec).unwrap();
-        let space = kernel.create_space(&cx).unwrap();
+        let mm = kernel.create_mm(&cx).unwrap();
         let flags = VmaFlags::READ | VmaFlags::WRITE;
-        let region = kernel.mmap(&cx, &space, PAGES, 512, flags, Backing::Anon).unwrap();
-        let mut toy = Toy { cx, kernel, space, region, places: BTreeMap::new() };
+        let region = kernel.mmap(&cx, &mm, PAGES, 512, flags, Backing::Anon).unwrap();
+        let mut toy = Toy { cx, kernel, mm, region, places: BTreeMap::new() };
         toy.zone().set_marks(&Marks::default());
         let frames: Vec<Pfn> = (0..PAGES).map(|_| toy.frame()).collect();
         for pfn in frames {
@@ -94,11 +94,11 @@ impl<'h> Toy<'h> {
         let vpn = self.region + (pfn.0 - START);
         let (folio, page) = (Folio::page(pfn), self.kernel.mem.map.page(pfn));
         page.init_flags(PageFlags::SWAPBACKED | PageFlags::UPTODATE);
-        page.set_mapping(PageMapping::Anon(self.space.id), vpn);
+        page.set_mapping(PageMapping::Anon(self.mm.id), vpn);
         page.map_add::<Solo>(1);
         self.kernel.mem.node(NodeId(0)).stats.add(CPU, NodeStat::AnonPages as usize, 1);
-        Rss::add::<Solo>(&self.space.rss.anon, 1);
-        let table = self.kernel.make_table(&self.cx, &self.space, vpn).unwrap();
+        Rss::add::<Solo>(&self.mm.rss.anon, 1);
+        let table = self.kernel.make_table(&self.cx, &self.mm, vpn).unwrap();
         table.lock(CPU).set(vpn, Pte::new(pfn).with_writable(true).with_dirty(true));
         self.kernel.lru_add(&self.cx, folio);
         self.places.insert(pfn.0, vpn);
@@ -107,7 +107,7 @@ impl<'h> Toy<'h> {
     /// Where the page is now that was in a frame.
     pub(super) fn moved_to(&self, from: u32) -> u32 {
         let vpn = self.places[&from];
-        let pte = self.space.table_of(CPU, vpn).unwrap().peek(vpn);
+        let pte = self.mm.table_of(CPU, vpn).unwrap().peek(vpn);
         assert!(pte.is_writable() && pte.is_young());
         pte.pfn().unwrap().0
     }
@@ -192,7 +192,7 @@ fn a_request_gets_the_block_that_it_compacts() {
     check_kernel(&toy.kernel, &toy.cx).unwrap_or_else(|error| panic!("{error}"));
 }
 
-/// A page with an extra reference stays where it is, and its space still maps it.
+/// A page with an extra reference stays where it is, and its mm still maps it.
 #[test]
 fn a_page_in_use_elsewhere_stays() {
     let host = Solo::default();

@@ -33,7 +33,7 @@ use crate::slab::{CacheKind, SlabCache};
 use crate::swap::{Swap, SwapSpec};
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use crate::sync::order::LockClass;
-use crate::vm::{Families, Huge, Space};
+use crate::vm::{Families, Huge, Mm};
 use crate::writeback::{DirtyDomain, Writeback};
 
 /// The resources of a kernel besides memory.
@@ -83,12 +83,12 @@ pub struct Kernel<H: Devices> {
     /// Tree nodes that hold shadows only; `Table` class.
     pub(crate) shadow_nodes: H::Lock<ShadowNodes>,
     /// Address spaces by number; `Table` class.
-    pub(crate) spaces: H::Lock<BTreeMap<u32, Arc<Space<H>>>>,
-    pub(crate) next_space: AtomicU32,
-    /// Which spaces came from which by fork; `Table` class.
+    pub(crate) mms: H::Lock<BTreeMap<u32, Arc<Mm<H>>>>,
+    pub(crate) next_mm: AtomicU32,
+    /// Which mms came from which by fork; `Table` class.
     pub(crate) families: H::Lock<Families>,
-    /// The space each CPU's TLB holds: number + 1, 0 = none.
-    pub(crate) cpu_space: Box<[AtomicU32]>,
+    /// The mm each CPU's TLB holds: number + 1, 0 = none.
+    pub(crate) cpu_mm: Box<[AtomicU32]>,
     /// Huge pages.
     pub(crate) huge: Huge<H>,
     pub(crate) page_waits: PageWaits<H>,
@@ -124,7 +124,7 @@ impl<H: Devices> Kernel<H> {
         let writeback: Vec<_> = (0..spec.devices.len())
             .map(|device| Writeback::new(host, DeviceId(device as u8)))
             .collect();
-        let cpu_space: Vec<_> = (0..mem.nr_cpus()).map(|_| AtomicU32::new(0)).collect();
+        let cpu_mm: Vec<_> = (0..mem.nr_cpus()).map(|_| AtomicU32::new(0)).collect();
         let mut kernel = Kernel {
             lru,
             swap,
@@ -155,10 +155,10 @@ impl<H: Devices> Kernel<H> {
             buffers: host.new_lock(LockClass::Table, PageBuffers::default()),
             inodes: host.new_lock(LockClass::Table, Inodes::new(mem.nr_nodes())),
             shadow_nodes: host.new_lock(LockClass::Table, ShadowNodes::new(mem.nr_nodes())),
-            spaces: host.new_lock(LockClass::Table, BTreeMap::new()),
-            next_space: AtomicU32::new(0),
+            mms: host.new_lock(LockClass::Table, BTreeMap::new()),
+            next_mm: AtomicU32::new(0),
             families: host.new_lock(LockClass::Table, Families::default()),
-            cpu_space: cpu_space.into(),
+            cpu_mm: cpu_mm.into(),
             huge: Huge::new(host, &mem),
             page_waits: PageWaits::new(host, mem.policy.locks.page_lock),
             zero_page,

@@ -1,7 +1,7 @@
 //! Pages of mlocked VMAs: onto the unevictable list and back (rules/unmap#mlock).
 //!
 //! MLOCKED is set at once; the page changes lists when the CPU's mlock batch drains. On the
-//! unevictable list a page counts its mlocked mappings (several spaces may map a file page). If a
+//! unevictable list a page counts its mlocked mappings (several mms may map a file page). If a
 //! page was on no list when it was mlocked, its count is 1 when it arrives there.
 
 use super::batch::PAGEVEC;

@@ -9,7 +9,7 @@ use crate::block::DeviceSpec;
 use crate::config::{Machine, NodeSpec, Policy, Tunables, ZoneSpec, preset};
 use crate::host::{CpuId, Cx, Lock, Solo};
 use crate::kernel::{Kernel, KernelSpec};
-use crate::page::{Folio, Order, Page, PageFlags, PageMapping, SpaceId};
+use crate::page::{Folio, MmId, Order, Page, PageFlags, PageMapping};
 use crate::page_alloc::boot;
 use crate::page_alloc::{Gfp, NoRelief};
 use crate::swap::SwapSpec;
@@ -83,7 +83,7 @@ impl<'h> Stage<'h> {
         let folio = mem.alloc_folio(&self.cx, &NoRelief, gfp, Order::ZERO, NodeId(0)).unwrap();
         self.at(folio).init_flags(flags);
         if flags.contains(ANON) {
-            self.at(folio).set_mapping(PageMapping::Anon(SpaceId(0)), folio.pfn().0);
+            self.at(folio).set_mapping(PageMapping::Anon(MmId(0)), folio.pfn().0);
         }
         folio
     }

@@ -17,7 +17,7 @@ use crate::page::{Folio, Order, PAGE_SIZE, PageFlags, PageList};
 use crate::page_alloc::{Gfp, NoRelief};
 use crate::page_cache::{File, FileSpec, Filesystem, Mark, OpenFile};
 use crate::swap::SwapSpec;
-use crate::vm::{Access, Backing, Space, VmaFlags};
+use crate::vm::{Access, Backing, Mm, VmaFlags};
 use crate::vmstat::{NodeStat, VmEvent, ZoneStat};
 use crate::zone::NodeId;
 
@@ -47,13 +47,13 @@ impl Stage {
         }
     }
 
-    /// A space with anonymous pages that were written; its first page.
-    fn anon(&self, cx: &Cx<'_, Manual>, pages: u32) -> (Arc<Space<Manual>>, u32) {
-        let space = self.kernel.create_space(cx).unwrap();
-        let start = self.kernel.mmap(cx, &space, pages, 512, RW, Backing::Anon).unwrap();
-        self.kernel.touch_range(cx, &space, start, pages, Access::Write).unwrap();
+    /// A mm with anonymous pages that were written; its first page.
+    fn anon(&self, cx: &Cx<'_, Manual>, pages: u32) -> (Arc<Mm<Manual>>, u32) {
+        let mm = self.kernel.create_mm(cx).unwrap();
+        let start = self.kernel.mmap(cx, &mm, pages, 512, RW, Backing::Anon).unwrap();
+        self.kernel.touch_range(cx, &mm, start, pages, Access::Write).unwrap();
         self.kernel.lru_add_drain_all(cx);
-        (space, start)
+        (mm, start)
     }
 
     fn file(&self, cx: &Cx<'_, Manual>, pages: u64) -> (Arc<File<Manual>>, Arc<OpenFile<Manual>>) {
@@ -67,8 +67,8 @@ impl Stage {
         (file, open)
     }
 
-    fn page_at(&self, space: &Space<Manual>, vpn: u32) -> Folio {
-        Folio::page(space.table_of(CPU, vpn).unwrap().peek(vpn).pfn().unwrap())
+    fn page_at(&self, mm: &Mm<Manual>, vpn: u32) -> Folio {
+        Folio::page(mm.table_of(CPU, vpn).unwrap().peek(vpn).pfn().unwrap())
     }
 
     fn cached(&self, cx: &Cx<'_, Manual>, file: &File<Manual>, index: u32) -> Folio {
@@ -129,18 +129,18 @@ const fn moved(moved: u64) -> Outcome {
 fn anonymous_pages_are_where_their_program_finds_them() {
     let stage = Stage::new();
     let cx = stage.cx();
-    let (space, start) = stage.anon(&cx, 8);
-    let before: Vec<Folio> = (start..start + 8).map(|vpn| stage.page_at(&space, vpn)).collect();
+    let (mm, start) = stage.anon(&cx, 8);
+    let before: Vec<Folio> = (start..start + 8).map(|vpn| stage.page_at(&mm, vpn)).collect();
     let faults = stage.kernel.mem.events.read(VmEvent::Pgfault);
     assert_eq!(stage.migrate(&cx, &before, 8, Mode::Async), moved(8));
-    let after: Vec<Folio> = (start..start + 8).map(|vpn| stage.page_at(&space, vpn)).collect();
+    let after: Vec<Folio> = (start..start + 8).map(|vpn| stage.page_at(&mm, vpn)).collect();
     assert!(before.iter().all(|folio| !after.contains(folio)));
     // Still writable: no fault.
-    stage.kernel.touch_range(&cx, &space, start, 8, Access::Write).unwrap();
+    stage.kernel.touch_range(&cx, &mm, start, 8, Access::Write).unwrap();
     assert_eq!(stage.kernel.mem.events.read(VmEvent::Pgfault), faults);
     assert_eq!(stage.kernel.mem.events.read(VmEvent::PgmigrateSuccess), 8);
     stage.check();
-    stage.kernel.munmap(&cx, &space, start, 8).unwrap();
+    stage.kernel.munmap(&cx, &mm, start, 8).unwrap();
     stage.check();
 }
 
@@ -149,12 +149,12 @@ fn file_pages_keep_their_marks_and_mappings() {
     let stage = Stage::new();
     let cx = stage.cx();
     let (file, open) = stage.file(&cx, 4);
-    let space = stage.kernel.create_space(&cx).unwrap();
+    let mm = stage.kernel.create_mm(&cx).unwrap();
     let backing = Backing::File { open: Arc::clone(&open), page: 0 };
     let flags = RW | VmaFlags::SHARED;
-    let start = stage.kernel.mmap(&cx, &space, 4, 512, flags, backing).unwrap();
-    stage.kernel.touch_range(&cx, &space, start, 2, Access::Write).unwrap();
-    stage.kernel.touch_range(&cx, &space, start + 2, 2, Access::Read).unwrap();
+    let start = stage.kernel.mmap(&cx, &mm, 4, 512, flags, backing).unwrap();
+    stage.kernel.touch_range(&cx, &mm, start, 2, Access::Write).unwrap();
+    stage.kernel.touch_range(&cx, &mm, start + 2, 2, Access::Read).unwrap();
     stage.kernel.lru_add_drain_all(&cx);
     let dirty = stage.stat(NodeStat::Dirty);
     assert_eq!(dirty, 2);
@@ -163,7 +163,7 @@ fn file_pages_keep_their_marks_and_mappings() {
     for index in 0..4 {
         let folio = stage.cached(&cx, &file, index);
         assert_ne!(folio, before[index as usize]);
-        assert_eq!(stage.page_at(&space, start + index), folio);
+        assert_eq!(stage.page_at(&mm, start + index), folio);
         let page = stage.kernel.mem.map.page(folio);
         assert_eq!(page.is(PageFlags::DIRTY), index < 2);
         assert_eq!(file.tree.lock(CPU).is_marked(index, Mark::Dirty), index < 2);
@@ -177,14 +177,14 @@ fn file_pages_keep_their_marks_and_mappings() {
 fn pages_in_the_swap_cache_keep_their_slots() {
     let stage = Stage::new();
     let cx = stage.cx();
-    let (space, start) = stage.anon(&cx, 1);
-    let folio = stage.page_at(&space, start);
+    let (mm, start) = stage.anon(&cx, 1);
+    let folio = stage.page_at(&mm, start);
     stage.kernel.lock_page(&cx, folio);
     assert!(stage.kernel.add_to_swap(&cx, folio));
     stage.kernel.unlock_page(&cx, folio);
     let slot = stage.kernel.slot_of(folio).unwrap();
     assert_eq!(stage.migrate(&cx, &[folio], 1, Mode::Sync), moved(1));
-    let now = stage.page_at(&space, start);
+    let now = stage.page_at(&mm, start);
     assert_ne!(now, folio);
     assert_eq!((stage.kernel.slot_of(now), stage.kernel.slot_of(folio)), (Some(slot), None));
     let found = stage.kernel.swap_cache_get(&cx, slot).unwrap();
@@ -197,20 +197,20 @@ fn pages_in_the_swap_cache_keep_their_slots() {
 fn locked_memory_is_moved_and_stays_locked() {
     let stage = Stage::new();
     let cx = stage.cx();
-    let (space, start) = stage.anon(&cx, 2);
-    stage.kernel.mlock(&cx, &space, start, 2).unwrap();
+    let (mm, start) = stage.anon(&cx, 2);
+    stage.kernel.mlock(&cx, &mm, start, 2).unwrap();
     stage.kernel.lru_add_drain_all(&cx);
     let nr_locked = || -> u64 {
         let zones = stage.kernel.mem.populated_zones();
         zones.map(|zone| zone.stats.read_exact(ZoneStat::Mlock as usize)).sum()
     };
     assert_eq!(nr_locked(), 2);
-    let before = [start, start + 1].map(|vpn| stage.page_at(&space, vpn));
+    let before = [start, start + 1].map(|vpn| stage.page_at(&mm, vpn));
     assert_eq!(stage.migrate(&cx, &before, 2, Mode::Sync), moved(2));
     assert_eq!(nr_locked(), 2);
-    assert!(stage.kernel.mem.map.page(stage.page_at(&space, start)).is(PageFlags::UNEVICTABLE));
+    assert!(stage.kernel.mem.map.page(stage.page_at(&mm, start)).is(PageFlags::UNEVICTABLE));
     stage.check();
-    stage.kernel.munlock(&cx, &space, start, 2).unwrap();
+    stage.kernel.munlock(&cx, &mm, start, 2).unwrap();
     stage.kernel.lru_add_drain_all(&cx);
     assert_eq!(nr_locked(), 0);
     stage.check();
@@ -221,8 +221,8 @@ fn locked_memory_is_moved_and_stays_locked() {
 fn what_cannot_be_moved_stays() {
     let stage = Stage::new();
     let cx = stage.cx();
-    let (space, start) = stage.anon(&cx, 4);
-    let page = |vpn: u32| stage.page_at(&space, start + vpn);
+    let (mm, start) = stage.anon(&cx, 4);
+    let page = |vpn: u32| stage.page_at(&mm, start + vpn);
     // Somebody looks at it.
     let (held, locked) = (page(0), page(1));
     stage.kernel.mem.map.page(held).get::<Manual>(1);
@@ -238,7 +238,7 @@ fn what_cannot_be_moved_stays() {
     let events = &stage.kernel.mem.events;
     assert_eq!(events.read(VmEvent::PgmigrateSuccess), 2);
     assert_eq!(events.read(VmEvent::PgmigrateFail), 3);
-    stage.kernel.touch_range(&cx, &space, start, 4, Access::Write).unwrap();
+    stage.kernel.touch_range(&cx, &mm, start, 4, Access::Write).unwrap();
     stage.check();
 }
 
@@ -307,12 +307,12 @@ fn pages_under_writeback_wait_or_stay() {
 fn a_page_that_nobody_wants_any_more_is_freed() {
     let stage = Stage::new();
     let cx = stage.cx();
-    let (space, start) = stage.anon(&cx, 1);
-    let folio = stage.page_at(&space, start);
+    let (mm, start) = stage.anon(&cx, 1);
+    let folio = stage.page_at(&mm, start);
     let kernel = &stage.kernel;
     assert!(kernel.isolate_page(&cx, folio));
     kernel.count_isolated_page(&cx, folio, true);
-    kernel.munmap(&cx, &space, start, 1).unwrap();
+    kernel.munmap(&cx, &mm, start, 1).unwrap();
     let (mut from, mut none) = (PageList::default(), PageList::default());
     from.push_tail(&kernel.mem.map, folio);
     let outcome = kernel.migrate_pages(&cx, &mut from, &mut none, Mode::Async, |_| {});
@@ -326,15 +326,15 @@ fn a_page_that_nobody_wants_any_more_is_freed() {
 fn an_entry_that_is_moving_is_cleared_by_munmap() {
     let stage = Stage::new();
     let cx = stage.cx();
-    let (space, start) = stage.anon(&cx, 2);
+    let (mm, start) = stage.anon(&cx, 2);
     let kernel = &stage.kernel;
-    let folio = stage.page_at(&space, start);
+    let folio = stage.page_at(&mm, start);
     assert!(kernel.isolate_page(&cx, folio));
     kernel.lock_page(&cx, folio);
     assert!(kernel.unmap_to_move(&cx, folio));
-    let entry = space.table_of(CPU, start).unwrap().peek(start);
+    let entry = mm.table_of(CPU, start).unwrap().peek(start);
     assert_eq!(entry.moving_from(), Some(folio.pfn()));
-    kernel.munmap(&cx, &space, start, 2).unwrap();
+    kernel.munmap(&cx, &mm, start, 2).unwrap();
     // No task waits for it any more.
     kernel.map_moved(&cx, folio.pfn(), folio);
     assert!(!kernel.mem.map.page(folio).is_mapped());

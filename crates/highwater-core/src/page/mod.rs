@@ -24,4 +24,4 @@ pub(crate) use list::Chain;
 pub use list::PageList;
 pub use map::PageMap;
 pub use ring::PageRing;
-pub use usage::{FileId, PageFlags, PageMapping, SpaceId};
+pub use usage::{FileId, MmId, PageFlags, PageMapping};

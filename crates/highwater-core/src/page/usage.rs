@@ -65,9 +65,9 @@ bitflags! {
         const PINNED = 1 << 18;
         /// A large folio that waits to be split.
         const DEFERRED = 1 << 19;
-        /// Anonymous, and spaces forked from its own may also map it or name its slot. A writer
+        /// Anonymous, and mms forked from its own may also map it or name its slot. A writer
         /// must check whether it is the only user. (This is the opposite of the kernel's
-        /// *exclusive*, so pages of spaces that never fork need no mark.)
+        /// *exclusive*, so pages of mms that never fork need no mark.)
         const FORKED = 1 << 20;
         /// Kernel memory: a task's stack.
         const STACK = 1 << 21;
@@ -89,13 +89,13 @@ impl PageFlags {
 
 /// Number of an address space.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SpaceId(pub u32);
+pub struct MmId(pub u32);
 
 /// Number of a file (an inode).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileId(pub u32);
 
-impl fmt::Debug for SpaceId {
+impl fmt::Debug for MmId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "S{}", self.0)
     }
@@ -113,7 +113,7 @@ pub enum PageMapping {
     /// None: kernel memory, or removed from its file.
     None,
     /// An address space; the index is the virtual page number.
-    Anon(SpaceId),
+    Anon(MmId),
     /// A file; the index is the page's number in it.
     File(FileId),
 }
@@ -129,7 +129,7 @@ impl PageMapping {
     const fn pack(self) -> u32 {
         match self {
             PageMapping::None => 0,
-            PageMapping::Anon(space) => MAPPING_ANON | space.0,
+            PageMapping::Anon(mm) => MAPPING_ANON | mm.0,
             PageMapping::File(file) => file.0 + 1,
         }
     }
@@ -137,7 +137,7 @@ impl PageMapping {
     const fn unpack(bits: u32) -> PageMapping {
         match bits {
             0 => PageMapping::None,
-            b if b & MAPPING_ANON != 0 => PageMapping::Anon(SpaceId(b & !MAPPING_ANON)),
+            b if b & MAPPING_ANON != 0 => PageMapping::Anon(MmId(b & !MAPPING_ANON)),
             b => PageMapping::File(FileId(b - 1)),
         }
     }

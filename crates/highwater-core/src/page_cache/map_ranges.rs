@@ -11,13 +11,13 @@
 
 use alloc::vec::Vec;
 
-use crate::page::SpaceId;
+use crate::page::MmId;
 
 /// A range of a file that an address space maps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MapRange {
-    /// The space that maps it.
-    pub space: SpaceId,
+    /// The mm that maps it.
+    pub mm: MmId,
     /// First virtual page.
     pub start: u32,
     /// Virtual page after the last.
@@ -27,9 +27,8 @@ pub struct MapRange {
 }
 
 impl MapRange {
-    /// Of no space: to fill a buffer with.
-    pub(crate) const NONE: MapRange =
-        MapRange { space: SpaceId(0), start: 0, end: 0, file_page: 0 };
+    /// Of no mm: to fill a buffer with.
+    pub(crate) const NONE: MapRange = MapRange { mm: MmId(0), start: 0, end: 0, file_page: 0 };
 
     /// Where the range maps page `index` of its file.
     #[inline(always)]
@@ -41,7 +40,7 @@ impl MapRange {
     }
 }
 
-/// The ranges of a file that are mapped, ordered by space and address.
+/// The ranges of a file that are mapped, ordered by mm and address.
 #[derive(Debug, Default)]
 pub(crate) struct MapRanges {
     ranges: Vec<MapRange>,
@@ -85,8 +84,7 @@ mod tests {
 
     #[test]
     fn ranges_are_kept_in_order_and_once() {
-        let of =
-            |space, start| MapRange { space: SpaceId(space), start, end: start + 4, file_page: 2 };
+        let of = |mm, start| MapRange { mm: MmId(mm), start, end: start + 4, file_page: 2 };
         let mut ranges = MapRanges::default();
         for range in [of(2, 0), of(1, 8), of(1, 0), of(1, 8)] {
             ranges.insert(range);

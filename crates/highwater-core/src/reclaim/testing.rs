@@ -21,7 +21,7 @@ use crate::page_cache::{File, FileSpec, Filesystem, OpenFile};
 use crate::swap::SwapSpec;
 use crate::sync::order::LockClass;
 use crate::units::LruVecId;
-use crate::vm::{Access, Backing, Space, VmaFlags};
+use crate::vm::{Access, Backing, Mm, VmaFlags};
 use crate::vmstat::{NodeStat, VmEvent};
 use crate::zone::{NodeId, ZoneType};
 
@@ -76,17 +76,13 @@ impl Stage {
         (file, open)
     }
 
-    /// A space with touched anonymous pages; its first page.
-    pub(super) fn touched_space(
-        &self,
-        cx: &Cx<'_, Manual>,
-        pages: u32,
-    ) -> (Arc<Space<Manual>>, u32) {
-        let space = self.kernel.create_space(cx).unwrap();
-        let start = self.kernel.mmap(cx, &space, pages, 512, RW, Backing::Anon).unwrap();
-        self.kernel.touch_range(cx, &space, start, pages, Access::Write).unwrap();
+    /// A mm with touched anonymous pages; its first page.
+    pub(super) fn touched_mm(&self, cx: &Cx<'_, Manual>, pages: u32) -> (Arc<Mm<Manual>>, u32) {
+        let mm = self.kernel.create_mm(cx).unwrap();
+        let start = self.kernel.mmap(cx, &mm, pages, 512, RW, Backing::Anon).unwrap();
+        self.kernel.touch_range(cx, &mm, start, pages, Access::Write).unwrap();
         self.kernel.lru_add_drain_all(cx);
-        (space, start)
+        (mm, start)
     }
 
     /// Ends all transfers.

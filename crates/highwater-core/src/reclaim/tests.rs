@@ -173,7 +173,7 @@ fn no_file_page_counts_as_all_dirty() {
 fn anonymous_pages_leave_in_three_looks() {
     let s = Stage::new();
     let cx = s.cx();
-    let (space, _) = s.touched_space(&cx, 32);
+    let (mm, _) = s.touched_mm(&cx, 32);
     assert_eq!(s.size(LruKind::InactiveAnon), 32);
     let mut sc = control(true);
     // The fault left them young.
@@ -182,7 +182,7 @@ fn anonymous_pages_leave_in_three_looks() {
     // Not used since: out, and kept until the write is done.
     assert_eq!(s.shrink(&mut sc, PageType::Anon), 0);
     assert_eq!((s.stat(NodeStat::VmscanWrite), s.event(VmEvent::Pswpout)), (32, 32));
-    assert_eq!((space.rss.anon.load(Relaxed), space.rss.swap.load(Relaxed)), (0, 32));
+    assert_eq!((mm.rss.anon.load(Relaxed), mm.rss.swap.load(Relaxed)), (0, 32));
     assert_eq!(s.size(LruKind::InactiveAnon), 32);
     let notes = Balance::Cost(ByCost { costs: [16, 0] });
     assert_eq!(s.kernel.lru.vec(VEC).lists.lock(CpuId(0)).balance, notes, "32, halved");
@@ -200,7 +200,7 @@ fn anonymous_pages_leave_in_three_looks() {
 fn pages_read_ahead_from_swap_can_go_again() {
     let s = Stage::new();
     let cx = s.cx();
-    let (space, start) = s.touched_space(&cx, 32);
+    let (mm, start) = s.touched_mm(&cx, 32);
     let mut sc = control(true);
     for _ in 0..3 {
         s.shrink(&mut sc, PageType::Anon);
@@ -208,7 +208,7 @@ fn pages_read_ahead_from_swap_can_go_again() {
         s.kernel.lru_add_drain_all(&cx);
     }
     assert_eq!((s.event(VmEvent::PgstealAnon), s.stat(NodeStat::Swapcached)), (32, 0));
-    s.kernel.touch(&cx, &space, start + 10, Access::Read).unwrap();
+    s.kernel.touch(&cx, &mm, start + 10, Access::Read).unwrap();
     s.complete();
     s.kernel.lru_add_drain_all(&cx);
     assert_eq!((s.event(VmEvent::SwapRa), s.size(LruKind::InactiveAnon)), (7, 8));
@@ -220,28 +220,28 @@ fn pages_read_ahead_from_swap_can_go_again() {
 fn no_swapping_without_io() {
     let s = Stage::new();
     let cx = s.cx();
-    let (space, _) = s.touched_space(&cx, 32);
+    let (mm, _) = s.touched_mm(&cx, 32);
     let mut sc = control(false);
     sc.gfp = Gfp::GFP_NOIO;
     for _ in 0..2 {
         assert_eq!(s.shrink(&mut sc, PageType::Anon), 0);
     }
-    assert_eq!((space.rss.anon.load(Relaxed), s.stat(NodeStat::VmscanWrite)), (32, 0));
+    assert_eq!((mm.rss.anon.load(Relaxed), s.stat(NodeStat::VmscanWrite)), (32, 0));
 }
 
 #[test]
 fn lazily_freed_pages_are_dropped() {
     let s = Stage::new();
     let cx = s.cx();
-    let (space, start) = s.touched_space(&cx, 32);
-    s.kernel.madvise(&cx, &space, start, 32, MemoryAdvice::Free).unwrap();
+    let (mm, start) = s.touched_mm(&cx, 32);
+    s.kernel.madvise(&cx, &mm, start, 32, MemoryAdvice::Free).unwrap();
     s.kernel.lru_add_drain_all(&cx);
     assert_eq!(s.size(LruKind::InactiveFile), 32);
     // One is written again.
-    s.kernel.touch(&cx, &space, start, Access::Write).unwrap();
+    s.kernel.touch(&cx, &mm, start, Access::Write).unwrap();
     let mut sc = control(false);
     assert_eq!(s.shrink(&mut sc, PageType::File), 31);
-    assert_eq!((s.event(VmEvent::Pglazyfreed), space.rss.anon.load(Relaxed)), (31, 1));
+    assert_eq!((s.event(VmEvent::Pglazyfreed), mm.rss.anon.load(Relaxed)), (31, 1));
     assert_eq!(s.event(VmEvent::Pswpout), 0);
 }
 
@@ -249,9 +249,9 @@ fn lazily_freed_pages_are_dropped() {
 fn pageout_does_not_ask_who_used_a_page() {
     let s = Stage::new();
     let cx = s.cx();
-    let (space, start) = s.touched_space(&cx, 64);
-    s.kernel.madvise(&cx, &space, start, 64, MemoryAdvice::PageOut).unwrap();
-    assert_eq!((space.rss.anon.load(Relaxed), space.rss.swap.load(Relaxed)), (0, 64));
+    let (mm, start) = s.touched_mm(&cx, 64);
+    s.kernel.madvise(&cx, &mm, start, 64, MemoryAdvice::PageOut).unwrap();
+    assert_eq!((mm.rss.anon.load(Relaxed), mm.rss.swap.load(Relaxed)), (0, 64));
     assert_eq!(s.event(VmEvent::Pswpout), 64);
     s.complete();
 }
@@ -260,7 +260,7 @@ fn pageout_does_not_ask_who_used_a_page() {
 fn active_pages_go_down_used_or_not() {
     let s = Stage::new();
     let cx = s.cx();
-    let (space, _) = s.touched_space(&cx, 40);
+    let (mm, _) = s.touched_mm(&cx, 40);
     let mut sc = control(true);
     let used = s.kernel.lru.ids_of_node(NODE, ZoneType::Movable).count();
     assert_eq!(used, 1, "one set of lists a node");
@@ -278,7 +278,7 @@ fn active_pages_go_down_used_or_not() {
     assert_eq!((s.size(LruKind::ActiveAnon), s.size(LruKind::InactiveAnon)), (8, 32));
     // Their young bits are gone: the inactive list finds them unused.
     assert_eq!(s.shrink(&mut sc, PageType::Anon), 0);
-    assert_eq!((sc.nr_scanned, space.rss.swap.load(Relaxed)), (32, 32));
+    assert_eq!((sc.nr_scanned, mm.rss.swap.load(Relaxed)), (32, 32));
     s.complete();
 }
 
@@ -287,11 +287,11 @@ fn programs_in_use_stay_active() {
     let s = Stage::new();
     let cx = s.cx();
     let (file, open) = s.cached_file(32);
-    let space = s.kernel.create_space(&cx).unwrap();
+    let mm = s.kernel.create_mm(&cx).unwrap();
     let flags = VmaFlags::READ | VmaFlags::EXEC;
     let backing = Backing::File { open: Arc::clone(&open), page: 0 };
-    let start = s.kernel.mmap(&cx, &space, 16, 512, flags, backing).unwrap();
-    s.kernel.touch_range(&cx, &space, start, 16, Access::Read).unwrap();
+    let start = s.kernel.mmap(&cx, &mm, 16, 512, flags, backing).unwrap();
+    s.kernel.touch_range(&cx, &mm, start, 16, Access::Read).unwrap();
     let pages = s.pages(&file, 32);
     pages.iter().for_each(|&folio| s.kernel.lru_batch(&cx, BatchKind::Activate, folio));
     s.kernel.lru_add_drain_all(&cx);
@@ -365,8 +365,8 @@ fn the_gate_lets_hopeless_nodes_and_kernel_threads_pass() {
 fn the_largest_space_dies_and_is_reaped() {
     let s = Stage::new();
     let (small_task, large_task, caller) = (s.cx(), s.cx(), s.cx());
-    let (small, _) = s.touched_space(&small_task, 40);
-    let (large, _) = s.touched_space(&large_task, 80);
+    let (small, _) = s.touched_mm(&small_task, 40);
+    let (large, _) = s.touched_mm(&large_task, 80);
     small.add_task(&small_task);
     large.add_task(&large_task);
     let req = request(&s.kernel);

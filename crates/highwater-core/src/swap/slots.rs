@@ -119,7 +119,7 @@ struct CpuCursor {
 #[derive(Debug)]
 pub struct Slots {
     map: Vec<u8>,
-    /// Of slots that more entries name than a byte counts (pages of many forked spaces): how many more.
+    /// Of slots that more entries name than a byte counts (pages of many forked mms): how many more.
     more: BTreeMap<u32, u32>,
     words: Vec<Option<Box<[Word; CLUSTER as usize]>>>,
     clusters: Vec<Cluster>,

@@ -11,7 +11,7 @@
 //! | anything | [`LockClass::Queue`], [`LockClass::Wait`], [`LockClass::Table`] | leaves |
 //!
 //! A class nests only inside classes with a smaller rank. Locks over which tasks sleep (an address
-//! space's, a file's) are [`RwSem`](crate::wait::RwSem)s; they come before all of these.
+//! mm's, a file's) are [`RwSem`](crate::wait::RwSem)s; they come before all of these.
 
 /// What a lock protects; hosts account contention per class (as lock_stat does).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,7 +39,7 @@ pub enum LockClass {
     Queue = 9,
     /// A wait queue.
     Wait = 10,
-    /// Tables by number (spaces, files, tasks): bookkeeping that a kernel reads without locks. A
+    /// Tables by number (mms, files, tasks): bookkeeping that a kernel reads without locks. A
     /// simulated machine neither charges for it nor lets it contend.
     Table = 11,
     /// Locks of tests and workloads (socket buffers and the like).

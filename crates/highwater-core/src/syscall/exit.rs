@@ -4,15 +4,16 @@ use alloc::sync::Arc;
 
 use crate::host::{Cx, Devices, Phase};
 use crate::kernel::Kernel;
-use crate::vm::Space;
+use crate::vm::Mm;
 
 impl<H: Devices> Kernel<H> {
     /// Ends a task and its address space: unmaps everything in one go, frees its tables, retires
-    /// its number, and closes the task's accounts. No other task uses the space any more.
-    #[doc(alias = "exit_mm")]
-    pub fn exit_space(&self, cx: &Cx<'_, H>, space: &Arc<Space<H>>) {
+    /// its number, and closes the task's accounts. No other task uses the mm any more.
+    ///
+    /// Linux: same name.
+    pub fn exit_mm(&self, cx: &Cx<'_, H>, mm: &Arc<Mm<H>>) {
         let _phase = cx.phase(Phase::Exit);
-        self.destroy_space(cx, space);
+        self.destroy_mm(cx, mm);
         self.exit_task(cx);
     }
 

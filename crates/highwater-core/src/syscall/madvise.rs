@@ -21,7 +21,7 @@ use crate::kernel::Kernel;
 use crate::lru::BatchKind;
 use crate::page::{Folio, PageFlags};
 use crate::units::Error;
-use crate::vm::{Backing, Gather, PTES, PageTable, Pte, Rss, Space, Vma, VmaFlags, Zap};
+use crate::vm::{Backing, Gather, Mm, PTES, PageTable, Pte, Rss, Vma, VmaFlags, Zap};
 
 /// Advice on a range of an address space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +79,7 @@ impl<H: Devices> Kernel<H> {
     pub fn madvise(
         &self,
         cx: &Cx<'_, H>,
-        space: &Space<H>,
+        mm: &Mm<H>,
         start: u32,
         pages: u32,
         advice: Advice,
@@ -87,19 +87,19 @@ impl<H: Devices> Kernel<H> {
         let _phase = cx.phase(Phase::Advise);
         cx.charge(Cost::Syscall, 1);
         let end = start.checked_add(pages).ok_or(Error::Invalid)?;
-        self.enter_space(cx, space);
+        self.enter_mm(cx, mm);
         if let Some((add, remove)) = flag_change(advice) {
-            let _guard = space.mmap_lock.write(cx);
+            let _guard = mm.mmap_lock.write(cx);
             if advice == Advice::HugePage {
-                self.khugepaged_enter(cx, space);
+                self.khugepaged_enter(cx, mm);
             }
-            return self.change_vma_flags(cx, space, (start, end), add, remove).1;
+            return self.change_vma_flags(cx, mm, (start, end), add, remove).1;
         }
-        let _guard = space.mmap_lock.read(cx);
+        let _guard = mm.mmap_lock.read(cx);
         let mut next = start;
         let mut result = Ok(());
         while next < end {
-            let Some(vma) = self.next_vma(cx, space, next).filter(|vma| vma.start < end) else {
+            let Some(vma) = self.next_vma(cx, mm, next).filter(|vma| vma.start < end) else {
                 return Err(Error::Fault);
             };
             if vma.start > next {
@@ -110,7 +110,7 @@ impl<H: Devices> Kernel<H> {
             }
             let part = vma.start.max(next)..vma.end.min(end);
             next = part.end;
-            self.advise_vma(cx, space, &vma, part, advice);
+            self.advise_vma(cx, mm, &vma, part, advice);
         }
         result
     }
@@ -120,13 +120,13 @@ impl<H: Devices> Kernel<H> {
     fn advise_vma(
         &self,
         cx: &Cx<'_, H>,
-        space: &Space<H>,
+        mm: &Mm<H>,
         vma: &Vma<H>,
         part: Range<u32>,
         advice: Advice,
     ) {
         self.lru_add_drain(cx);
-        let mut gather = Gather::new(space);
+        let mut gather = Gather::new(mm);
         if advice == Advice::DontNeed {
             let zap = Zap { start: part.start, end: part.end, flags: vma.flags, only: None };
             self.zap_range(cx, &mut gather, &zap);
@@ -144,10 +144,10 @@ impl<H: Devices> Kernel<H> {
         range: Range<u32>,
         advice: Advice,
     ) {
-        let space = gather.space();
+        let mm = gather.mm();
         let mut isolated = Vec::new();
         let mut next = range.start;
-        while let Some((table, part)) = space.next_table(cx.cpu(), next, range.end) {
+        while let Some((table, part)) = mm.next_table(cx.cpu(), next, range.end) {
             next = part.end;
             if advice == Advice::Free {
                 self.free_lazily(cx, gather, &table, part);
@@ -172,14 +172,14 @@ impl<H: Devices> Kernel<H> {
         table: &PageTable<H>,
         part: Range<u32>,
     ) {
-        let space = gather.space();
+        let mm = gather.mm();
         let mut ptes = table.lock(cx.cpu());
-        self.flush_pending(cx, space);
+        self.flush_pending(cx, mm);
         for vpn in part {
             let pte = ptes.get(vpn);
             if let Some(slot) = pte.slot() {
                 ptes.set(vpn, Pte::NONE);
-                Rss::add::<H>(&space.rss.swap, -1);
+                Rss::add::<H>(&mm.rss.swap, -1);
                 self.swap_put(cx, slot);
                 continue;
             }
@@ -229,7 +229,7 @@ impl<H: Devices> Kernel<H> {
         mut pageout: Option<&mut Vec<Folio>>,
     ) {
         let mut ptes = table.lock(cx.cpu());
-        self.flush_pending(cx, gather.space());
+        self.flush_pending(cx, gather.mm());
         let is_whole = part.len() == PTES;
         for vpn in part {
             let Some(folio) = self.mapped_folio(ptes.get(vpn)) else {

@@ -7,7 +7,7 @@
 use crate::host::{Cost, Cx, Devices, Probe};
 use crate::kernel::Kernel;
 use crate::units::{Error, MemoryPolicy, NodeMask};
-use crate::vm::Space;
+use crate::vm::Mm;
 
 impl<H: Devices> Kernel<H> {
     /// Sets the running task's memory policy (`set_mempolicy`). Nodes without memory and nodes
@@ -31,7 +31,7 @@ impl<H: Devices> Kernel<H> {
     pub fn mbind(
         &self,
         cx: &Cx<'_, H>,
-        space: &Space<H>,
+        mm: &Mm<H>,
         start: u32,
         pages: u32,
         policy: MemoryPolicy,
@@ -39,9 +39,9 @@ impl<H: Devices> Kernel<H> {
         cx.charge(Cost::Syscall, 1);
         let end = start.checked_add(pages).ok_or(Error::Invalid)?;
         let policy = self.usable_policy(cx, policy)?;
-        self.enter_space(cx, space);
-        let _guard = space.mmap_lock.write(cx);
-        self.change_vma_policy(cx, space, (start, end), |_| policy)
+        self.enter_mm(cx, mm);
+        let _guard = mm.mmap_lock.write(cx);
+        self.change_vma_policy(cx, mm, (start, end), |_| policy)
     }
 
     /// Changes the nodes of the running task's cpuset: its policy follows, and those of its VMAs.
@@ -53,7 +53,7 @@ impl<H: Devices> Kernel<H> {
     pub fn set_mems_allowed(
         &self,
         cx: &Cx<'_, H>,
-        space: Option<&Space<H>>,
+        mm: Option<&Mm<H>>,
         nodes: NodeMask,
     ) -> Result<(), Error> {
         cx.charge(Cost::Syscall, 1);
@@ -64,12 +64,12 @@ impl<H: Devices> Kernel<H> {
         // A task without a cpuset had all nodes with memory. Ranks count only those.
         let old = cx.mems_allowed().and(self.mem.nodes_with_memory());
         cx.move_cpuset(old, new);
-        if let Some(space) = space {
-            self.enter_space(cx, space);
-            let _guard = space.mmap_lock.write(cx);
+        if let Some(mm) = mm {
+            self.enter_mm(cx, mm);
+            let _guard = mm.mmap_lock.write(cx);
             let rebound = |policy: MemoryPolicy| policy.rebound(old, new);
             // Holes are fine.
-            let _ = self.change_vma_policy(cx, space, (0, u32::MAX), rebound);
+            let _ = self.change_vma_policy(cx, mm, (0, u32::MAX), rebound);
         }
         Ok(())
     }
@@ -101,22 +101,22 @@ mod tests {
         let host = Rc::new(Manual::default());
         let kernel = kernel_of(&host, &[], Vec::new(), |_| {});
         let cx = Cx::new(&*host, CpuId(0));
-        let space = kernel.create_space(&cx).unwrap();
+        let mm = kernel.create_mm(&cx).unwrap();
         let flags = VmaFlags::READ | VmaFlags::WRITE;
-        let start = kernel.mmap(&cx, &space, 100, 1, flags, Backing::Anon).unwrap();
+        let start = kernel.mmap(&cx, &mm, 100, 1, flags, Backing::Anon).unwrap();
         // Node 5 is not there.
         let wide = MemoryPolicy::Bind(NodeMask::of(NodeId(0)).with(NodeId(5)));
-        kernel.mbind(&cx, &space, start + 10, 20, wide).unwrap();
+        kernel.mbind(&cx, &mm, start + 10, 20, wide).unwrap();
         let at = |page: u32| {
-            let vma = space.vma_of(cx.cpu(), start + page).unwrap();
+            let vma = mm.vma_of(cx.cpu(), start + page).unwrap();
             (vma.start - start, vma.end - start, vma.policy)
         };
         assert_eq!(at(0), (0, 10, MemoryPolicy::Default));
         assert_eq!(at(10), (10, 30, HERE));
         assert_eq!(at(30), (30, 100, MemoryPolicy::Default));
-        assert_eq!(kernel.mbind(&cx, &space, start + 90, 20, HERE), Err(Error::Fault));
+        assert_eq!(kernel.mbind(&cx, &mm, start + 90, 20, HERE), Err(Error::Fault));
         assert_eq!(at(95).2, HERE, "as far as there is something");
-        kernel.mbind(&cx, &space, start, 100, MemoryPolicy::Default).unwrap();
+        kernel.mbind(&cx, &mm, start, 100, MemoryPolicy::Default).unwrap();
         assert_eq!(at(12).2, MemoryPolicy::Default);
     }
 
@@ -146,19 +146,19 @@ mod tests {
         let cx = Cx::new(&host, CpuId(0));
         let spec = KernelSpec { devices: Vec::new(), swap: Vec::new() };
         let kernel = Kernel::new(&cx, mem, &spec).unwrap();
-        let space = kernel.create_space(&cx).unwrap();
+        let mm = kernel.create_mm(&cx).unwrap();
         let flags = VmaFlags::READ | VmaFlags::WRITE;
-        let start = kernel.mmap(&cx, &space, 10, 1, flags, Backing::Anon).unwrap();
+        let start = kernel.mmap(&cx, &mm, 10, 1, flags, Backing::Anon).unwrap();
         let (first, last) = (NodeMask::of(NodeId(0)), NodeMask::of(NodeId(2)));
         kernel.set_memory_policy(&cx, MemoryPolicy::Bind(last)).unwrap();
-        kernel.mbind(&cx, &space, start, 10, MemoryPolicy::Interleave(last)).unwrap();
-        let seen = || (cx.memory_policy(), space.vma_of(cx.cpu(), start).unwrap().policy);
+        kernel.mbind(&cx, &mm, start, 10, MemoryPolicy::Interleave(last)).unwrap();
+        let seen = || (cx.memory_policy(), mm.vma_of(cx.cpu(), start).unwrap().policy);
         let both = |nodes| (MemoryPolicy::Bind(nodes), MemoryPolicy::Interleave(nodes));
         // From no cpuset to one of all nodes, to one of the first, and back.
         for (nodes, expected) in [(NodeMask::ALL, last), (first, first), (NodeMask::ALL, first)] {
-            kernel.set_mems_allowed(&cx, Some(&space), nodes).unwrap();
+            kernel.set_mems_allowed(&cx, Some(&mm), nodes).unwrap();
             assert_eq!(seen(), both(expected), "{nodes:?}");
         }
-        kernel.exit_space(&cx, &space);
+        kernel.exit_mm(&cx, &mm);
     }
 }

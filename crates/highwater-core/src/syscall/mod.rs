@@ -10,7 +10,7 @@
 //! | [`Kernel::madvise`](crate::Kernel::madvise) | `vm`, `lru`, `reclaim` |
 //! | [`Kernel::drop_caches`](crate::Kernel::drop_caches) | `page_cache`, `reclaim` |
 //! | [`Kernel::fork`](crate::Kernel::fork), [`Kernel::exec`](crate::Kernel::exec) | `vm` |
-//! | [`Kernel::exit_space`](crate::Kernel::exit_space) | `vm`, `writeback`, `reclaim` |
+//! | [`Kernel::exit_mm`](crate::Kernel::exit_mm) | `vm`, `writeback`, `reclaim` |
 //!
 //! From: programs · to: all below.
 

@@ -8,7 +8,7 @@
 //! its parent's again.
 //!
 //! The sum is computed when it is needed, because only mode 2 needs it and there are few VMAs.
-//! Check and insertion are not atomic: two threads that map in different spaces at the same time
+//! Check and insertion are not atomic: two threads that map in different mms at the same time
 //! may both pass just below the limit.
 //!
 //! From: [`super::mapping`], [`super::grow`], [`super::fork`].
@@ -16,7 +16,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::{Space, Vma, VmaFlags};
+use super::{Mm, Vma, VmaFlags};
 use crate::host::{Cx, Devices, Lock, Tasks};
 use crate::kernel::Kernel;
 use crate::page::PAGE_SIZE;
@@ -53,11 +53,11 @@ impl<H: Devices> Kernel<H> {
     /// them.
     #[doc(alias = "vm_committed_as")]
     pub fn committed(&self, cx: &Cx<'_, H>) -> u64 {
-        let spaces: Vec<Arc<Space<H>>> = self.spaces.lock(cx.cpu()).values().cloned().collect();
-        let of = |space: &Arc<Space<H>>| -> u64 {
-            space.tables.lock(cx.cpu()).all_vmas().map(|vma| vma.committed()).sum()
+        let mms: Vec<Arc<Mm<H>>> = self.mms.lock(cx.cpu()).values().cloned().collect();
+        let of = |mm: &Arc<Mm<H>>| -> u64 {
+            mm.tables.lock(cx.cpu()).all_vmas().map(|vma| vma.committed()).sum()
         };
-        spaces.iter().map(of).sum()
+        mms.iter().map(of).sum()
     }
 
     /// Returns the pages that may be promised with `vm.overcommit_memory` 2 (`CommitLimit`).
@@ -76,22 +76,17 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Decides whether a program may have `pages` pages more of private writable memory
-    /// (`vm.overcommit_memory`). The caller holds its space's lock.
+    /// (`vm.overcommit_memory`). The caller holds its mm's lock.
     ///
     /// # Errors
     /// [`Error::NoMemory`] if not.
     #[doc(alias = "__vm_enough_memory")]
-    pub(super) fn may_commit(
-        &self,
-        cx: &Cx<'_, H>,
-        space: &Space<H>,
-        pages: u64,
-    ) -> Result<(), Error> {
+    pub(super) fn may_commit(&self, cx: &Cx<'_, H>, mm: &Mm<H>, pages: u64) -> Result<(), Error> {
         let may = match self.mem.tunables.overcommit_memory {
             _ if pages == 0 => true,
             ALWAYS => true,
             NEVER => {
-                let (managed, total) = (self.managed(), space.total_pages(cx.cpu()));
+                let (managed, total) = (self.managed(), mm.total_pages(cx.cpu()));
                 let for_root = ADMIN_RESERVE.min(managed / 32);
                 let for_others = USER_RESERVE.min(managed / 32).min(total / 32);
                 let limit = self.commit_limit().saturating_sub(for_root + for_others);
@@ -129,9 +124,9 @@ mod tests {
         let swap = SwapSpec { device: DeviceId(0), pages: 1 << 13, priority: 0 };
         let spec = KernelSpec { devices: vec![DeviceSpec::nvme(1 << 20)], swap: vec![swap] };
         let kernel = Kernel::new(&cx, mem, &spec).unwrap();
-        let space = kernel.create_space(&cx).unwrap();
-        let map = || kernel.mmap(&cx, &space, pages, 1, RW, Backing::Anon);
-        let read_only = kernel.mmap(&cx, &space, pages, 1, VmaFlags::READ, Backing::Anon);
+        let mm = kernel.create_mm(&cx).unwrap();
+        let map = || kernel.mmap(&cx, &mm, pages, 1, RW, Backing::Anon);
+        let read_only = kernel.mmap(&cx, &mm, pages, 1, VmaFlags::READ, Backing::Anon);
         assert!(read_only.is_ok() && kernel.committed(&cx) == 0, "it is never written");
         let mut nr = 0;
         while nr < 500 && map().is_ok() {
@@ -169,14 +164,14 @@ mod tests {
             let cx = Cx::new(&host, CpuId(0));
             let mem = boot(&host, &machine, &preset("6.1").unwrap()).unwrap();
             let kernel = Kernel::new(&cx, mem, &KernelSpec::default()).unwrap();
-            let space = kernel.create_space(&cx).unwrap();
-            let start = kernel.mmap(&cx, &space, 1 << 14, 1, RW, Backing::Anon).unwrap();
-            let child = kernel.fork(&cx, &space);
+            let mm = kernel.create_mm(&cx).unwrap();
+            let start = kernel.mmap(&cx, &mm, 1 << 14, 1, RW, Backing::Anon).unwrap();
+            let child = kernel.fork(&cx, &mm);
             assert_eq!(child.is_ok(), may, "{mode}");
             let expected = if may { 2 << 14 } else { 1 << 14 };
             assert_eq!(kernel.committed(&cx), expected);
-            assert_eq!(kernel.grow_vma(&cx, &space, start, 1 << 14).is_ok(), may);
-            kernel.munmap(&cx, &space, start, 1 << 13).unwrap();
+            assert_eq!(kernel.grow_vma(&cx, &mm, start, 1 << 14).is_ok(), may);
+            kernel.munmap(&cx, &mm, start, 1 << 13).unwrap();
             assert!(crate::audit::check_kernel(&kernel, &cx).is_ok());
         }
     }

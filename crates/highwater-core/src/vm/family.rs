@@ -1,102 +1,97 @@
-//! Families of address spaces by fork: where else a page of one space may be mapped.
+//! Families of address spaces by fork: where else a page of one mm may be mapped.
 //!
-//! An anonymous page belongs to the space whose fault created it. After a fork only the child and
-//! its descendants may map it too, at the same address. So each space that forked has a list of its
+//! An anonymous page belongs to the mm whose fault created it. After a fork only the child and
+//! its descendants may map it too, at the same address. So each mm that forked has a list of its
 //! living *descendants* here. The mappings of one of its pages are searched in it and in those
 //! (rules/rmap#forked). The kernel's `anon_vma` has the same information, by VMA instead of by
-//! space.
+//! mm.
 //!
-//! Most spaces never fork, and after a fork most pages are soon written by one side. So a flag of
-//! the page, [`PageFlags::FORKED`](crate::page::PageFlags::FORKED), shows whether another space may
+//! Most mms never fork, and after a fork most pages are soon written by one side. So a flag of
+//! the page, [`PageFlags::FORKED`](crate::page::PageFlags::FORKED), shows whether another mm may
 //! map it. Without the flag this table is not used.
 //!
 //! | a page is marked | and its mapping becomes |
 //! |---|---|
 //! | by a fork, with the entry that is copied | stays |
-//! | by a swap-in of a slot that others may name | the oldest space of the family, if nothing maps the page |
+//! | by a swap-in of a slot that others may name | the oldest mm of the family, if nothing maps the page |
 //!
 //! | the mark goes | and its mapping becomes |
 //! |---|---|
 //! | when a writer finds that it is the only user | the writer |
 //! | with a swap-in of a slot that only the reader names | the reader |
 //!
-//! A space that has ended keeps its entry while descendants live, because pages may still belong to
+//! An mm that has ended keeps its entry while descendants live, because pages may still belong to
 //! it.
 //!
 //! Synchronisation: [`Families`] is behind a `Table` lock, held for single steps.
 //!
-//! From: [`super::rmap`], [`super::space`] · to: nothing.
+//! From: [`super::rmap`], [`super::mm`] · to: nothing.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use core::ops::Bound;
 
-use super::Space;
+use super::Mm;
 use crate::host::{Cx, Devices, Lock, Tasks};
 use crate::kernel::Kernel;
-use crate::page::SpaceId;
+use crate::page::MmId;
 
-/// Descendants by ancestor. Numbers of spaces grow, so a parent's is smaller than its children's.
+/// Descendants by ancestor. Numbers of mms grow, so a parent's is smaller than its children's.
 #[derive(Debug, Default)]
 pub(crate) struct Families {
-    descendants: BTreeMap<SpaceId, BTreeSet<SpaceId>>,
+    descendants: BTreeMap<MmId, BTreeSet<MmId>>,
 }
 
 impl Families {
-    /// A space is one of its ancestors' family.
-    fn add(&mut self, space: SpaceId, ancestors: &[SpaceId]) {
+    /// An mm is one of its ancestors' family.
+    fn add(&mut self, mm: MmId, ancestors: &[MmId]) {
         for &ancestor in ancestors {
-            self.descendants.entry(ancestor).or_default().insert(space);
+            self.descendants.entry(ancestor).or_default().insert(mm);
         }
     }
 
-    /// Removes a space that maps nothing any more.
-    fn remove(&mut self, space: SpaceId, ancestors: &[SpaceId]) {
+    /// Removes an mm that maps nothing any more.
+    fn remove(&mut self, mm: MmId, ancestors: &[MmId]) {
         for ancestor in ancestors {
             let Some(family) = self.descendants.get_mut(ancestor) else { continue };
-            family.remove(&space);
+            family.remove(&mm);
             if family.is_empty() {
                 self.descendants.remove(ancestor);
             }
         }
     }
 
-    /// Descendants of a space that come after one, oldest first: how many were found. If the buffer is full,
+    /// Descendants of an mm that come after one, oldest first: how many were found. If the buffer is full,
     /// there may be more.
-    pub(super) fn next_descendants(
-        &self,
-        of: SpaceId,
-        after: SpaceId,
-        found: &mut [SpaceId],
-    ) -> usize {
+    pub(super) fn next_descendants(&self, of: MmId, after: MmId, found: &mut [MmId]) -> usize {
         let Some(family) = self.descendants.get(&of) else { return 0 };
         let next = family.range((Bound::Excluded(after), Bound::Unbounded));
-        found.iter_mut().zip(next).map(|(place, space)| *place = *space).count()
+        found.iter_mut().zip(next).map(|(place, mm)| *place = *mm).count()
     }
 
     /// Ancestor and descendant, each pair once: for audits.
-    pub(crate) fn pairs(&self) -> impl Iterator<Item = (SpaceId, SpaceId)> {
-        self.descendants.iter().flat_map(|(&of, all)| all.iter().map(move |&space| (of, space)))
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = (MmId, MmId)> {
+        self.descendants.iter().flat_map(|(&of, all)| all.iter().map(move |&mm| (of, mm)))
     }
 }
 
-impl<H: Tasks> Space<H> {
-    /// The space from which all that can map this one's pages came, itself among them.
-    pub(super) fn oldest_ancestor(&self) -> SpaceId {
+impl<H: Tasks> Mm<H> {
+    /// The mm from which all that can map this one's pages came, itself among them.
+    pub(super) fn oldest_ancestor(&self) -> MmId {
         self.ancestors.first().copied().unwrap_or(self.id)
     }
 }
 
 impl<H: Devices> Kernel<H> {
-    pub(super) fn join_family(&self, cx: &Cx<'_, H>, space: &Space<H>) {
-        if !space.ancestors.is_empty() {
-            self.families.lock(cx.cpu()).add(space.id, &space.ancestors);
+    pub(super) fn join_family(&self, cx: &Cx<'_, H>, mm: &Mm<H>) {
+        if !mm.ancestors.is_empty() {
+            self.families.lock(cx.cpu()).add(mm.id, &mm.ancestors);
         }
     }
 
-    pub(super) fn leave_family(&self, cx: &Cx<'_, H>, space: &Arc<Space<H>>) {
-        if !space.ancestors.is_empty() {
-            self.families.lock(cx.cpu()).remove(space.id, &space.ancestors);
+    pub(super) fn leave_family(&self, cx: &Cx<'_, H>, mm: &Arc<Mm<H>>) {
+        if !mm.ancestors.is_empty() {
+            self.families.lock(cx.cpu()).remove(mm.id, &mm.ancestors);
         }
     }
 }
@@ -107,13 +102,13 @@ mod tests {
 
     #[test]
     fn descendants_are_found_oldest_first_and_outlive_who_forked_them() {
-        let [a, b, c, d] = [1, 2, 3, 4].map(SpaceId);
+        let [a, b, c, d] = [1, 2, 3, 4].map(MmId);
         let mut all = Families::default();
         all.add(b, &[a]);
         all.add(c, &[a, b]);
         all.add(d, &[a]);
         let after = |all: &Families, of, from| {
-            let mut found = [SpaceId(0); 2];
+            let mut found = [MmId(0); 2];
             let n = all.next_descendants(of, from, &mut found);
             found[..n].to_vec()
         };

@@ -27,7 +27,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use super::{FlushRange, PageTable, Pte, Ptes, Rss, Space, Vma, VmaFlags};
+use super::{FlushRange, Mm, PageTable, Pte, Ptes, Rss, Vma, VmaFlags};
 use crate::host::{Cost, Cx, Devices, Lock, Probe};
 use crate::kernel::Kernel;
 use crate::page::PageFlags;
@@ -55,18 +55,14 @@ impl<H: Devices> Kernel<H> {
     /// # Errors
     /// If there is no memory for its tables or its process, or no more may be promised (`vm.overcommit_memory`). The parent is as it was then, but that its next writes fault.
     #[doc(alias = "dup_mmap")]
-    pub(crate) fn fork_space(
-        &self,
-        cx: &Cx<'_, H>,
-        parent: &Space<H>,
-    ) -> Result<Arc<Space<H>>, Error> {
-        self.enter_space(cx, parent);
+    pub(crate) fn fork_mm(&self, cx: &Cx<'_, H>, parent: &Mm<H>) -> Result<Arc<Mm<H>>, Error> {
+        self.enter_mm(cx, parent);
         let mut ancestors = parent.ancestors.clone();
         ancestors.push(parent.id);
         let child = self.create_descendant(cx, ancestors)?;
         child.oom_score_adj.store(parent.oom_score_adj.load(Relaxed), Relaxed);
         if let Err(error) = self.add_process_memory(cx, &child) {
-            self.destroy_space(cx, &child);
+            self.destroy_mm(cx, &child);
             return Err(error);
         }
         let copied = {
@@ -90,13 +86,13 @@ impl<H: Devices> Kernel<H> {
         match copied {
             Ok(()) => Ok(child),
             Err(error) => {
-                self.destroy_space(cx, &child);
+                self.destroy_mm(cx, &child);
                 Err(error)
             }
         }
     }
 
-    fn copy_vma(&self, cx: &Cx<'_, H>, child: &Space<H>, vma: &Vma<H>) {
+    fn copy_vma(&self, cx: &Cx<'_, H>, child: &Mm<H>, vma: &Vma<H>) {
         let history = *vma.swap.lock(cx.cpu());
         let swap = Arc::new(cx.host.new_lock(LockClass::Table, history));
         let flags = vma.flags - VmaFlags::LOCKED;
@@ -111,7 +107,7 @@ impl<H: Devices> Kernel<H> {
     /// Reports whether a VMA has pages that no file can give again: only then are its entries
     /// copied.
     #[doc(alias = "vma_needs_copy")]
-    fn has_own_pages(&self, cx: &Cx<'_, H>, space: &Space<H>, vma: &Vma<H>) -> bool {
+    fn has_own_pages(&self, cx: &Cx<'_, H>, mm: &Mm<H>, vma: &Vma<H>) -> bool {
         if vma.flags.contains(VmaFlags::SHARED) {
             return false;
         }
@@ -121,7 +117,7 @@ impl<H: Devices> Kernel<H> {
                 || self.mapped_folio(pte).is_some_and(|folio| self.mem.map.page(folio).is_anon())
         };
         let mut next = vma.start;
-        while let Some((table, part)) = space.next_table(cx.cpu(), next, vma.end) {
+        while let Some((table, part)) = mm.next_table(cx.cpu(), next, vma.end) {
             if part.clone().any(|vpn| is_own(table.peek(vpn))) {
                 return true;
             }
@@ -135,8 +131,8 @@ impl<H: Devices> Kernel<H> {
     fn copy_vma_entries(
         &self,
         cx: &Cx<'_, H>,
-        parent: &Space<H>,
-        child: &Space<H>,
+        parent: &Mm<H>,
+        child: &Mm<H>,
         vma: &Vma<H>,
         is_protected: &mut bool,
     ) -> Result<(), Error> {

@@ -12,7 +12,7 @@
 
 use alloc::vec::Vec;
 
-use super::{FlushRange, Space};
+use super::{FlushRange, Mm};
 use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
 use crate::page::{Folio, Order, Pfn};
@@ -28,9 +28,9 @@ pub(super) const MAX_BATCHES: usize = 10_000 / BATCH_SLOTS;
 /// Unmapped pages and what has to be flushed before they are freed.
 #[doc(alias = "mmu_gather")]
 pub struct Gather<'a, H: Devices> {
-    space: &'a Space<H>,
+    mm: &'a Mm<H>,
     range: FlushRange,
-    /// All of the space goes: flushes are of everything.
+    /// All of the mm goes: flushes are of everything.
     is_whole: bool,
     pages: Vec<Folio>,
     /// Batch pages taken so far; they stay until the gather ends.
@@ -49,9 +49,9 @@ const fn capacity(batches: usize) -> usize {
 impl<'a, H: Devices> Gather<'a, H> {
     /// Begins an empty gather for an address space.
     #[doc(alias = "tlb_gather_mmu")]
-    pub fn new(space: &'a Space<H>) -> Self {
+    pub fn new(mm: &'a Mm<H>) -> Self {
         Gather {
-            space,
+            mm,
             range: FlushRange::EMPTY,
             is_whole: false,
             pages: Vec::new(),
@@ -61,14 +61,14 @@ impl<'a, H: Devices> Gather<'a, H> {
         }
     }
 
-    /// An empty gather for the end of a space.
-    pub fn new_whole(space: &'a Space<H>) -> Self {
-        Gather { is_whole: true, ..Gather::new(space) }
+    /// An empty gather for the end of an mm.
+    pub fn new_whole(mm: &'a Mm<H>) -> Self {
+        Gather { is_whole: true, ..Gather::new(mm) }
     }
 
-    /// The space it works on.
-    pub fn space(&self) -> &'a Space<H> {
-        self.space
+    /// The mm it works on.
+    pub fn mm(&self) -> &'a Mm<H> {
+        self.mm
     }
 
     /// Pages waiting.
@@ -153,7 +153,7 @@ impl<H: Devices> Kernel<H> {
         if gather.is_whole {
             range = FlushRange { tables_freed: range.tables_freed, ..FlushRange::ALL };
         }
-        self.flush_tlb(cx, gather.space, range);
+        self.flush_tlb(cx, gather.mm, range);
         gather.range = FlushRange::EMPTY;
     }
 

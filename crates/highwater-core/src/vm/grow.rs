@@ -9,7 +9,7 @@
 
 use alloc::sync::Arc;
 
-use super::{Backing, Space, Vma};
+use super::{Backing, Mm, Vma};
 use crate::host::{Cost, Cx, Devices, Lock, Phase, Probe};
 use crate::kernel::Kernel;
 use crate::units::Error;
@@ -25,20 +25,20 @@ impl<H: Devices> Kernel<H> {
     pub fn grow_vma(
         &self,
         cx: &Cx<'_, H>,
-        space: &Space<H>,
+        mm: &Mm<H>,
         start: u32,
         pages: u32,
     ) -> Result<u32, Error> {
         let _phase = cx.phase(Phase::Mmap);
         cx.charge(Cost::Syscall, 1);
-        self.enter_space(cx, space);
-        let _guard = space.mmap_lock.write(cx);
+        self.enter_mm(cx, mm);
+        let _guard = mm.mmap_lock.write(cx);
         let (old, new) = {
-            let tables = space.tables.lock(cx.cpu());
+            let tables = mm.tables.lock(cx.cpu());
             let old = tables.vma(start).filter(|vma| vma.start == start).cloned();
             let old = old.filter(|vma| matches!(vma.backing, Backing::Anon) && pages > 0);
             let old = old.ok_or(Error::Invalid)?;
-            let end = old.end.checked_add(pages).filter(|&end| end <= Space::<H>::TOP);
+            let end = old.end.checked_add(pages).filter(|&end| end <= Mm::<H>::TOP);
             let end = end.ok_or(Error::NoMemory)?;
             if tables.vmas_in(old.end, end).next().is_some() {
                 return Err(Error::NoMemory);
@@ -46,9 +46,9 @@ impl<H: Devices> Kernel<H> {
             let new = Vma { end, ..Vma::clone(&old) };
             (old, new)
         };
-        // Adds up all spaces' VMAs: without the tables' lock. `mmap_lock` keeps the VMAs as they are.
-        self.may_commit(cx, space, new.committed() - old.committed())?;
-        space.tables.lock(cx.cpu()).insert_vma(Arc::new(new));
+        // Adds up all mms' VMAs: without the tables' lock. `mmap_lock` keeps the VMAs as they are.
+        self.may_commit(cx, mm, new.committed() - old.committed())?;
+        mm.tables.lock(cx.cpu()).insert_vma(Arc::new(new));
         Ok(old.end)
     }
 }
@@ -71,7 +71,7 @@ mod tests {
     struct Stage<'h> {
         cx: Cx<'h, Solo>,
         kernel: Kernel<Solo>,
-        space: Arc<Space<Solo>>,
+        mm: Arc<Mm<Solo>>,
     }
 
     impl<'h> Stage<'h> {
@@ -82,20 +82,20 @@ mod tests {
             let cx = Cx::new(host, CpuId(0));
             let mem = boot(host, &machine, &preset("4.3").unwrap()).unwrap();
             let kernel = Kernel::new(&cx, mem, &KernelSpec::default()).unwrap();
-            let space = kernel.create_space(&cx).unwrap();
-            Stage { cx, kernel, space }
+            let mm = kernel.create_mm(&cx).unwrap();
+            Stage { cx, kernel, mm }
         }
 
         fn map(&self, pages: u32) -> u32 {
-            self.kernel.mmap(&self.cx, &self.space, pages, 1, RW, Backing::Anon).unwrap()
+            self.kernel.mmap(&self.cx, &self.mm, pages, 1, RW, Backing::Anon).unwrap()
         }
 
         fn grow(&self, start: u32, pages: u32) -> Result<u32, Error> {
-            self.kernel.grow_vma(&self.cx, &self.space, start, pages)
+            self.kernel.grow_vma(&self.cx, &self.mm, start, pages)
         }
 
         fn touch(&self, at: u32, pages: u32) {
-            self.kernel.touch_range(&self.cx, &self.space, at, pages, Access::Write).unwrap();
+            self.kernel.touch_range(&self.cx, &self.mm, at, pages, Access::Write).unwrap();
         }
 
         fn thp(&self) -> [u64; 2] {
@@ -129,11 +129,11 @@ mod tests {
         let cx = Cx::new(&host, CpuId(0));
         let mem = boot(&host, &machine, &preset("6.1").unwrap()).unwrap();
         let kernel = Kernel::new(&cx, mem, &KernelSpec::default()).unwrap();
-        let space = kernel.create_space(&cx).unwrap();
-        let map = |flags| kernel.mmap(&cx, &space, 1, 1, flags, Backing::Anon).unwrap();
+        let mm = kernel.create_mm(&cx).unwrap();
+        let map = |flags| kernel.mmap(&cx, &mm, 1, 1, flags, Backing::Anon).unwrap();
         let too_much = kernel.commit_limit() as u32;
         let written = map(RW);
-        let grow = |start| kernel.grow_vma(&cx, &space, start, too_much);
+        let grow = |start| kernel.grow_vma(&cx, &mm, start, too_much);
         assert_eq!(grow(written), Err(Error::NoMemory));
         let read_only = map(VmaFlags::READ);
         assert_eq!(grow(read_only), Ok(read_only + 1));

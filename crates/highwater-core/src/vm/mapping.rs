@@ -9,14 +9,14 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::{Backing, Space, SpaceTables, Vma, VmaFlags};
+use super::{Backing, Mm, MmTables, Vma, VmaFlags};
 use crate::host::{Cost, Cx, Devices, Lock, Phase, Probe, Tasks};
 use crate::kernel::Kernel;
 use crate::swap::VmaSwapState;
 use crate::sync::order::LockClass;
 use crate::units::{Error, MemoryPolicy};
 
-/// VMAs taken out of a space, and the range that tables may cover which go with them.
+/// VMAs taken out of an mm, and the range that tables may cover which go with them.
 pub(crate) struct Detached<H: Tasks> {
     /// Ascending; they do not overlap.
     pub vmas: Vec<Arc<Vma<H>>>,
@@ -34,7 +34,7 @@ const fn align_up(vpn: u32, align: u32) -> Option<u32> {
     }
 }
 
-impl<H: Tasks> SpaceTables<H> {
+impl<H: Tasks> MmTables<H> {
     /// Finds the lowest free range of `pages` pages that starts at a multiple of `align`.
     #[doc(alias = "vm_unmapped_area")]
     fn find_room(&mut self, pages: u32, align: u32, top: u32) -> Option<u32> {
@@ -70,14 +70,14 @@ impl<H: Devices> Kernel<H> {
     /// memory goes.
     ///
     /// # Errors
-    /// If the request makes no sense, if the space has no room, or if it asks for more private
+    /// If the request makes no sense, if the mm has no room, or if it asks for more private
     /// writable memory than may be promised (`vm.overcommit_memory`).
     #[doc(alias = "do_mmap")]
     #[doc(alias = "mmap_region")]
     pub fn mmap(
         &self,
         cx: &Cx<'_, H>,
-        space: &Space<H>,
+        mm: &Mm<H>,
         pages: u32,
         align: u32,
         flags: VmaFlags,
@@ -85,27 +85,27 @@ impl<H: Devices> Kernel<H> {
     ) -> Result<u32, Error> {
         let _phase = cx.phase(Phase::Mmap);
         cx.charge(Cost::Syscall, 1);
-        self.enter_space(cx, space);
+        self.enter_mm(cx, mm);
         Self::check_mapping(pages, align, flags, &backing)?;
-        let guard = space.mmap_lock.write(cx);
+        let guard = mm.mmap_lock.write(cx);
         let swap = Arc::new(cx.host.new_lock(LockClass::Table, VmaSwapState::default()));
         let vma = {
             let (start, end, policy) = (0, pages, MemoryPolicy::Default);
             let mut vma = Vma { start, end, flags, backing, policy, swap };
-            self.may_commit(cx, space, vma.committed())?;
-            let mut tables = space.tables.lock(cx.cpu());
-            let room = tables.find_room(pages, align, Space::<H>::TOP);
+            self.may_commit(cx, mm, vma.committed())?;
+            let mut tables = mm.tables.lock(cx.cpu());
+            let room = tables.find_room(pages, align, Mm::<H>::TOP);
             vma.start = room.ok_or(Error::NoMemory)?;
             vma.end = vma.start + pages;
             let vma = Arc::new(vma);
             tables.insert_vma(Arc::clone(&vma));
             vma
         };
-        self.list_mapping(cx, space, &vma);
+        self.list_mapping(cx, mm, &vma);
         drop(guard);
         if flags.contains(VmaFlags::LOCKED) {
             // As with MAP_LOCKED: a page that cannot be populated is not an error.
-            let _ = self.populate(cx, space, vma.start, vma.end);
+            let _ = self.populate(cx, mm, vma.start, vma.end);
         }
         Ok(vma.start)
     }
@@ -139,20 +139,20 @@ impl<H: Devices> Kernel<H> {
     pub(crate) fn detach_vmas(
         &self,
         cx: &Cx<'_, H>,
-        space: &Space<H>,
+        mm: &Mm<H>,
         start: u32,
         end: u32,
     ) -> Detached<H> {
-        let (vmas, _) = self.replace_vmas(cx, space, start, end, |_, _| None);
-        let mut tables = space.tables.lock(cx.cpu());
-        tables.next_free = tables.next_free.min(start.max(Space::<H>::BASE));
-        let (floor, ceiling) = tables.room_around(start, end, Space::<H>::TOP);
+        let (vmas, _) = self.replace_vmas(cx, mm, start, end, |_, _| None);
+        let mut tables = mm.tables.lock(cx.cpu());
+        tables.next_free = tables.next_free.min(start.max(Mm::<H>::BASE));
+        let (floor, ceiling) = tables.room_around(start, end, Mm::<H>::TOP);
         Detached { vmas, floor, ceiling }
     }
 
     /// Removes detached and unmapped VMAs from their files.
-    pub(crate) fn forget_detached(&self, cx: &Cx<'_, H>, space: &Space<H>, detached: &Detached<H>) {
-        detached.vmas.iter().for_each(|vma| self.unlist_mapping(cx, space, vma));
+    pub(crate) fn forget_detached(&self, cx: &Cx<'_, H>, mm: &Mm<H>, detached: &Detached<H>) {
+        detached.vmas.iter().for_each(|vma| self.unlist_mapping(cx, mm, vma));
     }
 
     /// Changes the flags of `start..end`: `add` set, `remove` cleared. The caller holds `mmap_lock`
@@ -161,13 +161,13 @@ impl<H: Devices> Kernel<H> {
     pub(crate) fn change_vma_flags(
         &self,
         cx: &Cx<'_, H>,
-        space: &Space<H>,
+        mm: &Mm<H>,
         (start, end): (u32, u32),
         add: VmaFlags,
         remove: VmaFlags,
     ) -> (Vec<Arc<Vma<H>>>, Result<(), Error>) {
         let terms = |old: VmaFlags, policy| Some(((old - remove) | add, policy));
-        let (changed, covered) = self.replace_vmas(cx, space, start, end, terms);
+        let (changed, covered) = self.replace_vmas(cx, mm, start, end, terms);
         let all = covered == end.saturating_sub(start);
         (changed, if all { Ok(()) } else { Err(Error::Fault) })
     }
@@ -176,12 +176,12 @@ impl<H: Devices> Kernel<H> {
     pub(crate) fn change_vma_policy(
         &self,
         cx: &Cx<'_, H>,
-        space: &Space<H>,
+        mm: &Mm<H>,
         (start, end): (u32, u32),
         policy: impl Fn(MemoryPolicy) -> MemoryPolicy,
     ) -> Result<(), Error> {
         let terms = |flags: VmaFlags, old| Some((flags, policy(old)));
-        let (_, covered) = self.replace_vmas(cx, space, start, end, terms);
+        let (_, covered) = self.replace_vmas(cx, mm, start, end, terms);
         if covered == end.saturating_sub(start) { Ok(()) } else { Err(Error::Fault) }
     }
 
@@ -194,7 +194,7 @@ impl<H: Devices> Kernel<H> {
     fn replace_vmas(
         &self,
         cx: &Cx<'_, H>,
-        space: &Space<H>,
+        mm: &Mm<H>,
         start: u32,
         end: u32,
         terms: impl Fn(VmaFlags, MemoryPolicy) -> Option<(VmaFlags, MemoryPolicy)>,
@@ -203,7 +203,7 @@ impl<H: Devices> Kernel<H> {
         let (mut removed, mut added) = (Vec::new(), Vec::new());
         let mut covered = 0;
         {
-            let mut tables = space.tables.lock(cx.cpu());
+            let mut tables = mm.tables.lock(cx.cpu());
             let old: Vec<_> = tables.vmas_in(start, end).cloned().collect();
             for vma in old {
                 let (from, to) = (vma.start.max(start), vma.end.min(end));
@@ -237,14 +237,14 @@ impl<H: Devices> Kernel<H> {
         }
         for vma in &removed {
             for cut in [start, end].into_iter().filter(|&cut| vma.start < cut && cut < vma.end) {
-                self.split_leaf_across(cx, space, cut, vma.flags);
+                self.split_leaf_across(cx, mm, cut, vma.flags);
             }
         }
         // A VMA that lies in the range as a whole has a part with its own bounds: the file knows it.
         for vma in &removed {
             if vma.start < start || end < vma.end {
-                added.iter().for_each(|vma| self.list_mapping(cx, space, vma));
-                self.unlist_mapping(cx, space, vma);
+                added.iter().for_each(|vma| self.list_mapping(cx, mm, vma));
+                self.unlist_mapping(cx, mm, vma);
             }
         }
         (gone, covered)
@@ -252,16 +252,16 @@ impl<H: Devices> Kernel<H> {
 
     /// Adds a VMA to the mappings of its file.
     #[doc(alias = "__vma_link_file")]
-    pub(super) fn list_mapping(&self, cx: &Cx<'_, H>, space: &Space<H>, vma: &Vma<H>) {
-        if let Some((open, range)) = vma.map_range(space.id) {
+    pub(super) fn list_mapping(&self, cx: &Cx<'_, H>, mm: &Mm<H>, vma: &Vma<H>) {
+        if let Some((open, range)) = vma.map_range(mm.id) {
             open.file.mappings.lock(cx.cpu()).insert(range);
         }
     }
 
     /// Removes a VMA from the mappings of its file.
     #[doc(alias = "unlink_file_vma")]
-    fn unlist_mapping(&self, cx: &Cx<'_, H>, space: &Space<H>, vma: &Vma<H>) {
-        if let Some((open, range)) = vma.map_range(space.id) {
+    fn unlist_mapping(&self, cx: &Cx<'_, H>, mm: &Mm<H>, vma: &Vma<H>) {
+        if let Some((open, range)) = vma.map_range(mm.id) {
             open.file.mappings.lock(cx.cpu()).remove(&range);
         }
     }
@@ -287,7 +287,7 @@ mod tests {
     struct Stage<'h> {
         cx: Cx<'h, Solo>,
         kernel: Kernel<Solo>,
-        space: Arc<Space<Solo>>,
+        mm: Arc<Mm<Solo>>,
     }
 
     impl<'h> Stage<'h> {
@@ -299,12 +299,12 @@ mod tests {
             let swap = SwapSpec { device: DeviceId(0), pages: SWAP_PAGES + 1, priority: 0 };
             let spec = KernelSpec { devices: vec![disk], swap: vec![swap] };
             let kernel = Kernel::new(&cx, mem, &spec).unwrap();
-            let space = kernel.create_space(&cx).unwrap();
-            Stage { cx, kernel, space }
+            let mm = kernel.create_mm(&cx).unwrap();
+            Stage { cx, kernel, mm }
         }
 
         fn map(&self, pages: u32, align: u32, flags: VmaFlags) -> Result<u32, Error> {
-            self.kernel.mmap(&self.cx, &self.space, pages, align, flags, Backing::Anon)
+            self.kernel.mmap(&self.cx, &self.mm, pages, align, flags, Backing::Anon)
         }
 
         fn open(&self) -> Arc<OpenFile<Solo>> {
@@ -313,11 +313,11 @@ mod tests {
         }
 
         fn unmap(&self, start: u32, pages: u32) {
-            self.kernel.munmap(&self.cx, &self.space, start, pages).unwrap();
+            self.kernel.munmap(&self.cx, &self.mm, start, pages).unwrap();
         }
 
         fn vmas(&self) -> Vec<(u32, u32, VmaFlags)> {
-            let tables = self.space.tables.lock(CPU);
+            let tables = self.mm.tables.lock(CPU);
             tables.all_vmas().map(|vma| (vma.start, vma.end, vma.flags)).collect()
         }
     }
@@ -326,7 +326,7 @@ mod tests {
     fn addresses_are_given_out_from_below_and_again() {
         let host = Solo::default();
         let stage = Stage::new(&host);
-        let base = Space::<Solo>::BASE;
+        let base = Mm::<Solo>::BASE;
         let read = VmaFlags::READ;
         let map = |pages, align| stage.map(pages, align, read).unwrap() - base;
         assert_eq!((map(10, 1), map(10, 1)), (0, 10));
@@ -354,7 +354,7 @@ mod tests {
         assert_eq!(stage.map(all + 1, 1, RW), Err(Error::NoMemory));
         assert!(stage.map(all, 1, RW).is_ok() && stage.map(all, 1, RW).is_ok(), "each by itself");
         assert!(stage.map(all + 1, 1, VmaFlags::READ).is_ok(), "never needs memory of its own");
-        let top = Space::<Solo>::TOP;
+        let top = Mm::<Solo>::TOP;
         assert_eq!(stage.map(top, 1, VmaFlags::READ), Err(Error::NoMemory), "no room");
     }
 
@@ -362,14 +362,14 @@ mod tests {
     fn changed_parts_become_areas_of_their_own() {
         let host = Solo::default();
         let stage = Stage::new(&host);
-        let (kernel, cx, space) = (&stage.kernel, &stage.cx, &*stage.space);
+        let (kernel, cx, mm) = (&stage.kernel, &stage.cx, &*stage.mm);
         let at = stage.map(100, 1, RW).unwrap();
         let seq = VmaFlags::SEQ_READ;
         let none = VmaFlags::empty();
         let change = |from, to, add, remove| {
-            let _guard = space.mmap_lock.write(cx);
+            let _guard = mm.mmap_lock.write(cx);
             let (parts, result) =
-                kernel.change_vma_flags(cx, space, (at + from, at + to), add, remove);
+                kernel.change_vma_flags(cx, mm, (at + from, at + to), add, remove);
             let parts: Vec<_> = parts.iter().map(|a| (a.start - at, a.end - at, a.flags)).collect();
             (parts, result)
         };
@@ -389,25 +389,25 @@ mod tests {
     fn a_file_knows_what_is_mapped_of_it() {
         let host = Solo::default();
         let stage = Stage::new(&host);
-        let (kernel, cx, space) = (&stage.kernel, &stage.cx, &*stage.space);
+        let (kernel, cx, mm) = (&stage.kernel, &stage.cx, &*stage.mm);
         let open = stage.open();
         let backing = Backing::File { open: Arc::clone(&open), page: 7 };
-        let at = kernel.mmap(cx, space, 50, 1, VmaFlags::READ, backing).unwrap();
+        let at = kernel.mmap(cx, mm, 50, 1, VmaFlags::READ, backing).unwrap();
         let known = || -> Vec<(u32, u32, u32)> {
             let mappings = open.file.mappings.lock(CPU);
             let known = |range: &MapRange| (range.start - at, range.end - at, range.file_page);
             mappings.all().iter().map(known).collect()
         };
         assert_eq!(known(), [(0, 50, 7)]);
-        kernel.mlock(cx, space, at, 50).unwrap();
+        kernel.mlock(cx, mm, at, 50).unwrap();
         assert_eq!(known(), [(0, 50, 7)], "a change of all of it keeps the range");
-        kernel.munlock(cx, space, at + 10, 10).unwrap();
+        kernel.munlock(cx, mm, at + 10, 10).unwrap();
         assert_eq!(known(), [(0, 10, 7), (10, 20, 17), (20, 50, 27)]);
         stage.unmap(at + 15, 10);
         assert_eq!(known(), [(0, 10, 7), (10, 15, 17), (25, 50, 32)]);
-        let vma = space.vma_of(CPU, at + 30).unwrap();
+        let vma = mm.vma_of(CPU, at + 30).unwrap();
         assert_eq!((vma.file_page(at + 30), vma.pages()), (Some(37), 25));
-        kernel.exit_space(cx, &stage.space);
+        kernel.exit_mm(cx, &stage.mm);
         assert_eq!(known(), []);
     }
 }

@@ -6,7 +6,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::{Access, Space, Vma, VmaFlags};
+use super::{Access, Mm, Vma, VmaFlags};
 use crate::host::{Cost, Cx, Devices, Lock, Phase, Probe};
 use crate::kernel::Kernel;
 use crate::units::Error;
@@ -17,33 +17,21 @@ impl<H: Devices> Kernel<H> {
     /// # Errors
     /// As [`Kernel::touch`]; what was locked before the error stays locked.
     #[doc(alias = "do_mlock")]
-    pub fn mlock(
-        &self,
-        cx: &Cx<'_, H>,
-        space: &Space<H>,
-        start: u32,
-        pages: u32,
-    ) -> Result<(), Error> {
+    pub fn mlock(&self, cx: &Cx<'_, H>, mm: &Mm<H>, start: u32, pages: u32) -> Result<(), Error> {
         let _phase = cx.phase(Phase::Mlock);
         let end = start.checked_add(pages).ok_or(Error::Invalid)?;
-        self.change_locked(cx, space, (start, end), true)?;
-        self.populate(cx, space, start, end)
+        self.change_locked(cx, mm, (start, end), true)?;
+        self.populate(cx, mm, start, end)
     }
 
     /// Unlocks a range.
     ///
     /// # Errors
     /// If part of the range is not mapped.
-    pub fn munlock(
-        &self,
-        cx: &Cx<'_, H>,
-        space: &Space<H>,
-        start: u32,
-        pages: u32,
-    ) -> Result<(), Error> {
+    pub fn munlock(&self, cx: &Cx<'_, H>, mm: &Mm<H>, start: u32, pages: u32) -> Result<(), Error> {
         let _phase = cx.phase(Phase::Mlock);
         let end = start.checked_add(pages).ok_or(Error::Invalid)?;
-        self.change_locked(cx, space, (start, end), false)
+        self.change_locked(cx, mm, (start, end), false)
     }
 
     /// Sets or clears the lock of every VMA of a range, and splits those that the range cuts.
@@ -52,30 +40,30 @@ impl<H: Devices> Kernel<H> {
     fn change_locked(
         &self,
         cx: &Cx<'_, H>,
-        space: &Space<H>,
+        mm: &Mm<H>,
         range: (u32, u32),
         locked: bool,
     ) -> Result<(), Error> {
         cx.charge(Cost::Syscall, 1);
-        self.enter_space(cx, space);
-        let _guard = space.mmap_lock.write(cx);
+        self.enter_mm(cx, mm);
+        let _guard = mm.mmap_lock.write(cx);
         let (add, remove) = match locked {
             true => (VmaFlags::LOCKED, VmaFlags::empty()),
             false => (VmaFlags::empty(), VmaFlags::LOCKED),
         };
-        let (changed, result) = self.change_vma_flags(cx, space, range, add, remove);
-        self.mark_mapped(cx, space, &changed, locked);
+        let (changed, result) = self.change_vma_flags(cx, mm, range, add, remove);
+        self.mark_mapped(cx, mm, &changed, locked);
         result
     }
 
     /// Marks or unmarks the pages that locked VMAs map. Batches of fresh pages are drained before,
     /// so that the pages can be moved; the mlock batch is drained after.
     #[doc(alias = "mlock_vma_pages_range")]
-    fn mark_mapped(&self, cx: &Cx<'_, H>, space: &Space<H>, vmas: &[Arc<Vma<H>>], locked: bool) {
+    fn mark_mapped(&self, cx: &Cx<'_, H>, mm: &Mm<H>, vmas: &[Arc<Vma<H>>], locked: bool) {
         self.lru_add_drain(cx);
         for vma in vmas {
             let mut at = vma.start;
-            while let Some((table, part)) = space.next_table(cx.cpu(), at, vma.end) {
+            while let Some((table, part)) = mm.next_table(cx.cpu(), at, vma.end) {
                 at = part.end;
                 let mut last = None;
                 let ptes = table.lock(cx.cpu());
@@ -108,11 +96,11 @@ impl<H: Devices> Kernel<H> {
     pub(super) fn populate(
         &self,
         cx: &Cx<'_, H>,
-        space: &Space<H>,
+        mm: &Mm<H>,
         start: u32,
         end: u32,
     ) -> Result<(), Error> {
-        let vmas: Vec<_> = space.tables.lock(cx.cpu()).vmas_in(start, end).cloned().collect();
+        let vmas: Vec<_> = mm.tables.lock(cx.cpu()).vmas_in(start, end).cloned().collect();
         for vma in vmas {
             let is_private = !vma.flags.contains(VmaFlags::SHARED);
             let access = match is_private && vma.flags.contains(VmaFlags::WRITE) {
@@ -120,7 +108,7 @@ impl<H: Devices> Kernel<H> {
                 false => Access::Read,
             };
             for vpn in vma.start.max(start)..vma.end.min(end) {
-                self.populate_page(cx, space, vpn, access)?;
+                self.populate_page(cx, mm, vpn, access)?;
             }
         }
         Ok(())
@@ -129,13 +117,13 @@ impl<H: Devices> Kernel<H> {
     fn populate_page(
         &self,
         cx: &Cx<'_, H>,
-        space: &Space<H>,
+        mm: &Mm<H>,
         vpn: u32,
         access: Access,
     ) -> Result<(), Error> {
         let is_write = access == Access::Write;
         loop {
-            let mapped = space.table_of(cx.cpu(), vpn).and_then(|table| {
+            let mapped = mm.table_of(cx.cpu(), vpn).and_then(|table| {
                 let ptes = table.lock(cx.cpu());
                 let pte = ptes.get(vpn);
                 let pfn = pte.pfn().filter(|_| !is_write || pte.is_writable())?;
@@ -145,7 +133,7 @@ impl<H: Devices> Kernel<H> {
                 Some(folio)
             });
             let Some(folio) = mapped else {
-                self.fault_in(cx, space, vpn, access)?;
+                self.fault_in(cx, mm, vpn, access)?;
                 continue;
             };
             if !self.is_zero(folio.pfn()) {

@@ -1,23 +1,23 @@
 //! Virtual memory: address spaces (rules/faults#areas), page tables (rules/faults#page-tables),
 //! faults (rules/faults#frame), unmap (rules/unmap#pipeline), rmap (rules/rmap#places).
 //!
-//! Key types: [`Space`] (an mm), [`Vma`] (`vm_area_struct`), [`PageTable`] and [`Pte`].
+//! Key types: [`Mm`] (an mm), [`Vma`] (`vm_area_struct`), [`PageTable`] and [`Pte`].
 //!
-//! [`space`] creates and ends spaces. [`mapping`] has their VMAs ([`grow`] extends one, [`commit`]
+//! [`mm`] creates and ends address spaces. [`mapping`] has their VMAs ([`grow`] extends one, [`commit`]
 //! limits them). [`tables`] finds VMAs and page tables. [`fault`] fills the tables, [`unmap`] and
 //! [`zap`] empty them, [`rmap`] finds entries from a page, and [`moving`] has migration entries.
 //!
-//! Synchronisation: VMAs and the set of tables behind the space's lock (read for faults, write for
+//! Synchronisation: VMAs and the set of tables behind the mm's lock (read for faults, write for
 //! mmap and munmap, which downgrades before it unmaps); entries behind their table's lock.
 //!
 //! | operation | holds |
 //! |---|---|
 //! | access | nothing: it sets bits of a present entry atomically, as a processor does |
-//! | fault | space read; table lock for the entry; page lock while a file or swap page is mapped |
-//! | munmap | space write to take VMAs out, then read to unmap and free tables |
-//! | reclaim's walk | page lock; table lock per mapping; no space lock: it finds the table by number |
+//! | fault | `mmap_lock` read; table lock for the entry; page lock while a file or swap page is mapped |
+//! | munmap | `mmap_lock` write to take VMAs out, then read to unmap and free tables |
+//! | reclaim's walk | page lock; table lock per mapping; no mm lock: it finds the table by number |
 //! | fork | write on the parent; the table locks of the parent; none of the child, in which no task runs |
-//! | exit | no other task uses the space |
+//! | exit | no other task uses the mm |
 //!
 //! From: `syscall` · to: `page_cache`, `swap`, `lru`.
 
@@ -31,12 +31,12 @@ mod hot_entries;
 mod huge;
 mod mapping;
 mod mlock;
+mod mm;
 mod moving;
 mod page_table;
 mod process;
 mod pte;
 mod rmap;
-mod space;
 mod tables;
 mod task;
 mod tlb;
@@ -51,14 +51,14 @@ pub(crate) use family::Families;
 pub use fault::{Access, Fault, Touched};
 pub use gather::Gather;
 pub(crate) use huge::Huge;
+pub use mm::{Mm, Rss};
 pub use page_table::{PTES, PageTable, Ptes};
 pub(crate) use process::{STACK_KIB, STACK_ORDER};
 pub use pte::Pte;
 pub(crate) use rmap::Trail;
 pub use rmap::{Referenced, UnmapBatch};
-pub use space::{Rss, Space};
-pub use tables::SpaceTables;
-pub use task::SpaceTask;
+pub use tables::MmTables;
+pub use task::MmTask;
 pub use tlb::FlushRange;
 pub use vma::{Backing, Vma, VmaFlags};
 pub(crate) use zap::Zap;

@@ -8,7 +8,7 @@
 //! moved.
 //!
 //! A migration entry holds no reference and does not count as a mapping, so the page's counts show
-//! whether it has other users. It still counts as resident in its space. Clearing it (munmap) needs
+//! whether it has other users. It still counts as resident in its mm. Clearing it (munmap) needs
 //! no further action.
 //!
 //! From: `migrate` · to: `rmap`.
@@ -40,7 +40,7 @@ impl<H: Devices> Kernel<H> {
             cx.charge(Cost::RmapMapping, 1);
             let was = ptes.take(place.vpn);
             cx.charge(Cost::ClearPte, 1);
-            self.flush_tlb(cx, place.space, FlushRange::page(place.vpn));
+            self.flush_tlb(cx, place.mm, FlushRange::page(place.vpn));
             if was.is_dirty() {
                 // The page keeps the dirty bit, because a migration entry has no room for it.
                 match page.is_anon() {

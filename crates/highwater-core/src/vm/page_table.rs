@@ -241,7 +241,7 @@ impl<H: Tasks> PageTable<H> {
 
 /// Tables that a fork fills.
 impl<H: Tasks> PageTable<H> {
-    /// Stores the first entry of a page in the table of a space in which no task runs yet. It needs
+    /// Stores the first entry of a page in the table of an mm in which no task runs yet. It needs
     /// no lock: a reverse-map walk that finds the table ignores an empty entry, and any entry that
     /// it finds is complete.
     pub(super) fn fill(&self, vpn: u32, pte: Pte) {

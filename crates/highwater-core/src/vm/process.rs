@@ -1,6 +1,6 @@
 //! Memory of a process besides its page tables: a stack and several objects (rules/slab#process).
 //!
-//! Spaces created by fork have it. The first spaces of a machine do not: they stand for programs
+//! Mms created by fork have it. The first mms of a machine do not: they stand for programs
 //! that ran before, and their memory is part of the captured machine's.
 //!
 //! None of it can be moved or reclaimed. A build forks for every file that it compiles, so some of
@@ -8,7 +8,7 @@
 //!
 //! From: [`super::fork`], `syscall::process` · to: `slab`, `page_alloc`.
 
-use super::Space;
+use super::Mm;
 use crate::host::{Cx, Devices, Lock};
 use crate::kernel::Kernel;
 use crate::page::{Order, PageFlags, Pfn};
@@ -32,8 +32,8 @@ pub(crate) struct ProcessMemory {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// Allocates a process's memory for a space.
-    pub(super) fn add_process_memory(&self, cx: &Cx<'_, H>, space: &Space<H>) -> Result<(), Error> {
+    /// Allocates a process's memory for an mm.
+    pub(super) fn add_process_memory(&self, cx: &Cx<'_, H>, mm: &Mm<H>) -> Result<(), Error> {
         let gfp = Gfp::GFP_KERNEL;
         let node = self.mem.cpu_node(cx.cpu());
         let object = self.slab_take(cx, CacheKind::Process, gfp).ok_or(Error::NoMemory)?;
@@ -43,13 +43,13 @@ impl<H: Devices> Kernel<H> {
         };
         self.mem.map.page(stack).init_flags(PageFlags::STACK);
         self.count_stack(cx, stack, STACK_KIB);
-        *space.process.lock(cx.cpu()) = Some(ProcessMemory { stack, object });
+        *mm.process.lock(cx.cpu()) = Some(ProcessMemory { stack, object });
         Ok(())
     }
 
     /// The process has ended, or could not be made.
-    pub(super) fn drop_process_memory(&self, cx: &Cx<'_, H>, space: &Space<H>) {
-        let taken = space.process.lock(cx.cpu()).take();
+    pub(super) fn drop_process_memory(&self, cx: &Cx<'_, H>, mm: &Mm<H>) {
+        let taken = mm.process.lock(cx.cpu()).take();
         let Some(ProcessMemory { stack, object }) = taken else { return };
         self.count_stack(cx, stack, -STACK_KIB);
         self.mem.map.page(stack).init_flags(PageFlags::empty());
@@ -58,8 +58,8 @@ impl<H: Devices> Kernel<H> {
         self.slab_give(cx, CacheKind::Process, object);
     }
 
-    /// The process goes on in another space (exec).
-    pub(crate) fn move_process_memory(&self, cx: &Cx<'_, H>, from: &Space<H>, to: &Space<H>) {
+    /// The process goes on in another mm (exec).
+    pub(crate) fn move_process_memory(&self, cx: &Cx<'_, H>, from: &Mm<H>, to: &Mm<H>) {
         let memory = from.process.lock(cx.cpu()).take();
         *to.process.lock(cx.cpu()) = memory;
     }

@@ -12,7 +12,7 @@ use crate::swap::Slot;
 /// none                  0
 /// present   from        8   31..3 pfn + 1 | 2 writable | 1 dirty | 0 young
 /// swap      from 9000_0000  27..26 area, 25..0 offset (256 GiB)
-/// shared    from a000_0000  a swap entry whose slot forked spaces may name
+/// shared    from a000_0000  a swap entry whose slot forked mms may name
 /// moving    from b000_0000  (2 if writable, 1 if young) * 1200_0000 + pfn
 /// ```
 ///
@@ -30,7 +30,7 @@ const FRAMES: u32 = 0x1200_0000;
 /// Larger numbers are of entries that are not present.
 const PRESENT_END: u32 = FRAMES << PFN_SHIFT;
 const SWAP: u32 = PRESENT_END;
-/// Swap entries whose slot forked spaces may name too.
+/// Swap entries whose slot forked mms may name too.
 const SWAP_SHARED: u32 = SWAP + (1 << SLOT_BITS);
 const SLOT_BITS: u32 = Slot::AREA_BITS + Slot::OFFSET_BITS;
 /// The page is being moved.
@@ -125,7 +125,7 @@ impl Pte {
         Some(Slot { area: (bits >> Slot::OFFSET_BITS) as u8, offset: bits & Slot::MAX_OFFSET })
     }
 
-    /// Of a swap entry: other spaces may have named the slot since a fork (the opposite of *exclusive*).
+    /// Of a swap entry: other mms may have named the slot since a fork (the opposite of *exclusive*).
     #[inline(always)]
     pub const fn is_shared_swap(self) -> bool {
         self.0 >= SWAP_SHARED && self.0 < MOVING

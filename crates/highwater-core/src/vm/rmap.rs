@@ -1,7 +1,7 @@
 //! Reverse mapping: finds the entries that map a page (rules/rmap#places).
 //!
-//! A page has its mapping. Anonymous memory is mapped at its index in its space. If the page has
-//! [`PageFlags::FORKED`], it may be mapped at the same index in spaces forked from that one
+//! A page has its mapping. Anonymous memory is mapped at its index in its mm. If the page has
+//! [`PageFlags::FORKED`], it may be mapped at the same index in mms forked from that one
 //! ([`super::family`]). A file page is mapped wherever the file's map ranges put its index. Each
 //! such [`Place`] is only a candidate: the entry there is checked under the table's lock.
 //!
@@ -13,7 +13,7 @@
 //! | [`Mappings::unmap_everywhere`] | truncation | unmaps it as munmap would |
 //! | [`Kernel::unmap_to_move`], [`Kernel::map_moved`] | migration | replaces it by a migration entry, then by one for the new frame ([`super::moving`]) |
 //!
-//! Synchronisation: the caller has the page locked, or it is isolated and anonymous. File, space,
+//! Synchronisation: the caller has the page locked, or it is isolated and anonymous. File, mm,
 //! VMAs and tables are found under `Table` locks, one step at a time, and kept by reference counts.
 //!
 //! From: `reclaim::folios`, `page_cache::dirty`, `page_cache::truncate` · to: `zap`, `tlb`, `swap`.
@@ -23,10 +23,10 @@ use core::cell::Cell;
 use core::ops::ControlFlow;
 
 use super::zap::{Tally, Zap};
-use super::{FlushRange, Gather, PTES, PageTable, Pte, Ptes, Rss, Space, VmaFlags};
+use super::{FlushRange, Gather, Mm, PTES, PageTable, Pte, Ptes, Rss, VmaFlags};
 use crate::host::{Cost, CpuSet, Cx, Devices, Lock, Phase, Probe, TaskLocal};
 use crate::kernel::Kernel;
-use crate::page::{FileId, Folio, PageFlags, PageMapping, SpaceId};
+use crate::page::{FileId, Folio, MmId, PageFlags, PageMapping};
 use crate::page_cache::{File, MapRange, MapRanges, Mappings};
 use crate::swap::Slot;
 use crate::sync::atomic::Ordering::Relaxed;
@@ -83,7 +83,7 @@ impl UnmapBatch {
     }
 }
 
-/// The objects of a batch's last walk. Neighbours on a list mostly belong to the same space and
+/// The objects of a batch's last walk. Neighbours on a list mostly belong to the same mm and
 /// file, so keeping these saves a search and two atomic counts each. They may be removed meanwhile;
 /// then they map nothing any more.
 pub(crate) struct Trail<H: Devices> {
@@ -91,13 +91,13 @@ pub(crate) struct Trail<H: Devices> {
     step: Step<H>,
 }
 
-/// Space and table; and the part of a VMA that the table covers, for as long as the space does not change.
+/// Mm and table; and the part of a VMA that the table covers, for as long as the mm does not change.
 struct Step<H: Devices> {
-    space: Option<Arc<Space<H>>>,
+    mm: Option<Arc<Mm<H>>>,
     table: Option<Arc<PageTable<H>>>,
-    /// [`SpaceTables::changes`] when `pages` and `flags` were found.
+    /// [`MmTables::changes`] when `pages` and `flags` were found.
     ///
-    /// [`SpaceTables::changes`]: super::SpaceTables::changes
+    /// [`MmTables::changes`]: super::SpaceTables::changes
     changes: u64,
     /// Pages for which `table` has entries and whose VMA has `flags`; empty if unknown.
     pages: (u32, u32),
@@ -107,7 +107,7 @@ struct Step<H: Devices> {
 impl<H: Devices> Default for Trail<H> {
     fn default() -> Self {
         let (changes, pages, flags) = (0, (0, 0), VmaFlags::empty());
-        Trail { file: None, step: Step { space: None, table: None, changes, pages, flags } }
+        Trail { file: None, step: Step { mm: None, table: None, changes, pages, flags } }
     }
 }
 
@@ -129,7 +129,7 @@ impl<H: Devices> Trail<H> {
 
 /// Where a page may be mapped.
 pub(super) struct Place<'a, H: Devices> {
-    pub space: &'a Space<H>,
+    pub mm: &'a Mm<H>,
     pub table: &'a PageTable<H>,
     pub vpn: u32,
     /// Flags of the VMA; none if munmap has taken it out and is about to clear the entry.
@@ -156,10 +156,10 @@ impl<H: Devices> Kernel<H> {
         let index = page.index();
         match page.mapping() {
             PageMapping::None => {}
-            PageMapping::Anon(space) => {
-                let flow = self.visit_place(cx, space, index, &mut trail.step, &mut visit);
+            PageMapping::Anon(mm) => {
+                let flow = self.visit_place(cx, mm, index, &mut trail.step, &mut visit);
                 if flow.is_continue() && page.is(PageFlags::FORKED) {
-                    self.visit_descendants(cx, space, index, &mut trail.step, &mut visit);
+                    self.visit_descendants(cx, mm, index, &mut trail.step, &mut visit);
                 }
             }
             PageMapping::File(id) => {
@@ -173,7 +173,7 @@ impl<H: Devices> Kernel<H> {
                 }
                 drop(mappings);
                 let Some(vpn) = first.vpn_of(index) else { return };
-                let _ = self.visit_place(cx, first.space, vpn, step, &mut visit);
+                let _ = self.visit_place(cx, first.mm, vpn, step, &mut visit);
             }
         }
     }
@@ -200,7 +200,7 @@ impl<H: Devices> Kernel<H> {
             drop(mappings);
             for range in &found[..n] {
                 let Some(vpn) = range.vpn_of(index) else { continue };
-                if self.visit_place_again(cx, range.space, vpn, step, visit).is_break() {
+                if self.visit_place_again(cx, range.mm, vpn, step, visit).is_break() {
                     return;
                 }
             }
@@ -213,13 +213,13 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Visits an anonymous page's places in the address spaces that forked from its own. The
-    /// oldest comes first: a fork meanwhile copies an entry to a space that is looked at later.
+    /// oldest comes first: a fork meanwhile copies an entry to an mm that is looked at later.
     #[doc(alias = "rmap_walk_anon")]
     #[cold]
     fn visit_descendants(
         &self,
         cx: &Cx<'_, H>,
-        owner: SpaceId,
+        owner: MmId,
         vpn: u32,
         step: &mut Step<H>,
         visit: &mut impl FnMut(&Place<'_, H>) -> Flow,
@@ -228,8 +228,8 @@ impl<H: Devices> Kernel<H> {
         loop {
             let mut found = [owner; RANGES];
             let n = self.families.lock(cx.cpu()).next_descendants(owner, after, &mut found);
-            for &space in &found[..n] {
-                if self.visit_place_again(cx, space, vpn, step, visit).is_break() {
+            for &mm in &found[..n] {
+                if self.visit_place_again(cx, mm, vpn, step, visit).is_break() {
                     return;
                 }
             }
@@ -245,7 +245,7 @@ impl<H: Devices> Kernel<H> {
     fn visit_place_again(
         &self,
         cx: &Cx<'_, H>,
-        id: SpaceId,
+        id: MmId,
         vpn: u32,
         step: &mut Step<H>,
         visit: &mut impl FnMut(&Place<'_, H>) -> Flow,
@@ -259,18 +259,18 @@ impl<H: Devices> Kernel<H> {
     fn visit_place(
         &self,
         cx: &Cx<'_, H>,
-        id: SpaceId,
+        id: MmId,
         vpn: u32,
         step: &mut Step<H>,
         visit: &mut impl FnMut(&Place<'_, H>) -> Flow,
     ) -> Flow {
-        if step.space.as_ref().is_none_or(|space| space.id != id) {
-            step.space = self.space(cx, id);
+        if step.mm.as_ref().is_none_or(|mm| mm.id != id) {
+            step.mm = self.mm(cx, id);
             step.pages = (0, 0);
         }
-        let Some(space) = &step.space else { return Flow::Continue(()) };
+        let Some(mm) = &step.mm else { return Flow::Continue(()) };
         let flags = {
-            let tables = space.tables.lock(cx.cpu());
+            let tables = mm.tables.lock(cx.cpu());
             let (first, end) = step.pages;
             if first <= vpn && vpn < end && step.changes == tables.changes() {
                 step.flags
@@ -290,7 +290,7 @@ impl<H: Devices> Kernel<H> {
             }
         };
         let Some(table) = &step.table else { return Flow::Continue(()) };
-        visit(&Place { space, table, vpn, flags })
+        visit(&Place { mm, table, vpn, flags })
     }
 
     /// Clears the young bit of every entry that maps a page and reports the uses
@@ -389,11 +389,11 @@ impl<H: Devices> Kernel<H> {
             if !new.is_none() {
                 ptes.set(place.vpn, new);
                 cx.charge(Cost::SetPte, 1);
-                Rss::add::<H>(&place.space.rss.swap, 1);
+                Rss::add::<H>(&place.mm.rss.swap, 1);
             }
             let mut tally = Tally::default();
             tally.unmapped(self, cx.cpu(), folio, 1, page.is_anon());
-            tally.flush(self, cx.cpu(), place.space);
+            tally.flush(self, cx.cpu(), place.mm);
             let was_last = page.put::<H>(1);
             debug_assert!(!was_last, "a page without its reclaimer's reference");
             if page.is_mapped() { Flow::Continue(()) } else { Flow::Break(()) }
@@ -447,7 +447,7 @@ impl<H: Devices> Kernel<H> {
             return Flow::Break(());
         }
         if is_leaf {
-            self.split_leaf(cx, place.space, ptes, place.vpn, place.flags);
+            self.split_leaf(cx, place.mm, ptes, place.vpn, place.flags);
         }
         let (mut tally, mut nr_swapped, mut is_stuck) = (Tally::default(), 0, false);
         for (vpn, frame) in (place.vpn..).zip(folio.frames()) {
@@ -473,8 +473,8 @@ impl<H: Devices> Kernel<H> {
             let was_last = page.put::<H>(1);
             debug_assert!(!was_last, "a page without its reclaimer's reference");
         }
-        Rss::add::<H>(&place.space.rss.swap, nr_swapped);
-        tally.flush(self, cx.cpu(), place.space);
+        Rss::add::<H>(&place.mm.rss.swap, nr_swapped);
+        tally.flush(self, cx.cpu(), place.mm);
         if is_stuck { Flow::Break(()) } else { Flow::Continue(()) }
     }
 
@@ -517,12 +517,12 @@ impl<H: Devices> Kernel<H> {
     /// once. This CPU's own translation is cheaper to drop now.
     #[doc(alias = "set_tlb_ubc_flush_pending")]
     fn flush_later(&self, cx: &Cx<'_, H>, place: &Place<'_, H>, is_dirty: bool) {
-        let cpus = place.space.cpus.load();
+        let cpus = place.mm.cpus.load();
         if cpus.without(cx.cpu()).is_empty() {
-            self.flush_tlb(cx, place.space, FlushRange::page(place.vpn));
+            self.flush_tlb(cx, place.mm, FlushRange::page(place.vpn));
         } else {
             cx.local::<UnmapBatch>().add(&cpus, is_dirty);
-            place.space.flush_pending.store(true, Relaxed);
+            place.mm.flush_pending.store(true, Relaxed);
         }
     }
 
@@ -566,7 +566,7 @@ impl<H: Devices> Mappings<H> for Kernel<H> {
                 let was = ptes.take(place.vpn);
                 ptes.set(place.vpn, was.with_dirty(false).with_writable(false));
                 cx.charge(Cost::ClearPte, 1);
-                self.flush_tlb(cx, place.space, FlushRange::page(place.vpn));
+                self.flush_tlb(cx, place.mm, FlushRange::page(place.vpn));
                 nr_cleaned += 1;
             }
             Flow::Continue(())
@@ -574,7 +574,7 @@ impl<H: Devices> Mappings<H> for Kernel<H> {
         nr_cleaned != 0
     }
 
-    /// Unmaps one file page from every space that maps it (truncation); the page is locked.
+    /// Unmaps one file page from every mm that maps it (truncation); the page is locked.
     #[doc(alias = "unmap_mapping_folio")]
     fn unmap_everywhere(&self, cx: &Cx<'_, H>, folio: Folio) {
         let page = self.mem.map.page(folio);
@@ -585,7 +585,7 @@ impl<H: Devices> Mappings<H> for Kernel<H> {
         self.each_place(cx, folio, &mut Trail::default(), |place| {
             cx.charge(Cost::RmapMapping, 1);
             let (start, flags) = (place.vpn, place.flags);
-            let mut gather = Gather::new(place.space);
+            let mut gather = Gather::new(place.mm);
             self.lru_add_drain(cx);
             let end = start + folio.nr_pages() as u32;
             let zap = Zap { start, end, flags, only: Some(folio) };

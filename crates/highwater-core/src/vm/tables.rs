@@ -6,13 +6,13 @@
 //! ```
 //!
 //! Every table is a frame, zeroed and unmovable. The upper levels exist only as frames.
-//! [`SpaceTables`] has their content: a directory for each second-level table, found by index,
+//! [`MmTables`] has their content: a directory for each second-level table, found by index,
 //! whose entries are the lowest tables.
 //!
 //! Reclaim's walks come back for page after page, and need not search again while nothing changed
-//! ([`SpaceTables::changes`]).
+//! ([`MmTables::changes`]).
 //!
-//! Synchronisation: behind `Space::tables` (class `Table`), for single steps. VMAs change only with
+//! Synchronisation: behind `Mm::tables` (class `Table`), for single steps. VMAs change only with
 //! the `mmap_lock` held for writing. Faults add tables (with the lock held for reading); unmapping
 //! removes those of ranges without a VMA.
 
@@ -40,12 +40,12 @@ struct Directory<H: Tasks> {
 }
 
 /// The VMAs and tables of an address space.
-pub struct SpaceTables<H: Tasks> {
+pub struct MmTables<H: Tasks> {
     /// VMAs by start. They do not overlap.
     vmas: BTreeMap<u32, Arc<Vma<H>>>,
     directories: Vec<Option<Box<Directory<H>>>>,
     puds: Vec<Option<Pfn>>,
-    /// The top table; none once the space is gone.
+    /// The top table; none once the mm is gone.
     pub(super) pgd: Option<Pfn>,
     /// No free range that was ever passed over lies below this.
     pub(super) next_free: u32,
@@ -69,9 +69,9 @@ fn grown<T>(list: &mut Vec<Option<T>>, index: usize) -> &mut Option<T> {
 }
 
 /// VMAs.
-impl<H: Tasks> SpaceTables<H> {
+impl<H: Tasks> MmTables<H> {
     pub(super) fn new(pgd: Pfn, next_free: u32) -> Self {
-        SpaceTables {
+        MmTables {
             vmas: BTreeMap::new(),
             directories: Vec::new(),
             puds: Vec::new(),
@@ -134,7 +134,7 @@ impl<H: Tasks> SpaceTables<H> {
 }
 
 /// Tables: finding and adding.
-impl<H: Tasks> SpaceTables<H> {
+impl<H: Tasks> MmTables<H> {
     /// The lowest table of a virtual page.
     #[inline(always)]
     pub fn table(&self, vpn: u32) -> Option<&Arc<PageTable<H>>> {
@@ -208,7 +208,7 @@ impl<H: Tasks> SpaceTables<H> {
 }
 
 /// Removes tables whose range no VMA touches any more; the caller frees the frames.
-impl<H: Tasks> SpaceTables<H> {
+impl<H: Tasks> MmTables<H> {
     /// Takes out the lowest table of a virtual page.
     pub fn take_table(&mut self, vpn: u32) -> Option<Arc<PageTable<H>>> {
         let directory = self.directories.get_mut((vpn >> PMD_SHIFT) as usize)?.as_mut()?;
@@ -261,8 +261,8 @@ mod tests {
     use crate::units::MemoryPolicy;
     use crate::vm::{Backing, VmaFlags};
 
-    fn tables() -> SpaceTables<Solo> {
-        SpaceTables::new(Pfn(0), 0)
+    fn tables() -> MmTables<Solo> {
+        MmTables::new(Pfn(0), 0)
     }
 
     fn table<H: Tasks>(host: &H, pfn: u32) -> Arc<PageTable<H>> {
@@ -306,7 +306,7 @@ mod tests {
         assert!(all.insert_upper(Level::Pud, 0, Pfn(1)) && all.insert_upper(Level::Pmd, 0, Pfn(2)));
         let mut last = all.changes();
         let mut is_change =
-            |all: &SpaceTables<Solo>| core::mem::replace(&mut last, all.changes()) != all.changes();
+            |all: &MmTables<Solo>| core::mem::replace(&mut last, all.changes()) != all.changes();
         all.insert_vma(vma(&host, VmaFlags::READ));
         assert!(is_change(&all));
         all.insert_vma(vma(&host, VmaFlags::LOCKED));

@@ -2,13 +2,13 @@
 //!
 //! Key types: [`FlushRange`] (the range), [`FlushWork`] (page by page, or everything).
 //!
-//! The CPUs that may hold translations of a space are its CPU mask (`Space::cpus`). A CPU joins
-//! when a task of the space runs there, and leaves when it switches to another space. Idle CPUs of
-//! the mask hold the space *lazily*; only a flush that frees page tables interrupts them.
+//! The CPUs that may hold translations of an mm are its CPU mask (`Mm::cpus`). A CPU joins
+//! when a task of the mm runs there, and leaves when it switches to another mm. Idle CPUs of
+//! the mask hold the mm *lazily*; only a flush that frees page tables interrupts them.
 //!
 //! From: `gather`, `rmap` · to: the host's interrupts.
 
-use super::Space;
+use super::Mm;
 use crate::host::{Cost, CpuId, CpuSet, Cx, Devices, Host, IpiScope, Probe};
 use crate::kernel::Kernel;
 
@@ -65,7 +65,7 @@ pub enum FlushWork {
     Nothing,
     /// Invalidates that many pages, one by one: all of the span, mapped or not.
     Pages(u32),
-    /// Drops all translations of the space.
+    /// Drops all translations of the mm.
     Everything,
 }
 
@@ -100,10 +100,10 @@ fn flush_cpus<H: Host>(cx: &Cx<'_, H>, cpus: &CpuSet, work: FlushWork, tables_fr
 }
 
 impl<H: Devices> Kernel<H> {
-    /// Flushes a range of a space's translations on every CPU that may hold them.
+    /// Flushes a range of an mm's translations on every CPU that may hold them.
     #[doc(alias = "flush_tlb_mm_range")]
-    pub(crate) fn flush_tlb(&self, cx: &Cx<'_, H>, space: &Space<H>, range: FlushRange) {
-        flush_cpus(cx, &space.cpus.load(), range.work(), range.tables_freed);
+    pub(crate) fn flush_tlb(&self, cx: &Cx<'_, H>, mm: &Mm<H>, range: FlushRange) {
+        flush_cpus(cx, &mm.cpus.load(), range.work(), range.tables_freed);
     }
 
     /// Flushes all translations on `cpus`, whatever address space they belong to (end of a

@@ -4,8 +4,8 @@
 //! | operation | `mmap_lock` | tables freed |
 //! |---|---|---|
 //! | [`Kernel::munmap`] | write to detach VMAs, then read (before 4.20: write) | those that no other VMA can use |
-//! | [`Kernel::unmap_space`] | read, then write | all but the top one |
-//! | [`Kernel::reap_space`] | read, by trylock | none |
+//! | [`Kernel::unmap_mm`] | read, then write | all but the top one |
+//! | [`Kernel::reap_mm`] | read, by trylock | none |
 //!
 //! The entries are cleared in [`super::zap`], pages wait for the flush in a [`Gather`].
 
@@ -13,10 +13,10 @@ use alloc::sync::Arc;
 use core::ops::Range;
 
 use super::mapping::Detached;
-use super::space::TableKind;
+use super::mm::TableKind;
 use super::tables::{PMD_SHIFT, PUD_SHIFT, TABLE_SHIFT};
 use super::zap::Zap;
-use super::{Gather, Space, Vma, VmaFlags};
+use super::{Gather, Mm, Vma, VmaFlags};
 use crate::host::{Cost, Cx, Devices, Lock, Phase, Probe};
 use crate::kernel::Kernel;
 use crate::page::{Folio, Pfn};
@@ -45,26 +45,20 @@ impl<H: Devices> Kernel<H> {
     /// # Errors
     /// If the range is empty or not in the address space.
     #[doc(alias = "do_munmap")]
-    pub fn munmap(
-        &self,
-        cx: &Cx<'_, H>,
-        space: &Space<H>,
-        start: u32,
-        pages: u32,
-    ) -> Result<(), Error> {
+    pub fn munmap(&self, cx: &Cx<'_, H>, mm: &Mm<H>, start: u32, pages: u32) -> Result<(), Error> {
         let _phase = cx.phase(Phase::Munmap);
         cx.charge(Cost::Syscall, 1);
-        let end = start.checked_add(pages).filter(|&end| pages > 0 && end <= Space::<H>::TOP);
+        let end = start.checked_add(pages).filter(|&end| pages > 0 && end <= Mm::<H>::TOP);
         let end = end.ok_or(Error::Invalid)?;
-        self.enter_space(cx, space);
-        let guard = space.mmap_lock.write(cx);
-        let detached = self.detach_vmas(cx, space, start, end);
+        self.enter_mm(cx, mm);
+        let guard = mm.mmap_lock.write(cx);
+        let detached = self.detach_vmas(cx, mm, start, end);
         if self.mem.policy.reclaim.zap_exclusive {
-            self.unmap_detached(cx, space, &detached);
+            self.unmap_detached(cx, mm, &detached);
             drop(guard);
         } else {
             let guard = guard.downgrade();
-            self.unmap_detached(cx, space, &detached);
+            self.unmap_detached(cx, mm, &detached);
             drop(guard);
         }
         Ok(())
@@ -72,18 +66,18 @@ impl<H: Devices> Kernel<H> {
 
     /// Clears the entries and frees the tables of VMAs that were taken out of their address space.
     #[doc(alias = "unmap_region")]
-    fn unmap_detached(&self, cx: &Cx<'_, H>, space: &Space<H>, detached: &Detached<H>) {
+    fn unmap_detached(&self, cx: &Cx<'_, H>, mm: &Mm<H>, detached: &Detached<H>) {
         if detached.vmas.is_empty() {
             return;
         }
         self.lru_add_drain(cx);
-        let mut gather = Gather::new(space);
+        let mut gather = Gather::new(mm);
         for vma in &detached.vmas {
             self.zap_vma(cx, &mut gather, vma);
         }
         self.free_tables(cx, &mut gather, detached);
         self.gather_finish(cx, gather);
-        self.forget_detached(cx, space, detached);
+        self.forget_detached(cx, mm, detached);
     }
 
     /// Clears the page table entries of a whole VMA.
@@ -94,37 +88,32 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// The first VMA that ends after `vpn`.
-    pub(crate) fn next_vma(
-        &self,
-        cx: &Cx<'_, H>,
-        space: &Space<H>,
-        vpn: u32,
-    ) -> Option<Arc<Vma<H>>> {
-        space.tables.lock(cx.cpu()).vmas_in(vpn, Space::<H>::TOP).next().cloned()
+    pub(crate) fn next_vma(&self, cx: &Cx<'_, H>, mm: &Mm<H>, vpn: u32) -> Option<Arc<Vma<H>>> {
+        mm.tables.lock(cx.cpu()).vmas_in(vpn, Mm::<H>::TOP).next().cloned()
     }
 
     /// Unmaps everything of an address space in one go and frees its tables but the top one (exit).
     /// Only the OOM reaper may still use it; its VMAs are detached here.
     #[doc(alias = "exit_mmap")]
-    pub(crate) fn unmap_space(&self, cx: &Cx<'_, H>, space: &Space<H>) {
-        let mut gather = Gather::new_whole(space);
+    pub(crate) fn unmap_mm(&self, cx: &Cx<'_, H>, mm: &Mm<H>) {
+        let mut gather = Gather::new_whole(mm);
         {
-            let _guard = space.mmap_lock.read(cx);
+            let _guard = mm.mmap_lock.read(cx);
             self.lru_add_drain(cx);
             let mut next = 0;
-            while let Some(vma) = self.next_vma(cx, space, next) {
+            while let Some(vma) = self.next_vma(cx, mm, next) {
                 self.zap_vma(cx, &mut gather, &vma);
                 next = vma.end;
             }
         }
-        let _guard = space.mmap_lock.write(cx);
-        let detached = self.detach_vmas(cx, space, 0, Space::<H>::TOP);
+        let _guard = mm.mmap_lock.write(cx);
+        let detached = self.detach_vmas(cx, mm, 0, Mm::<H>::TOP);
         self.free_tables(cx, &mut gather, &detached);
         self.gather_finish(cx, gather);
         // Its memory is free now, so the OOM killer need not wait for it any more. (The kernel sets
         // this before the last pages are freed, and may kill another task for them.)
-        space.is_reaped.store(true, Relaxed);
-        self.forget_detached(cx, space, &detached);
+        mm.is_reaped.store(true, Relaxed);
+        self.forget_detached(cx, mm, &detached);
     }
 
     /// Frees the page tables of unmapped VMAs, unless others can use them: the lowest ones of a
@@ -143,14 +132,14 @@ impl<H: Devices> Kernel<H> {
             let first_of =
                 |shift| (first.start >> TABLE_SHIFT << TABLE_SHIFT).max(at >> shift << shift);
             if room.holds_table(at, PMD_SHIFT) {
-                let pmd = gather.space().tables.lock(cx.cpu()).take_pmd(at);
+                let pmd = gather.mm().tables.lock(cx.cpu()).take_pmd(at);
                 if let Some(pfn) = pmd {
                     self.free_table(cx, gather, first_of(PMD_SHIFT), pfn, TableKind::Second);
                 }
             }
             let is_end_of_pud = stop == end || stop == next_start(at, PUD_SHIFT);
             if is_end_of_pud && room.holds_table(at, PUD_SHIFT) {
-                let pud = gather.space().tables.lock(cx.cpu()).take_pud(at);
+                let pud = gather.mm().tables.lock(cx.cpu()).take_pud(at);
                 if let Some(pfn) = pud {
                     self.free_table(cx, gather, first_of(PUD_SHIFT), pfn, TableKind::Third);
                 }
@@ -166,11 +155,11 @@ impl<H: Devices> Kernel<H> {
         room: Room,
         range: Range<u32>,
     ) {
-        let space = gather.space();
+        let mm = gather.mm();
         let mut at = range.start;
         loop {
             let taken = {
-                let mut tables = space.tables.lock(cx.cpu());
+                let mut tables = mm.tables.lock(cx.cpu());
                 let Some((first, _)) = tables.next_table(at, range.end) else { return };
                 at = next_start(first, TABLE_SHIFT);
                 let goes = room.holds_table(first, TABLE_SHIFT);
@@ -182,7 +171,7 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// A table that covered `vpn` is out of its space: it waits in the gather like any page.
+    /// A table that covered `vpn` is out of its mm: it waits in the gather like any page.
     fn free_table(
         &self,
         cx: &Cx<'_, H>,
@@ -192,7 +181,7 @@ impl<H: Devices> Kernel<H> {
         kind: TableKind,
     ) {
         gather.freed_table(vpn);
-        self.uncount_table(cx, gather.space(), pfn, kind);
+        self.uncount_table(cx, gather.mm(), pfn, kind);
         if self.gather_page(cx, gather, Folio::page(pfn)) {
             self.gather_flush(cx, gather);
         }
@@ -201,25 +190,25 @@ impl<H: Devices> Kernel<H> {
     /// Unmaps a victim's private memory (the OOM reaper); false if its `mmap_lock` is contended: try
     /// again later.
     #[doc(alias = "__oom_reap_task_mm")]
-    pub(crate) fn reap_space(&self, cx: &Cx<'_, H>, space: &Space<H>) -> bool {
-        let Some(_guard) = space.mmap_lock.try_read(cx) else { return false };
+    pub(crate) fn reap_mm(&self, cx: &Cx<'_, H>, mm: &Mm<H>) -> bool {
+        let Some(_guard) = mm.mmap_lock.try_read(cx) else { return false };
         let mut next = 0;
-        while !space.is_reaped.load(Relaxed) {
-            let Some(vma) = self.next_vma(cx, space, next) else { break };
+        while !mm.is_reaped.load(Relaxed) {
+            let Some(vma) = self.next_vma(cx, mm, next) else { break };
             // Shared file pages would stay in the page cache: nothing is won.
             if !vma.flags.contains(VmaFlags::SHARED) {
-                let mut gather = Gather::new(space);
+                let mut gather = Gather::new(mm);
                 self.zap_vma(cx, &mut gather, &vma);
                 self.gather_finish(cx, gather);
             }
             next = vma.end;
         }
-        space.is_reaped.store(true, Relaxed);
+        mm.is_reaped.store(true, Relaxed);
         true
     }
 }
 
-/// First page of the next table of a level; spaces end before the last one.
+/// First page of the next table of a level; address spaces end before the last one.
 const fn next_start(vpn: u32, shift: u32) -> u32 {
     ((vpn >> shift) + 1) << shift
 }

@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use bitflags::bitflags;
 
 use crate::host::Tasks;
-use crate::page::SpaceId;
+use crate::page::MmId;
 use crate::page_alloc::Wish;
 use crate::page_cache::{MapRange, OpenFile};
 use crate::swap::VmaSwapState;
@@ -122,11 +122,11 @@ impl<H: Tasks> Vma<H> {
     }
 
     /// Its entry in the file's list of mappings.
-    pub(crate) fn map_range(&self, space: SpaceId) -> Option<(&OpenFile<H>, MapRange)> {
+    pub(crate) fn map_range(&self, mm: MmId) -> Option<(&OpenFile<H>, MapRange)> {
         match &self.backing {
             Backing::Anon => None,
             Backing::File { open, page } => {
-                let range = MapRange { space, start: self.start, end: self.end, file_page: *page };
+                let range = MapRange { mm, start: self.start, end: self.end, file_page: *page };
                 Some((open, range))
             }
         }

@@ -14,7 +14,7 @@
 use alloc::sync::Arc;
 use core::ops::Range;
 
-use super::{FlushRange, Gather, PTES, PageTable, Pte, Rss, Space, VmaFlags};
+use super::{FlushRange, Gather, Mm, PTES, PageTable, Pte, Rss, VmaFlags};
 use crate::config::UnmapYoung;
 use crate::host::{Cost, CpuId, Cx, Devices, Lock, Probe};
 use crate::kernel::Kernel;
@@ -93,9 +93,9 @@ impl Tally {
     }
 
     /// Adds everything to the shared counters.
-    pub(super) fn flush<H: Devices>(mut self, kernel: &Kernel<H>, cpu: CpuId, space: &Space<H>) {
+    pub(super) fn flush<H: Devices>(mut self, kernel: &Kernel<H>, cpu: CpuId, mm: &Mm<H>) {
         self.flush_node(kernel, cpu);
-        let rss = &space.rss;
+        let rss = &mm.rss;
         for (counter, pages) in
             [(&rss.anon, self.rss_anon), (&rss.file, self.rss_file), (&rss.swap, self.rss_swap)]
         {
@@ -130,7 +130,7 @@ struct Stop {
     force: bool,
 }
 
-impl<H: Devices> Space<H> {
+impl<H: Devices> Mm<H> {
     /// The first table that covers part of `start..end`, and that part.
     pub(crate) fn next_table(
         &self,
@@ -153,9 +153,9 @@ impl<H: Devices> Kernel<H> {
     /// each table.
     #[doc(alias = "unmap_page_range")]
     pub(crate) fn zap_range(&self, cx: &Cx<'_, H>, gather: &mut Gather<'_, H>, zap: &Zap) {
-        let space = gather.space();
+        let mm = gather.mm();
         let mut next = zap.start;
-        while let Some((table, mut part)) = space.next_table(cx.cpu(), next, zap.end) {
+        while let Some((table, mut part)) = mm.next_table(cx.cpu(), next, zap.end) {
             while !part.is_empty() {
                 let stop = self.zap_table(cx, gather, zap, &table, part.clone());
                 if stop.force {
@@ -178,11 +178,11 @@ impl<H: Devices> Kernel<H> {
         table: &PageTable<H>,
         part: Range<u32>,
     ) -> Stop {
-        let space = gather.space();
+        let mm = gather.mm();
         let mut tally = Tally::default();
         let mut stop = Stop { at: part.end, force: false };
         let mut ptes = table.lock(cx.cpu());
-        self.flush_pending(cx, space);
+        self.flush_pending(cx, mm);
         if part.len() == PTES
             && zap.only.is_none()
             && let Some(leaf) = ptes.take_leaf()
@@ -191,7 +191,7 @@ impl<H: Devices> Kernel<H> {
             self.leaf_taken(cx, &mut ptes, leaf);
             gather.cleared_range(part.start, part.end);
             stop.force = self.zap_mapped(cx, gather, zap, &mut tally, leaf, PTES as u64).force();
-            tally.flush(self, cx.cpu(), space);
+            tally.flush(self, cx.cpu(), mm);
             if stop.force {
                 self.gather_flush_tlb(cx, gather);
             }
@@ -199,7 +199,7 @@ impl<H: Devices> Kernel<H> {
         }
         if zap.only.is_none() {
             // Only a part of the leaf is unmapped.
-            self.split_leaf(cx, space, &mut ptes, part.start, zap.flags);
+            self.split_leaf(cx, mm, &mut ptes, part.start, zap.flags);
         }
         for vpn in part {
             let pte = ptes.get(vpn);
@@ -215,7 +215,7 @@ impl<H: Devices> Kernel<H> {
                 continue;
             }
             if let Some(from) = pte.moving_from() {
-                // The migration unmapped its page and will find no entry here; only the space's
+                // The migration unmapped its page and will find no entry here; only the mm's
                 // count is left.
                 match self.mem.map.lookup(from).1.is_anon() {
                     true => tally.rss_anon += 1,
@@ -231,7 +231,7 @@ impl<H: Devices> Kernel<H> {
                 break;
             }
         }
-        tally.flush(self, cx.cpu(), space);
+        tally.flush(self, cx.cpu(), mm);
         if stop.force {
             self.gather_flush_tlb(cx, gather);
         }
@@ -300,9 +300,9 @@ impl<H: Devices> Kernel<H> {
     /// them everywhere.
     #[doc(alias = "flush_tlb_batched_pending")]
     #[inline]
-    pub(crate) fn flush_pending(&self, cx: &Cx<'_, H>, space: &Space<H>) {
-        if space.flush_pending.load(Relaxed) && space.flush_pending.swap(false, Relaxed) {
-            self.flush_tlb(cx, space, FlushRange::ALL);
+    pub(crate) fn flush_pending(&self, cx: &Cx<'_, H>, mm: &Mm<H>) {
+        if mm.flush_pending.load(Relaxed) && mm.flush_pending.swap(false, Relaxed) {
+            self.flush_tlb(cx, mm, FlushRange::ALL);
         }
     }
 }

@@ -148,24 +148,24 @@ impl Worker<'_> {
     /// Maps a few pages, touches them, has some paged out, unmaps them.
     fn map(&self, open: &Arc<OpenFile<ShuttleHost>>, page: u32) {
         let (kernel, cx) = (&self.world.kernel, &self.cx);
-        let space = kernel.create_space(cx).expect("a space");
-        space.add_task(cx);
+        let mm = kernel.create_mm(cx).expect("a space");
+        mm.add_task(cx);
         let nr = (PAGES - page).min(20);
         let backing = Backing::File { open: Arc::clone(open), page };
         let flags = VmaFlags::READ | VmaFlags::WRITE | VmaFlags::SHARED;
-        let start = kernel.mmap(cx, &space, nr, 1, flags, backing).expect("a mapping");
+        let start = kernel.mmap(cx, &mm, nr, 1, flags, backing).expect("a mapping");
         for vpn in (start..start + nr).step_by(3) {
             let access = if thread_rng().gen_bool(0.3) { Access::Write } else { Access::Read };
-            match kernel.touch(cx, &space, vpn, access) {
+            match kernel.touch(cx, &mm, vpn, access) {
                 // Cut off or deleted meanwhile.
                 Ok(_) | Err(Error::Fault | Error::Invalid | Error::NoMemory) => {}
                 Err(error) => panic!("{error}"),
             }
         }
         if thread_rng().gen_bool(0.5) {
-            kernel.madvise(cx, &space, start, nr / 2, MemoryAdvice::PageOut).expect("advice");
+            kernel.madvise(cx, &mm, start, nr / 2, MemoryAdvice::PageOut).expect("advice");
         }
-        kernel.exit_space(cx, &space);
-        space.remove_task(cx);
+        kernel.exit_mm(cx, &mm);
+        mm.remove_task(cx);
     }
 }

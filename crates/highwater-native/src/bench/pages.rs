@@ -27,7 +27,7 @@ use highwater_core::host::CpuId;
 use highwater_core::kernel::KernelSpec;
 use highwater_core::page::PAGE_SIZE;
 use highwater_core::page_cache::{FileSpec, Filesystem, OpenFile};
-use highwater_core::vm::{Access, Backing, Fault, Space, VmaFlags};
+use highwater_core::vm::{Access, Backing, Fault, Mm, VmaFlags};
 use highwater_core::vmstat::NodeStat;
 use highwater_core::zone::NodeId;
 
@@ -206,7 +206,7 @@ struct Ours<'k> {
     native: &'k NativeKernel,
     task: &'k KernelTask<'k>,
     open: Arc<OpenFile<NativeHost>>,
-    space: Arc<Space<NativeHost>>,
+    mm: Arc<Mm<NativeHost>>,
     nr_pages: u32,
     /// First page of the mapping.
     start: u32,
@@ -223,19 +223,19 @@ impl<'k> Ours<'k> {
         let (kernel, cx) = (&native.kernel, &task.cx);
         let spec = FileSpec::new(Filesystem::EXT4, DeviceId(0), 0, nr_pages);
         let open = kernel.open(cx, &kernel.create_file(cx, spec));
-        let space = kernel.create_space(cx).map_err(|e| e.to_string())?;
-        space.add_task(cx);
-        Ok(Ours { native, task, open, space, nr_pages, start: 0, expected: (0, 0) })
+        let mm = kernel.create_mm(cx).map_err(|e| e.to_string())?;
+        mm.add_task(cx);
+        Ok(Ours { native, task, open, mm, nr_pages, start: 0, expected: (0, 0) })
     }
 
     fn exit(self) {
-        self.native.kernel.exit_space(&self.task.cx, &self.space);
-        self.space.remove_task(&self.task.cx);
+        self.native.kernel.exit_mm(&self.task.cx, &self.mm);
+        self.mm.remove_task(&self.task.cx);
     }
 
     fn map(&mut self, flags: VmaFlags, backing: Backing<NativeHost>) -> Result<(), String> {
         let (kernel, cx) = (&self.native.kernel, &self.task.cx);
-        let start = kernel.mmap(cx, &self.space, self.nr_pages, 1, flags, backing);
+        let start = kernel.mmap(cx, &self.mm, self.nr_pages, 1, flags, backing);
         self.start = start.map_err(|e| e.to_string())?;
         Ok(())
     }
@@ -245,7 +245,7 @@ impl<'k> Ours<'k> {
         let (kernel, cx) = (&self.native.kernel, &self.task.cx);
         let mut faults = 0;
         for vpn in self.start..self.start + self.nr_pages {
-            match kernel.touch(cx, &self.space, vpn, access).map_err(|e| e.to_string())? {
+            match kernel.touch(cx, &self.mm, vpn, access).map_err(|e| e.to_string())? {
                 Fault::None => {}
                 Fault::Minor => faults += 1,
                 Fault::Major => return Err("a fault waited for the disk".to_owned()),
@@ -310,7 +310,7 @@ impl Side for Ours<'_> {
     fn unmap(&mut self) -> Result<(), String> {
         let (kernel, cx) = (&self.native.kernel, &self.task.cx);
         self.expected = (0, 0);
-        kernel.munmap(cx, &self.space, self.start, self.nr_pages).map_err(|e| e.to_string())
+        kernel.munmap(cx, &self.mm, self.start, self.nr_pages).map_err(|e| e.to_string())
     }
 }
 

@@ -45,7 +45,7 @@ pub(super) fn touch(passes: u64) -> Units {
         let before = stage.event(VmEvent::Pgfault);
         for _ in 0..passes {
             for vpn in start..start + PAGES as u32 {
-                stage.kernel.touch(stage.cx, stage.space, vpn, Access::Read).expect("mapped");
+                stage.kernel.touch(stage.cx, stage.mm, vpn, Access::Read).expect("mapped");
             }
         }
         assert_eq!(stage.event(VmEvent::Pgfault), before);

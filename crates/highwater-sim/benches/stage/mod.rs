@@ -16,7 +16,7 @@ use highwater_core::page::{Folio, Order, PAGE_SIZE};
 use highwater_core::page_alloc::Gfp;
 use highwater_core::page_cache::{FileSpec, Filesystem, OpenFile};
 use highwater_core::swap::SwapSpec;
-use highwater_core::vm::{Access, Backing, Space, VmaFlags};
+use highwater_core::vm::{Access, Backing, Mm, VmaFlags};
 use highwater_core::vmstat::VmEvent;
 use highwater_core::zone::{NodeId, watermark::Marks};
 use highwater_sim::cost::{CostModel, CostTable};
@@ -57,10 +57,10 @@ pub(crate) fn run<T: 'static>(
     body: impl FnOnce(&Stage<'_, '_>) -> T + 'static,
 ) -> T {
     let program = machine.spawn_task("program", Placement::Anywhere, |cx, kernel| {
-        let space = kernel.create_space(cx).expect("space");
-        let stage = Stage { cx, kernel, space: &space };
+        let mm = kernel.create_mm(cx).expect("space");
+        let stage = Stage { cx, kernel, mm: &mm };
         let result = body(&stage);
-        kernel.exit_space(cx, &space);
+        kernel.exit_mm(cx, &mm);
         result
     });
     machine.run().expect("run");
@@ -71,7 +71,7 @@ pub(crate) fn run<T: 'static>(
 pub(crate) struct Stage<'a, 'h> {
     pub(crate) cx: &'a Cx<'h, SimHost>,
     pub(crate) kernel: &'a Kernel<SimHost>,
-    pub(crate) space: &'a Space<SimHost>,
+    pub(crate) mm: &'a Mm<SimHost>,
 }
 
 impl Stage<'_, '_> {
@@ -101,7 +101,7 @@ impl Stage<'_, '_> {
     }
 
     pub(crate) fn map(&self, pages: u64, flags: VmaFlags, backing: Backing<SimHost>) -> u32 {
-        self.kernel.mmap(self.cx, self.space, pages as u32, 512, flags, backing).expect("room")
+        self.kernel.mmap(self.cx, self.mm, pages as u32, 512, flags, backing).expect("room")
     }
 
     pub(crate) fn map_file(&self, open: &Arc<OpenFile<SimHost>>, pages: u64) -> u32 {
@@ -110,12 +110,12 @@ impl Stage<'_, '_> {
     }
 
     pub(crate) fn touch_all(&self, start: u32, pages: u64, access: Access) {
-        let touched = self.kernel.touch_range(self.cx, self.space, start, pages as u32, access);
+        let touched = self.kernel.touch_range(self.cx, self.mm, start, pages as u32, access);
         touched.expect("memory");
     }
 
     pub(crate) fn unmap(&self, start: u32, pages: u64) {
-        self.kernel.munmap(self.cx, self.space, start, pages as u32).expect("mapped");
+        self.kernel.munmap(self.cx, self.mm, start, pages as u32).expect("mapped");
     }
 }
 

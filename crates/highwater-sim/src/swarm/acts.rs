@@ -79,7 +79,7 @@ impl Worker<'_, '_> {
         let align = self.stream.pick(&[1, 1, 8, 512]);
         let is_anon = matches!(backing, Backing::Anon);
         let nr_unmaps = self.group.nr_unmaps.get();
-        let start = self.kernel.mmap(self.cx, &self.group.space, pages, align, flags, backing)?;
+        let start = self.kernel.mmap(self.cx, &self.group.mm, pages, align, flags, backing)?;
         assert!(start.is_multiple_of(align));
         let id = self.group.next_region.replace(self.group.next_region.get() + 1);
         let is_writable = flags.contains(VmaFlags::WRITE);
@@ -109,7 +109,7 @@ impl Worker<'_, '_> {
         let end = start + pages;
         for from in (start..end).step_by(CALL_PAGES as usize) {
             let pages = CALL_PAGES.min(end - from);
-            let result = self.kernel.touch_range(self.cx, &self.group.space, from, pages, access);
+            let result = self.kernel.touch_range(self.cx, &self.group.mm, from, pages, access);
             self.check_access(&region, access, result.map(|_| ()))?;
             if self.is_over() {
                 break;
@@ -146,7 +146,7 @@ impl Worker<'_, '_> {
 
     /// A touch of a page that may be unmapped.
     fn touch(&mut self, region: &Region, vpn: u32, access: Access) -> Result<(), Error> {
-        let result = self.kernel.touch(self.cx, &self.group.space, vpn, access).map(|_| ());
+        let result = self.kernel.touch(self.cx, &self.group.mm, vpn, access).map(|_| ());
         match self.check_access(region, access, result) {
             Err(Error::Fault) => Ok(()),
             other => other,
@@ -185,7 +185,7 @@ impl Worker<'_, '_> {
         group.pierce(start, start + pages);
         count(&group.nr_unmapping);
         count(&group.nr_unmaps);
-        let result = self.kernel.munmap(self.cx, &group.space, start, pages);
+        let result = self.kernel.munmap(self.cx, &group.mm, start, pages);
         group.nr_unmapping.set(group.nr_unmapping.get() - 1);
         group.pierce(start, start + pages);
         result
@@ -205,13 +205,13 @@ impl Worker<'_, '_> {
         ]);
         let region = self.region()?;
         let (start, pages) = self.part(&region);
-        self.kernel.madvise(self.cx, &self.group.space, start, pages, advice)
+        self.kernel.madvise(self.cx, &self.group.mm, start, pages, advice)
     }
 
     pub(super) fn lock(&mut self) -> Result<(), Error> {
         let region = self.region()?;
         let (start, pages) = self.part(&region);
-        self.kernel.mlock(self.cx, &self.group.space, start, pages)
+        self.kernel.mlock(self.cx, &self.group.mm, start, pages)
     }
 
     pub(super) fn unlock(&mut self) -> Result<(), Error> {
@@ -221,7 +221,7 @@ impl Worker<'_, '_> {
             true => self.part(&region),
             false => (region.start, region.pages),
         };
-        self.kernel.munlock(self.cx, &self.group.space, start, pages)
+        self.kernel.munlock(self.cx, &self.group.mm, start, pages)
     }
 
     /// Sets a memory policy or a cpuset.
@@ -230,13 +230,13 @@ impl Worker<'_, '_> {
         match self.stream.below(4) {
             0 if self.shared.options.has_mems_allowed => {
                 let nodes = self.shared.options.draw_mems_allowed(&mut self.stream);
-                self.kernel.set_mems_allowed(self.cx, Some(&self.group.space), nodes)
+                self.kernel.set_mems_allowed(self.cx, Some(&self.group.mm), nodes)
             }
             0 | 1 => self.kernel.set_memory_policy(self.cx, policy),
             _ => {
                 let region = self.region()?;
                 let (start, pages) = self.part(&region);
-                self.kernel.mbind(self.cx, &self.group.space, start, pages, policy)
+                self.kernel.mbind(self.cx, &self.group.mm, start, pages, policy)
             }
         }
     }

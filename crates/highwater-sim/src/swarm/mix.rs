@@ -75,7 +75,7 @@ operations! {
     /// Uses the CPU.
     Compute: 4,
     /// Continues in a new address space, as after exec.
-    NewSpace: 1,
+    NewMm: 1,
     /// Starts another task, in this address space or in a new one.
     Spawn: 2,
     /// Kills a task, as a user's signal does.
@@ -101,7 +101,7 @@ operations! {
 impl Op {
     /// True if the operation, chosen often, would end a run before it has begun.
     const fn is_destructive(self) -> bool {
-        matches!(self, Op::Kill | Op::Exit | Op::NewSpace | Op::Exec | Op::Delete)
+        matches!(self, Op::Kill | Op::Exit | Op::NewMm | Op::Exec | Op::Delete)
     }
 }
 
@@ -155,10 +155,10 @@ impl Mix {
 
 impl fmt::Display for Mix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut space = "";
+        let mut mm = "";
         for (op, weight) in Op::ALL.iter().zip(&self.0).filter(|&(_, &weight)| weight > 0) {
-            write!(f, "{space}{op:?}:{weight}")?;
-            space = " ";
+            write!(f, "{mm}{op:?}:{weight}")?;
+            mm = " ";
         }
         Ok(())
     }

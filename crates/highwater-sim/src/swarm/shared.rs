@@ -8,7 +8,7 @@ use std::sync::Arc;
 use highwater_core::host::{Cx, Signals};
 use highwater_core::page::Pfn;
 use highwater_core::page_cache::File;
-use highwater_core::vm::Space;
+use highwater_core::vm::Mm;
 use highwater_core::vmstat::VmEvent;
 
 use super::options::Options;
@@ -142,7 +142,7 @@ pub(super) struct Gate {
 
 /// An address space and the tasks that use it.
 pub(super) struct Group {
-    pub(super) space: Arc<Space<SimHost>>,
+    pub(super) mm: Arc<Mm<SimHost>>,
     pub(super) regions: RefCell<Vec<Region>>,
     pub(super) nr_users: Cell<u64>,
     pub(super) next_region: Cell<u64>,
@@ -166,17 +166,17 @@ pub(super) struct Region {
 
 impl Group {
     /// The group of a child: the regions of its parent that are still mapped.
-    pub(super) fn fork_of(parent: &Group, space: Arc<Space<SimHost>>) -> Rc<Group> {
-        let group = Group::new(space);
+    pub(super) fn fork_of(parent: &Group, mm: Arc<Mm<SimHost>>) -> Rc<Group> {
+        let group = Group::new(mm);
         let copy = |region: &Region| Region { is_whole: false, ..*region };
         *group.regions.borrow_mut() = parent.regions.borrow().iter().map(copy).collect();
         group.next_region.set(parent.next_region.get());
         group
     }
 
-    pub(super) fn new(space: Arc<Space<SimHost>>) -> Rc<Group> {
+    pub(super) fn new(mm: Arc<Mm<SimHost>>) -> Rc<Group> {
         Rc::new(Group {
-            space,
+            mm,
             regions: RefCell::new(Vec::new()),
             nr_users: Cell::new(1),
             next_region: Cell::new(0),

@@ -79,13 +79,13 @@ fn live(
     }
     let mix = shared.options.mix.of_task(&mut stream);
     let group = match start {
-        Start::Own => match kernel.create_space(cx) {
-            Ok(space) => Group::new(space),
+        Start::Own => match kernel.create_mm(cx) {
+            Ok(mm) => Group::new(mm),
             Err(_) => return,
         },
         Start::Shared(group) => group,
     };
-    group.space.add_task(cx);
+    group.mm.add_task(cx);
     let (shared, open) = (Rc::clone(shared), Vec::new());
     let mut worker =
         Worker { cx, kernel, shared, stream, mix, group, open, blocks: Vec::new(), is_done: false };
@@ -94,7 +94,7 @@ fn live(
         worker.shared.pass_gate(cx);
         worker.turn();
     }
-    worker.leave_space();
+    worker.leave_mm();
     for (pfn, order) in std::mem::take(&mut worker.blocks) {
         worker.give(pfn, order);
     }
@@ -190,7 +190,7 @@ impl Worker<'_, '_> {
                 self.cx.host.sim().compute(ns);
                 Ok(())
             }
-            Op::NewSpace => self.new_space(),
+            Op::NewMm => self.new_mm(),
             Op::Spawn => self.start_another(),
             Op::Kill => {
                 let victim = self.anybody();
@@ -264,22 +264,22 @@ impl Worker<'_, '_> {
         if regions.is_empty() { Err(Error::Fault) } else { Ok(self.stream.pick(&regions)) }
     }
 
-    fn new_space(&mut self) -> Result<(), Error> {
-        let space = self.kernel.create_space(self.cx)?;
-        self.leave_space();
-        space.add_task(self.cx);
-        self.group = Group::new(space);
+    fn new_mm(&mut self) -> Result<(), Error> {
+        let mm = self.kernel.create_mm(self.cx)?;
+        self.leave_mm();
+        mm.add_task(self.cx);
+        self.group = Group::new(mm);
         Ok(())
     }
 
     /// Leaves the address space; the last task to leave unmaps everything.
-    fn leave_space(&mut self) {
+    fn leave_mm(&mut self) {
         let group = &self.group;
         group.nr_users.set(group.nr_users.get() - 1);
         if group.nr_users.get() == 0 {
-            self.kernel.exit_space(self.cx, &group.space);
+            self.kernel.exit_mm(self.cx, &group.mm);
         }
-        group.space.remove_task(self.cx);
+        group.mm.remove_task(self.cx);
     }
 
     fn start_another(&mut self) -> Result<(), Error> {
@@ -297,10 +297,10 @@ impl Worker<'_, '_> {
     fn fork(&mut self) -> Result<(), Error> {
         self.shared.spend(20);
         let group = Rc::clone(&self.group);
-        let child = Group::fork_of(&group, self.kernel.fork(self.cx, &group.space)?);
-        let space = Arc::clone(&child.space);
+        let child = Group::fork_of(&group, self.kernel.fork(self.cx, &group.mm)?);
+        let mm = Arc::clone(&child.mm);
         if !spawn(&self.shared, Start::Shared(child)) {
-            self.kernel.exit_space(self.cx, &space);
+            self.kernel.exit_mm(self.cx, &mm);
         }
         Ok(())
     }
@@ -308,8 +308,8 @@ impl Worker<'_, '_> {
     /// exec; not while other tasks run in the address space.
     fn exec(&mut self) -> Result<(), Error> {
         if self.group.nr_users.get() == 1 {
-            let space = self.kernel.exec(self.cx, &self.group.space)?;
-            self.group = Group::new(space);
+            let mm = self.kernel.exec(self.cx, &self.group.mm)?;
+            self.group = Group::new(mm);
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use highwater_core::host::{Cx, Devices};
 use highwater_core::kernel::{Error, Kernel};
 use highwater_core::page_cache::File;
-use highwater_core::vm::{Access, Backing, Space, VmaFlags};
+use highwater_core::vm::{Access, Backing, Mm, VmaFlags};
 
 use super::compile::Shop;
 use super::{Compute, Disk, Entry, Tree};
@@ -109,7 +109,7 @@ impl<H: Devices> Build<'_, H> {
     fn compile_all(
         &self,
         cx: &Cx<'_, H>,
-        make: &Space<H>,
+        make: &Mm<H>,
         nr: u64,
         stop: &Stop,
         built: &mut Built<H>,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use highwater_core::host::{Cx, Devices};
 use highwater_core::kernel::{Error, Kernel};
-use highwater_core::vm::{Access, Backing, Space, VmaFlags};
+use highwater_core::vm::{Access, Backing, Mm, VmaFlags};
 
 use crate::process;
 use crate::random::Random;
@@ -18,7 +18,7 @@ pub(super) const TEXT: VmaFlags = VmaFlags::READ.union(VmaFlags::EXEC);
 pub(super) struct Child<'a, H: Devices> {
     kernel: &'a Kernel<H>,
     cx: &'a Cx<'a, H>,
-    pub(super) space: Arc<Space<H>>,
+    pub(super) mm: Arc<Mm<H>>,
 }
 
 impl<'a, H: Devices> Child<'a, H> {
@@ -27,12 +27,12 @@ impl<'a, H: Devices> Child<'a, H> {
     pub(super) fn start(
         kernel: &'a Kernel<H>,
         cx: &'a Cx<'a, H>,
-        parent: &Space<H>,
+        parent: &Mm<H>,
     ) -> Result<Child<'a, H>, Error> {
         let child = kernel.fork(cx, parent)?;
         child.add_task(cx);
         match kernel.exec(cx, &child) {
-            Ok(space) => Ok(Child { kernel, cx, space }),
+            Ok(mm) => Ok(Child { kernel, cx, mm }),
             Err(error) => {
                 process::end(kernel, cx, &child);
                 Err(error)
@@ -42,7 +42,7 @@ impl<'a, H: Devices> Child<'a, H> {
 
     /// Maps memory that the process never touches, so that the next mapping begins behind it.
     pub(super) fn reserve(&self, cx: &Cx<'_, H>, pages: u32) -> Result<(), Error> {
-        self.kernel.mmap(cx, &self.space, pages, 1, VmaFlags::READ, Backing::Anon)?;
+        self.kernel.mmap(cx, &self.mm, pages, 1, VmaFlags::READ, Backing::Anon)?;
         Ok(())
     }
 
@@ -63,14 +63,14 @@ impl<'a, H: Devices> Child<'a, H> {
             true => Access::Write,
             false => Access::Read,
         };
-        let start = self.kernel.mmap(cx, &self.space, pages, 1, flags, backing)?;
+        let start = self.kernel.mmap(cx, &self.mm, pages, 1, flags, backing)?;
         Ok(Memory { child: self, area: start, start, pages, access })
     }
 }
 
 impl<H: Devices> Drop for Child<'_, H> {
     fn drop(&mut self) {
-        process::end(self.kernel, self.cx, &self.space);
+        process::end(self.kernel, self.cx, &self.mm);
     }
 }
 
@@ -96,7 +96,7 @@ impl<'a, H: Devices> Memory<'a, H> {
     /// Extends the mapping; returns the part behind the last.
     pub(super) fn grow(&self, cx: &Cx<'_, H>, pages: u32) -> Result<Memory<'a, H>, Error> {
         let Memory { child, area, .. } = *self;
-        let start = child.kernel.grow_vma(cx, &child.space, area, pages)?;
+        let start = child.kernel.grow_vma(cx, &child.mm, area, pages)?;
         Ok(Memory { start, pages, ..*self })
     }
 
@@ -113,7 +113,7 @@ impl<'a, H: Devices> Memory<'a, H> {
     /// Accesses each page: writes if that is allowed, else reads.
     pub(super) fn touch(&self, cx: &Cx<'_, H>) -> Result<(), Error> {
         let Memory { child, start, pages, access, .. } = *self;
-        child.kernel.touch_range(cx, &child.space, start, pages, access)?;
+        child.kernel.touch_range(cx, &child.mm, start, pages, access)?;
         Ok(())
     }
 

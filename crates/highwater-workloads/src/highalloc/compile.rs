@@ -15,7 +15,7 @@ use highwater_core::host::{Cx, Devices};
 use highwater_core::kernel::{Error, Kernel};
 use highwater_core::page::PAGE_SHIFT;
 use highwater_core::page_cache::{File, OpenFile};
-use highwater_core::vm::{Backing, Space};
+use highwater_core::vm::{Backing, Mm};
 
 use super::child::{Child, TEXT};
 use super::{Compute, Disk, Entry, Tree};
@@ -64,7 +64,7 @@ impl<H: Devices> Shop<'_, H> {
     pub(super) fn compile(
         &self,
         cx: &Cx<'_, H>,
-        make: &Space<H>,
+        make: &Mm<H>,
         random: &mut Random,
         made: &mut Vec<Entry<H>>,
     ) -> Result<(), Error> {
@@ -73,12 +73,12 @@ impl<H: Devices> Shop<'_, H> {
         gcc.memory(cx, SMALL_PAGES)?.touch(cx)?;
         let bytes = between(random, DEPENDENCY_BYTES);
         let named = {
-            let cc1 = Child::start(kernel, cx, &gcc.space)?;
+            let cc1 = Child::start(kernel, cx, &gcc.mm)?;
             self.translate(cx, &cc1, random)?;
             disk.write_new(kernel, cx, bytes)?
         };
         {
-            let assembler = Child::start(kernel, cx, &gcc.space)?;
+            let assembler = Child::start(kernel, cx, &gcc.mm)?;
             assembler.reserve(cx, offset(random))?;
             assembler.memory(cx, AS_PAGES)?.touch(cx)?;
             made.push(disk.write_new(kernel, cx, between(random, OBJECT_BYTES))?);
@@ -96,7 +96,7 @@ impl<H: Devices> Shop<'_, H> {
     pub(super) fn link(
         &self,
         cx: &Cx<'_, H>,
-        make: &Space<H>,
+        make: &Mm<H>,
         objects: &[usize],
         made: &mut Vec<Entry<H>>,
     ) -> Result<usize, Error> {

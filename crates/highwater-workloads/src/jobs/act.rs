@@ -96,7 +96,7 @@ impl<H: Devices> Running<'_, '_, H> {
                     Touch::Update => &[Access::Read, Access::Write],
                 };
                 for &access in accesses {
-                    match kernel.touch(cx, &self.space, vpn, access)? {
+                    match kernel.touch(cx, &self.mm, vpn, access)? {
                         Fault::None => {}
                         Fault::Minor => counted.minor += 1,
                         Fault::Major => counted.major += 1,
@@ -134,31 +134,31 @@ impl<H: Devices> Running<'_, '_, H> {
                     None => (start, pages),
                 };
                 if pages > 0 {
-                    kernel.madvise(cx, &self.space, start, pages, advice)?;
+                    kernel.madvise(cx, &self.mm, start, pages, advice)?;
                 }
             }
             Action::Lock { area } => {
                 let Area { start, pages } = self.area(area)?;
                 if pages > 0 {
-                    kernel.mlock(cx, &self.space, start, pages)?;
+                    kernel.mlock(cx, &self.mm, start, pages)?;
                 }
             }
             Action::Unlock { area } => {
                 let Area { start, pages } = self.area(area)?;
                 if pages > 0 {
-                    kernel.munlock(cx, &self.space, start, pages)?;
+                    kernel.munlock(cx, &self.mm, start, pages)?;
                 }
             }
             Action::Exec => {
-                self.space = kernel.exec(cx, &self.space)?;
+                self.mm = kernel.exec(cx, &self.mm)?;
                 self.areas.fill(None);
-                (self.ground.entered)(&self.space);
+                (self.ground.entered)(&self.mm);
             }
             Action::Fork { task } => {
                 if !(self.ground.may_fork)() {
                     return Err(NO_TASK);
                 }
-                let child = kernel.fork(cx, &self.space)?;
+                let child = kernel.fork(cx, &self.mm)?;
                 (self.ground.fork)(task, (child, self.areas.clone()));
             }
             // The loop over the task's rounds handles it.
@@ -268,7 +268,7 @@ impl<H: Devices> Running<'_, '_, H> {
             self.areas[area] = Some(Area { start: 0, pages });
             return Ok(());
         }
-        let start = kernel.mmap(cx, &self.space, pages, how.align.max(1), flags, backing)?;
+        let start = kernel.mmap(cx, &self.mm, pages, how.align.max(1), flags, backing)?;
         self.areas[area] = Some(Area { start, pages });
         Ok(())
     }
@@ -276,7 +276,7 @@ impl<H: Devices> Running<'_, '_, H> {
     fn unmap(&mut self, area: usize) -> Result<(), Error> {
         let area = self.areas[area].take().filter(|area| area.pages > 0);
         let Some(Area { start, pages }) = area else { return Ok(()) };
-        self.ground.kernel.munmap(self.cx, &self.space, start, pages)
+        self.ground.kernel.munmap(self.cx, &self.mm, start, pages)
     }
 }
 

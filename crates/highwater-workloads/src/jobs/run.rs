@@ -8,7 +8,7 @@ use std::sync::Arc;
 use highwater_core::host::{Cx, Devices, TaskFlags};
 use highwater_core::kernel::{Error, Kernel};
 use highwater_core::lru::Refaults;
-use highwater_core::vm::Space;
+use highwater_core::vm::Mm;
 
 use super::act::{Area, pattern};
 use super::files::{Descriptors, Files, Places};
@@ -85,13 +85,13 @@ impl From<Error> for Why {
 }
 
 /// The memory of a forked task.
-pub type Inherited<H> = (Arc<Space<H>>, Vec<Option<Area>>);
+pub type Inherited<H> = (Arc<Mm<H>>, Vec<Option<Area>>);
 
 /// A task beside another one, for one phase that allows several operations at once.
 pub struct Helper<H: Devices> {
     phase: usize,
     round: u64,
-    space: Arc<Space<H>>,
+    mm: Arc<Mm<H>>,
     areas: Vec<Option<Area>>,
     open: Rc<Descriptors<H>>,
     places: Rc<RefCell<Places>>,
@@ -127,7 +127,7 @@ pub struct Ground<'a, H: Devices> {
     /// work on (false).
     pub did: &'a dyn Fn(usize, bool),
     /// Reports that the task has this address space from now on.
-    pub entered: &'a dyn Fn(&Arc<Space<H>>),
+    pub entered: &'a dyn Fn(&Arc<Mm<H>>),
 }
 
 /// Runs a copy of a task to its end, in the calling one. The results of its operations are added to
@@ -144,18 +144,18 @@ pub fn run<H: Devices>(
     records: &mut [Recorded],
 ) -> Result<(), Failed> {
     let failed = |error| Failed { phase: 0, step: None, why: Why::Call(error), left: Vec::new() };
-    let (space, areas) = match inherited {
-        Some((space, mut areas)) => {
-            space.add_task(cx);
+    let (mm, areas) = match inherited {
+        Some((mm, mut areas)) => {
+            mm.add_task(cx);
             areas.resize(task.nr_areas, None);
-            (space, areas)
+            (mm, areas)
         }
         None => {
-            let space = process::start(ground.kernel, cx);
-            (space.map_err(failed)?, vec![None; task.nr_areas])
+            let mm = process::start(ground.kernel, cx);
+            (mm.map_err(failed)?, vec![None; task.nr_areas])
         }
     };
-    (ground.entered)(&space);
+    (ground.entered)(&mm);
     let open = ground.files.opened(ground.kernel, cx);
     let nr_files = open.borrow().len();
     let places =
@@ -167,7 +167,7 @@ pub fn run<H: Devices>(
     let mut running = Running {
         ground,
         cx,
-        space,
+        mm,
         areas,
         open,
         places: Rc::new(RefCell::new(places)),
@@ -188,7 +188,7 @@ pub fn run<H: Devices>(
     running.held.free_all(ground.kernel, cx);
     cx.set_flags(flags);
     running.leave();
-    process::end(ground.kernel, cx, &running.space);
+    process::end(ground.kernel, cx, &running.mm);
     ground.files.sweep(ground.kernel, cx);
     ended.map_err(|why| {
         let (phase, step) = (running.at, running.step);
@@ -222,12 +222,12 @@ pub fn help<H: Devices>(
     helper: Helper<H>,
     records: &mut [Recorded],
 ) -> Result<(), Error> {
-    let Helper { phase: at, round, space, areas, open, places, held, pickers, flow } = helper;
-    space.add_task(cx);
+    let Helper { phase: at, round, mm, areas, open, places, held, pickers, flow } = helper;
+    mm.add_task(cx);
     let mut running = Running {
         ground,
         cx,
-        space,
+        mm,
         areas,
         open,
         places,
@@ -242,14 +242,14 @@ pub fn help<H: Devices>(
     };
     let ended = running.share(&task.phases[at], &flow);
     ground.kernel.exit_task(cx);
-    running.space.remove_task(cx);
+    running.mm.remove_task(cx);
     ended
 }
 
 pub(super) struct Running<'a, 'h, H: Devices> {
     pub(super) ground: &'a Ground<'a, H>,
     pub(super) cx: &'a Cx<'h, H>,
-    pub(super) space: Arc<Space<H>>,
+    pub(super) mm: Arc<Mm<H>>,
     pub(super) areas: Vec<Option<Area>>,
     pub(super) open: Rc<Descriptors<H>>,
     pub(super) places: Rc<RefCell<Places>>,
@@ -387,7 +387,7 @@ impl<H: Devices> Running<'_, '_, H> {
         Helper {
             phase: self.at,
             round: self.round,
-            space: Arc::clone(&self.space),
+            mm: Arc::clone(&self.mm),
             areas: self.areas.clone(),
             open: Rc::clone(&self.open),
             places: Rc::clone(&self.places),

@@ -12,7 +12,7 @@ use highwater_core::kernel::Kernel;
 use highwater_core::page::{Order, PageFlags, PageMapping, Pfn};
 use highwater_core::page_alloc::Gfp;
 use highwater_core::syscall::MemoryAdvice;
-use highwater_core::vm::{Access, Backing, Space, VmaFlags};
+use highwater_core::vm::{Access, Backing, Mm, VmaFlags};
 use highwater_core::zone::{MemoryPolicy, NodeId, ZoneType};
 
 use super::ScenarioError;
@@ -118,7 +118,7 @@ impl Baseline {
 pub struct Held<H: Devices> {
     /// Processes that never run.
     #[allow(dead_code, reason = "kept alive")]
-    idle: Vec<Arc<Space<H>>>,
+    idle: Vec<Arc<Mm<H>>>,
     /// Pages that are never freed, in order of allocation.
     pinned: Vec<Pfn>,
 }
@@ -161,7 +161,7 @@ impl IdleLists {
         &self,
         kernel: &Kernel<H>,
         cx: &Cx<'_, H>,
-    ) -> Result<Option<Arc<Space<H>>>, ScenarioError> {
+    ) -> Result<Option<Arc<Mm<H>>>, ScenarioError> {
         // mmap refuses more pages than can exist.
         let pages = self.inactive_anon.saturating_add(self.active_anon);
         let pages = u32::try_from(pages).unwrap_or(u32::MAX);
@@ -169,24 +169,24 @@ impl IdleLists {
             return Ok(None);
         }
         let doing = "filling memory as captured";
-        let space = called(doing, kernel.create_space(cx))?;
+        let mm = called(doing, kernel.create_mm(cx))?;
         let flags = VmaFlags::READ | VmaFlags::WRITE | VmaFlags::NOHUGEPAGE;
-        let start = called(doing, kernel.mmap(cx, &space, pages, 1, flags, Backing::Anon))?;
+        let start = called(doing, kernel.mmap(cx, &mm, pages, 1, flags, Backing::Anon))?;
         for vpn in start..start + pages {
-            called(doing, kernel.touch(cx, &space, vpn, Access::Write))?;
+            called(doing, kernel.touch(cx, &mm, vpn, Access::Write))?;
         }
         kernel.lru_add_drain_all(cx);
         // Not used since: clears young bits and referenced flags.
-        called(doing, kernel.madvise(cx, &space, start, pages, MemoryAdvice::Cold))?;
+        called(doing, kernel.madvise(cx, &mm, start, pages, MemoryAdvice::Cold))?;
         let active = start..start + self.active_anon as u32;
         for pfn in (0..kernel.mem.map.len() as u32).map(Pfn) {
             let page = kernel.mem.map.page(pfn);
-            if page.mapping() == PageMapping::Anon(space.id) && active.contains(&page.index()) {
+            if page.mapping() == PageMapping::Anon(mm.id) && active.contains(&page.index()) {
                 kernel.mark_accessed(cx, kernel.mem.map.folio(pfn));
                 kernel.mark_accessed(cx, kernel.mem.map.folio(pfn));
             }
         }
         kernel.lru_add_drain_all(cx);
-        Ok(Some(space))
+        Ok(Some(mm))
     }
 }

@@ -6,7 +6,7 @@ use highwater_core::host::{Cx, Devices};
 use highwater_core::kernel::{Error, Kernel};
 use highwater_core::page::PAGE_SIZE;
 use highwater_core::page_cache::File;
-use highwater_core::vm::{Access, Backing, Space, VmaFlags};
+use highwater_core::vm::{Access, Backing, Mm, VmaFlags};
 
 use crate::process;
 
@@ -30,9 +30,9 @@ impl<H: Devices> Copier<'_, H> {
     /// If a call fails for another reason.
     pub fn run(&self, cx: &Cx<'_, H>) -> Result<Option<u64>, Error> {
         let begin_ns = cx.host.now_ns();
-        let space = process::start(self.kernel, cx)?;
-        let copied = self.copy(cx, &space);
-        process::end(self.kernel, cx, &space);
+        let mm = process::start(self.kernel, cx)?;
+        let copied = self.copy(cx, &mm);
+        process::end(self.kernel, cx, &mm);
         match copied {
             Ok(()) => {
                 self.kernel.sync_all(cx);
@@ -44,19 +44,19 @@ impl<H: Devices> Copier<'_, H> {
         }
     }
 
-    fn copy(&self, cx: &Cx<'_, H>, space: &Space<H>) -> Result<(), Error> {
+    fn copy(&self, cx: &Cx<'_, H>, mm: &Mm<H>) -> Result<(), Error> {
         let &Copier { kernel, source, target, block } = self;
         let block = block.max(PAGE_SIZE as u64);
         let pages = u32::try_from(block.div_ceil(PAGE_SIZE as u64)).unwrap_or(u32::MAX);
         let flags = VmaFlags::READ | VmaFlags::WRITE;
-        let buffer = kernel.mmap(cx, space, pages, 1, flags, Backing::Anon)?;
+        let buffer = kernel.mmap(cx, mm, pages, 1, flags, Backing::Anon)?;
         let (from, to) = (kernel.open(cx, source), kernel.open(cx, target));
         let bytes = source.size();
         let mut at = 0;
         while at < bytes {
             let end = bytes.min(at + block);
             // The buffer may have been swapped out.
-            kernel.touch_range(cx, space, buffer, pages, Access::Write)?;
+            kernel.touch_range(cx, mm, buffer, pages, Access::Write)?;
             transfer(at, end, |at, len| kernel.file_read(cx, &from, at, len))?;
             transfer(at, end, |at, len| kernel.file_write(cx, &to, at, len))?;
             cx.host.user_point();

@@ -27,9 +27,9 @@ impl<H: Devices> Zeros<'_, H> {
     /// If a write fails.
     pub fn run(&self, cx: &Cx<'_, H>) -> Result<u64, Error> {
         let begin_ns = cx.host.now_ns();
-        let space = process::start(self.kernel, cx)?;
+        let mm = process::start(self.kernel, cx)?;
         let written = self.write(cx);
-        process::end(self.kernel, cx, &space);
+        process::end(self.kernel, cx, &mm);
         written.map(|()| cx.host.now_ns() - begin_ns)
     }
 

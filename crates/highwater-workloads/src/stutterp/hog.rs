@@ -2,7 +2,7 @@
 
 use highwater_core::host::{Cx, Devices, NS_PER_JIFFY};
 use highwater_core::kernel::{Error, Kernel};
-use highwater_core::vm::Space;
+use highwater_core::vm::Mm;
 
 use super::Stop;
 use super::memory::{Memory, Swept};
@@ -42,16 +42,16 @@ impl<H: Devices> Hog<'_, H> {
     /// If a call fails for another reason.
     pub fn run(&self, cx: &Cx<'_, H>) -> Result<u64, Error> {
         self.stop.enlist(cx);
-        let space = process::start(self.kernel, cx)?;
-        let sweeps = self.sweeps(cx, &space);
-        process::end(self.kernel, cx, &space);
+        let mm = process::start(self.kernel, cx)?;
+        let sweeps = self.sweeps(cx, &mm);
+        process::end(self.kernel, cx, &mm);
         sweeps
     }
 
-    fn sweeps(&self, cx: &Cx<'_, H>, space: &Space<H>) -> Result<u64, Error> {
-        let mut memory = Memory::map(self.kernel, cx, space, self.pages)?;
+    fn sweeps(&self, cx: &Cx<'_, H>, mm: &Mm<H>) -> Result<u64, Error> {
+        let mut memory = Memory::map(self.kernel, cx, mm, self.pages)?;
         let mut sweeps = 0;
-        while memory.sweep(self.kernel, cx, space, self.stop)? == Swept::All {
+        while memory.sweep(self.kernel, cx, mm, self.stop)? == Swept::All {
             sweeps += 1;
             match self.habit {
                 HogHabit::SweepOn => {}
@@ -64,8 +64,8 @@ impl<H: Devices> Hog<'_, H> {
                 }
                 HogHabit::RemapAfter { jiffies } => {
                     cx.host.sleep_ns(jiffies * NS_PER_JIFFY);
-                    memory.unmap(self.kernel, cx, space)?;
-                    memory = Memory::map(self.kernel, cx, space, self.pages)?;
+                    memory.unmap(self.kernel, cx, mm)?;
+                    memory = Memory::map(self.kernel, cx, mm, self.pages)?;
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use highwater_core::host::{Cx, Devices};
 use highwater_core::kernel::{Error, Kernel};
-use highwater_core::vm::Space;
+use highwater_core::vm::Mm;
 
 use super::Stop;
 use super::memory::{Memory, Swept};
@@ -52,24 +52,24 @@ impl<H: Devices> Latency<'_, H> {
     /// # Errors
     /// As [`Latency::run`].
     pub fn laps(&self, cx: &Cx<'_, H>) -> Result<Vec<Lap>, Error> {
-        let space = process::start(self.kernel, cx)?;
-        let samples = self.operations(cx, &space);
-        process::end(self.kernel, cx, &space);
+        let mm = process::start(self.kernel, cx)?;
+        let samples = self.operations(cx, &mm);
+        process::end(self.kernel, cx, &mm);
         samples
     }
 
-    fn operations(&self, cx: &Cx<'_, H>, space: &Space<H>) -> Result<Vec<Lap>, Error> {
+    fn operations(&self, cx: &Cx<'_, H>, mm: &Mm<H>) -> Result<Vec<Lap>, Error> {
         // Never set: an operation always runs to its end.
         let never = Stop::default();
         let mut samples = Vec::new();
         let mut last_ns = cx.host.now_ns();
         while !self.stop.is_set() {
             cx.host.sleep_and_op_begin(self.sleep_ns);
-            let memory = Memory::map(self.kernel, cx, space, self.pages)?;
-            if memory.sweep(self.kernel, cx, space, &never)? == Swept::Killed {
+            let memory = Memory::map(self.kernel, cx, mm, self.pages)?;
+            if memory.sweep(self.kernel, cx, mm, &never)? == Swept::Killed {
                 break;
             }
-            memory.unmap(self.kernel, cx, space)?;
+            memory.unmap(self.kernel, cx, mm)?;
             let now_ns = cx.host.now_ns();
             cx.host.op_end(self.name);
             samples.push(Lap { ns: sample(last_ns, now_ns, self.sleep_ns), end_ns: now_ns });

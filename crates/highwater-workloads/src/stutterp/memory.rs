@@ -2,7 +2,7 @@
 
 use highwater_core::host::{Cx, Devices};
 use highwater_core::kernel::{Error, Kernel};
-use highwater_core::vm::{Access, Backing, Space, VmaFlags};
+use highwater_core::vm::{Access, Backing, Mm, VmaFlags};
 
 use super::Stop;
 
@@ -27,11 +27,11 @@ impl Memory {
     pub(super) fn map<H: Devices>(
         kernel: &Kernel<H>,
         cx: &Cx<'_, H>,
-        space: &Space<H>,
+        mm: &Mm<H>,
         pages: u32,
     ) -> Result<Self, Error> {
         let flags = VmaFlags::READ | VmaFlags::WRITE;
-        let start = kernel.mmap(cx, space, pages, 1, flags, Backing::Anon)?;
+        let start = kernel.mmap(cx, mm, pages, 1, flags, Backing::Anon)?;
         Ok(Memory { start, pages })
     }
 
@@ -40,11 +40,11 @@ impl Memory {
         &self,
         kernel: &Kernel<H>,
         cx: &Cx<'_, H>,
-        space: &Space<H>,
+        mm: &Mm<H>,
         stop: &Stop,
     ) -> Result<Swept, Error> {
         let goes_on = || !stop.is_set();
-        match kernel.touch_while(cx, space, self.start, self.pages, Access::Write, goes_on) {
+        match kernel.touch_while(cx, mm, self.start, self.pages, Access::Write, goes_on) {
             Ok(pages) if pages < self.pages => Ok(Swept::Stopped),
             Ok(_) => Ok(Swept::All),
             Err(Error::Killed) => Ok(Swept::Killed),
@@ -56,8 +56,8 @@ impl Memory {
         self,
         kernel: &Kernel<H>,
         cx: &Cx<'_, H>,
-        space: &Space<H>,
+        mm: &Mm<H>,
     ) -> Result<(), Error> {
-        kernel.munmap(cx, space, self.start, self.pages)
+        kernel.munmap(cx, mm, self.start, self.pages)
     }
 }

@@ -34,9 +34,9 @@ impl<H: Devices> Reader<'_, H> {
     /// If a read fails for another reason.
     pub fn run(&self, cx: &Cx<'_, H>) -> Result<u64, Error> {
         self.stop.enlist(cx);
-        let space = process::start(self.kernel, cx)?;
+        let mm = process::start(self.kernel, cx)?;
         let read = self.read(cx);
-        process::end(self.kernel, cx, &space);
+        process::end(self.kernel, cx, &mm);
         read
     }
 

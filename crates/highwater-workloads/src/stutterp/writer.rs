@@ -44,9 +44,9 @@ impl<H: Devices> Writer<'_, H> {
     /// If a write fails for another reason.
     pub fn run(&self, cx: &Cx<'_, H>) -> Result<u64, Error> {
         self.stop.enlist(cx);
-        let space = process::start(self.kernel, cx)?;
+        let mm = process::start(self.kernel, cx)?;
         let written = self.write(cx);
-        process::end(self.kernel, cx, &space);
+        process::end(self.kernel, cx, &mm);
         written
     }
 

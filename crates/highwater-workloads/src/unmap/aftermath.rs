@@ -82,16 +82,16 @@ fn map_read_unmap<H: Devices>(
     cx: &Cx<'_, H>,
     file: &Arc<File<H>>,
 ) -> Result<(), UnmapError> {
-    let space = called("a new process", process::start(kernel, cx))?;
+    let mm = called("a new process", process::start(kernel, cx))?;
     let open = kernel.open(cx, file);
     let pages = file.spec.max_pages;
     let flags = VmaFlags::READ | VmaFlags::SHARED;
     let backing = Backing::File { open, page: 0 };
-    let start = called("mmap", kernel.mmap(cx, &space, pages, 1, flags, backing))?;
+    let start = called("mmap", kernel.mmap(cx, &mm, pages, 1, flags, backing))?;
     for vpn in start..start + pages {
-        called("reading mapped memory", kernel.touch(cx, &space, vpn, Access::Read))?;
+        called("reading mapped memory", kernel.touch(cx, &mm, vpn, Access::Read))?;
     }
-    called("munmap", kernel.munmap(cx, &space, start, pages))?;
-    process::end(kernel, cx, &space);
+    called("munmap", kernel.munmap(cx, &mm, start, pages))?;
+    process::end(kernel, cx, &mm);
     Ok(())
 }

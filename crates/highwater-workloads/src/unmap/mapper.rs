@@ -6,7 +6,7 @@ use highwater_core::host::{Cx, Devices};
 use highwater_core::kernel::Kernel;
 use highwater_core::page_cache::File;
 use highwater_core::syscall::FileAdvice;
-use highwater_core::vm::{Access, Backing, Space, VmaFlags};
+use highwater_core::vm::{Access, Backing, Mm, VmaFlags};
 
 use super::{Barrier, UnmapError, called};
 use crate::process;
@@ -52,61 +52,56 @@ impl<H: Devices> Mapper<'_, H> {
     }
 
     fn rounds(&self, cx: &Cx<'_, H>, rounds: u32) -> Result<Vec<RoundTimes>, UnmapError> {
-        let space = called("a new process", process::start(self.kernel, cx))?;
+        let mm = called("a new process", process::start(self.kernel, cx))?;
         let mut times = Vec::with_capacity(rounds as usize);
         for _ in 0..rounds {
             let open = self.kernel.open(cx, self.file);
             self.kernel.fadvise(cx, &open, 0, 0, FileAdvice::DontNeed);
             // Read into the cache without a use, so that the pages start inactive and unreferenced.
             self.kernel.fadvise(cx, &open, 0, 0, FileAdvice::WillNeed);
-            let (first_ns, first_wait_ns) = self.timed(cx, &space, "first")?;
-            let (again_ns, again_wait_ns) = self.timed(cx, &space, "again")?;
+            let (first_ns, first_wait_ns) = self.timed(cx, &mm, "first")?;
+            let (again_ns, again_wait_ns) = self.timed(cx, &mm, "again")?;
             times.push(RoundTimes {
                 first_ns,
                 again_ns,
                 lru_wait_ns: first_wait_ns + again_wait_ns,
             });
         }
-        process::end(self.kernel, cx, &space);
+        process::end(self.kernel, cx, &mm);
         Ok(times)
     }
 
     /// Maps and reads the file, meets the others, unmaps. Returns the time of the unmap, and the
     /// wait of all processes for the LRU lock meanwhile.
-    fn timed(
-        &self,
-        cx: &Cx<'_, H>,
-        space: &Space<H>,
-        what: &str,
-    ) -> Result<(u64, u64), UnmapError> {
-        let start = self.map_and_read(cx, space)?;
+    fn timed(&self, cx: &Cx<'_, H>, mm: &Mm<H>, what: &str) -> Result<(u64, u64), UnmapError> {
+        let start = self.map_and_read(cx, mm)?;
         let name = format!("{what}-{}", self.barrier.parties());
         let waits = || self.lru_waits.map_or(0, |read| read());
         self.barrier.wait(cx);
         let waits_before = waits();
         let before = cx.host.now_ns();
         cx.host.op_begin();
-        self.unmap(cx, space, start)?;
+        self.unmap(cx, mm, start)?;
         cx.host.op_end(&name);
         let took = cx.host.now_ns() - before;
         self.barrier.wait(cx);
         Ok((took, waits() - waits_before))
     }
 
-    fn map_and_read(&self, cx: &Cx<'_, H>, space: &Space<H>) -> Result<u32, UnmapError> {
+    fn map_and_read(&self, cx: &Cx<'_, H>, mm: &Mm<H>) -> Result<u32, UnmapError> {
         let open = self.kernel.open(cx, self.file);
         let flags = VmaFlags::READ | VmaFlags::SHARED;
         let backing = Backing::File { open, page: 0 };
         // Aligned to a page table's reach: 512 pages are one table, as in the study.
-        let start = self.kernel.mmap(cx, space, self.pages, 512, flags, backing);
+        let start = self.kernel.mmap(cx, mm, self.pages, 512, flags, backing);
         let start = called("mmap", start)?;
         for vpn in start..start + self.pages {
-            called("reading mapped memory", self.kernel.touch(cx, space, vpn, Access::Read))?;
+            called("reading mapped memory", self.kernel.touch(cx, mm, vpn, Access::Read))?;
         }
         Ok(start)
     }
 
-    fn unmap(&self, cx: &Cx<'_, H>, space: &Space<H>, start: u32) -> Result<(), UnmapError> {
-        called("munmap", self.kernel.munmap(cx, space, start, self.pages))
+    fn unmap(&self, cx: &Cx<'_, H>, mm: &Mm<H>, start: u32) -> Result<(), UnmapError> {
+        called("munmap", self.kernel.munmap(cx, mm, start, self.pages))
     }
 }

@@ -96,7 +96,7 @@ const SOURCES: &[(&str, &str)] = &[
     ("core/vm/moving", "mm/rmap.c"),
     ("core/vm/pte", "include/linux/swapops.h"),
     ("core/vm/rmap", "mm/rmap.c"),
-    ("core/vm/space", "mm/mmap.c"),
+    ("core/vm/mm", "mm/mmap.c"),
     ("core/vm/tlb", "arch/x86/mm/tlb.c"),
     ("core/vm/unmap", "mm/mmap.c"),
     ("core/vm/zap", "mm/memory.c"),

@@ -8,7 +8,7 @@
 //! The killer chooses the address space with the most memory, sends all its tasks SIGKILL and lets
 //! them use reserves. Until they are gone, no other victim is chosen. A victim may wait for a task
 //! that waits for memory. So after two seconds the reaper unmaps its anonymous memory, and from
-//! then on the space no longer counts as dying.
+//! then on the mm no longer counts as dying.
 //!
 //! ```text
 //!  chosen ──signal──▶ dying ──────exits──────▶ memory is back
@@ -30,9 +30,9 @@
 //! allocator, for the victim to die. Its private memory can be freed without its help, because it
 //! will not be used again. Shared files would stay in the page cache, so they are left alone.
 //!
-//! Synchronisation: one kill at a time (the allocator's OOM lock). Spaces are checked through a
+//! Synchronisation: one kill at a time (the allocator's OOM lock). Mms are checked through a
 //! copy of their table, so a candidate may have exited when it is chosen, which counts as killed.
-//! The reaper's queue is a `Table`. The reaper only *tries* a space's lock, because the holder may
+//! The reaper's queue is a `Table`. The reaper only *tries* an mm's lock, because the holder may
 //! itself wait for memory.
 //!
 //! From: `page_alloc::slow` through `Relief`, the host (reaper) · to: `vm::unmap`.
@@ -54,7 +54,7 @@ use crate::kernel::Kernel;
 use crate::page_alloc::{Gfp, Request};
 use crate::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use crate::sync::order::LockClass;
-use crate::vm::Space;
+use crate::vm::Mm;
 use crate::vmstat::VmEvent;
 use crate::wait::WaitQueue;
 use crate::zone::NodeMask;
@@ -62,7 +62,7 @@ use crate::zone::NodeMask;
 /// Ticks between the kill and the reaping: most victims exit by themselves before
 /// (rules/shrinkers-and-oom#reaper).
 const REAP_DELAY: u64 = 2 * HZ;
-/// Ticks between the reaper's tries at a space whose lock is held.
+/// Ticks between the reaper's tries at an mm whose lock is held.
 const REAP_RETRY: u64 = HZ / 10;
 /// How often it tries. Not for ever: a lock that is held for a second more may be part of the deadlock, and
 /// then only another victim helps.
@@ -72,13 +72,13 @@ const REAP_TRIES: u32 = 10;
 const NEVER: i32 = -1000;
 
 /// Victims, each with the tick at which it is due.
-type Victims<H> = VecDeque<(u64, Arc<Space<H>>)>;
+type Victims<H> = VecDeque<(u64, Arc<Mm<H>>)>;
 
 /// State of the OOM killer.
 pub struct OomState<H: Tasks> {
     /// The reaper sleeps here.
     pub(crate) reaper_wait: WaitQueue<H>,
-    /// Spaces that wait for the reaper; `Table` class.
+    /// Mms that wait for the reaper; `Table` class.
     victims: H::Lock<Victims<H>>,
     /// Reports of kills; `Table` class.
     log: H::Lock<Log>,
@@ -98,7 +98,7 @@ impl<H: Tasks> OomState<H> {
     }
 }
 
-/// Pages of a space, and the data for judging it.
+/// Pages of an mm, and the data for judging it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Candidate {
     rss: u64,
@@ -184,12 +184,12 @@ impl<H: Devices> Kernel<H> {
     #[doc(alias = "out_of_memory")]
     #[doc(alias = "oom_kill_process")]
     pub(crate) fn oom_kill(&self, cx: &Cx<'_, H>, req: &Request<'_>) -> bool {
-        let spaces: Vec<Arc<Space<H>>> = self.spaces.lock(cx.cpu()).values().cloned().collect();
+        let mms: Vec<Arc<Mm<H>>> = self.mms.lock(cx.cpu()).values().cloned().collect();
         if cx.flags().intersects(TaskFlags::FATAL_SIGNAL | TaskFlags::EXITING) {
             // It will give back its memory by itself; with the reserves it gets there sooner. That is no kill
             // and is not counted as one. But the reaper watches it like a victim, as it may get stuck too.
             cx.signals().raise(TaskFlags::OOM_VICTIM);
-            if let Some(own) = spaces.iter().find(|space| space.has_task(cx)) {
+            if let Some(own) = mms.iter().find(|mm| mm.has_task(cx)) {
                 self.reap_later(cx, own);
             }
             return true;
@@ -202,22 +202,22 @@ impl<H: Devices> Kernel<H> {
         let limits = self.oom_limits(cx, req);
         let zones = self.mem.populated_zones().filter(|zone| limits.nodes.contains(zone.node));
         let ram: u64 = zones.map(|zone| zone.managed()).sum();
-        let candidates = spaces.iter().map(|space| Candidate {
-            anon: space.rss.anon.load(Relaxed),
-            rss: space.rss.anon.load(Relaxed) + space.rss.file.load(Relaxed),
-            swap: space.rss.swap.load(Relaxed),
-            tables: space.rss.tables.load(Relaxed),
-            adj: space.oom_score_adj.load(Relaxed),
-            is_dying: space.is_victim.load(Relaxed) && !space.is_reaped.load(Relaxed),
-            is_exempt: space.is_reaped.load(Relaxed)
-                || !space.any_task(cx, |signals| limits.concern(signals)),
+        let candidates = mms.iter().map(|mm| Candidate {
+            anon: mm.rss.anon.load(Relaxed),
+            rss: mm.rss.anon.load(Relaxed) + mm.rss.file.load(Relaxed),
+            swap: mm.rss.swap.load(Relaxed),
+            tables: mm.rss.tables.load(Relaxed),
+            adj: mm.oom_score_adj.load(Relaxed),
+            is_dying: mm.is_victim.load(Relaxed) && !mm.is_reaped.load(Relaxed),
+            is_exempt: mm.is_reaped.load(Relaxed)
+                || !mm.any_task(cx, |signals| limits.concern(signals)),
         });
         let candidates: Vec<Candidate> = candidates.collect();
         let is_limited = limits.nodes != NodeMask::ALL.and(self.mem.nodes_with_memory());
         let tunables = &self.mem.tunables;
         let kill = |victim: usize, why: Why| Kill {
             request: req,
-            spaces: &spaces,
+            mms: &mms,
             candidates: &candidates,
             victim: Some(victim),
             nodes: is_limited.then_some(limits.nodes),
@@ -230,7 +230,7 @@ impl<H: Devices> Kernel<H> {
             self.panic(cx, &Kill { victim: None, ..kill(0, why) });
             return true;
         }
-        let choice = match self.allocating_task(cx, &spaces, &candidates) {
+        let choice = match self.allocating_task(cx, &mms, &candidates) {
             Some(own) => (Choice::Kill(own), Why::Allocating),
             None => (choose(candidates.iter().copied(), ram + self.swap.nr_total()), Why::Most),
         };
@@ -239,7 +239,7 @@ impl<H: Devices> Kernel<H> {
             // All are exempt. The request fails.
             (Choice::Nobody, _) => false,
             (Choice::Kill(i), why) => {
-                let victim = &spaces[i];
+                let victim = &mms[i];
                 self.mem.events.add(cx.cpu(), VmEvent::OomKill, 1);
                 self.report_kill(cx, &kill(i, why));
                 self.reap_later(cx, victim);
@@ -255,13 +255,13 @@ impl<H: Devices> Kernel<H> {
     fn allocating_task(
         &self,
         cx: &Cx<'_, H>,
-        spaces: &[Arc<Space<H>>],
+        mms: &[Arc<Mm<H>>],
         candidates: &[Candidate],
     ) -> Option<usize> {
         if self.mem.tunables.oom_kill_allocating_task == 0 {
             return None;
         }
-        let own = spaces.iter().position(|space| space.has_task(cx))?;
+        let own = mms.iter().position(|mm| mm.has_task(cx))?;
         let is_exempt = candidates[own].is_exempt || candidates[own].adj == NEVER;
         (!is_exempt).then_some(own)
     }
@@ -274,9 +274,9 @@ impl<H: Devices> Kernel<H> {
             return;
         }
         self.report_kill(cx, kill);
-        for space in kill.spaces {
-            self.reap_later(cx, space);
-            space.signal_tasks(cx, TaskFlags::FATAL_SIGNAL | TaskFlags::OOM_VICTIM);
+        for mm in kill.mms {
+            self.reap_later(cx, mm);
+            mm.signal_tasks(cx, TaskFlags::FATAL_SIGNAL | TaskFlags::OOM_VICTIM);
         }
     }
 
@@ -286,15 +286,15 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Marks a victim's address space as dying and queues it for the OOM reaper. Done once for each
-    /// space, although several of its tasks may come here.
+    /// mm, although several of its tasks may come here.
     #[doc(alias = "queue_oom_reaper")]
     #[doc(alias = "mark_oom_victim")]
-    fn reap_later(&self, cx: &Cx<'_, H>, space: &Arc<Space<H>>) {
-        if space.is_victim.swap(true, Relaxed) {
+    fn reap_later(&self, cx: &Cx<'_, H>, mm: &Arc<Mm<H>>) {
+        if mm.is_victim.swap(true, Relaxed) {
             return;
         }
         let due = cx.host.jiffies() + REAP_DELAY;
-        self.oom.victims.lock(cx.cpu()).push_back((due, Arc::clone(space)));
+        self.oom.victims.lock(cx.cpu()).push_back((due, Arc::clone(mm)));
         self.oom.reaper_wait.wake_all(cx.host, cx.cpu());
     }
 
@@ -319,8 +319,8 @@ impl<H: Devices> Kernel<H> {
                 break;
             }
             let victim = self.oom.victims.lock(cx.cpu()).pop_front();
-            if let Some((_, space)) = victim {
-                self.reap(cx, &space);
+            if let Some((_, mm)) = victim {
+                self.reap(cx, &mm);
             }
         }
     }
@@ -329,10 +329,10 @@ impl<H: Devices> Kernel<H> {
     ///
     /// Linux 4.6 on.
     #[doc(alias = "oom_reap_task")]
-    pub(super) fn reap(&self, cx: &Cx<'_, H>, space: &Space<H>) {
+    pub(super) fn reap(&self, cx: &Cx<'_, H>, mm: &Mm<H>) {
         for _ in 0..REAP_TRIES {
-            let is_gone = self.space(cx, space.id).is_none();
-            if self.is_stopping() || is_gone || self.reap_space(cx, space) {
+            let is_gone = self.mm(cx, mm.id).is_none();
+            if self.is_stopping() || is_gone || self.reap_mm(cx, mm) {
                 break;
             }
             let why = "the OOM reaper waits for a victim's lock";
@@ -340,7 +340,7 @@ impl<H: Devices> Kernel<H> {
         }
         // Reaped, or hopeless: the next victim may be chosen. Without this, all tasks would wait
         // for ever for a victim that cannot die.
-        space.is_reaped.store(true, Relaxed);
+        mm.is_reaped.store(true, Relaxed);
     }
 }
 

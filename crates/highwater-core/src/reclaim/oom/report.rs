@@ -15,7 +15,7 @@ use crate::page::PAGE_SIZE;
 use crate::page_alloc::Request;
 use crate::proc::{SwapSpace, mem_info};
 use crate::units::NodeMask;
-use crate::vm::Space;
+use crate::vm::Mm;
 
 /// Most kills whose whole reports are kept; for later ones only the line about the victim.
 const WHOLE_MAX: usize = 4;
@@ -43,7 +43,7 @@ pub struct OomReport {
 /// The allocating task, the candidates, and the victim.
 pub(super) struct Kill<'a, H: Tasks> {
     pub(super) request: &'a Request<'a>,
-    pub(super) spaces: &'a [Arc<Space<H>>],
+    pub(super) mms: &'a [Arc<Mm<H>>],
     pub(super) candidates: &'a [Candidate],
     /// None: the machine stops.
     pub(super) victim: Option<usize>,
@@ -66,7 +66,7 @@ pub(super) enum Why {
     PanicAlways,
 }
 
-impl<H: Tasks> Space<H> {
+impl<H: Tasks> Mm<H> {
     /// Its name in reports; a task without a name is a "task".
     pub fn name(&self, cpu: CpuId) -> Arc<str> {
         let name = self.name.lock(cpu).clone();
@@ -97,7 +97,7 @@ impl<H: Devices> Kernel<H> {
             true => self.whole_report(&mut text, cx, kill),
             false => killed(&mut text, cx.cpu(), kill),
         };
-        let victim = kill.victim.map(|at| String::from(&*kill.spaces[at].name(cx.cpu())));
+        let victim = kill.victim.map(|at| String::from(&*kill.mms[at].name(cx.cpu())));
         let report = OomReport { at_ns: cx.host.now_ns(), text, victim };
         self.oom.log.lock(cx.cpu()).reports.push(report);
     }
@@ -107,9 +107,9 @@ impl<H: Devices> Kernel<H> {
     #[doc(alias = "dump_tasks")]
     fn whole_report(&self, w: &mut String, cx: &Cx<'_, H>, kill: &Kill<'_, H>) -> fmt::Result {
         let cpu = cx.cpu();
-        let asking = kill.spaces.iter().position(|space| space.has_task(cx));
+        let asking = kill.mms.iter().position(|mm| mm.has_task(cx));
         let adj = asking.map_or(0, |at| kill.candidates[at].adj);
-        let name = asking.map_or_else(|| Arc::from("kthread"), |at| kill.spaces[at].name(cpu));
+        let name = asking.map_or_else(|| Arc::from("kthread"), |at| kill.mms[at].name(cpu));
         let (gfp, order) = (kill.request.gfp, kill.request.order.0);
         let bits = gfp.bits();
         writeln!(
@@ -125,9 +125,9 @@ impl<H: Devices> Kernel<H> {
             w,
             "[  pid  ]   uid  tgid total_vm      rss pgtables_bytes swapents oom_score_adj name"
         )?;
-        for (space, seen) in kill.spaces.iter().zip(kill.candidates) {
-            let (id, name) = (pid(space), space.name(cpu));
-            let (total, tables) = (space.total_pages(cpu), seen.tables * PAGE_SIZE as u64);
+        for (mm, seen) in kill.mms.iter().zip(kill.candidates) {
+            let (id, name) = (pid(mm), mm.name(cpu));
+            let (total, tables) = (mm.total_pages(cpu), seen.tables * PAGE_SIZE as u64);
             let Candidate { rss, swap, adj, .. } = *seen;
             writeln!(
                 w,
@@ -135,7 +135,7 @@ impl<H: Devices> Kernel<H> {
                 0
             )?;
         }
-        let Some(victim) = kill.victim.map(|at| &kill.spaces[at]) else {
+        let Some(victim) = kill.victim.map(|at| &kill.mms[at]) else {
             return killed(w, cpu, kill);
         };
         let constraint = match (kill.nodes, kill.by_policy) {
@@ -156,9 +156,9 @@ impl<H: Devices> Kernel<H> {
     }
 }
 
-/// A process's number: that of its space, from 1.
-fn pid<H: Tasks>(space: &Space<H>) -> u32 {
-    space.id.0 + 1
+/// A process's number: that of its mm, from 1.
+fn pid<H: Tasks>(mm: &Mm<H>) -> u32 {
+    mm.id.0 + 1
 }
 
 /// Nodes by number.
@@ -184,11 +184,11 @@ fn killed<H: Tasks>(w: &mut String, cpu: CpuId, kill: &Kill<'_, H>) -> fmt::Resu
             return writeln!(w, "{text}: {kind} panic_on_oom is enabled");
         }
     };
-    let Some((space, seen)) = kill.victim.map(|at| (&kill.spaces[at], &kill.candidates[at])) else {
+    let Some((mm, seen)) = kill.victim.map(|at| (&kill.mms[at], &kill.candidates[at])) else {
         return Ok(());
     };
     let kb = |pages: u64| pages * KB_PER_PAGE;
-    let (id, name, total) = (pid(space), space.name(cpu), kb(space.total_pages(cpu)));
+    let (id, name, total) = (pid(mm), mm.name(cpu), kb(mm.total_pages(cpu)));
     let (anon, file) = (kb(seen.anon), kb(seen.rss - seen.anon));
     let (tables, adj) = (kb(seen.tables), seen.adj);
     writeln!(

@@ -9,7 +9,7 @@ use crate::host::{CpuId, Cx, Solo, TaskFlags};
 use crate::kernel::KernelSpec;
 use crate::page::{MigrateType, Order};
 use crate::page_alloc::{Gfp, Request, boot};
-use crate::vm::{Access, Backing, Space, VmaFlags};
+use crate::vm::{Access, Backing, Mm, VmaFlags};
 use crate::zone::{NodeId, ZoneType};
 
 const CPU: CpuId = CpuId(0);
@@ -36,12 +36,12 @@ fn request(kernel: &Kernel<Solo>) -> Request<'_> {
     }
 }
 
-fn space_of(kernel: &Kernel<Solo>, cx: &Cx<'_, Solo>, pages: u32) -> Arc<Space<Solo>> {
-    let space = kernel.create_space(cx).unwrap();
-    let start = kernel.mmap(cx, &space, pages, 1, RW, Backing::Anon).unwrap();
-    kernel.touch_range(cx, &space, start, pages, Access::Write).unwrap();
-    space.add_task(cx);
-    space
+fn mm_of(kernel: &Kernel<Solo>, cx: &Cx<'_, Solo>, pages: u32) -> Arc<Mm<Solo>> {
+    let mm = kernel.create_mm(cx).unwrap();
+    let start = kernel.mmap(cx, &mm, pages, 1, RW, Backing::Anon).unwrap();
+    kernel.touch_range(cx, &mm, start, pages, Access::Write).unwrap();
+    mm.add_task(cx);
+    mm
 }
 
 /// The allocating task has 40 pages, another one 80: returns which were killed, and the last line
@@ -50,8 +50,8 @@ fn killed(asks_adj: i32, set: impl FnOnce(&mut Tunables)) -> ([bool; 2], alloc::
     let host = Solo::default();
     let kernel = kernel_with(&host, set);
     let (asks, other) = (Cx::new(&host, CPU), Cx::new(&host, CPU));
-    let small = space_of(&kernel, &asks, 40);
-    let _large = space_of(&kernel, &other, 80);
+    let small = mm_of(&kernel, &asks, 40);
+    let _large = mm_of(&kernel, &other, 80);
     small.oom_score_adj.store(asks_adj, crate::sync::atomic::Ordering::Relaxed);
     assert!(kernel.oom_kill(&asks, &request(&kernel)), "it goes round once more");
     let reports = kernel.oom_reports(CPU);

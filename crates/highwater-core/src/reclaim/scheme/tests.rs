@@ -94,7 +94,7 @@ fn pages_are_freed_or_put_back() {
     for &scheme in Scheme::ALL {
         let s = Stage::scheme(scheme, 4096);
         let (file, _open) = s.cached_file(400);
-        let (_space, _) = s.touched_space(&s.cx(), 300);
+        let (_mm, _) = s.touched_mm(&s.cx(), 300);
         for &folio in &s.pages(&file, 400)[..40] {
             s.kernel.set_page_dirty(&s.cx(), folio);
         }
@@ -119,19 +119,19 @@ fn idle_memory_goes() {
     for &scheme in Scheme::ALL {
         let s = Stage::scheme(scheme, 4096);
         let (file, _open) = s.cached_file(200);
-        let (space, _) = s.touched_space(&s.cx(), 200);
+        let (mm, _) = s.touched_mm(&s.cx(), 200);
         s.activate(&s.pages(&file, 100));
         s.activate(&s.tail_first(LruKind::InactiveAnon)[..100]);
         assert_eq!((s.size(LruKind::ActiveFile), s.size(LruKind::ActiveAnon)), (100, 100));
         for pass in 0.. {
-            assert!(pass < 8, "{scheme:?}: {:?}", (file.nr_pages(), space.rss.anon.load(Relaxed)));
+            assert!(pass < 8, "{scheme:?}: {:?}", (file.nr_pages(), mm.rss.anon.load(Relaxed)));
             s.pass(false, 0);
             s.check_counters();
-            if file.nr_pages() == 0 && space.rss.anon.load(Relaxed) == 0 {
+            if file.nr_pages() == 0 && mm.rss.anon.load(Relaxed) == 0 {
                 break;
             }
         }
-        assert_eq!(space.rss.swap.load(Relaxed), 200, "{scheme:?}");
+        assert_eq!(mm.rss.swap.load(Relaxed), 200, "{scheme:?}");
     }
 }
 
@@ -159,10 +159,10 @@ fn without_swap_only_files_are_scanned() {
     for &scheme in Scheme::ALL {
         let s = Stage::scheme(scheme, 0);
         let (file, _open) = s.cached_file(100);
-        let (space, _) = s.touched_space(&s.cx(), 100);
+        let (mm, _) = s.touched_mm(&s.cx(), 100);
         s.passes(4);
         s.check_counters();
-        assert_eq!((file.nr_pages(), space.rss.anon.load(Relaxed)), (0, 100), "{scheme:?}");
+        assert_eq!((file.nr_pages(), mm.rss.anon.load(Relaxed)), (0, 100), "{scheme:?}");
         assert_eq!(s.event(VmEvent::PgscanAnon), 0, "{scheme:?}");
         assert!(s.candidates() < 20, "{scheme:?}: {}", s.candidates());
     }
@@ -173,18 +173,18 @@ fn without_swap_only_files_are_scanned() {
 fn full_swap_ends_swapping() {
     for &scheme in Scheme::ALL {
         let s = Stage::scheme(scheme, 64);
-        let (space, start) = s.touched_space(&s.cx(), 200);
+        let (mm, start) = s.touched_mm(&s.cx(), 200);
         s.passes(6);
         s.check_counters();
-        let swapped = space.rss.swap.load(Relaxed);
+        let swapped = mm.rss.swap.load(Relaxed);
         assert!((56..=64).contains(&swapped), "{scheme:?}: {swapped} (a slot is the header's)");
-        assert_eq!(swapped + space.rss.anon.load(Relaxed), 200, "{scheme:?}");
+        assert_eq!(swapped + mm.rss.anon.load(Relaxed), 200, "{scheme:?}");
         let cx = s.cx();
         for at in start..start + 200 {
-            s.kernel.touch(&cx, &space, at, Access::Read).unwrap();
+            s.kernel.touch(&cx, &mm, at, Access::Read).unwrap();
             s.complete();
         }
-        assert_eq!(space.rss.anon.load(Relaxed), 200, "{scheme:?}");
+        assert_eq!(mm.rss.anon.load(Relaxed), 200, "{scheme:?}");
         s.check_counters();
     }
 }
@@ -195,17 +195,17 @@ fn locked_memory_stays() {
     for &scheme in Scheme::ALL {
         let s = Stage::scheme(scheme, 4096);
         let cx = s.cx();
-        let (space, start) = s.touched_space(&cx, 100);
-        s.kernel.mlock(&cx, &space, start, 40).unwrap();
+        let (mm, start) = s.touched_mm(&cx, 100);
+        s.kernel.mlock(&cx, &mm, start, 40).unwrap();
         s.passes(4);
         s.check_counters();
-        assert_eq!((space.rss.anon.load(Relaxed), space.rss.swap.load(Relaxed)), (40, 60));
+        assert_eq!((mm.rss.anon.load(Relaxed), mm.rss.swap.load(Relaxed)), (40, 60));
         assert_eq!(s.size(LruKind::Unevictable), 40, "{scheme:?}");
-        s.kernel.munlock(&cx, &space, start, 40).unwrap();
+        s.kernel.munlock(&cx, &mm, start, 40).unwrap();
         s.kernel.lru_add_drain_all(&cx);
         s.passes(4);
         s.check_counters();
-        assert_eq!(space.rss.swap.load(Relaxed), 100, "{scheme:?}");
+        assert_eq!(mm.rss.swap.load(Relaxed), 100, "{scheme:?}");
     }
 }
 
@@ -314,11 +314,11 @@ fn dirty_pages_go_round() {
 fn fifo_does_not_look() {
     let swapped_by_the_first_pass = |scheme| {
         let s = Stage::scheme(scheme, 4096);
-        let (space, _) = s.touched_space(&s.cx(), 64);
+        let (mm, _) = s.touched_mm(&s.cx(), 64);
         let got = s.shrink_lists(0);
         assert_eq!((got, s.event(VmEvent::PgscanAnon)), (0, 64), "written first");
         s.check_counters();
-        space.rss.swap.load(Relaxed)
+        mm.rss.swap.load(Relaxed)
     };
     assert_eq!(swapped_by_the_first_pass(Scheme::Fifo), 64);
     assert_eq!(swapped_by_the_first_pass(Scheme::Clock), 0);
@@ -330,14 +330,14 @@ fn fifo_does_not_look() {
 fn pages_in_use_stay_with_the_hand() {
     let s = Stage::scheme(Scheme::Clock, 4096);
     let cx = s.cx();
-    let (space, start) = s.touched_space(&cx, 64);
+    let (mm, start) = s.touched_mm(&cx, 64);
     for _ in 0..5 {
         let (file, _open) = s.cached_file(64);
-        s.kernel.touch_range(&cx, &space, start, 64, Access::Read).unwrap();
+        s.kernel.touch_range(&cx, &mm, start, 64, Access::Read).unwrap();
         s.shrink_lists(0);
-        s.kernel.touch_range(&cx, &space, start, 64, Access::Read).unwrap();
+        s.kernel.touch_range(&cx, &mm, start, 64, Access::Read).unwrap();
         s.shrink_lists(0);
-        assert_eq!((file.nr_pages(), space.rss.anon.load(Relaxed)), (0, 64));
+        assert_eq!((file.nr_pages(), mm.rss.anon.load(Relaxed)), (0, 64));
         s.kernel.delete_file(&cx, &file);
     }
     assert_eq!(s.event(VmEvent::Pswpout), 0);
@@ -366,7 +366,7 @@ fn a_programs_own_answers_count() {
                 policy.own = own;
             });
             let _files = s.cached_file(400);
-            let _space = s.touched_space(&s.cx(), 300);
+            let _mm = s.touched_mm(&s.cx(), 300);
             s.passes(4);
             s.check_counters();
             [VmEvent::PgstealFile, VmEvent::PgstealAnon].map(|event| s.event(event))
@@ -398,7 +398,7 @@ fn a_programs_own_weights_and_waits_count() {
     const OWN: OwnAnswers = OwnAnswers { name: "files-only", make: || Box::new(FilesOnly) };
     let s = Stage::with(4096, |policy| policy.own = Own::new(OWN));
     let _files = s.cached_file(400);
-    let _space = s.touched_space(&s.cx(), 300);
+    let _mm = s.touched_mm(&s.cx(), 300);
     let weights = s.kernel.balance_weights(&s.cx(), VEC);
     assert_eq!(weights, Weights { anon: 0, file: 1, over: 1 });
     // On a host without wake-ups, it would wait for ever.

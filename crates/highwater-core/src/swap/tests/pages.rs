@@ -14,7 +14,7 @@ use crate::page_alloc::Gfp;
 use crate::page_alloc::Wish;
 use crate::page_alloc::boot;
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::vm::{Backing, Pte, Space, Vma, VmaFlags};
+use crate::vm::{Backing, Mm, Pte, Vma, VmaFlags};
 use crate::vmstat::{NodeStat, VmEvent};
 use crate::zone::NodeId;
 
@@ -25,7 +25,7 @@ const RAM: DeviceSpec = DeviceSpec { synchronous: true, ..FLASH };
 struct Stage<'h> {
     kernel: Kernel<Solo>,
     cx: Cx<'h, Solo>,
-    space: Arc<Space<Solo>>,
+    mm: Arc<Mm<Solo>>,
     vma: Arc<Vma<Solo>>,
 }
 
@@ -43,11 +43,11 @@ fn stage<'h>(host: &'h Solo, areas: &[(DeviceSpec, u32, i16)]) -> Stage<'h> {
         swap: swap.collect(),
     };
     let kernel = Kernel::new(&cx, mem, &spec).unwrap();
-    let space = kernel.create_space(&cx).unwrap();
+    let mm = kernel.create_mm(&cx).unwrap();
     let flags = VmaFlags::READ | VmaFlags::WRITE;
-    let start = kernel.mmap(&cx, &space, 2048, 512, flags, Backing::Anon).unwrap();
-    let vma = space.vma_of(CpuId(0), start).unwrap();
-    Stage { kernel, cx, space, vma }
+    let start = kernel.mmap(&cx, &mm, 2048, 512, flags, Backing::Anon).unwrap();
+    let vma = mm.vma_of(CpuId(0), start).unwrap();
+    Stage { kernel, cx, mm, vma }
 }
 
 impl Stage<'_> {
@@ -59,7 +59,7 @@ impl Stage<'_> {
         let folio = k.mem.alloc_folio(cx, k, gfp, Order::ZERO, NodeId(0)).unwrap();
         let page = k.mem.map.page(folio);
         page.flag_set::<Solo>(PageFlags::SWAPBACKED | PageFlags::UPTODATE);
-        page.set_mapping(PageMapping::Anon(self.space.id), self.vma.start + at);
+        page.set_mapping(PageMapping::Anon(self.mm.id), self.vma.start + at);
         folio
     }
 
@@ -71,7 +71,7 @@ impl Stage<'_> {
         assert!(page.is(PageFlags::DIRTY | PageFlags::SWAPCACHE));
         let slot = k.slot_of(folio).unwrap();
         let vpn = self.vma.start + at;
-        let table = k.make_table(cx, &self.space, vpn).unwrap();
+        let table = k.make_table(cx, &self.mm, vpn).unwrap();
         k.swap_dup(cx, slot);
         table.lock(CpuId(0)).set(vpn, Pte::swap(slot));
         assert!(k.clear_page_dirty_for_io(cx, folio));
@@ -93,7 +93,7 @@ impl Stage<'_> {
 
     fn swap_in(&self, at: u32, slot: Slot) -> Option<Folio> {
         let vpn = self.vma.start + at;
-        self.kernel.swapin_readahead(&self.cx, &self.space, &self.vma, vpn, slot)
+        self.kernel.swapin_readahead(&self.cx, &self.mm, &self.vma, vpn, slot)
     }
 
     fn is_cached(&self, slot: Slot) -> bool {

@@ -154,25 +154,25 @@ fn forked_spaces_share_what_they_map_of_it() {
     let s = Stage::new(&host, 100);
     s.write(0, 8);
     let (kernel, cx) = (&s.kernel, &s.cx);
-    let space = kernel.create_space(cx).unwrap();
+    let mm = kernel.create_mm(cx).unwrap();
     let flags = VmaFlags::READ | VmaFlags::WRITE | VmaFlags::SHARED;
     let backing = Backing::File { open: Arc::clone(&s.open), page: 0 };
-    let at = kernel.mmap(cx, &space, 8, 1, flags, backing).unwrap();
-    assert_eq!(kernel.touch(cx, &space, at, Access::Read), Ok(Fault::Minor));
-    assert_eq!(kernel.touch(cx, &space, at, Access::Write), Ok(Fault::None), "no disk has to know");
-    let child = kernel.fork(cx, &space).unwrap();
+    let at = kernel.mmap(cx, &mm, 8, 1, flags, backing).unwrap();
+    assert_eq!(kernel.touch(cx, &mm, at, Access::Read), Ok(Fault::Minor));
+    assert_eq!(kernel.touch(cx, &mm, at, Access::Write), Ok(Fault::None), "no disk has to know");
+    let child = kernel.fork(cx, &mm).unwrap();
     assert_eq!(kernel.touch(cx, &child, at, Access::Write), Ok(Fault::Minor));
-    let pfn = |space: &crate::vm::Space<Solo>| space.table_of(CPU, at).unwrap().peek(at).pfn();
-    assert_eq!(pfn(&space), pfn(&child));
+    let pfn = |mm: &crate::vm::Mm<Solo>| mm.table_of(CPU, at).unwrap().peek(at).pfn();
+    assert_eq!(pfn(&mm), pfn(&child));
     s.audit();
     // Swapped out of both, and back into one.
     assert!(s.swap_out(0).is_some());
     s.audit();
     assert_eq!(kernel.touch(cx, &child, at, Access::Read), Ok(Fault::Major));
-    assert!(pfn(&space).is_none());
+    assert!(pfn(&mm).is_none());
     s.audit();
-    kernel.exit_space(cx, &space);
-    kernel.exit_space(cx, &child);
+    kernel.exit_mm(cx, &mm);
+    kernel.exit_mm(cx, &child);
     s.audit();
     assert_eq!(s.node(NodeStat::Shmem), 8, "the file is there still");
 }

@@ -8,7 +8,7 @@ use crate::page::{Folio, PageFlags, PageMapping};
 use crate::page_alloc::Gfp;
 use crate::units::Error;
 use crate::vm::huge::Attempt;
-use crate::vm::space::Rss;
+use crate::vm::mm::Rss;
 use crate::vm::{Pte, Ptes, VmaFlags};
 use crate::vmstat::NodeStat;
 
@@ -19,7 +19,7 @@ impl<H: Devices> Kernel<H> {
     pub(super) fn anon_fault(&self, pass: &mut Pass<'_, '_, H>) -> Result<Step, Error> {
         let cx = pass.cx;
         let (vma, table) = (&pass.vma, pass.table.as_ref());
-        let attempt = self.huge_fault(cx, pass.space, vma, table, pass.vpn, pass.is_write);
+        let attempt = self.huge_fault(cx, pass.mm, vma, table, pass.vpn, pass.is_write);
         if attempt == Attempt::Mapped {
             return Ok(Step::Done);
         }
@@ -28,7 +28,7 @@ impl<H: Devices> Kernel<H> {
             let mut ptes = table.lock(cx.cpu());
             if ptes.get(pass.vpn).is_none() {
                 // No reference, no mapping, not resident: the zero page is not accounted to the
-                // space.
+                // mm.
                 ptes.set_bare(false);
                 ptes.set(pass.vpn, Pte::new(self.zero_page));
                 cx.charge(Cost::SetPte, 1);
@@ -59,16 +59,16 @@ impl<H: Devices> Kernel<H> {
         ptes: &mut Ptes<'_, H>,
         folio: Folio,
     ) {
-        let (cx, space, vma) = (pass.cx, pass.space, &pass.vma);
+        let (cx, mm, vma) = (pass.cx, pass.mm, &pass.vma);
         let page = self.mem.map.page(folio);
         let mut flags = PageFlags::SWAPBACKED | PageFlags::UPTODATE;
         if self.mem.policy.reclaim.anon_new == AnonStart::Active {
             flags |= PageFlags::ACTIVE;
         }
         page.init_flags(flags);
-        page.set_mapping(PageMapping::Anon(space.id), pass.vpn);
+        page.set_mapping(PageMapping::Anon(mm.id), pass.vpn);
         page.map_add::<H>(1);
-        Rss::add::<H>(&space.rss.anon, 1);
+        Rss::add::<H>(&mm.rss.anon, 1);
         self.mem.account(cx.cpu(), folio).plus(NodeStat::AnonPages);
         if vma.flags.contains(VmaFlags::LOCKED) {
             self.mlock_new_page(cx, folio);

@@ -1,8 +1,8 @@
 //! Writes to pages that are mapped read-only (rules/faults#write-protected).
 //!
 //! If one address space alone has the anonymous page, the write makes its entry writable. If address
-//! spaces share the page since a fork, a write copies it, unless the others have gone meanwhile. Copies are made of the zero page and of pages of private file
-//! mappings too.
+//! spaces share the page since a fork, a write copies it, unless the others have gone meanwhile. The
+//! zero page and pages of private file mappings are copied too.
 
 use super::{Pass, Step};
 use crate::host::{Cost, Cx, Devices, Probe};
@@ -10,7 +10,7 @@ use crate::kernel::Kernel;
 use crate::page::{Folio, PAGE_SIZE, PageFlags, PageMapping, Pfn};
 use crate::page_alloc::Gfp;
 use crate::units::Error;
-use crate::vm::space::Rss;
+use crate::vm::mm::Rss;
 use crate::vm::{FlushRange, PageTable, Pte, VmaFlags};
 use crate::vmstat::{NodeStat, VmEvent};
 
@@ -63,7 +63,7 @@ impl<H: Devices> Kernel<H> {
         let mut ptes = table.lock(pass.cx.cpu());
         let now = ptes.get(pass.vpn);
         now.pfn().filter(|_| now.pfn() == old.pfn() && !now.is_writable())?;
-        self.split_leaf(pass.cx, pass.space, &mut ptes, pass.vpn, pass.vma.flags);
+        self.split_leaf(pass.cx, pass.mm, &mut ptes, pass.vpn, pass.vma.flags);
         let now = ptes.get(pass.vpn);
         let pfn = now.pfn()?;
         let folio = self.mem.map.folio(pfn);
@@ -104,7 +104,7 @@ impl<H: Devices> Kernel<H> {
         }
         let is_alone = others() == 1;
         if is_alone {
-            page.set_mapping(PageMapping::Anon(pass.space.id), index);
+            page.set_mapping(PageMapping::Anon(pass.mm.id), index);
             page.flag_clear::<H>(PageFlags::FORKED);
         }
         self.unlock_page(cx, folio);
@@ -156,13 +156,13 @@ impl<H: Devices> Kernel<H> {
             return Ok(Step::Done);
         }
         ptes.take(pass.vpn);
-        self.flush_tlb(cx, pass.space, FlushRange::page(pass.vpn));
+        self.flush_tlb(cx, pass.mm, FlushRange::page(pass.vpn));
         self.map_new_anon(pass, &mut ptes, new);
         if let Some(source) = source {
             let page = self.mem.map.page(source);
             let (rss, item) = match page.is_anon() {
-                true => (&pass.space.rss.anon, NodeStat::AnonPages),
-                false => (&pass.space.rss.file, NodeStat::Mapped),
+                true => (&pass.mm.rss.anon, NodeStat::AnonPages),
+                false => (&pass.mm.rss.file, NodeStat::Mapped),
             };
             Rss::add::<H>(rss, -1);
             if page.map_remove::<H>(1) {

@@ -18,7 +18,7 @@ use crate::kernel::Kernel;
 use crate::page::Folio;
 use crate::page_alloc::Gfp;
 use crate::vm::huge::NR;
-use crate::vm::space::Rss;
+use crate::vm::mm::Rss;
 use crate::vm::{FlushRange, PageTable, VmaFlags};
 use crate::vmstat::{NodeStat, VmEvent};
 
@@ -74,7 +74,7 @@ impl<H: Devices> Kernel<H> {
         source: Option<Folio>,
         start: u32,
     ) -> bool {
-        let (cx, space, vma) = (pass.cx, pass.space, &*pass.vma);
+        let (cx, mm, vma) = (pass.cx, pass.mm, &*pass.vma);
         let content = if source.is_some() { Gfp::empty() } else { Gfp::ZERO };
         let gfp = self.huge.fault_gfp(vma) | content;
         let may_have = self.huge.range(vma, start).is_some();
@@ -99,15 +99,15 @@ impl<H: Devices> Kernel<H> {
         if let Some(leaf) = ptes.take_leaf() {
             self.leaf_taken(cx, &mut ptes, leaf);
         }
-        self.flush_tlb(cx, space, FlushRange { start, end: start + NR, tables_freed: false });
-        self.map_new_huge(cx, space, vma, &mut ptes, new, start);
+        self.flush_tlb(cx, mm, FlushRange { start, end: start + NR, tables_freed: false });
+        self.map_new_huge(cx, mm, vma, &mut ptes, new, start);
         self.mem.events.add(cx.cpu(), VmEvent::ThpFaultAlloc, 1);
         let Some(source) = source else {
             cx.charge(Cost::AnonFault, 1);
             return true;
         };
         let page = self.mem.map.page(source);
-        Rss::add::<H>(&space.rss.anon, -i64::from(NR));
+        Rss::add::<H>(&mm.rss.anon, -i64::from(NR));
         if page.map_remove::<H>(NR) {
             self.mem.account(cx.cpu(), source).minus(NodeStat::AnonPages);
         } else {

@@ -12,7 +12,7 @@ use crate::page_cache::{
     DirtyAccount, File, HeldPage, MemoryFiles, MemoryPage, OpenFile, ReadMode,
 };
 use crate::units::Error;
-use crate::vm::space::Rss;
+use crate::vm::mm::Rss;
 use crate::vm::{Backing, PTES, PageTable, Pte, Vma, VmaFlags};
 use crate::vmstat::{NodeStat, VmEvent};
 
@@ -226,7 +226,7 @@ impl<H: Devices> Kernel<H> {
             }
             is_none
         });
-        Rss::add::<H>(&pass.space.rss.file, nr as i64);
+        Rss::add::<H>(&pass.mm.rss.file, nr as i64);
         if vma.flags.contains(VmaFlags::LOCKED) {
             mapped[..nr].iter().for_each(|&folio| self.mlock_page(cx, folio));
         }
@@ -243,7 +243,7 @@ impl<H: Devices> Kernel<H> {
 /// Getting the page.
 impl<H: Devices> Kernel<H> {
     /// Finds or reads the file page of a fault: locked, up to date, with a reference for the
-    /// caller. None if the fault waited without the space's lock and has to start over.
+    /// caller. None if the fault waited without the mm's lock and has to start over.
     ///
     /// # Errors
     /// If it lies beyond the end of the file, cannot be read, or there is no memory.
@@ -293,7 +293,7 @@ impl<H: Devices> Kernel<H> {
                 };
             }
             // Neither there nor being read: this fault reads the one page. If that fails without
-            // the space's lock, the second run tries again and reports it.
+            // the mm's lock, the second run tries again and reports it.
             let let_go = pass.let_go();
             let folio = page.leave_locked();
             let read = self.read_page(cx, file, folio);
@@ -325,7 +325,7 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Looks the faulting page up, and lets readahead know how that went. Readahead may wait, so the
-    /// space's lock goes first.
+    /// mm's lock goes first.
     fn find_cached(
         &self,
         pass: &mut Pass<'_, '_, H>,

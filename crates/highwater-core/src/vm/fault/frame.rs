@@ -8,8 +8,8 @@ use crate::kernel::Kernel;
 use crate::page::{Folio, Order};
 use crate::page_alloc::Gfp;
 use crate::units::Error;
-use crate::vm::space::Rss;
-use crate::vm::{Backing, PageTable, Pte, Ptes, Space, VmaFlags};
+use crate::vm::mm::Rss;
+use crate::vm::{Backing, Mm, PageTable, Pte, Ptes, VmaFlags};
 use crate::vmstat::{NodeStat, VmEvent};
 
 impl<H: Devices> Kernel<H> {
@@ -22,13 +22,13 @@ impl<H: Devices> Kernel<H> {
     pub(super) fn fault(
         &self,
         cx: &Cx<'_, H>,
-        space: &Space<H>,
+        mm: &Mm<H>,
         vpn: u32,
         access: Access,
     ) -> Result<Fault, Error> {
         let _phase = cx.phase(Phase::Fault);
         cx.charge(Cost::FaultEntry, 1);
-        self.fault_in(cx, space, vpn, access)
+        self.fault_in(cx, mm, vpn, access)
     }
 
     /// Faults a page in on behalf of the kernel: no exception is taken.
@@ -36,21 +36,21 @@ impl<H: Devices> Kernel<H> {
     pub(in crate::vm) fn fault_in(
         &self,
         cx: &Cx<'_, H>,
-        space: &Space<H>,
+        mm: &Mm<H>,
         vpn: u32,
         access: Access,
     ) -> Result<Fault, Error> {
         let mut is_retry = false;
         loop {
-            let lock = space.mmap_lock.read(cx);
+            let lock = mm.mmap_lock.read(cx);
             let (vma, table) = {
-                let tables = space.tables.lock(cx.cpu());
+                let tables = mm.tables.lock(cx.cpu());
                 (tables.vma(vpn).cloned(), tables.table(vpn).cloned())
             };
             let is_write = access == Access::Write;
             let vma = vma.filter(|vma| vma.allows(is_write)).ok_or(Error::Fault)?;
             let (is_major, lock) = (false, Some(lock));
-            let mut pass = Pass { cx, space, vma, table, vpn, is_write, is_retry, is_major, lock };
+            let mut pass = Pass { cx, mm, vma, table, vpn, is_write, is_retry, is_major, lock };
             self.mem.events.add(cx.cpu(), VmEvent::Pgfault, 1);
             let step = self.handle_fault(&mut pass).map_err(|error| Self::fate(cx, error))?;
             // A task that had to wait counts a major fault, even if another task did the reading.
@@ -83,7 +83,7 @@ impl<H: Devices> Kernel<H> {
     #[doc(alias = "handle_pte_fault")]
     fn handle_fault(&self, pass: &mut Pass<'_, '_, H>) -> Result<Step, Error> {
         let Some(table) = pass.table.take() else {
-            if !self.make_upper_tables(pass.cx, pass.space, pass.vpn) {
+            if !self.make_upper_tables(pass.cx, pass.mm, pass.vpn) {
                 return Err(Error::NoMemory);
             }
             return self.missing_page(pass);
@@ -129,7 +129,7 @@ impl<H: Devices> Kernel<H> {
     ) -> Result<Arc<PageTable<H>>, Error> {
         match pass.table.take() {
             Some(table) => Ok(table),
-            None => self.make_table(pass.cx, pass.space, pass.vpn).ok_or(Error::NoMemory),
+            None => self.make_table(pass.cx, pass.mm, pass.vpn).ok_or(Error::NoMemory),
         }
     }
 
@@ -158,8 +158,8 @@ impl<H: Devices> Kernel<H> {
         let page = self.mem.map.page(folio);
         let is_first = page.map_add::<H>(1);
         let (rss, item) = match page.is_anon() {
-            true => (&pass.space.rss.anon, NodeStat::AnonPages),
-            false => (&pass.space.rss.file, NodeStat::Mapped),
+            true => (&pass.mm.rss.anon, NodeStat::AnonPages),
+            false => (&pass.mm.rss.file, NodeStat::Mapped),
         };
         Rss::add::<H>(rss, 1);
         if is_first {

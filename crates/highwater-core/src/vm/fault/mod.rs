@@ -32,7 +32,7 @@ mod touch;
 
 use alloc::sync::Arc;
 
-use super::{PageTable, Space, Vma};
+use super::{Mm, PageTable, Vma};
 use crate::host::{Cx, Devices};
 use crate::wait::ReadGuard;
 
@@ -68,7 +68,7 @@ pub struct Touched {
 /// One run of the fault handler.
 struct Pass<'a, 'h, H: Devices> {
     cx: &'a Cx<'h, H>,
-    space: &'a Space<H>,
+    mm: &'a Mm<H>,
     vma: Arc<Vma<H>>,
     /// The lowest table, if it exists and was not taken out of this field yet.
     table: Option<Arc<PageTable<H>>>,
@@ -86,12 +86,12 @@ struct Pass<'a, 'h, H: Devices> {
 enum Step {
     /// The entry was changed, by this fault or another task's: the access is tried again.
     Done,
-    /// The fault waited without the space's lock: everything is looked up again.
+    /// The fault waited without the mm's lock: everything is looked up again.
     Retry,
 }
 
 impl<H: Devices> Pass<'_, '_, H> {
-    /// Lets the space's lock go, before a wait; false if this run must not. From then on the run can
+    /// Lets the mm's lock go, before a wait; false if this run must not. From then on the run can
     /// only end in [`Step::Retry`].
     fn let_go(&mut self) -> bool {
         if self.is_retry {

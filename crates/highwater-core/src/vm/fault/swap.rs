@@ -8,7 +8,7 @@ use crate::lru::BatchKind;
 use crate::page::{Folio, PageFlags, PageMapping};
 use crate::swap::Slot;
 use crate::units::Error;
-use crate::vm::space::Rss;
+use crate::vm::mm::Rss;
 use crate::vm::{PageTable, Pte, VmaFlags};
 use crate::vmstat::VmEvent;
 
@@ -66,7 +66,7 @@ impl<H: Devices> Kernel<H> {
         }
         let is_cached = !self.swap_skips_cache(cx, slot);
         let folio = match is_cached {
-            true => self.swapin_readahead(cx, pass.space, &pass.vma, pass.vpn, slot)?,
+            true => self.swapin_readahead(cx, pass.mm, &pass.vma, pass.vpn, slot)?,
             false => self.swapin_private(cx, slot, pass.vma.wish(pass.vpn))?,
         };
         self.mem.events.add(cx.cpu(), VmEvent::Pgmajfault, 1);
@@ -110,22 +110,22 @@ impl<H: Devices> Kernel<H> {
         if page.is(PageFlags::SWAPCACHE) && (self.swap.is_full() || is_locked || is_ours) {
             self.free_swap_cache(cx, folio, false);
         }
-        Rss::add::<H>(&pass.space.rss.swap, -1);
-        // If only this space used the slot, only it uses the page, and a write needs no other
+        Rss::add::<H>(&pass.mm.rss.swap, -1);
+        // If only this mm used the slot, only it uses the page, and a write needs no other
         // check. For a huge page that is still in the cache this is one slot of many; it was not
         // read ahead, so it has its mapping.
         let is_alone = !old.is_shared_swap() || (page.refcount() == 1 && !folio.is_large());
         match (is_alone, folio.is_large()) {
             (true, true) => {}
             (true, false) => {
-                page.set_mapping(PageMapping::Anon(pass.space.id), vpn);
+                page.set_mapping(PageMapping::Anon(pass.mm.id), vpn);
                 page.flag_test_clear::<H>(PageFlags::FORKED);
             }
             (false, is_large) => {
-                // The family member that will keep it is unknown, so use the oldest space, from
+                // The family member that will keep it is unknown, so use the oldest mm, from
                 // which all can be found.
                 if !is_large && !page.is_mapped() {
-                    page.set_mapping(PageMapping::Anon(pass.space.oldest_ancestor()), vpn);
+                    page.set_mapping(PageMapping::Anon(pass.mm.oldest_ancestor()), vpn);
                 }
                 page.flag_set::<H>(PageFlags::FORKED);
             }

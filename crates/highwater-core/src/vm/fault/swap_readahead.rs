@@ -12,7 +12,7 @@ use crate::kernel::Kernel;
 use crate::page::{Folio, PageFlags};
 use crate::swap::{HITS_MAX, Slot, VmaSwapState, window_size};
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::vm::{PTES, Pte, Space, Vma};
+use crate::vm::{Mm, PTES, Pte, Vma};
 use crate::vmstat::VmEvent;
 
 /// A window by addresses has at most 2^this pages.
@@ -66,7 +66,7 @@ impl<H: Devices> Kernel<H> {
     pub(crate) fn swapin_readahead(
         &self,
         cx: &Cx<'_, H>,
-        space: &Space<H>,
+        mm: &Mm<H>,
         vma: &Vma<H>,
         vpn: u32,
         slot: Slot,
@@ -76,7 +76,7 @@ impl<H: Devices> Kernel<H> {
         let ahead = if self.swap.any_rotational {
             self.read_cluster(cx, slot, wish)
         } else {
-            self.read_around(cx, space, vma, vpn)
+            self.read_around(cx, mm, vma, vpn)
         };
         self.swapin_one(cx, slot, !ahead, wish).map(|(folio, _)| folio)
     }
@@ -84,7 +84,7 @@ impl<H: Devices> Kernel<H> {
     /// Reads the slots that the entries around one name; true if there was more than that one to
     /// read.
     #[doc(alias = "swap_vma_readahead")]
-    fn read_around(&self, cx: &Cx<'_, H>, space: &Space<H>, vma: &Vma<H>, vpn: u32) -> bool {
+    fn read_around(&self, cx: &Cx<'_, H>, mm: &Mm<H>, vma: &Vma<H>, vpn: u32) -> bool {
         let max = 1 << self.mem.tunables.page_cluster.min(VMA_ORDER_MAX);
         if max == 1 {
             return false;
@@ -102,7 +102,7 @@ impl<H: Devices> Kernel<H> {
         let table = vpn & !(TABLE_PAGES - 1);
         let bounds = vma.start.max(table)..vma.end.min(table + TABLE_PAGES);
         let window = vma_window(prev, vpn, size, bounds);
-        let table = space.table_of(cx.cpu(), vpn);
+        let table = mm.table_of(cx.cpu(), vpn);
         self.plug_start(cx);
         for at in window {
             // Without the table's lock: a useless read does no harm.

@@ -20,11 +20,11 @@ use crate::vmstat::{NodeStat, VmEvent, ZoneStat};
 const CPU: CpuId = CpuId(0);
 const RW: VmaFlags = VmaFlags::READ.union(VmaFlags::WRITE);
 
-/// A kernel with one space, used by this task only.
+/// A kernel with one mm, used by this task only.
 struct Stage<'h> {
     cx: Cx<'h, Solo>,
     kernel: Kernel<Solo>,
-    space: Arc<Space<Solo>>,
+    mm: Arc<Mm<Solo>>,
 }
 
 impl<'h> Stage<'h> {
@@ -36,12 +36,12 @@ impl<'h> Stage<'h> {
         let swap = SwapSpec { device: DeviceId(1), pages: 1 << 14, priority: 0 };
         let spec = KernelSpec { devices: vec![disk.clone(), disk], swap: vec![swap] };
         let kernel = Kernel::new(&cx, mem, &spec).unwrap();
-        let space = kernel.create_space(&cx).unwrap();
-        Stage { cx, kernel, space }
+        let mm = kernel.create_mm(&cx).unwrap();
+        Stage { cx, kernel, mm }
     }
 
     fn map(&self, pages: u32, flags: VmaFlags) -> u32 {
-        self.kernel.mmap(&self.cx, &self.space, pages, 512, flags, Backing::Anon).unwrap()
+        self.kernel.mmap(&self.cx, &self.mm, pages, 512, flags, Backing::Anon).unwrap()
     }
 
     fn open(&self, pages: u32) -> Arc<OpenFile<Solo>> {
@@ -51,19 +51,19 @@ impl<'h> Stage<'h> {
 
     fn map_file(&self, open: &Arc<OpenFile<Solo>>, pages: u32, flags: VmaFlags) -> u32 {
         let backing = Backing::File { open: Arc::clone(open), page: 0 };
-        self.kernel.mmap(&self.cx, &self.space, pages, 512, flags, backing).unwrap()
+        self.kernel.mmap(&self.cx, &self.mm, pages, 512, flags, backing).unwrap()
     }
 
     fn read(&self, vpn: u32) -> Result<Fault, Error> {
-        self.kernel.touch(&self.cx, &self.space, vpn, Access::Read)
+        self.kernel.touch(&self.cx, &self.mm, vpn, Access::Read)
     }
 
     fn write(&self, vpn: u32) -> Result<Fault, Error> {
-        self.kernel.touch(&self.cx, &self.space, vpn, Access::Write)
+        self.kernel.touch(&self.cx, &self.mm, vpn, Access::Write)
     }
 
     fn pte(&self, vpn: u32) -> Pte {
-        self.space.table_of(CPU, vpn).map_or(Pte::NONE, |table| table.peek(vpn))
+        self.mm.table_of(CPU, vpn).map_or(Pte::NONE, |table| table.peek(vpn))
     }
 
     fn mapped(&self, start: u32, pages: u32) -> Vec<u32> {
@@ -92,7 +92,7 @@ impl<'h> Stage<'h> {
     }
 
     fn rss(&self) -> [u64; 4] {
-        let rss = &self.space.rss;
+        let rss = &self.mm.rss;
         [&rss.anon, &rss.file, &rss.swap, &rss.tables].map(|count| count.load(Relaxed))
     }
 
@@ -141,7 +141,7 @@ fn anonymous_memory_is_zeros_until_it_is_written() {
     assert_eq!((stage.rss(), stage.node(NodeStat::AnonPages)), ([2, 0, 0, 3], 2));
     for vpn in [at, at + 1] {
         let (page, _) = stage.page_at(vpn);
-        assert_eq!(page.mapping(), PageMapping::Anon(stage.space.id));
+        assert_eq!(page.mapping(), PageMapping::Anon(stage.mm.id));
         assert_eq!((page.index(), page.mapcount()), (vpn, 1));
         assert_eq!(page.refcount(), 2, "the entry and the add batch");
         assert_eq!(page.flags(), PageFlags::SWAPBACKED | PageFlags::UPTODATE, "the page is clean");
@@ -156,7 +156,7 @@ fn up_to_5_8_new_pages_are_active() {
     let host = Solo::default();
     let stage = Stage::new(&host, 64, "4.3");
     let at = stage.map(4, RW);
-    let all = stage.kernel.touch_range(&stage.cx, &stage.space, at, 4, Access::Write);
+    let all = stage.kernel.touch_range(&stage.cx, &stage.mm, at, 4, Access::Write);
     assert_eq!(all, Ok(Touched { minor: 4, major: 0 }));
     stage.kernel.lru_add_drain(&stage.cx);
     assert_eq!((stage.node(NodeStat::InactiveAnon), stage.node(NodeStat::ActiveAnon)), (0, 4));
@@ -171,18 +171,18 @@ fn a_range_is_touched_as_its_pages_are() {
     for access in [Access::Read, Access::Write, Access::Write] {
         let mut sum = Touched::default();
         for vpn in at + 100..at + 100 + pages {
-            match one.kernel.touch(&one.cx, &one.space, vpn, access) {
+            match one.kernel.touch(&one.cx, &one.mm, vpn, access) {
                 Ok(Fault::None) => {}
                 Ok(Fault::Minor) => sum.minor += 1,
                 other => panic!("{other:?}"),
             }
         }
-        let range = many.kernel.touch_range(&many.cx, &many.space, at + 100, pages, access);
+        let range = many.kernel.touch_range(&many.cx, &many.mm, at + 100, pages, access);
         assert_eq!(range, Ok(sum));
         assert_eq!(one.mapped(at, 1500), many.mapped(at, 1500));
         assert_eq!((one.rss(), one.faults()), (many.rss(), many.faults()));
     }
-    let beyond = many.kernel.touch_range(&many.cx, &many.space, at + 1490, 20, Access::Read);
+    let beyond = many.kernel.touch_range(&many.cx, &many.mm, at + 1490, 20, Access::Read);
     assert_eq!(beyond, Err(Error::Fault));
     assert!(many.pte(at + 1499).is_present(), "what comes before the error is done");
 }
@@ -208,18 +208,18 @@ fn tables_come_with_the_first_fault_and_go_with_their_range() {
     let stage = Stage::new(&host, 64, "6.1");
     assert_eq!(stage.node(NodeStat::PageTablePages), 0, "the top table does not count");
     let pages = 1 << 18;
-    let (kernel, cx, space) = (&stage.kernel, &stage.cx, &stage.space);
-    let at = kernel.mmap(cx, space, pages, pages, VmaFlags::READ, Backing::Anon).unwrap();
-    kernel.touch_range(cx, space, at, pages, Access::Read).unwrap();
+    let (kernel, cx, mm) = (&stage.kernel, &stage.cx, &stage.mm);
+    let at = kernel.mmap(cx, mm, pages, pages, VmaFlags::READ, Backing::Anon).unwrap();
+    kernel.touch_range(cx, mm, at, pages, Access::Read).unwrap();
     assert_eq!(stage.node(NodeStat::PageTablePages), 513);
     assert_eq!(stage.rss(), [0, 0, 0, 514], "the third level counts for the space");
-    for folio in space.tables.lock(CPU).table_frames() {
+    for folio in mm.tables.lock(CPU).table_frames() {
         assert!(kernel.mem.map.page(folio).is(PageFlags::TABLE));
     }
-    kernel.munmap(cx, space, at, 768).unwrap();
+    kernel.munmap(cx, mm, at, 768).unwrap();
     assert_eq!(stage.node(NodeStat::PageTablePages), 512);
-    assert!(space.table_of(CPU, at).is_none() && space.table_of(CPU, at + 512).is_some());
-    kernel.munmap(cx, space, at, pages).unwrap();
+    assert!(mm.table_of(CPU, at).is_none() && mm.table_of(CPU, at + 512).is_some());
+    kernel.munmap(cx, mm, at, pages).unwrap();
     assert_eq!((stage.node(NodeStat::PageTablePages), stage.rss()[3]), (0, 0));
 }
 
@@ -231,16 +231,16 @@ fn a_space_gives_everything_back() {
     let used =
         |kernel: &Kernel<Solo>| kernel.mem.map.iter().filter(|page| page.refcount() > 0).count();
     let before = used(kernel);
-    let space = kernel.create_space(cx).unwrap();
+    let mm = kernel.create_mm(cx).unwrap();
     for _ in 0..3 {
-        let at = kernel.mmap(cx, &space, 700, 1, RW, Backing::Anon).unwrap();
-        kernel.touch_range(cx, &space, at, 700, Access::Write).unwrap();
+        let at = kernel.mmap(cx, &mm, 700, 1, RW, Backing::Anon).unwrap();
+        kernel.touch_range(cx, &mm, at, 700, Access::Write).unwrap();
     }
-    assert!(space.cpus.contains(CPU));
+    assert!(mm.cpus.contains(CPU));
     assert!(used(kernel) > before + 2100);
-    kernel.exit_space(cx, &space);
+    kernel.exit_mm(cx, &mm);
     assert_eq!(used(kernel), before);
-    assert!(kernel.space(cx, space.id).is_none() && !space.cpus.contains(CPU));
+    assert!(kernel.mm(cx, mm.id).is_none() && !mm.cpus.contains(CPU));
     assert_eq!((stage.node(NodeStat::AnonPages), stage.node(NodeStat::PageTablePages)), (0, 0));
 }
 
@@ -292,7 +292,7 @@ fn a_private_write_copies_the_file_page() {
     assert_eq!(stage.write(at + 3), Ok(Fault::Major), "the page to copy is read first");
     assert_eq!(stage.mapped(at, 64), [3], "writes map nothing around");
     let (copy, _) = stage.page_at(at + 3);
-    assert_eq!(copy.mapping(), PageMapping::Anon(stage.space.id));
+    assert_eq!(copy.mapping(), PageMapping::Anon(stage.mm.id));
     assert_eq!((stage.rss()[0], stage.rss()[1]), (1, 0));
 
     assert_eq!(stage.read(at + 4), Ok(Fault::Minor));
@@ -373,7 +373,7 @@ fn a_page_in_swap_is_read() {
         (stage.kernel.slot_of(folio), stage.kernel.swap_count(&stage.cx, slot)),
         (Some(slot), 0)
     );
-    assert_eq!((page.mapcount(), page.mapping()), (1, PageMapping::Anon(stage.space.id)));
+    assert_eq!((page.mapcount(), page.mapping()), (1, PageMapping::Anon(stage.mm.id)));
     assert_eq!(stage.event(VmEvent::Pswpin), 1);
 }
 
@@ -381,11 +381,11 @@ fn a_page_in_swap_is_read() {
 fn locked_memory_is_there_and_unevictable() {
     let host = Solo::default();
     let stage = Stage::new(&host, 64, "6.1");
-    let (kernel, cx, space) = (&stage.kernel, &stage.cx, &stage.space);
+    let (kernel, cx, mm) = (&stage.kernel, &stage.cx, &stage.mm);
     let at = stage.map(64, RW);
-    kernel.touch_range(cx, space, at, 8, Access::Write).unwrap();
-    kernel.touch_range(cx, space, at + 8, 8, Access::Read).unwrap();
-    kernel.mlock(cx, space, at + 4, 32).unwrap();
+    kernel.touch_range(cx, mm, at, 8, Access::Write).unwrap();
+    kernel.touch_range(cx, mm, at + 8, 8, Access::Read).unwrap();
+    kernel.mlock(cx, mm, at + 4, 32).unwrap();
     assert_eq!(stage.mapped(at, 64), (0..36).collect::<Vec<_>>());
     assert_eq!((stage.rss()[0], stage.zone(ZoneStat::Mlock)), (36, 32));
     kernel.lru_add_drain(cx);
@@ -393,18 +393,18 @@ fn locked_memory_is_there_and_unevictable() {
         (stage.node(NodeStat::Unevictable), stage.event(VmEvent::UnevictablePgsMlocked)),
         (32, 32)
     );
-    assert_eq!(space.tables.lock(CPU).all_vmas().count(), 3);
+    assert_eq!(mm.tables.lock(CPU).all_vmas().count(), 3);
     // Memory that is locked already is left alone.
-    kernel.mlock(cx, space, at + 4, 32).unwrap();
+    kernel.mlock(cx, mm, at + 4, 32).unwrap();
     assert_eq!(
         (stage.zone(ZoneStat::Mlock), stage.event(VmEvent::UnevictablePgsMlocked)),
         (32, 32)
     );
-    kernel.munlock(cx, space, at, 64).unwrap();
+    kernel.munlock(cx, mm, at, 64).unwrap();
     assert_eq!((stage.zone(ZoneStat::Mlock), stage.node(NodeStat::Unevictable)), (0, 0));
     assert_eq!(stage.event(VmEvent::UnevictablePgsMunlocked), 32);
     assert_eq!(stage.node(NodeStat::InactiveAnon) + stage.node(NodeStat::ActiveAnon), 36);
-    assert_eq!(kernel.mlock(cx, space, at + 60, 8), Err(Error::Fault), "a part is not mapped");
+    assert_eq!(kernel.mlock(cx, mm, at + 60, 8), Err(Error::Fault), "a part is not mapped");
     let locked = stage.map(16, RW | VmaFlags::LOCKED);
     assert_eq!(stage.mapped(locked, 16).len(), 16, "mapping locked memory populates it");
 }

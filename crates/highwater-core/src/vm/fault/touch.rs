@@ -6,8 +6,8 @@ use super::{Access, Fault, Touched};
 use crate::host::{Cost, Cx, Devices, Lock, Probe};
 use crate::kernel::Kernel;
 use crate::units::Error;
-use crate::vm::tables::SpaceTables;
-use crate::vm::{PTES, Space};
+use crate::vm::tables::MmTables;
+use crate::vm::{Mm, PTES};
 
 /// The first page behind the table of a page.
 #[inline(always)]
@@ -26,7 +26,7 @@ impl<H: Devices> Kernel<H> {
     pub fn touch(
         &self,
         cx: &Cx<'_, H>,
-        space: &Space<H>,
+        mm: &Mm<H>,
         vpn: u32,
         access: Access,
     ) -> Result<Fault, Error> {
@@ -35,9 +35,9 @@ impl<H: Devices> Kernel<H> {
             if cx.is_dying() {
                 return Err(Error::Killed);
             }
-            self.enter_space(cx, space);
+            self.enter_mm(cx, mm);
             let is_write = access == Access::Write;
-            let tables = space.tables.lock(cx.cpu());
+            let tables = mm.tables.lock(cx.cpu());
             let is_hit = tables.table(vpn).is_some_and(|table| table.access(vpn, is_write));
             drop(tables);
             if is_hit {
@@ -45,7 +45,7 @@ impl<H: Devices> Kernel<H> {
                 cx.host.user_point();
                 return Ok(went);
             }
-            went = went.max(self.fault(cx, space, vpn, access)?);
+            went = went.max(self.fault(cx, mm, vpn, access)?);
         }
     }
 
@@ -57,7 +57,7 @@ impl<H: Devices> Kernel<H> {
     pub fn touch_range(
         &self,
         cx: &Cx<'_, H>,
-        space: &Space<H>,
+        mm: &Mm<H>,
         start: u32,
         pages: u32,
         access: Access,
@@ -67,11 +67,11 @@ impl<H: Devices> Kernel<H> {
             return Ok(Touched::default());
         }
         // Most calls cover one table that is already mapped; this fast path serves them.
-        let at = self.touch_table(cx, space, start..end, access)?;
+        let at = self.touch_table(cx, mm, start..end, access)?;
         if at == end {
             return Ok(Touched::default());
         }
-        self.touch_on(cx, space, start, at..end, access)
+        self.touch_on(cx, mm, start, at..end, access)
     }
 
     /// Accesses `pages` pages in order, one page table's worth at a time, as
@@ -84,7 +84,7 @@ impl<H: Devices> Kernel<H> {
     pub fn touch_while(
         &self,
         cx: &Cx<'_, H>,
-        space: &Space<H>,
+        mm: &Mm<H>,
         start: u32,
         pages: u32,
         access: Access,
@@ -94,9 +94,9 @@ impl<H: Devices> Kernel<H> {
         let mut at = start;
         while at < end && goes_on() {
             // Nobody can come in while these are passed, so `goes_on` need not be asked again.
-            at += self.touch_again(cx, space, at..end);
+            at += self.touch_again(cx, mm, at..end);
             let piece = (PTES as u32).min(end - at);
-            self.touch_range(cx, space, at, piece, access)?;
+            self.touch_range(cx, mm, at, piece, access)?;
             at += piece;
         }
         Ok(at - start)
@@ -105,12 +105,12 @@ impl<H: Devices> Kernel<H> {
     /// Accesses whole tables that no access changes, as many as possible while no other task can
     /// run in between. Returns their pages.
     #[inline(always)]
-    fn touch_again(&self, cx: &Cx<'_, H>, space: &Space<H>, range: Range<u32>) -> u32 {
+    fn touch_again(&self, cx: &Cx<'_, H>, mm: &Mm<H>, range: Range<u32>) -> u32 {
         let is_table = range.start.is_multiple_of(PTES as u32);
-        if H::THREADED || !is_table || cx.is_dying() || !self.is_entered(cx, space) {
+        if H::THREADED || !is_table || cx.is_dying() || !self.is_entered(cx, mm) {
             return 0;
         }
-        let hot_tables = |tables: &SpaceTables<H>, most: u32| {
+        let hot_tables = |tables: &MmTables<H>, most: u32| {
             let starts = (0..most).map(|nr| range.start.saturating_add(nr * PTES as u32));
             let is_hot = |&at: &u32| {
                 range.end.saturating_sub(at) >= PTES as u32
@@ -119,7 +119,7 @@ impl<H: Devices> Kernel<H> {
             starts.take_while(is_hot).count() as u32
         };
         let work = (Cost::UserTouch, PTES as u32);
-        cx.host.again(&space.tables, work, hot_tables) * PTES as u32
+        cx.host.again(&mm.tables, work, hot_tables) * PTES as u32
     }
 
     /// Accesses pages of one table, the first of a range, until one would fault; the page after them.
@@ -127,16 +127,16 @@ impl<H: Devices> Kernel<H> {
     fn touch_table(
         &self,
         cx: &Cx<'_, H>,
-        space: &Space<H>,
+        mm: &Mm<H>,
         range: Range<u32>,
         access: Access,
     ) -> Result<u32, Error> {
         if cx.is_dying() {
             return Err(Error::Killed);
         }
-        self.enter_space(cx, space);
+        self.enter_mm(cx, mm);
         let stop = range.end.min(end_of_table(range.start));
-        let hits = Self::access_run(cx, space, range.start..stop, access);
+        let hits = Self::access_run(cx, mm, range.start..stop, access);
         if hits > 0 {
             cx.charge(Cost::UserTouch, hits);
             cx.host.user_point();
@@ -149,7 +149,7 @@ impl<H: Devices> Kernel<H> {
     fn touch_on(
         &self,
         cx: &Cx<'_, H>,
-        space: &Space<H>,
+        mm: &Mm<H>,
         mut asked: u32,
         range: Range<u32>,
         access: Access,
@@ -158,24 +158,24 @@ impl<H: Devices> Kernel<H> {
         let mut touched = Touched::default();
         loop {
             if at < end.min(end_of_table(asked)) {
-                match self.fault(cx, space, at, access)? {
+                match self.fault(cx, mm, at, access)? {
                     Fault::Major => touched.major += 1,
                     Fault::Minor | Fault::None => touched.minor += 1,
                 }
             }
-            at += self.touch_again(cx, space, at..end);
+            at += self.touch_again(cx, mm, at..end);
             if at == end {
                 return Ok(touched);
             }
             asked = at;
-            at = self.touch_table(cx, space, at..end, access)?;
+            at = self.touch_table(cx, mm, at..end, access)?;
         }
     }
 
     /// Accesses pages of one table until one would fault; returns the number accessed.
     #[inline(always)]
-    fn access_run(cx: &Cx<'_, H>, space: &Space<H>, range: Range<u32>, access: Access) -> u32 {
-        let tables = space.tables.lock(cx.cpu());
+    fn access_run(cx: &Cx<'_, H>, mm: &Mm<H>, range: Range<u32>, access: Access) -> u32 {
+        let tables = mm.tables.lock(cx.cpu());
         let Some(table) = tables.table(range.start) else { return 0 };
         // A sweep goes on with the next one: its line comes while others run.
         if !H::THREADED

@@ -1,8 +1,8 @@
-//! Splits a huge page that several spaces map by single entries since a fork
+//! Splits a huge page that several mms map by single entries since a fork
 //! (rules/huge-pages#page-split).
 //!
 //! ```text
-//! entries of all spaces ──▶ migration entries ──▶ 512 descriptors ──▶ entries again
+//! entries of all mms ──▶ migration entries ──▶ 512 descriptors ──▶ entries again
 //! ```
 //!
 //! A task that needs one of its pages meanwhile waits until the entry is restored. A task that
@@ -54,7 +54,7 @@ impl<H: Devices> Kernel<H> {
         self.each_place(cx, folio, &mut Trail::default(), |place| {
             let mut ptes = place.table.lock(cx.cpu());
             if ptes.maps(place.vpn, folio) {
-                self.split_leaf(cx, place.space, &mut ptes, place.vpn, place.flags);
+                self.split_leaf(cx, place.mm, &mut ptes, place.vpn, place.flags);
             }
             let (mut nr, mut is_dirty) = (0, false);
             for (vpn, frame) in (place.vpn..).zip(folio.frames()) {
@@ -70,7 +70,7 @@ impl<H: Devices> Kernel<H> {
                 return Flow::Continue(());
             }
             let (start, end) = (place.vpn, place.vpn + NR);
-            self.flush_tlb(cx, place.space, FlushRange { start, end, tables_freed: false });
+            self.flush_tlb(cx, place.mm, FlushRange { start, end, tables_freed: false });
             if is_dirty {
                 page.flag_set::<H>(PageFlags::DIRTY);
             }

@@ -2,12 +2,12 @@
 //!
 //! ```text
 //! no lock       allocate the huge page, read in swapped pages
-//! space write   take the entries, flush ─▶ lock and isolate each page ─▶ copy ─▶ leaf ─▶ free the old ones
+//! mmap_lock     take the entries, flush ─▶ lock and isolate each page ─▶ copy ─▶ leaf ─▶ free the old ones
 //!                                                │
 //!                                                └─ one is in use: put the entries back
 //! ```
 //!
-//! With the space's lock held for writing, no fault and no unmapping is under way. With its entries
+//! With `mmap_lock` held for writing, no fault and no unmapping is under way. With its entries
 //! cleared and flushed, no program writes a page that is being copied.
 //!
 //! From: [`super::khugepaged`].
@@ -21,7 +21,7 @@ use crate::kernel::Kernel;
 use crate::page::{Folio, Order, PageFlags};
 use crate::page_alloc::Gfp;
 use crate::vm::zap::Tally;
-use crate::vm::{Access, FlushRange, Pte, Ptes, Space};
+use crate::vm::{Access, FlushRange, Mm, Pte, Ptes};
 use crate::vmstat::VmEvent;
 use crate::zone::NodeId;
 
@@ -44,7 +44,7 @@ impl<H: Devices> Kernel<H> {
     pub(super) fn collapse(
         &self,
         cx: &Cx<'_, H>,
-        space: &Space<H>,
+        mm: &Mm<H>,
         start: u32,
         node: NodeId,
     ) -> Collapsed {
@@ -58,7 +58,7 @@ impl<H: Devices> Kernel<H> {
             return Collapsed::NoMemory;
         };
         self.mem.events.add(cx.cpu(), VmEvent::ThpCollapseAlloc, 1);
-        if self.read_range_in(cx, space, start) && self.collapse_into(cx, space, start, new) {
+        if self.read_range_in(cx, mm, start) && self.collapse_into(cx, mm, start, new) {
             return Collapsed::Done;
         }
         self.put_page(cx, new);
@@ -67,57 +67,57 @@ impl<H: Devices> Kernel<H> {
 
     /// Swaps in the pages that a range lacks, as faults do; false if one cannot be had.
     #[doc(alias = "__collapse_huge_page_swapin")]
-    fn read_range_in(&self, cx: &Cx<'_, H>, space: &Space<H>, start: u32) -> bool {
+    fn read_range_in(&self, cx: &Cx<'_, H>, mm: &Mm<H>, start: u32) -> bool {
         let is_swapped = |vpn: u32| {
-            let table = space.table_of(cx.cpu(), vpn);
+            let table = mm.table_of(cx.cpu(), vpn);
             table.is_some_and(|table| table.peek(vpn).slot().is_some())
         };
         (start..start + NR)
             .filter(|&vpn| is_swapped(vpn))
-            .all(|vpn| self.fault_in(cx, space, vpn, Access::Read).is_ok())
+            .all(|vpn| self.fault_in(cx, mm, vpn, Access::Read).is_ok())
     }
 
     /// False, with nothing changed, if the range has changed, or one of its pages is in use.
-    fn collapse_into(&self, cx: &Cx<'_, H>, space: &Space<H>, start: u32, new: Folio) -> bool {
+    fn collapse_into(&self, cx: &Cx<'_, H>, mm: &Mm<H>, start: u32, new: Folio) -> bool {
         self.lru_add_drain(cx);
-        let _guard = space.mmap_lock.write(cx);
-        let vma = space.vma_of(cx.cpu(), start);
+        let _guard = mm.mmap_lock.write(cx);
+        let vma = mm.vma_of(cx.cpu(), start);
         let vma = vma.filter(|vma| self.huge.range(vma, start) == Some(start));
-        let (Some(vma), Some(table)) = (vma, space.table_of(cx.cpu(), start)) else {
+        let (Some(vma), Some(table)) = (vma, mm.table_of(cx.cpu(), start)) else {
             return false;
         };
         let mut ptes = table.lock(cx.cpu());
         if ptes.leaf().is_some() || ptes.is_bare() {
             return false;
         }
-        self.flush_pending(cx, space);
-        let entries = self.take_entries(cx, space, &mut ptes, start);
+        self.flush_pending(cx, mm);
+        let entries = self.take_entries(cx, mm, &mut ptes, start);
         let Some(old) = self.isolate_all(cx, &entries) else {
             for (vpn, pte) in (start..).zip(entries).filter(|(_, pte)| !pte.is_none()) {
                 ptes.set(vpn, pte);
             }
             return false;
         };
-        // Nobody adds an entry meanwhile: faults wait for the space.
+        // Nobody adds an entry meanwhile: faults wait for the mm.
         drop(ptes);
         self.copy_entries(cx, &entries, new);
         let mut ptes = table.lock(cx.cpu());
-        self.map_new_huge(cx, space, &vma, &mut ptes, new, start);
+        self.map_new_huge(cx, mm, &vma, &mut ptes, new, start);
         drop(ptes);
-        self.free_old(cx, space, &old);
+        self.free_old(cx, mm, &old);
         true
     }
 
     fn take_entries(
         &self,
         cx: &Cx<'_, H>,
-        space: &Space<H>,
+        mm: &Mm<H>,
         ptes: &mut Ptes<'_, H>,
         start: u32,
     ) -> Entries {
         let entries = core::array::from_fn(|at| ptes.take(start + at as u32));
         cx.charge(Cost::ClearPte, NR);
-        self.flush_tlb(cx, space, FlushRange { start, end: start + NR, tables_freed: false });
+        self.flush_tlb(cx, mm, FlushRange { start, end: start + NR, tables_freed: false });
         entries
     }
 
@@ -184,7 +184,7 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Frees the single pages, which have neither entries nor users any more.
-    fn free_old(&self, cx: &Cx<'_, H>, space: &Space<H>, old: &[Folio]) {
+    fn free_old(&self, cx: &Cx<'_, H>, mm: &Mm<H>, old: &[Folio]) {
         let cpu: CpuId = cx.cpu();
         let mut tally = Tally::default();
         for &folio in old {
@@ -193,7 +193,7 @@ impl<H: Devices> Kernel<H> {
             debug_assert!(!was_last, "the isolation has a reference");
             self.unlock_page(cx, folio);
         }
-        tally.flush(self, cpu, space);
+        tally.flush(self, cpu, mm);
         self.release_pages(cx, old);
     }
 }

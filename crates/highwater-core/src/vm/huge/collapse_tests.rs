@@ -31,7 +31,7 @@ impl Stage<'_> {
     }
 
     fn check(&self, start: u32) -> Check {
-        let table = self.space.table_of(CPU, start).unwrap();
+        let table = self.mm.table_of(CPU, start).unwrap();
         self.kernel.check_for_tests(&self.cx, &table, start)
     }
 
@@ -123,7 +123,7 @@ fn single_pages_become_a_huge_one() {
     assert_eq!(stage.events(VmEvent::ThpFaultAlloc), 0);
     assert_eq!(stage.stat(NodeStat::AnonTransparentHugepages), PAGES);
     assert_eq!(stage.stat(NodeStat::AnonPages), PAGES);
-    assert_eq!(stage.space.rss.resident(), PAGES);
+    assert_eq!(stage.mm.rss.resident(), PAGES);
     assert_eq!(stage.touch(start + 511, Access::Write), Fault::None, "holes are filled");
     stage.audit();
     assert_eq!(stage.nr_free(), free + 90 - PAGES);
@@ -155,8 +155,8 @@ fn a_page_in_use_at_the_last_moment_leaves_all_as_it_was() {
     let start = stage.single_pages(NR);
     let folio = stage.folio(start + 500);
     stage.kernel.mem.map.page(folio).flag_set::<Solo>(PageFlags::LOCKED);
-    let (cx, space) = (&stage.cx, &stage.space);
-    assert_eq!(stage.kernel.collapse(cx, space, start, NodeId(0)), Collapsed::Busy);
+    let (cx, mm) = (&stage.cx, &stage.mm);
+    assert_eq!(stage.kernel.collapse(cx, mm, start, NodeId(0)), Collapsed::Busy);
     stage.kernel.unlock_page(cx, folio);
     assert!(!stage.has_leaf(start));
     assert_eq!(stage.touch(start + 3, Access::Write), Fault::None, "the entries are back");
@@ -183,18 +183,18 @@ fn the_second_failure_ends_a_round() {
 fn a_gigabyte_takes_64_rounds() {
     let host = Solo::default();
     let stage = Stage::new(&host);
-    let (cx, space, read) = (&stage.cx, &stage.space, VmaFlags::READ);
-    let start = stage.kernel.mmap(cx, space, 1 << 18, 1 << 18, read, Backing::Anon).unwrap();
-    stage.kernel.khugepaged_enter(&stage.cx, &stage.space);
+    let (cx, mm, read) = (&stage.cx, &stage.mm, VmaFlags::READ);
+    let start = stage.kernel.mmap(cx, mm, 1 << 18, 1 << 18, read, Backing::Anon).unwrap();
+    stage.kernel.khugepaged_enter(&stage.cx, &stage.mm);
     let mut at = None;
     for round in 1..=64 {
         let (scanned, next) = stage.kernel.round_for_tests(&stage.cx, at);
         assert_eq!(scanned, 1 + 8 * 512, "round {round}");
-        assert_eq!(next, Some((stage.space.id, start + round * 8 * NR)));
+        assert_eq!(next, Some((stage.mm.id, start + round * 8 * NR)));
         at = next;
     }
     let (scanned, next) = stage.kernel.round_for_tests(&stage.cx, at);
     assert_eq!((scanned, next.is_some()), (1 + 1 + 8 * 512, true), "and from the start again");
-    stage.kernel.exit_space(&stage.cx, &stage.space);
+    stage.kernel.exit_mm(&stage.cx, &stage.mm);
     assert_eq!(stage.kernel.round_for_tests(&stage.cx, None).0, 0);
 }

@@ -8,8 +8,8 @@ use crate::host::{Cost, Cx, Devices, Probe};
 use crate::kernel::Kernel;
 use crate::page::{Folio, PageFlags, PageMapping};
 use crate::page_alloc::{Gfp, Wish};
-use crate::vm::space::Rss;
-use crate::vm::{PageTable, Pte, Ptes, Space, Vma, VmaFlags};
+use crate::vm::mm::Rss;
+use crate::vm::{Mm, PageTable, Pte, Ptes, Vma, VmaFlags};
 use crate::vmstat::{NodeStat, VmEvent};
 use crate::zone::MemoryPolicy;
 
@@ -29,7 +29,7 @@ impl<H: Devices> Kernel<H> {
     pub(in crate::vm) fn huge_fault(
         &self,
         cx: &Cx<'_, H>,
-        space: &Space<H>,
+        mm: &Mm<H>,
         vma: &Vma<H>,
         table: Option<&Arc<PageTable<H>>>,
         vpn: u32,
@@ -40,10 +40,10 @@ impl<H: Devices> Kernel<H> {
             return Attempt::Fallback;
         }
         let Some(start) = self.huge.range(vma, vpn) else { return Attempt::Fallback };
-        self.khugepaged_enter(cx, space);
+        self.khugepaged_enter(cx, mm);
         let mapped = match is_write || !self.mem.tunables.thp_zero_page {
-            true => self.map_huge_page(cx, space, vma, start),
-            false => self.map_huge_zero(cx, space, start),
+            true => self.map_huge_page(cx, mm, vma, start),
+            false => self.map_huge_zero(cx, mm, start),
         };
         mapped.unwrap_or_else(|| {
             self.mem.events.add(cx.cpu(), VmEvent::ThpFaultFallback, 1);
@@ -55,13 +55,13 @@ impl<H: Devices> Kernel<H> {
     fn map_huge_page(
         &self,
         cx: &Cx<'_, H>,
-        space: &Space<H>,
+        mm: &Mm<H>,
         vma: &Vma<H>,
         start: u32,
     ) -> Option<Attempt> {
         let gfp = self.huge.fault_gfp(vma) | Gfp::ZERO;
         let folio = self.alloc_huge(cx, gfp, vma.wish(start))?;
-        let Some(table) = self.make_leaf_table(cx, space, start) else {
+        let Some(table) = self.make_leaf_table(cx, mm, start) else {
             self.put_page(cx, folio);
             return None;
         };
@@ -71,7 +71,7 @@ impl<H: Devices> Kernel<H> {
             self.put_page(cx, folio);
             return Some(Attempt::Mapped);
         }
-        self.map_new_huge(cx, space, vma, &mut ptes, folio, start);
+        self.map_new_huge(cx, mm, vma, &mut ptes, folio, start);
         self.mem.events.add(cx.cpu(), VmEvent::ThpFaultAlloc, 1);
         cx.charge(Cost::AnonFault, 1);
         Some(Attempt::Mapped)
@@ -79,9 +79,9 @@ impl<H: Devices> Kernel<H> {
 
     /// Maps the huge zero page for a read fault.
     #[doc(alias = "set_huge_zero_page")]
-    fn map_huge_zero(&self, cx: &Cx<'_, H>, space: &Space<H>, start: u32) -> Option<Attempt> {
+    fn map_huge_zero(&self, cx: &Cx<'_, H>, mm: &Mm<H>, start: u32) -> Option<Attempt> {
         let zero = self.get_huge_zero(cx)?;
-        let Some(table) = self.make_leaf_table(cx, space, start) else {
+        let Some(table) = self.make_leaf_table(cx, mm, start) else {
             self.put_huge_zero(cx);
             return None;
         };
@@ -131,7 +131,7 @@ impl<H: Devices> Kernel<H> {
     pub(in crate::vm) fn map_new_huge(
         &self,
         cx: &Cx<'_, H>,
-        space: &Space<H>,
+        mm: &Mm<H>,
         vma: &Vma<H>,
         ptes: &mut Ptes<'_, H>,
         folio: Folio,
@@ -143,11 +143,11 @@ impl<H: Devices> Kernel<H> {
             flags |= PageFlags::ACTIVE;
         }
         page.init_flags(flags);
-        page.set_mapping(PageMapping::Anon(space.id), start);
+        page.set_mapping(PageMapping::Anon(mm.id), start);
         // As many as a split would leave entries.
         page.map_add::<H>(NR);
         page.get::<H>(NR - 1);
-        Rss::add::<H>(&space.rss.anon, NR.into());
+        Rss::add::<H>(&mm.rss.anon, NR.into());
         self.mem.account(cx.cpu(), folio).plus(NodeStat::AnonPages);
         self.count_leaf(cx, folio);
         if vma.flags.contains(VmaFlags::LOCKED) {

@@ -8,35 +8,35 @@ use crate::config::preset;
 use crate::host::{Cost, CpuId, Lock, Solo};
 use crate::page::{Folio, PageFlags};
 use crate::syscall::MemoryAdvice;
-use crate::vm::{Access, Fault, Pte, Referenced, Space, Trail};
+use crate::vm::{Access, Fault, Mm, Pte, Referenced, Trail};
 use crate::vmstat::{NodeStat, VmEvent};
 use crate::zone::NodeId;
 
 const CPU: CpuId = CpuId(0);
 const PAGES: u64 = NR as u64;
 
-fn entry(space: &Space<Solo>, vpn: u32) -> Pte {
-    space.table_of(CPU, vpn).map_or(Pte::NONE, |table| table.peek(vpn))
+fn entry(mm: &Mm<Solo>, vpn: u32) -> Pte {
+    mm.table_of(CPU, vpn).map_or(Pte::NONE, |table| table.peek(vpn))
 }
 
-fn leaf(space: &Space<Solo>, vpn: u32) -> Option<Pte> {
-    space.table_of(CPU, vpn).and_then(|table| table.lock(CPU).leaf())
+fn leaf(mm: &Mm<Solo>, vpn: u32) -> Option<Pte> {
+    mm.table_of(CPU, vpn).and_then(|table| table.lock(CPU).leaf())
 }
 
 impl Stage<'_> {
-    fn forked_huge(&self) -> (u32, Folio, Arc<Space<Solo>>) {
+    fn forked_huge(&self) -> (u32, Folio, Arc<Mm<Solo>>) {
         let start = self.map(NR, NR, VmaFlags::empty());
         self.touch(start, Access::Write);
         let child = self.fork();
         (start, self.folio(start), child)
     }
 
-    fn fork(&self) -> Arc<Space<Solo>> {
-        self.kernel.fork(&self.cx, &self.space).unwrap()
+    fn fork(&self) -> Arc<Mm<Solo>> {
+        self.kernel.fork(&self.cx, &self.mm).unwrap()
     }
 
-    fn write(&self, space: &Space<Solo>, vpn: u32) {
-        let fault = self.kernel.touch(&self.cx, space, vpn, Access::Write);
+    fn write(&self, mm: &Mm<Solo>, vpn: u32) {
+        let fault = self.kernel.touch(&self.cx, mm, vpn, Access::Write);
         assert_eq!(fault, Ok(Fault::Minor));
     }
 
@@ -64,9 +64,9 @@ fn a_fork_copies_a_leaf_as_one_entry() {
     assert_eq!(entries(&host), (before.0 + 1, before.1 + 1), "one entry, one page");
     assert_eq!(stage.events(VmEvent::ThpSplitPmd), 0);
     assert_eq!(stage.counts(folio), (2, 2 * NR, 2 * NR));
-    for space in [&stage.space, &child] {
-        assert!(leaf(space, start).is_some_and(|leaf| !leaf.is_writable()));
-        assert_eq!(space.rss.resident(), PAGES);
+    for mm in [&stage.mm, &child] {
+        assert!(leaf(mm, start).is_some_and(|leaf| !leaf.is_writable()));
+        assert_eq!(mm.rss.resident(), PAGES);
     }
     assert!(leaf(&child, start).is_some_and(|leaf| !leaf.is_young()));
     assert_eq!((stage.thp(), stage.stat(NodeStat::AnonPages)), (PAGES, PAGES), "counted once");
@@ -76,7 +76,7 @@ fn a_fork_copies_a_leaf_as_one_entry() {
     // A child of the child has it, too; each goes alone.
     let second = stage.kernel.fork(&stage.cx, &child).unwrap();
     assert_eq!(stage.counts(folio), (3, 3 * NR, 3 * NR));
-    stage.kernel.exit_space(&stage.cx, &child);
+    stage.kernel.exit_mm(&stage.cx, &child);
     stage.audit();
     stage.unmap(start, NR);
     assert_eq!((stage.counts(folio), stage.thp()), ((1, NR, NR), PAGES));
@@ -85,14 +85,14 @@ fn a_fork_copies_a_leaf_as_one_entry() {
     assert_eq!(stage.folio_in(&second, start), folio, "alone: all of it may be written");
     assert!(leaf(&second, start).is_some_and(Pte::is_writable));
     stage.audit();
-    stage.kernel.exit_space(&stage.cx, &second);
+    stage.kernel.exit_mm(&stage.cx, &second);
     assert_eq!((stage.thp(), stage.stat(NodeStat::AnonPages)), (0, 0));
     stage.audit();
 }
 
 impl Stage<'_> {
-    fn folio_in(&self, space: &Space<Solo>, vpn: u32) -> Folio {
-        self.kernel.mapped_folio(entry(space, vpn)).unwrap()
+    fn folio_in(&self, mm: &Mm<Solo>, vpn: u32) -> Folio {
+        self.kernel.mapped_folio(entry(mm, vpn)).unwrap()
     }
 }
 
@@ -110,23 +110,23 @@ fn from_5_8_on_a_write_splits_the_leaf_and_copies_one_page() {
         let stage = stage_of(&host, kernel);
         let (start, folio, child) = stage.forked_huge();
         let allocs = stage.events(VmEvent::ThpFaultAlloc);
-        stage.write(&stage.space, start + 7);
+        stage.write(&stage.mm, start + 7);
         assert_eq!(stage.events(VmEvent::ThpSplitPmd), 1, "{kernel}");
         assert_eq!(stage.events(VmEvent::ThpFaultAlloc), allocs);
         assert_eq!(stage.counts(folio), (1, 2 * NR - 1, 2 * NR - 1), "the child's leaf stays");
-        assert!(!stage.folio_in(&stage.space, start + 7).is_large());
-        assert_eq!(stage.folio_in(&stage.space, start + 8), folio);
+        assert!(!stage.folio_in(&stage.mm, start + 7).is_large());
+        assert_eq!(stage.folio_in(&stage.mm, start + 8), folio);
         assert_eq!(stage.thp(), PAGES);
         // The child maps all of it, so it is not queued for a split.
         assert_eq!(stage.kernel.nr_deferred(&stage.cx, NodeId(0)), 0);
         stage.audit();
-        stage.kernel.exit_space(&stage.cx, &child);
+        stage.kernel.exit_mm(&stage.cx, &child);
         assert_eq!(stage.kernel.nr_deferred(&stage.cx, NodeId(0)), 1, "nobody maps page 7 now");
         assert_eq!(stage.thp(), 0);
         stage.audit();
-        // Parts of it are copied even if no other space maps them.
-        stage.write(&stage.space, start + 9);
-        assert!(!stage.folio_in(&stage.space, start + 9).is_large());
+        // Parts of it are copied even if no other mm maps them.
+        stage.write(&stage.mm, start + 9);
+        assert!(!stage.folio_in(&stage.mm, start + 9).is_large());
         stage.audit();
     }
 }
@@ -149,9 +149,9 @@ fn up_to_5_7_a_write_copies_all_of_it() {
         assert_eq!((stage.thp(), child.rss.resident()), (2 * PAGES, PAGES));
         stage.audit();
         // The parent is alone with the old one.
-        stage.write(&stage.space, start + 8);
+        stage.write(&stage.mm, start + 8);
         assert_eq!(stage.folio(start), folio);
-        assert!(leaf(&stage.space, start).is_some_and(Pte::is_writable));
+        assert!(leaf(&stage.mm, start).is_some_and(Pte::is_writable));
         stage.audit();
         // Without a block a leaf is split, as later kernels always do.
         let again = stage.fork();
@@ -172,7 +172,7 @@ fn a_fork_copies_a_leaf_of_zeros() {
         let stage = stage_of(&host, kernel);
         let start = stage.map(NR, NR, VmaFlags::empty());
         stage.touch(start, Access::Read);
-        // A space without its own pages shares nothing.
+        // An mm without its own pages shares nothing.
         let own = stage.map(NR, NR, VmaFlags::empty());
         stage.touch(own, Access::Write);
         let nr_zero = || stage.kernel.huge.zero.lock(CPU).nr_leaves;
@@ -180,11 +180,11 @@ fn a_fork_copies_a_leaf_of_zeros() {
         let child = stage.fork();
         stage.audit();
         stage.touch(start, Access::Read);
-        stage.write(&stage.space, start + 9);
+        stage.write(&stage.mm, start + 9);
         assert_eq!(stage.events(VmEvent::ThpSplitPmd), splits, "{kernel}");
         assert_eq!(stage.has_leaf(start), splits == 0);
         stage.audit();
-        stage.kernel.exit_space(&stage.cx, &child);
+        stage.kernel.exit_mm(&stage.cx, &child);
         assert_eq!(nr_zero(), 0);
         stage.audit();
     }
@@ -214,12 +214,11 @@ fn reclaim_finds_all_that_map_it() {
     assert_eq!(stage.events(VmEvent::ThpSplitPmd), 3);
     kernel.unlock_page(cx, folio);
     kernel.put_page(cx, folio);
-    for (space, resident, swapped) in [(&stage.space, 0, 512), (&child, 0, 512), (&second, 1, 511)]
-    {
+    for (mm, resident, swapped) in [(&stage.mm, 0, 512), (&child, 0, 512), (&second, 1, 511)] {
         let count = |count: &crate::sync::atomic::AtomicU64| {
             count.load(crate::sync::atomic::Ordering::Relaxed)
         };
-        assert_eq!((count(&space.rss.anon), count(&space.rss.swap)), (resident, swapped));
+        assert_eq!((count(&mm.rss.anon), count(&mm.rss.swap)), (resident, swapped));
     }
     let slot = entry(&child, start + 6).slot().unwrap();
     assert_eq!(kernel.swap_count(cx, slot), 3);
@@ -227,8 +226,8 @@ fn reclaim_finds_all_that_map_it() {
     stage.touch(start + 6, Access::Read);
     kernel.touch(cx, &child, start + 6, Access::Write).unwrap();
     stage.audit();
-    for space in [&child, &second] {
-        kernel.exit_space(cx, space);
+    for mm in [&child, &second] {
+        kernel.exit_mm(cx, mm);
     }
     stage.audit();
 }
@@ -252,7 +251,7 @@ fn a_huge_page_of_two_leaves_is_split_for_both() {
     assert_eq!((stage.events(VmEvent::ThpSplitPmd), stage.thp()), (2, 0));
     assert_eq!(kernel.mem.map.page(stage.folio_in(&child, start + 300)).mapcount(), 2);
     stage.audit();
-    kernel.exit_space(cx, &child);
+    kernel.exit_mm(cx, &child);
     stage.audit();
 }
 
@@ -264,18 +263,18 @@ fn the_parents_lock_is_not_the_childs_to_take_off() {
     let (kernel, cx) = (&stage.kernel, &stage.cx);
     let start = stage.map(NR, NR, VmaFlags::empty());
     stage.touch(start, Access::Write);
-    kernel.mlock(cx, &stage.space, start, NR).unwrap();
+    kernel.mlock(cx, &stage.mm, start, NR).unwrap();
     let (folio, child) = (stage.folio(start), stage.fork());
     let is_locked = || kernel.mem.map.page(folio).is(PageFlags::MLOCKED);
     kernel.munmap(cx, &child, start, 10).unwrap();
     kernel.lru_add_drain(cx);
     assert!(is_locked());
     stage.audit();
-    stage.write(&stage.space, start + 5);
+    stage.write(&stage.mm, start + 5);
     kernel.lru_add_drain(cx);
     assert!(!is_locked(), "a write splits the parent's leaf: its parts are not locked as one");
     stage.audit();
-    kernel.exit_space(cx, &child);
+    kernel.exit_mm(cx, &child);
     stage.audit();
 }
 
@@ -295,41 +294,41 @@ fn families_survive_any_order_of_what_is_done_to_them() {
         };
         let pages = 3 * NR;
         let start = stage.map(pages, NR, VmaFlags::empty());
-        let mut family = alloc::vec![Arc::clone(&stage.space)];
+        let mut family = alloc::vec![Arc::clone(&stage.mm)];
         for step in 0..400 {
-            let space = Arc::clone(&family[below(family.len() as u32) as usize]);
+            let mm = Arc::clone(&family[below(family.len() as u32) as usize]);
             let vpn = start + below(pages);
             match below(16) {
-                0 | 1 if family.len() < 5 => family.push(kernel.fork(cx, &space).unwrap()),
+                0 | 1 if family.len() < 5 => family.push(kernel.fork(cx, &mm).unwrap()),
                 2 if family.len() > 1 => {
                     let at = below(family.len() as u32) as usize;
-                    kernel.exit_space(cx, &family.swap_remove(at));
+                    kernel.exit_mm(cx, &family.swap_remove(at));
                 }
                 // The VMA stays: unmaps all of a range, or a part of it.
                 3 => {
                     let first = start + below(3) * NR;
-                    kernel.madvise(cx, &space, first, NR, MemoryAdvice::DontNeed).unwrap();
+                    kernel.madvise(cx, &mm, first, NR, MemoryAdvice::DontNeed).unwrap();
                 }
                 4 => {
                     let nr = (1 + below(40)).min(start + pages - vpn);
-                    kernel.madvise(cx, &space, vpn, nr, MemoryAdvice::DontNeed).unwrap();
+                    kernel.madvise(cx, &mm, vpn, nr, MemoryAdvice::DontNeed).unwrap();
                 }
                 5 => drop(kernel.split_deferred(cx, NodeId(0), 4)),
                 // Reclaim: in one piece or after a split.
-                6 | 7 => reclaim_one(&stage, &space, vpn, below(2) == 0),
+                6 | 7 => reclaim_one(&stage, &mm, vpn, below(2) == 0),
                 8 => {
-                    kernel.mlock(cx, &space, start, NR).unwrap();
-                    kernel.munlock(cx, &space, start, NR).unwrap();
+                    kernel.mlock(cx, &mm, start, NR).unwrap();
+                    kernel.munlock(cx, &mm, start, NR).unwrap();
                 }
-                9..12 => drop(kernel.touch(cx, &space, vpn, Access::Read).unwrap()),
-                _ => drop(kernel.touch(cx, &space, vpn, Access::Write).unwrap()),
+                9..12 => drop(kernel.touch(cx, &mm, vpn, Access::Read).unwrap()),
+                _ => drop(kernel.touch(cx, &mm, vpn, Access::Write).unwrap()),
             }
             kernel.lru_add_drain_all(cx);
             let checked = crate::audit::check_kernel(kernel, cx);
             assert!(checked.is_ok(), "seed {seed}, step {step}: {checked:?}");
         }
-        for space in family {
-            kernel.exit_space(cx, &space);
+        for mm in family {
+            kernel.exit_mm(cx, &mm);
         }
         stage.audit();
         assert_eq!((stage.thp(), stage.stat(NodeStat::AnonPages)), (0, 0));
@@ -338,9 +337,9 @@ fn families_survive_any_order_of_what_is_done_to_them() {
 }
 
 /// Does to the folio of a page as reclaim does, if the folio is on a list.
-fn reclaim_one(stage: &Stage<'_>, space: &Space<Solo>, vpn: u32, whole: bool) {
+fn reclaim_one(stage: &Stage<'_>, mm: &Mm<Solo>, vpn: u32, whole: bool) {
     let (kernel, cx) = (&stage.kernel, &stage.cx);
-    let Some(mut folio) = kernel.mapped_folio(entry(space, vpn)) else { return };
+    let Some(mut folio) = kernel.mapped_folio(entry(mm, vpn)) else { return };
     kernel.lru_add_drain(cx);
     if !kernel.isolate_page(cx, folio) {
         return;

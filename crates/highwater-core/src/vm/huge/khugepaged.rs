@@ -3,19 +3,19 @@
 //!
 //! Faults give huge pages only where nothing is mapped yet. A range may have got single pages
 //! because no block was free, or because its VMA was too small then. It keeps them until this
-//! daemon scans it. The daemon scans all spaces that may have huge pages, a little at a time, and
+//! daemon scans it. The daemon scans all mms that may have huge pages, a little at a time, and
 //! collapses a range ([`super::collapse`]) if that is worthwhile.
 //!
 //! ```text
-//! round: scan, scan, .. until pages_to_scan units or all spaces ---> sleep scan_sleep ---> round
+//! round: scan, scan, .. until pages_to_scan units or all mms ---> sleep scan_sleep ---> round
 //!                |
 //!                +-- no memory for a huge page: sleep alloc_sleep; twice: the round is over
 //! ```
 //!
 //! Key types: [`Khugepaged`] (its list), [`Scan`] (its position), [`Check`] (the check of a range).
 //!
-//! Synchronisation: spaces are listed behind a `Table` lock. A range is checked under its table's
-//! lock and the space's lock for reading, which is only tried.
+//! Synchronisation: mms are listed behind a `Table` lock. A range is checked under its table's
+//! lock and the mm's lock for reading, which is only tried.
 //!
 //! From: the host's task · to: [`super::collapse`].
 
@@ -26,9 +26,9 @@ use super::{Huge, NR};
 use crate::config::Thp;
 use crate::host::{Cost, Cx, Devices, HZ, Lock, Probe, Tasks};
 use crate::kernel::Kernel;
-use crate::page::{PageFlags, SpaceId};
+use crate::page::{MmId, PageFlags};
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::vm::{Ptes, Space, VmaFlags};
+use crate::vm::{Mm, Ptes, VmaFlags};
 use crate::vmstat::VmEvent;
 use crate::wait::WaitQueue;
 use crate::zone::NodeId;
@@ -38,16 +38,16 @@ const USED_OF_SWAPPED: u32 = NR / 2;
 
 /// What khugepaged keeps.
 pub(crate) struct Khugepaged<H: Tasks> {
-    /// Spaces to look at, in turn; `Table` class.
-    pub(super) spaces: H::Lock<VecDeque<SpaceId>>,
+    /// Mms to look at, in turn; `Table` class.
+    pub(super) mms: H::Lock<VecDeque<MmId>>,
     pub(crate) wait: WaitQueue<H>,
 }
 
 /// Where a sweep is.
 #[derive(Clone, Copy, Debug, Default)]
 struct Scan {
-    /// The space, and its first page to scan; `None`: the sweep begins.
-    at: Option<(SpaceId, u32)>,
+    /// The mm, and its first page to scan; `None`: the sweep begins.
+    at: Option<(MmId, u32)>,
 }
 
 /// The result of checking a range.
@@ -65,7 +65,7 @@ impl<H: Tasks> Huge<H> {
         self.enabled != Thp::Never
     }
 
-    /// Every space may have huge pages unless it refuses them.
+    /// Every mm may have huge pages unless it refuses them.
     pub(crate) fn is_for_all(&self) -> bool {
         self.enabled == Thp::Always
     }
@@ -76,18 +76,18 @@ impl<H: Devices> Kernel<H> {
     ///
     /// Linux: same name.
     #[doc(alias = "khugepaged_enter_vma")]
-    pub(crate) fn khugepaged_enter(&self, cx: &Cx<'_, H>, space: &Space<H>) {
+    pub(crate) fn khugepaged_enter(&self, cx: &Cx<'_, H>, mm: &Mm<H>) {
         if !self.huge.is_on()
-            || space.has_khugepaged.load(Relaxed)
-            || space.has_khugepaged.swap(true, Relaxed)
+            || mm.has_khugepaged.load(Relaxed)
+            || mm.has_khugepaged.swap(true, Relaxed)
         {
             return;
         }
         let daemon = &self.huge.khugepaged;
         let is_first = {
-            let mut spaces = daemon.spaces.lock(cx.cpu());
-            spaces.push_back(space.id);
-            spaces.len() == 1
+            let mut mms = daemon.mms.lock(cx.cpu());
+            mms.push_back(mm.id);
+            mms.len() == 1
         };
         if is_first {
             daemon.wait.wake_all(cx.host, cx.cpu());
@@ -98,9 +98,9 @@ impl<H: Devices> Kernel<H> {
     ///
     /// Linux: same name.
     #[doc(alias = "__khugepaged_exit")]
-    pub(in crate::vm) fn khugepaged_exit(&self, cx: &Cx<'_, H>, space: &Space<H>) {
-        if space.has_khugepaged.load(Relaxed) {
-            self.huge.khugepaged.spaces.lock(cx.cpu()).retain(|&id| id != space.id);
+    pub(in crate::vm) fn khugepaged_exit(&self, cx: &Cx<'_, H>, mm: &Mm<H>) {
+        if mm.has_khugepaged.load(Relaxed) {
+            self.huge.khugepaged.mms.lock(cx.cpu()).retain(|&id| id != mm.id);
         }
     }
 
@@ -110,8 +110,8 @@ impl<H: Devices> Kernel<H> {
         let daemon = &self.huge.khugepaged;
         let mut scan = Scan::default();
         while !self.is_stopping() {
-            if !self.has_spaces(cx) {
-                let ready = || self.is_stopping() || self.has_spaces(cx);
+            if !self.has_mms(cx) {
+                let ready = || self.is_stopping() || self.has_mms(cx);
                 daemon.wait.wait(cx, "memory to make huge pages of", ready);
                 continue;
             }
@@ -120,8 +120,8 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    fn has_spaces(&self, cx: &Cx<'_, H>) -> bool {
-        !self.huge.khugepaged.spaces.lock(cx.cpu()).is_empty()
+    fn has_mms(&self, cx: &Cx<'_, H>) -> bool {
+        !self.huge.khugepaged.mms.lock(cx.cpu()).is_empty()
     }
 
     fn khugepaged_sleep(&self, cx: &Cx<'_, H>, millisecs: u64) {
@@ -144,11 +144,11 @@ impl<H: Devices> Kernel<H> {
                 if nr_begun == 2 {
                     break;
                 }
-                let first = self.huge.khugepaged.spaces.lock(cx.cpu()).front().copied();
+                let first = self.huge.khugepaged.mms.lock(cx.cpu()).front().copied();
                 let Some(first) = first else { break };
                 scan.at = Some((first, 0));
             }
-            if self.scan_space(cx, scan, &mut scanned, most) == Some(Collapsed::NoMemory) {
+            if self.scan_mm(cx, scan, &mut scanned, most) == Some(Collapsed::NoMemory) {
                 nr_failed += 1;
                 if nr_failed == 2 {
                     break;
@@ -163,7 +163,7 @@ impl<H: Devices> Kernel<H> {
     /// Scans the current address space until it ends, the page budget is used, or one collapse was
     /// tried; returns that collapse's result.
     #[doc(alias = "khugepaged_scan_mm_slot")]
-    fn scan_space(
+    fn scan_mm(
         &self,
         cx: &Cx<'_, H>,
         scan: &mut Scan,
@@ -172,47 +172,47 @@ impl<H: Devices> Kernel<H> {
     ) -> Option<Collapsed> {
         let (id, mut next) = scan.at?;
         *scanned += 1;
-        let space = self.space(cx, id);
-        let guard = space.as_ref().and_then(|space| space.mmap_lock.try_read(cx));
-        let (Some(space), Some(guard)) = (&space, guard) else {
+        let mm = self.mm(cx, id);
+        let guard = mm.as_ref().and_then(|mm| mm.mmap_lock.try_read(cx));
+        let (Some(mm), Some(guard)) = (&mm, guard) else {
             // It is gone, or busy: another time.
-            scan.at = self.space_after(cx, id);
+            scan.at = self.mm_after(cx, id);
             return None;
         };
-        while let Some(start) = self.next_range(cx, space, next) {
+        while let Some(start) = self.next_range(cx, mm, next) {
             next = start + NR;
             *scanned += u64::from(NR);
             scan.at = Some((id, next));
-            if let Check::Collapse(node) = self.check_range(cx, space, start) {
+            if let Check::Collapse(node) = self.check_range(cx, mm, start) {
                 drop(guard);
-                return Some(self.collapse(cx, space, start, node));
+                return Some(self.collapse(cx, mm, start, node));
             }
             if *scanned >= most {
                 return None;
             }
         }
-        scan.at = self.space_after(cx, id);
+        scan.at = self.mm_after(cx, id);
         None
     }
 
-    /// The space whose turn is next; `None` after the last one.
-    fn space_after(&self, cx: &Cx<'_, H>, id: SpaceId) -> Option<(SpaceId, u32)> {
-        let spaces = self.huge.khugepaged.spaces.lock(cx.cpu());
-        let at = spaces.iter().position(|&other| other == id);
+    /// The mm whose turn is next; `None` after the last one.
+    fn mm_after(&self, cx: &Cx<'_, H>, id: MmId) -> Option<(MmId, u32)> {
+        let mms = self.huge.khugepaged.mms.lock(cx.cpu());
+        let at = mms.iter().position(|&other| other == id);
         let next = match at {
-            Some(at) => spaces.get(at + 1).copied(),
+            Some(at) => mms.get(at + 1).copied(),
             // It ended meanwhile. Numbers grow, and so does the list.
-            None => spaces.iter().copied().find(|other| *other > id),
+            None => mms.iter().copied().find(|other| *other > id),
         };
         next.map(|id| (id, 0))
     }
 
-    /// The first range from `vpn` on that could have a huge page, as far as VMAs go. The space's lock is
+    /// The first range from `vpn` on that could have a huge page, as far as VMAs go. The mm's lock is
     /// held.
-    fn next_range(&self, cx: &Cx<'_, H>, space: &Space<H>, vpn: u32) -> Option<u32> {
+    fn next_range(&self, cx: &Cx<'_, H>, mm: &Mm<H>, vpn: u32) -> Option<u32> {
         let mut next = vpn;
         loop {
-            let vma = self.next_vma(cx, space, next)?;
+            let vma = self.next_vma(cx, mm, next)?;
             let start = vma.start.max(next).checked_next_multiple_of(NR)?;
             if start < vma.end && self.huge.range(&vma, start) == Some(start) {
                 return Some(start);
@@ -222,11 +222,11 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Checks a range of single pages.
-    fn check_range(&self, cx: &Cx<'_, H>, space: &Space<H>, start: u32) -> Check {
+    fn check_range(&self, cx: &Cx<'_, H>, mm: &Mm<H>, start: u32) -> Check {
         cx.charge(Cost::RmapWalk, 1);
-        let Some(table) = space.table_of(cx.cpu(), start) else { return Check::Leave };
+        let Some(table) = mm.table_of(cx.cpu(), start) else { return Check::Leave };
         // Locked memory is not collapsed here; Linux does.
-        let vma = space.vma_of(cx.cpu(), start);
+        let vma = mm.vma_of(cx.cpu(), start);
         if vma.is_none_or(|vma| vma.flags.contains(VmaFlags::LOCKED)) {
             return Check::Leave;
         }
@@ -316,8 +316,8 @@ impl<H: Devices> Kernel<H> {
     pub(super) fn round_for_tests(
         &self,
         cx: &Cx<'_, H>,
-        at: Option<(SpaceId, u32)>,
-    ) -> (u64, Option<(SpaceId, u32)>) {
+        at: Option<(MmId, u32)>,
+    ) -> (u64, Option<(MmId, u32)>) {
         let mut scan = Scan { at };
         (self.khugepaged_round(cx, &mut scan), scan.at)
     }

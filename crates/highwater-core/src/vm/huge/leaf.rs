@@ -16,7 +16,7 @@ use crate::host::{Cost, Cx, Devices, Probe};
 use crate::kernel::Kernel;
 use crate::page::{Folio, Page, PageFlags, Pfn};
 use crate::vm::rmap::Flow;
-use crate::vm::{FlushRange, Pte, Ptes, Space, Trail, VmaFlags};
+use crate::vm::{FlushRange, Mm, Pte, Ptes, Trail, VmaFlags};
 use crate::vmstat::{NodeStat, VmEvent};
 
 impl<H: Devices> Kernel<H> {
@@ -26,7 +26,7 @@ impl<H: Devices> Kernel<H> {
     pub(in crate::vm) fn split_leaf(
         &self,
         cx: &Cx<'_, H>,
-        space: &Space<H>,
+        mm: &Mm<H>,
         ptes: &mut Ptes<'_, H>,
         vpn: u32,
         flags: VmaFlags,
@@ -35,7 +35,7 @@ impl<H: Devices> Kernel<H> {
         let start = vpn & !(NR - 1);
         self.mem.events.add(cx.cpu(), VmEvent::ThpSplitPmd, 1);
         // A program that writes through the old translation would set the leaf's bits.
-        self.flush_tlb(cx, space, FlushRange { start, end: start + NR, tables_freed: false });
+        self.flush_tlb(cx, mm, FlushRange { start, end: start + NR, tables_freed: false });
         if self.is_zero_leaf(leaf) {
             ptes.take_leaf();
             let zero = Pte::new(self.zero_page).with_young(leaf.is_young());
@@ -61,14 +61,14 @@ impl<H: Devices> Kernel<H> {
     pub(in crate::vm) fn split_leaf_across(
         &self,
         cx: &Cx<'_, H>,
-        space: &Space<H>,
+        mm: &Mm<H>,
         vpn: u32,
         flags: VmaFlags,
     ) {
         if !vpn.is_multiple_of(NR)
-            && let Some(table) = space.table_of(cx.cpu(), vpn)
+            && let Some(table) = mm.table_of(cx.cpu(), vpn)
         {
-            self.split_leaf(cx, space, &mut table.lock(cx.cpu()), vpn, flags);
+            self.split_leaf(cx, mm, &mut table.lock(cx.cpu()), vpn, flags);
         }
     }
 

@@ -99,7 +99,7 @@ impl<H: Tasks> Huge<H> {
             zero: host.new_lock(LockClass::Table, ZeroPage::default()),
             zero_block: AtomicU32::new(zero::NO_BLOCK),
             khugepaged: Khugepaged {
-                spaces: host.new_lock(LockClass::Table, VecDeque::new()),
+                mms: host.new_lock(LockClass::Table, VecDeque::new()),
                 wait: WaitQueue::new(host),
             },
         }

@@ -23,7 +23,7 @@ use super::NR;
 use crate::host::{Cost, Cx, Devices, Probe};
 use crate::kernel::Kernel;
 use crate::page::{BlockFlags, Folio, Order, PageFlags, PageMapping, Pfn};
-use crate::vm::{PageTable, Ptes, Space, VmaFlags};
+use crate::vm::{Mm, PageTable, Ptes, VmaFlags};
 use crate::vmstat::{NodeStat, VmEvent};
 use crate::zone::NodeId;
 
@@ -39,7 +39,7 @@ const INHERITED: PageFlags = PageFlags::DIRTY
 
 /// Where a huge page is mapped.
 struct Home<H: Devices> {
-    space: Arc<Space<H>>,
+    mm: Arc<Mm<H>>,
     table: Arc<PageTable<H>>,
     start: u32,
 }
@@ -82,9 +82,9 @@ impl<H: Devices> Kernel<H> {
     fn home_of(&self, cx: &Cx<'_, H>, folio: Folio) -> Option<Home<H>> {
         let page = self.mem.map.page(folio);
         let PageMapping::Anon(id) = page.mapping() else { return None };
-        let (space, start) = (self.space(cx, id)?, page.index());
-        let table = space.table_of(cx.cpu(), start)?;
-        Some(Home { space, table, start })
+        let (mm, start) = (self.mm(cx, id)?, page.index());
+        let table = mm.table_of(cx.cpu(), start)?;
+        Some(Home { mm, table, start })
     }
 
     fn try_split(&self, cx: &Cx<'_, H>, folio: Folio, tails: &mut Vec<Folio>) -> bool {
@@ -99,9 +99,9 @@ impl<H: Devices> Kernel<H> {
             let is_locked = self.mem.map.page(folio).is(PageFlags::MLOCKED);
             let mut ptes = home.table.lock(cx.cpu());
             if ptes.maps(home.start, folio) && ptes.leaf().is_some() {
-                let vma = home.space.vma_of(cx.cpu(), home.start);
+                let vma = home.mm.vma_of(cx.cpu(), home.start);
                 let flags = vma.map_or(VmaFlags::LOCKED, |vma| vma.flags);
-                self.split_leaf(cx, &home.space, &mut ptes, home.start, flags);
+                self.split_leaf(cx, &home.mm, &mut ptes, home.start, flags);
             }
             drop(ptes);
             if is_locked {

@@ -25,7 +25,7 @@ impl Stage<'_> {
     }
 
     fn slot_at(&self, vpn: u32) -> Option<Slot> {
-        self.space.table_of(CPU, vpn).unwrap().peek(vpn).slot()
+        self.mm.table_of(CPU, vpn).unwrap().peek(vpn).slot()
     }
 
     /// Takes every free cluster of swap away.
@@ -118,14 +118,14 @@ fn locked_memory_is_locked_by_leaf() {
     let host = Solo::default();
     let stage = Stage::new(&host);
     let (start, folio) = stage.huge();
-    stage.kernel.mlock(&stage.cx, &stage.space, start, NR).unwrap();
+    stage.kernel.mlock(&stage.cx, &stage.mm, start, NR).unwrap();
     let page = stage.kernel.mem.map.page(folio);
     assert!(page.is(PageFlags::MLOCKED));
     stage.unmap(start, 10);
     stage.kernel.lru_add_drain(&stage.cx);
     assert!(!page.is(PageFlags::MLOCKED), "reclaim splits and locks the rest again");
     stage.audit();
-    stage.kernel.exit_space(&stage.cx, &stage.space);
+    stage.kernel.exit_mm(&stage.cx, &stage.mm);
     stage.audit();
 }
 
@@ -150,7 +150,7 @@ fn it_goes_to_swap_in_one_piece_and_comes_back_page_by_page() {
     assert!(stage.events(VmEvent::Pswpin) < 64);
     assert!(!stage.folio(start + 3).is_large() || stage.events(VmEvent::Pswpin) == 0);
     stage.audit();
-    stage.kernel.exit_space(&stage.cx, &stage.space);
+    stage.kernel.exit_mm(&stage.cx, &stage.mm);
     stage.audit();
     assert_eq!(stage.kernel.swap.nr_free(), stage.kernel.swap.nr_total());
 }
@@ -199,14 +199,14 @@ fn a_partly_unmapped_one_is_not_written_whole() {
     stage.audit();
 }
 
-/// rules/huge-pages#page-split: pages of a huge page that two spaces have.
+/// rules/huge-pages#page-split: pages of a huge page that two mms have.
 #[test]
 fn what_a_fork_shared_is_split_for_both_sides() {
     let host = Solo::default();
     let stage = Stage::new(&host);
     let (kernel, cx) = (&stage.kernel, &stage.cx);
     let (start, folio) = stage.huge();
-    let child = kernel.fork(cx, &stage.space).unwrap();
+    let child = kernel.fork(cx, &stage.mm).unwrap();
     // The first page is unused, some pages belong to one side only, the rest to both.
     stage.unmap(start, 10);
     kernel.munmap(cx, &child, start, 1).unwrap();
@@ -218,21 +218,21 @@ fn what_a_fork_shared_is_split_for_both_sides() {
     assert_eq!(stage.nr_free(), before + 1, "the first page had no user left");
     stage.audit();
     assert_eq!(stage.stat(NodeStat::AnonPages), PAGES - 1);
-    let entry = |space: &crate::vm::Space<Solo>, at| space.table_of(CPU, at).unwrap().peek(at);
+    let entry = |mm: &crate::vm::Mm<Solo>, at| mm.table_of(CPU, at).unwrap().peek(at);
     for (at, mappings) in [(5, 1), (50, 2), (110, 1), (511, 2)] {
         let page = Folio::page(crate::page::Pfn(folio.pfn().0 + at));
-        let of = |space| entry(space, start + at).pfn() == Some(page.pfn());
-        assert_eq!(u32::from(of(&stage.space)) + u32::from(of(&child)), mappings);
+        let of = |mm| entry(mm, start + at).pfn() == Some(page.pfn());
+        assert_eq!(u32::from(of(&stage.mm)) + u32::from(of(&child)), mappings);
         assert_eq!(kernel.mem.map.page(page).mapcount(), mappings, "{at}");
     }
     // Each is copied when one side writes it, and goes when both are gone.
     kernel.touch(cx, &child, start + 50, Access::Write).unwrap();
     kernel.touch(cx, &child, start + 110, Access::Read).unwrap_err();
-    assert_ne!(entry(&child, start + 50).pfn(), entry(&stage.space, start + 50).pfn());
+    assert_ne!(entry(&child, start + 50).pfn(), entry(&stage.mm, start + 50).pfn());
     stage.audit();
-    kernel.exit_space(cx, &stage.space);
+    kernel.exit_mm(cx, &stage.mm);
     stage.audit();
-    kernel.exit_space(cx, &child);
+    kernel.exit_mm(cx, &child);
     stage.audit();
     assert_eq!(stage.stat(NodeStat::AnonPages), 0);
 }
@@ -243,7 +243,7 @@ fn a_forked_one_that_somebody_holds_stays_as_it_was() {
     let stage = Stage::new(&host);
     let (kernel, cx) = (&stage.kernel, &stage.cx);
     let (start, folio) = stage.huge();
-    let child = kernel.fork(cx, &stage.space).unwrap();
+    let child = kernel.fork(cx, &stage.mm).unwrap();
     stage.unmap(start, 10);
     let page = kernel.mem.map.page(folio);
     let counts = || (page.mapcount(), page.refcount());
@@ -260,7 +260,7 @@ fn a_forked_one_that_somebody_holds_stays_as_it_was() {
     assert!((0..NR).all(|at| writable(at) == (true, false)));
     stage.audit();
     // Alone again, it is split.
-    kernel.exit_space(cx, &child);
+    kernel.exit_mm(cx, &child);
     assert_eq!(kernel.split_deferred(cx, NodeId(0), 10), 1);
     stage.audit();
 }

@@ -14,7 +14,7 @@ use crate::page::{Folio, PageFlags, Pfn};
 use crate::page_alloc::boot;
 use crate::swap::SwapSpec;
 use crate::syscall::MemoryAdvice;
-use crate::vm::{Access, Fault, Space};
+use crate::vm::{Access, Fault, Mm};
 use crate::vmstat::{NodeStat, VmEvent};
 use crate::zone::NodeId;
 
@@ -26,7 +26,7 @@ const RW: VmaFlags = VmaFlags::READ.union(VmaFlags::WRITE);
 pub(super) struct Stage<'h> {
     pub(super) cx: Cx<'h, Solo>,
     pub(super) kernel: Kernel<Solo>,
-    pub(super) space: Arc<Space<Solo>>,
+    pub(super) mm: Arc<Mm<Solo>>,
 }
 
 impl<'h> Stage<'h> {
@@ -43,25 +43,25 @@ impl<'h> Stage<'h> {
         let swap = SwapSpec { device: DeviceId(0), pages: 1 << 16, priority: 0 };
         let spec = KernelSpec { devices: vec![DeviceSpec::nvme(1 << 20)], swap: vec![swap] };
         let kernel = Kernel::new(&cx, mem, &spec).unwrap();
-        let space = kernel.create_space(&cx).unwrap();
-        Stage { cx, kernel, space }
+        let mm = kernel.create_mm(&cx).unwrap();
+        Stage { cx, kernel, mm }
     }
 
     pub(super) fn map(&self, pages: u32, align: u32, more: VmaFlags) -> u32 {
-        let (cx, space) = (&self.cx, &self.space);
-        self.kernel.mmap(cx, space, pages, align, RW | more, Backing::Anon).unwrap()
+        let (cx, mm) = (&self.cx, &self.mm);
+        self.kernel.mmap(cx, mm, pages, align, RW | more, Backing::Anon).unwrap()
     }
 
     pub(super) fn touch(&self, vpn: u32, access: Access) -> Fault {
-        self.kernel.touch(&self.cx, &self.space, vpn, access).unwrap()
+        self.kernel.touch(&self.cx, &self.mm, vpn, access).unwrap()
     }
 
     pub(super) fn unmap(&self, start: u32, pages: u32) {
-        self.kernel.munmap(&self.cx, &self.space, start, pages).unwrap();
+        self.kernel.munmap(&self.cx, &self.mm, start, pages).unwrap();
     }
 
     pub(super) fn advise(&self, start: u32, pages: u32, advice: MemoryAdvice) {
-        self.kernel.madvise(&self.cx, &self.space, start, pages, advice).unwrap();
+        self.kernel.madvise(&self.cx, &self.mm, start, pages, advice).unwrap();
     }
 
     pub(super) fn events(&self, event: VmEvent) -> u64 {
@@ -74,12 +74,12 @@ impl<'h> Stage<'h> {
 
     /// The folio mapped at a page.
     pub(super) fn folio(&self, vpn: u32) -> Folio {
-        let pte = self.space.table_of(CPU, vpn).unwrap().peek(vpn);
+        let pte = self.mm.table_of(CPU, vpn).unwrap().peek(vpn);
         self.kernel.mem.map.folio(pte.pfn().unwrap())
     }
 
     pub(super) fn has_leaf(&self, vpn: u32) -> bool {
-        self.space.table_of(CPU, vpn).is_some_and(|table| table.lock(CPU).leaf().is_some())
+        self.mm.table_of(CPU, vpn).is_some_and(|table| table.lock(CPU).leaf().is_some())
     }
 
     /// Everything agrees; nothing waits in batches afterwards.
@@ -123,7 +123,7 @@ fn a_write_fault_maps_512_pages() {
     assert_eq!(stage.stat(NodeStat::AnonTransparentHugepages), PAGES);
     assert_eq!(stage.stat(NodeStat::AnonPages), PAGES);
     assert_eq!(stage.stat(NodeStat::InactiveAnon), PAGES, "its batch was drained at once");
-    assert_eq!(stage.space.rss.resident(), PAGES);
+    assert_eq!(stage.mm.rss.resident(), PAGES);
     stage.audit();
     stage.unmap(start, 2 * NR);
     assert_eq!(stage.stat(NodeStat::AnonTransparentHugepages), 0);
@@ -287,7 +287,7 @@ fn reads_share_one_page_of_zeros_until_they_write() {
     }
     assert_eq!(stage.events(VmEvent::ThpZeroPageAlloc), 1);
     assert_eq!(stage.events(VmEvent::ThpFaultAlloc), 0);
-    assert_eq!(stage.space.rss.resident(), 0, "it is nobody's");
+    assert_eq!(stage.mm.rss.resident(), 0, "it is nobody's");
     assert_eq!(stage.kernel.idle_huge_zero(&stage.cx), 0);
     assert_eq!(stage.kernel.free_huge_zero(&stage.cx), 0, "it is in use");
     stage.audit();
@@ -295,9 +295,9 @@ fn reads_share_one_page_of_zeros_until_they_write() {
     assert_eq!(stage.touch(start + 7, Access::Write), Fault::Minor);
     assert_eq!(stage.events(VmEvent::ThpSplitPmd), 1);
     assert_eq!(stage.touch(start + 8, Access::Read), Fault::None);
-    assert_eq!(stage.space.rss.resident(), 1);
+    assert_eq!(stage.mm.rss.resident(), 1);
     let zero = stage.kernel.zero_page();
-    assert_eq!(stage.space.table_of(CPU, start).unwrap().peek(start + 8).pfn(), Some(zero));
+    assert_eq!(stage.mm.table_of(CPU, start).unwrap().peek(start + 8).pfn(), Some(zero));
     assert_eq!(stage.kernel.huge.zero.lock(CPU).nr_leaves, 2);
     stage.audit();
     stage.unmap(start, 3 * NR);
@@ -339,7 +339,7 @@ fn what_is_done_to_a_part_splits_the_leaf() {
     assert_eq!((splits(), stage.has_leaf(start)), (3, false));
     assert_eq!(stage.stat(NodeStat::AnonTransparentHugepages), 0);
     stage.audit();
-    stage.kernel.exit_space(&stage.cx, &stage.space);
+    stage.kernel.exit_mm(&stage.cx, &stage.mm);
     stage.audit();
 }
 
@@ -388,7 +388,7 @@ fn a_whole_one_is_freed_as_one_block() {
     }
 }
 
-/// After a fork, the last space that maps a page may write it, whichever space that is.
+/// After a fork, the last mm that maps a page may write it, whichever mm that is.
 #[test]
 fn after_a_fork_the_last_page_that_is_mapped_is_reused() {
     let host = Solo::default();
@@ -397,17 +397,17 @@ fn after_a_fork_the_last_page_that_is_mapped_is_reused() {
     stage.touch(start, Access::Write);
     let folio = stage.folio(start);
     let (kernel, cx) = (&stage.kernel, &stage.cx);
-    let child = kernel.fork(cx, &stage.space).unwrap();
+    let child = kernel.fork(cx, &stage.mm).unwrap();
     assert!(stage.has_leaf(start), "two leaves map it");
     stage.audit();
     let last = start + NR - 1;
     let write = || kernel.touch(cx, &child, last, Access::Write).unwrap();
-    kernel.exit_space(cx, &stage.space);
+    kernel.exit_mm(cx, &stage.mm);
     kernel.munmap(cx, &child, start, NR - 1).unwrap();
     write();
     let pte = child.table_of(CPU, last).unwrap().peek(last);
     assert_eq!((pte.pfn(), pte.is_writable()), (Some(Pfn(folio.pfn().0 + NR - 1)), true));
     stage.audit();
-    kernel.exit_space(cx, &child);
+    kernel.exit_mm(cx, &child);
     stage.audit();
 }

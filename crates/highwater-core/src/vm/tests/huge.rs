@@ -20,10 +20,10 @@ impl Stage<'_> {
         let gfp = Gfp::GFP_HIGHUSER_MOVABLE | Gfp::COMP;
         let mem = &self.kernel.mem;
         let folio = mem.alloc_folio(&self.cx, &self.kernel, gfp, HUGE, NodeId(0)).unwrap();
-        let table = self.kernel.make_table(&self.cx, &self.space, vpn).unwrap();
-        let vma = self.space.vma_of(CPU, vpn).unwrap();
-        let (cx, space) = (&self.cx, &self.space);
-        self.kernel.map_new_huge(cx, space, &vma, &mut table.lock(CPU), folio, vpn);
+        let table = self.kernel.make_table(&self.cx, &self.mm, vpn).unwrap();
+        let vma = self.mm.vma_of(CPU, vpn).unwrap();
+        let (cx, mm) = (&self.cx, &self.mm);
+        self.kernel.map_new_huge(cx, mm, &vma, &mut table.lock(CPU), folio, vpn);
         folio
     }
 
@@ -76,7 +76,7 @@ fn a_program_finds_all_of_it_mapped_and_gives_all_of_it_back() {
     let start = stage.anon_region(PTES as u32, VmaFlags::empty());
     let folio = stage.map_huge(start);
     for vpn in [start, start + 77, start + 511] {
-        assert_eq!(kernel.touch(cx, &stage.space, vpn, Access::Write), Ok(Fault::None));
+        assert_eq!(kernel.touch(cx, &stage.mm, vpn, Access::Write), Ok(Fault::None));
     }
     assert_eq!(kernel.mem.map.folio(Pfn(folio.pfn().0 + 300)), folio);
     stage.munmap(start, PTES as u32);
@@ -118,13 +118,13 @@ fn a_write_makes_all_of_it_writable() {
     let (kernel, cx) = (&stage.kernel, &stage.cx);
     let start = stage.anon_region(PTES as u32, VmaFlags::empty());
     let folio = stage.map_huge(start);
-    let table = kernel.make_table(cx, &stage.space, start).unwrap();
+    let table = kernel.make_table(cx, &stage.mm, start).unwrap();
     let mut ptes = table.lock(CPU);
     let leaf = ptes.take_leaf().unwrap();
     ptes.set_leaf(leaf.with_writable(false));
     drop(ptes);
-    assert_eq!(kernel.touch(cx, &stage.space, start + 77, Access::Write), Ok(Fault::Minor));
-    assert_eq!(kernel.touch(cx, &stage.space, start + 78, Access::Write), Ok(Fault::None));
+    assert_eq!(kernel.touch(cx, &stage.mm, start + 77, Access::Write), Ok(Fault::Minor));
+    assert_eq!(kernel.touch(cx, &stage.mm, start + 78, Access::Write), Ok(Fault::None));
     assert!(table.lock(CPU).leaf().is_some_and(Pte::is_writable));
     assert_eq!((stage.page(folio).mapcount(), stage.rss().0), (NR as u32, NR));
     stage.munmap(start, PTES as u32);
@@ -139,14 +139,14 @@ fn advice_about_a_page_of_it_is_about_that_page() {
     let (kernel, cx) = (&stage.kernel, &stage.cx);
     let start = stage.anon_region(PTES as u32, VmaFlags::empty());
     let folio = stage.map_huge(start);
-    kernel.madvise(cx, &stage.space, start, 1, MemoryAdvice::Free).unwrap();
+    kernel.madvise(cx, &stage.mm, start, 1, MemoryAdvice::Free).unwrap();
     kernel.lru_add_drain(cx);
     assert!(stage.page(folio).is(PageFlags::SWAPBACKED | PageFlags::LRU));
-    kernel.mlock(cx, &stage.space, start, PTES as u32).unwrap();
+    kernel.mlock(cx, &stage.mm, start, PTES as u32).unwrap();
     let zone = kernel.mem.zone(NodeId(0), ZoneType::Dma32).unwrap();
     assert_eq!(zone.stats.read_exact(ZoneStat::Mlock as usize), NR);
     assert_eq!(stage.on_list(LruKind::Unevictable), [NR; 3]);
-    kernel.munlock(cx, &stage.space, start, PTES as u32).unwrap();
+    kernel.munlock(cx, &stage.mm, start, PTES as u32).unwrap();
     assert_eq!(stage.on_list(LruKind::InactiveAnon), [NR; 3], "locked once, unlocked once");
     stage.munmap(start, PTES as u32);
     assert!(crate::audit::check_kernel(kernel, cx).is_ok());
@@ -163,8 +163,8 @@ fn part_of_it_can_go() {
     // The folio stays as long as any part is mapped; rss counts the mapped pages.
     assert_eq!((stage.page(folio).mapcount(), stage.rss().0), (462, 462));
     assert_eq!(stage.node_stat(NodeStat::AnonPages), NR);
-    assert_eq!(kernel.touch(cx, &stage.space, start + 99, Access::Write), Ok(Fault::None));
-    assert_eq!(kernel.touch(cx, &stage.space, start + 150, Access::Read), Ok(Fault::None));
+    assert_eq!(kernel.touch(cx, &stage.mm, start + 99, Access::Write), Ok(Fault::None));
+    assert_eq!(kernel.touch(cx, &stage.mm, start + 150, Access::Read), Ok(Fault::None));
     stage.munmap(start, PTES as u32);
     assert_eq!((stage.page(folio).mapcount(), stage.rss().0), (0, 0));
     assert_eq!(stage.node_stat(NodeStat::AnonPages), 0);

@@ -5,7 +5,7 @@ use crate::kernel::Error;
 use crate::syscall::MemoryAdvice;
 
 fn advise(stage: &Stage<'_>, start: u32, pages: u32, advice: MemoryAdvice) -> Result<(), Error> {
-    stage.kernel.madvise(&stage.cx, &stage.space, start, pages, advice)
+    stage.kernel.madvise(&stage.cx, &stage.mm, start, pages, advice)
 }
 
 #[test]
@@ -24,7 +24,7 @@ fn dont_need_unmaps_and_keeps_tables() {
     let locked = VmaFlags::LOCKED;
     let range = (anon, anon + 8);
     let change =
-        stage.kernel.change_vma_flags(&stage.cx, &stage.space, range, locked, VmaFlags::empty());
+        stage.kernel.change_vma_flags(&stage.cx, &stage.mm, range, locked, VmaFlags::empty());
     assert!(change.1.is_ok());
     assert_eq!(advise(&stage, anon, 8, MemoryAdvice::DontNeed), Err(Error::Invalid));
 }

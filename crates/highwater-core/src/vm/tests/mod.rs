@@ -13,7 +13,7 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::{Backing, Pte, Rss, Space, Vma, VmaFlags};
+use super::{Backing, Mm, Pte, Rss, Vma, VmaFlags};
 use crate::block::{DeviceId, DeviceSpec};
 use crate::config::{Machine, Policy, preset};
 use crate::host::{CpuId, Cx, Solo};
@@ -34,7 +34,7 @@ const FILE_PAGES: u32 = 4096;
 struct Stage<'h> {
     cx: Cx<'h, Solo>,
     kernel: Kernel<Solo>,
-    space: Arc<Space<Solo>>,
+    mm: Arc<Mm<Solo>>,
     open: Arc<OpenFile<Solo>>,
 }
 
@@ -51,10 +51,10 @@ impl<'h> Stage<'h> {
         let swap = SwapSpec { device: DeviceId(1), pages: 1 << 16, priority: 0 };
         let spec = KernelSpec { devices: vec![disk.clone(), disk], swap: vec![swap] };
         let kernel = Kernel::new(&cx, mem, &spec).unwrap();
-        let space = kernel.create_space(&cx).unwrap();
+        let mm = kernel.create_mm(&cx).unwrap();
         let file = FileSpec::new(Filesystem::EXT4, DeviceId(0), 0, FILE_PAGES);
         let open = kernel.open(&cx, &kernel.create_file(&cx, file));
-        Stage { cx, kernel, space, open }
+        Stage { cx, kernel, mm, open }
     }
 
     fn page(&self, folio: Folio) -> &Page {
@@ -68,14 +68,14 @@ impl<'h> Stage<'h> {
     /// A region of anonymous memory, aligned to a table.
     fn anon_region(&self, pages: u32, more: VmaFlags) -> u32 {
         let flags = VmaFlags::READ | VmaFlags::WRITE | more;
-        self.kernel.mmap(&self.cx, &self.space, pages, 512, flags, Backing::Anon).unwrap()
+        self.kernel.mmap(&self.cx, &self.mm, pages, 512, flags, Backing::Anon).unwrap()
     }
 
     /// A shared mapping of the file from its start, aligned to a table.
     fn file_region(&self, pages: u32, more: VmaFlags) -> u32 {
         let flags = VmaFlags::READ | VmaFlags::SHARED | more;
         let backing = Backing::File { open: Arc::clone(&self.open), page: 0 };
-        self.kernel.mmap(&self.cx, &self.space, pages, 512, flags, backing).unwrap()
+        self.kernel.mmap(&self.cx, &self.mm, pages, 512, flags, backing).unwrap()
     }
 
     fn frame(&self) -> Folio {
@@ -84,12 +84,12 @@ impl<'h> Stage<'h> {
     }
 
     fn set_pte(&self, vpn: u32, pte: Pte) {
-        let table = self.kernel.make_table(&self.cx, &self.space, vpn).unwrap();
+        let table = self.kernel.make_table(&self.cx, &self.mm, vpn).unwrap();
         table.lock(CPU).set(vpn, pte);
     }
 
     fn pte(&self, vpn: u32) -> Pte {
-        self.space.table_of(CPU, vpn).map_or(Pte::NONE, |table| table.peek(vpn))
+        self.mm.table_of(CPU, vpn).map_or(Pte::NONE, |table| table.peek(vpn))
     }
 
     /// Maps a fresh anonymous page, young and dirty, as a write fault does.
@@ -97,10 +97,10 @@ impl<'h> Stage<'h> {
         let folio = self.frame();
         let page = self.page(folio);
         page.init_flags(PageFlags::SWAPBACKED | PageFlags::UPTODATE);
-        page.set_mapping(PageMapping::Anon(self.space.id), vpn);
+        page.set_mapping(PageMapping::Anon(self.mm.id), vpn);
         page.map_add::<Solo>(1);
         self.kernel.mem.node(NodeId(0)).stats.add(CPU, NodeStat::AnonPages as usize, 1);
-        Rss::add::<Solo>(&self.space.rss.anon, 1);
+        Rss::add::<Solo>(&self.mm.rss.anon, 1);
         self.set_pte(vpn, Pte::new(folio.pfn()).with_writable(true).with_dirty(true));
         self.kernel.lru_add(&self.cx, folio);
         folio
@@ -124,7 +124,7 @@ impl<'h> Stage<'h> {
         if page.map_add::<Solo>(1) {
             self.kernel.mem.node(NodeId(0)).stats.add(CPU, NodeStat::Mapped as usize, 1);
         }
-        Rss::add::<Solo>(&self.space.rss.file, 1);
+        Rss::add::<Solo>(&self.mm.rss.file, 1);
         self.set_pte(vpn, Pte::new(folio.pfn()));
     }
 
@@ -138,7 +138,7 @@ impl<'h> Stage<'h> {
     }
 
     fn munmap(&self, start: u32, pages: u32) {
-        self.kernel.munmap(&self.cx, &self.space, start, pages).unwrap();
+        self.kernel.munmap(&self.cx, &self.mm, start, pages).unwrap();
     }
 
     fn node_stat(&self, stat: NodeStat) -> u64 {
@@ -151,7 +151,7 @@ impl<'h> Stage<'h> {
 
     /// (anonymous, file, swap, tables).
     fn rss(&self) -> (u64, u64, u64, u64) {
-        let rss = &self.space.rss;
+        let rss = &self.mm.rss;
         let [anon, file, swap, tables] =
             [&rss.anon, &rss.file, &rss.swap, &rss.tables].map(|count| count.load(Relaxed));
         (anon, file, swap, tables)
@@ -165,7 +165,7 @@ impl<'h> Stage<'h> {
     }
 }
 
-/// A VMA's flags are private; tests read them in the space's tables.
+/// A VMA's flags are private; tests read them in the mm's tables.
 fn flags_at(stage: &Stage<'_>, vpn: u32) -> Option<VmaFlags> {
-    stage.space.vma_of(CPU, vpn).map(|vma: Arc<Vma<Solo>>| vma.flags)
+    stage.mm.vma_of(CPU, vpn).map(|vma: Arc<Vma<Solo>>| vma.flags)
 }

@@ -59,7 +59,7 @@ fn a_locked_area_ends_the_walk_and_keeps_the_page() {
     let lock = |add| {
         let range = (start, start + 1);
         let none = VmaFlags::empty();
-        stage.kernel.change_vma_flags(&stage.cx, &stage.space, range, add, none).1.unwrap();
+        stage.kernel.change_vma_flags(&stage.cx, &stage.mm, range, add, none).1.unwrap();
     };
     lock(VmaFlags::LOCKED);
     let Referenced::By(0, flags) =
@@ -87,11 +87,11 @@ fn an_area_that_is_locked_between_two_walks_is_locked_to_the_second() {
     let mut referenced = |folio| stage.kernel.page_referenced(&stage.cx, folio, &mut trail);
     let flags = VmaFlags::READ | VmaFlags::WRITE;
     assert_eq!(folios.map(&mut referenced), [Referenced::By(1, flags); 2]);
-    stage.kernel.mlock(&stage.cx, &stage.space, start + 1, 1).unwrap();
+    stage.kernel.mlock(&stage.cx, &stage.mm, start + 1, 1).unwrap();
     let locked = Referenced::By(0, VmaFlags::LOCKED);
     assert_eq!(folios.map(&mut referenced), [Referenced::By(0, VmaFlags::empty()), locked]);
-    stage.kernel.munlock(&stage.cx, &stage.space, start + 1, 1).unwrap();
-    stage.space.table_of(CPU, start).unwrap().access(start + 1, false);
+    stage.kernel.munlock(&stage.cx, &stage.mm, start + 1, 1).unwrap();
+    stage.mm.table_of(CPU, start).unwrap().access(start + 1, false);
     assert_eq!(referenced(folios[1]), Referenced::By(1, flags));
 }
 
@@ -104,12 +104,12 @@ fn memory_mapped_where_other_memory_was_is_found_between_two_walks() {
     let first = stage.anon_region(1, VmaFlags::SEQ_READ);
     let folio = stage.map_anon(first);
     assert_eq!(referenced(folio), Referenced::By(0, VmaFlags::empty()));
-    let old = stage.space.table_of(CPU, first).unwrap();
+    let old = stage.mm.table_of(CPU, first).unwrap();
     stage.munmap(first, 1);
     let start = stage.anon_region(1, VmaFlags::EXEC);
     assert_eq!(start, first);
     let folio = stage.map_anon(start);
-    assert!(!Arc::ptr_eq(&old, &stage.space.table_of(CPU, start).unwrap()), "a table of its own");
+    assert!(!Arc::ptr_eq(&old, &stage.mm.table_of(CPU, start).unwrap()), "a table of its own");
     let flags = VmaFlags::READ | VmaFlags::WRITE | VmaFlags::EXEC;
     assert_eq!(referenced(folio), Referenced::By(1, flags));
     assert!(!stage.pte(start).is_young());
@@ -135,20 +135,20 @@ fn a_trail_knows_nothing_of_an_area_or_a_table_that_went() {
         });
         found
     };
-    let vma = stage.space.vma_of(CPU, start).unwrap();
-    let table = stage.space.table_of(CPU, start).unwrap();
+    let vma = stage.mm.vma_of(CPU, start).unwrap();
+    let table = stage.mm.table_of(CPU, start).unwrap();
     assert_eq!(found(), [(table.pfn, vma.flags)]);
     // As while munmap is about to clear the entry.
-    stage.space.tables.lock(CPU).remove_vma(start);
+    stage.mm.tables.lock(CPU).remove_vma(start);
     assert_eq!(found(), [(table.pfn, VmaFlags::empty())]);
-    stage.space.tables.lock(CPU).insert_vma(Arc::clone(&vma));
+    stage.mm.tables.lock(CPU).insert_vma(Arc::clone(&vma));
     assert_eq!(found(), [(table.pfn, vma.flags)]);
     let seq = vma.flags | VmaFlags::SEQ_READ;
-    stage.space.tables.lock(CPU).insert_vma(with_flags(&vma, seq));
+    stage.mm.tables.lock(CPU).insert_vma(with_flags(&vma, seq));
     assert_eq!(found(), [(table.pfn, seq)], "another one in its place");
-    stage.space.tables.lock(CPU).take_table(start);
+    stage.mm.tables.lock(CPU).take_table(start);
     assert_eq!(found(), []);
-    stage.space.tables.lock(CPU).insert_table(start, || table.clone());
+    stage.mm.tables.lock(CPU).insert_table(start, || table.clone());
     assert_eq!(found(), [(table.pfn, seq)]);
 }
 
@@ -185,12 +185,12 @@ fn lazily_freed_memory_goes_if_nobody_wrote_it() {
     let start = stage.anon_region(2, VmaFlags::empty());
     let folios = [0, 1].map(|i| stage.map_anon(start + i));
     kernel.lru_add_drain(cx);
-    let advised = kernel.madvise(cx, &stage.space, start, 2, crate::syscall::MemoryAdvice::Free);
+    let advised = kernel.madvise(cx, &stage.mm, start, 2, crate::syscall::MemoryAdvice::Free);
     assert_eq!(advised, Ok(()));
     kernel.lru_add_drain(cx);
     assert!(folios.iter().all(|&folio| stage.page(folio).is_file_lru()));
     // The second page is written again.
-    assert!(stage.space.table_of(CPU, start).unwrap().access(start + 1, true));
+    assert!(stage.mm.table_of(CPU, start).unwrap().access(start + 1, true));
     for (folio, goes) in folios.into_iter().zip([true, false]) {
         assert!(kernel.isolate_page(cx, folio) && kernel.try_lock_page(folio));
         assert_eq!(kernel.try_to_unmap(cx, folio, &mut Trail::default()), goes);
@@ -215,13 +215,13 @@ fn flushes_for_other_cpus_wait_for_the_end_of_the_list() {
         kernel.unlock_page(cx, folio);
     };
     let flushes = || (host.charged(Cost::TlbPage), host.charged(Cost::TlbFull));
-    // Nobody else has the space: the entry's translation is dropped at once.
-    kernel.enter_space(cx, &stage.space);
+    // Nobody else has the mm: the entry's translation is dropped at once.
+    kernel.enter_mm(cx, &stage.mm);
     unmap(folios[0]);
-    assert_eq!((flushes(), stage.space.flush_pending.load(Relaxed)), ((1, 0), false));
-    stage.space.cpus.insert(CpuId(1));
+    assert_eq!((flushes(), stage.mm.flush_pending.load(Relaxed)), ((1, 0), false));
+    stage.mm.cpus.insert(CpuId(1));
     unmap(folios[1]);
-    assert_eq!((flushes(), stage.space.flush_pending.load(Relaxed)), ((1, 0), true));
+    assert_eq!((flushes(), stage.mm.flush_pending.load(Relaxed)), ((1, 0), true));
     kernel.flush_unmapped(cx, true);
     assert_eq!(flushes(), (1, 0), "no dirty entry");
     stage.set_pte(start + 2, Pte::new(folios[2].pfn()).with_writable(true).with_dirty(true));
@@ -238,7 +238,7 @@ fn pages_are_cleaned_in_shared_mappings_before_they_are_written() {
     let stage = Stage::new(&host);
     let (kernel, cx) = (&stage.kernel, &stage.cx);
     let (start, folios) = stage.mapped_file(1, VmaFlags::WRITE);
-    kernel.enter_space(cx, &stage.space);
+    kernel.enter_mm(cx, &stage.mm);
     assert!(!kernel.clean_mappings(cx, folios[0]), "clean and read-only");
     stage.set_pte(start, Pte::new(folios[0].pfn()).with_writable(true).with_dirty(true));
     assert!(kernel.clean_mappings(cx, folios[0]));

@@ -57,7 +57,7 @@ fn an_old_entry_transfers_nothing() {
     let host = Solo::default();
     let stage = Stage::new(&host);
     let (start, folios) = stage.mapped_file(1, VmaFlags::empty());
-    let table = stage.space.table_of(CPU, start).unwrap();
+    let table = stage.mm.table_of(CPU, start).unwrap();
     assert!(table.lock(CPU).clear_young(start));
     stage.munmap(start, 1);
     assert_eq!(state(stage.page(folios[0])), "Iu");
@@ -95,7 +95,7 @@ fn a_gather_holds_9698_pages_and_keeps_its_batches() {
     let stage = Stage::new(&host);
     let (kernel, cx) = (&stage.kernel, &stage.cx);
     let free = stage.nr_free();
-    let mut gather = Gather::new(&stage.space);
+    let mut gather = Gather::new(&stage.mm);
     let (mut forced, mut waiting) = (Vec::new(), 0);
     for i in 1..=20_000 {
         waiting += 1;
@@ -122,7 +122,7 @@ fn a_gather_without_batch_pages_flushes_every_8() {
     pages.iter().for_each(|&folio| stage.page(folio).get::<Solo>(1));
     let nowait = Gfp::GFP_NOWAIT | Gfp::NOWARN;
     while kernel.mem.alloc_folio(cx, kernel, nowait, Order::ZERO, NodeId(0)).is_some() {}
-    let mut gather = Gather::new(&stage.space);
+    let mut gather = Gather::new(&stage.mm);
     let mut forced = Vec::new();
     for (i, &folio) in (1..).zip(&pages) {
         if kernel.gather_page(cx, &mut gather, folio) {
@@ -170,13 +170,13 @@ fn tables_go_with_the_range_that_only_they_cover() {
     assert_eq!(start % (1 << 18), 0);
     let free = stage.nr_free();
     for vpn in (start..start + (1 << 18)).step_by(512) {
-        assert!(stage.kernel.make_table(&stage.cx, &stage.space, vpn).is_some());
+        assert!(stage.kernel.make_table(&stage.cx, &stage.mm, vpn).is_some());
     }
     assert_eq!((stage.node_stat(NodeStat::PageTablePages), stage.rss().3), (513, 514));
     stage.munmap(start, 768);
     assert_eq!(stage.node_stat(NodeStat::PageTablePages), 512);
-    assert!(stage.space.table_of(CPU, start).is_none());
-    assert!(stage.space.table_of(CPU, start + 512).is_some());
+    assert!(stage.mm.table_of(CPU, start).is_none());
+    assert!(stage.mm.table_of(CPU, start + 512).is_some());
     stage.munmap(start + 768, (1 << 18) - 768);
     assert_eq!((stage.node_stat(NodeStat::PageTablePages), stage.rss().3), (0, 0));
     assert_eq!(stage.nr_free(), free);
@@ -237,7 +237,7 @@ fn a_locked_page_is_munlocked_with_its_last_locked_mapping() {
     let folio = stage.map_anon(start);
     stage.page(folio).get::<Solo>(1);
     stage.kernel.lru_add_drain(&stage.cx);
-    stage.kernel.mlock(&stage.cx, &stage.space, start, 1).unwrap();
+    stage.kernel.mlock(&stage.cx, &stage.mm, start, 1).unwrap();
     stage.kernel.lru_add_drain(&stage.cx);
     assert!(stage.page(folio).is(PageFlags::MLOCKED | PageFlags::UNEVICTABLE));
     stage.munmap(start, 1);
@@ -252,10 +252,10 @@ fn what_reclaim_left_to_flush_is_flushed_before_entries_are_looked_at() {
     let stage = Stage::new(&host);
     let start = stage.anon_region(1, VmaFlags::empty());
     stage.map_anon(start);
-    stage.space.flush_pending.store(true, Relaxed);
+    stage.mm.flush_pending.store(true, Relaxed);
     stage.munmap(start, 1);
     assert_eq!(host.charged(Cost::TlbFull), 1);
-    assert!(!stage.space.flush_pending.load(Relaxed));
+    assert!(!stage.mm.flush_pending.load(Relaxed));
 }
 
 #[test]
@@ -267,7 +267,7 @@ fn exit_takes_everything_and_flushes_once() {
     assert!(file_start > 0);
     let (free, anon) = (stage.nr_free(), stage.anon_region(700, VmaFlags::empty()));
     (anon..anon + 700).for_each(|vpn| _ = stage.map_anon(vpn));
-    stage.kernel.exit_space(&stage.cx, &stage.space);
+    stage.kernel.exit_mm(&stage.cx, &stage.mm);
     assert_eq!(stage.rss(), (0, 0, 0, 0));
     assert_eq!((stage.node_stat(NodeStat::Mapped), stage.node_stat(NodeStat::AnonPages)), (0, 0));
     assert_eq!(stage.node_stat(NodeStat::PageTablePages), 0);
@@ -286,20 +286,20 @@ fn the_reaper_takes_private_memory_and_leaves_the_rest() {
     let anon = stage.anon_region(5, VmaFlags::empty());
     (anon..anon + 5).for_each(|vpn| _ = stage.map_anon(vpn));
     {
-        let _guard = stage.space.mmap_lock.write(&stage.cx);
-        assert!(!stage.kernel.reap_space(&stage.cx, &stage.space), "contended");
+        let _guard = stage.mm.mmap_lock.write(&stage.cx);
+        assert!(!stage.kernel.reap_mm(&stage.cx, &stage.mm), "contended");
     }
-    assert!(stage.kernel.reap_space(&stage.cx, &stage.space));
+    assert!(stage.kernel.reap_mm(&stage.cx, &stage.mm));
     assert!(stage.pte(anon).is_none() && stage.pte(file_start).is_present());
     assert_eq!((stage.rss().0, stage.rss().1), (0, 5));
-    assert!(stage.space.is_reaped.load(Relaxed));
+    assert!(stage.mm.is_reaped.load(Relaxed));
 }
 
 #[test]
 fn munmap_refuses_what_is_not_a_range() {
     let host = Solo::default();
     let stage = Stage::new(&host);
-    let munmap = |start, pages| stage.kernel.munmap(&stage.cx, &stage.space, start, pages);
+    let munmap = |start, pages| stage.kernel.munmap(&stage.cx, &stage.mm, start, pages);
     assert!(munmap(100, 0).is_err() && munmap(u32::MAX - 1, 1).is_err());
     assert!(munmap(u32::MAX, 2).is_err());
     assert!(munmap(100, 5).is_ok(), "a hole");

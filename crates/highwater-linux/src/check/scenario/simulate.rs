@@ -8,7 +8,7 @@ use std::thread;
 use highwater_core::config::Policy;
 use highwater_core::host::{CpuId, Cx, HZ, Host};
 use highwater_core::kernel::Kernel;
-use highwater_core::vm::Space;
+use highwater_core::vm::Mm;
 use highwater_core::zone::NodeId;
 use highwater_results::Counters;
 use highwater_results::import::linux61::{NodeLevels, Run, Scenario as Captured, Zone};
@@ -110,9 +110,9 @@ fn run(
     };
     let task = machine.spawn_task("program", placement, move |cx, kernel| {
         // The program's process existed when the rest of memory was recorded.
-        let space = kernel.create_space(cx);
+        let mm = kernel.create_mm(cx);
         let doing = "making a process";
-        let space = space.map_err(|error| ScenarioError::Call { doing, error })?;
+        let mm = mm.map_err(|error| ScenarioError::Call { doing, error })?;
         let mut held = baseline.apply(kernel, cx)?;
         let held = RefCell::new(&mut held);
         let read = |label: Option<String>| {
@@ -125,7 +125,7 @@ fn run(
             let (label, counters) = (label.unwrap_or_default(), snapshot(&kernel.mem));
             seen.borrow_mut().push(Reading { label, counters, of_nodes });
         };
-        let done = play(kernel, cx, (&task, &sizes), space, seed, &read);
+        let done = play(kernel, cx, (&task, &sizes), mm, seed, &read);
         // The audit needs an idle machine: let flushers and kswapd finish.
         cx.host.sleep_jiffies(SETTLE_JIFFIES);
         let audited = harness::audit_at_rest(kernel, cx).map_err(|error| error.to_string());
@@ -153,7 +153,7 @@ fn play(
     kernel: &Kernel<SimHost>,
     cx: &Cx<'_, SimHost>,
     (task, sizes): (&Task, &[u64]),
-    space: Arc<Space<SimHost>>,
+    mm: Arc<Mm<SimHost>>,
     seed: u64,
     read: &dyn Fn(Option<String>),
 ) -> Result<(), ScenarioError> {
@@ -180,7 +180,7 @@ fn play(
         did: &|_, _| {},
         entered: &|_| {},
     };
-    let inherited = Some((space, Vec::new()));
+    let inherited = Some((mm, Vec::new()));
     let ran = jobs::run(task, &ground, cx, inherited, jobs::seed(seed, 0, 0), &mut []);
     let doing = "running the program";
     ran.map_err(|failed| ScenarioError::Call { doing, error: failed.why.error() })

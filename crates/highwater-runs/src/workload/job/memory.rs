@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
 
-use highwater_core::vm::Space;
+use highwater_core::vm::Mm;
 use highwater_results::Column;
 use highwater_results::column::{Kind, Owner, Unit};
 use highwater_sim::host::SimHost;
@@ -33,13 +33,13 @@ pub(crate) fn columns_of(task: &str) -> [Column; PARTS.len()] {
 /// The address spaces of tasks, by task number; exited ones are removed at the next look.
 #[derive(Default)]
 pub(super) struct Memory {
-    spaces: RefCell<Vec<(usize, Weak<Space<SimHost>>)>>,
+    mms: RefCell<Vec<(usize, Weak<Mm<SimHost>>)>>,
 }
 
 impl Memory {
     /// A copy of a task has an address space.
-    pub(super) fn add(&self, task: usize, space: &Arc<Space<SimHost>>) {
-        self.spaces.borrow_mut().push((task, Arc::downgrade(space)));
+    pub(super) fn add(&self, task: usize, mm: &Arc<Mm<SimHost>>) {
+        self.mms.borrow_mut().push((task, Arc::downgrade(mm)));
     }
 
     /// The columns of tasks with these names.
@@ -49,9 +49,9 @@ impl Memory {
         let columns = names.iter().flat_map(|task| columns_of(task)).collect();
         let read = move |each: &mut dyn FnMut(u64)| {
             let mut sums = vec![[0; PARTS.len()]; names.len()];
-            me.spaces.borrow_mut().retain(|(task, space)| {
-                let Some(space) = space.upgrade() else { return false };
-                let rss = &space.rss;
+            me.mms.borrow_mut().retain(|(task, mm)| {
+                let Some(mm) = mm.upgrade() else { return false };
+                let rss = &mm.rss;
                 let parts = [&rss.anon, &rss.file, &rss.swap, &rss.tables];
                 for (sum, part) in sums[*task].iter_mut().zip(parts) {
                     *sum += part.load(Relaxed);

@@ -8,7 +8,7 @@ use highwater_core::config::{Machine, Thp};
 use highwater_core::host::{CpuId, Cx, Host};
 use highwater_core::kernel::Error;
 use highwater_core::reclaim::OomReport;
-use highwater_core::vm::Space;
+use highwater_core::vm::Mm;
 use highwater_report::latency::bucket;
 use highwater_results::words::{count, was};
 use highwater_results::{
@@ -574,9 +574,9 @@ fn on_ground<T>(
             plan.steps.borrow_mut()[number].mark(name, snapshot(&machine.kernel.mem));
         },
         did: &|phase, something| plan.stuck.did(number, phase, something),
-        entered: &|space: &Arc<Space<SimHost>>| {
-            space.set_name(cx.cpu(), &plan.copy_name(number, copy));
-            plan.memory.add(number, space);
+        entered: &|mm: &Arc<Mm<SimHost>>| {
+            mm.set_name(cx.cpu(), &plan.copy_name(number, copy));
+            plan.memory.add(number, mm);
         },
     };
     body(&ground)

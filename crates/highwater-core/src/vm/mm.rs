@@ -1,9 +1,9 @@
 //! Address spaces: creating, entering, ending; the frames of their page tables.
 //!
-//! Key types: [`Space`] (an mm), [`Rss`] (its resident pages). Its VMAs are in [`super::mapping`];
+//! Key types: [`Mm`] (an mm), [`Rss`] (its resident pages). Its VMAs are in [`super::mapping`];
 //! the radix tree of its tables is in [`super::tables`].
 //!
-//! Synchronisation: see [`super`]. The sets of CPUs change when a CPU switches to another space, on
+//! Synchronisation: see [`super`]. The sets of CPUs change when a CPU switches to another mm, on
 //! that CPU.
 
 use alloc::sync::Arc;
@@ -11,10 +11,10 @@ use alloc::vec::Vec;
 
 use super::process::ProcessMemory;
 use super::tables::Level;
-use super::{PageTable, Pte, SpaceTables, SpaceTask, Vma};
+use super::{MmTables, MmTask, PageTable, Pte, Vma};
 use crate::host::{AtomicCpuSet, CpuId, Cx, Devices, Host, Lock, Tasks};
 use crate::kernel::Kernel;
-use crate::page::{Folio, Order, PageFlags, Pfn, SpaceId};
+use crate::page::{Folio, MmId, Order, PageFlags, Pfn};
 use crate::page_alloc::{Gfp, Wish};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use crate::sync::order::LockClass;
@@ -55,14 +55,14 @@ impl Rss {
 
 /// An address space (an mm): VMAs, page tables, RSS, and the CPUs that use it.
 #[doc(alias = "mm_struct")]
-pub struct Space<H: Tasks> {
+pub struct Mm<H: Tasks> {
     /// Number.
-    pub id: SpaceId,
+    pub id: MmId,
     /// `mmap_lock`.
     pub(crate) mmap_lock: RwSem<H>,
     /// VMAs and tables; `Table` class, held for single steps. Changes to VMAs need `mmap_lock` for
     /// writing.
-    pub(crate) tables: H::Lock<SpaceTables<H>>,
+    pub(crate) tables: H::Lock<MmTables<H>>,
     /// Resident pages.
     pub rss: Rss,
     /// CPUs whose TLBs may hold entries of it.
@@ -72,16 +72,16 @@ pub struct Space<H: Tasks> {
     /// Reclaim cleared entries and left their flush for later.
     pub(crate) flush_pending: AtomicBool,
     /// Its tasks, for the OOM killer; `Table` class.
-    pub(crate) tasks: H::Lock<Vec<SpaceTask<H>>>,
+    pub(crate) tasks: H::Lock<Vec<MmTask<H>>>,
     /// -1000..=1000.
     pub(crate) oom_score_adj: core::sync::atomic::AtomicI32,
     /// Chosen by the OOM killer.
     pub(crate) is_victim: AtomicBool,
     /// The memory of its process, if a fork created it; `Table` class.
     pub(crate) process: H::Lock<Option<ProcessMemory>>,
-    /// The spaces from which it was forked, oldest first: it may map their pages. Empty for most
-    /// spaces.
-    pub(crate) ancestors: Vec<SpaceId>,
+    /// The mms from which it was forked, oldest first: it may map their pages. Empty for most
+    /// mms.
+    pub(crate) ancestors: Vec<MmId>,
     /// Its anonymous memory was taken by the reaper.
     pub(crate) is_reaped: AtomicBool,
     /// What reports call it; `Table` class.
@@ -91,7 +91,7 @@ pub struct Space<H: Tasks> {
 /// Which level a table belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TableKind {
-    /// PGD: one a space.
+    /// PGD: one an mm.
     Top,
     /// PUD, 512 GiB.
     Third,
@@ -108,20 +108,20 @@ impl TableKind {
     }
 }
 
-impl<H: Tasks> Space<H> {
+impl<H: Tasks> Mm<H> {
     /// Virtual pages are below this: 31 times 512 GiB, the largest multiple that page numbers of 32
     /// bits allow.
     pub const TOP: u32 = 31 << 27;
     /// Where mappings start by default: 1 GiB, which leaves room for a program's image.
     pub const BASE: u32 = 1 << 18;
 
-    fn new(host: &H, rules: RwSemRules, id: SpaceId, pgd: Pfn, ancestors: Vec<SpaceId>) -> Self {
-        Space {
+    fn new(host: &H, rules: RwSemRules, id: MmId, pgd: Pfn, ancestors: Vec<MmId>) -> Self {
+        Mm {
             id,
             process: host.new_lock(LockClass::Table, None),
             ancestors,
             mmap_lock: RwSem::new(host, rules, "an address space (mmap_lock)"),
-            tables: host.new_lock(LockClass::Table, SpaceTables::new(pgd, Self::BASE)),
+            tables: host.new_lock(LockClass::Table, MmTables::new(pgd, Self::BASE)),
             rss: Rss::default(),
             cpus: AtomicCpuSet::default(),
             has_khugepaged: AtomicBool::new(false),
@@ -160,55 +160,54 @@ impl<H: Devices> Kernel<H> {
     /// # Errors
     /// If there is no memory.
     #[doc(alias = "mm_alloc")]
-    pub fn create_space(&self, cx: &Cx<'_, H>) -> Result<Arc<Space<H>>, Error> {
+    pub fn create_mm(&self, cx: &Cx<'_, H>) -> Result<Arc<Mm<H>>, Error> {
         self.create_descendant(cx, Vec::new())
     }
 
-    /// The same, for a space that will map pages of others.
+    /// The same, for an mm that will map pages of others.
     pub(super) fn create_descendant(
         &self,
         cx: &Cx<'_, H>,
-        ancestors: Vec<SpaceId>,
-    ) -> Result<Arc<Space<H>>, Error> {
+        ancestors: Vec<MmId>,
+    ) -> Result<Arc<Mm<H>>, Error> {
         let pgd = self.alloc_table_frame(cx).ok_or(Error::NoMemory)?;
-        let id = SpaceId(self.next_space.fetch_add(1, Relaxed));
-        let space =
-            Arc::new(Space::new(cx.host, self.mem.policy.locks.rwsem(), id, pgd, ancestors));
+        let id = MmId(self.next_mm.fetch_add(1, Relaxed));
+        let mm = Arc::new(Mm::new(cx.host, self.mem.policy.locks.rwsem(), id, pgd, ancestors));
         // Before it maps anything, because reverse mapping must find it.
-        self.join_family(cx, &space);
-        self.spaces.lock(cx.cpu()).insert(id.0, Arc::clone(&space));
-        Ok(space)
+        self.join_family(cx, &mm);
+        self.mms.lock(cx.cpu()).insert(id.0, Arc::clone(&mm));
+        Ok(mm)
     }
 
     /// An address space by number; none once it is gone.
-    pub fn space(&self, cx: &Cx<'_, H>, id: SpaceId) -> Option<Arc<Space<H>>> {
-        self.spaces.lock(cx.cpu()).get(&id.0).cloned()
+    pub fn mm(&self, cx: &Cx<'_, H>, id: MmId) -> Option<Arc<Mm<H>>> {
+        self.mms.lock(cx.cpu()).get(&id.0).cloned()
     }
 
     /// Switches the CPU to the running task's address space (`switch_mm`): the CPU joins its mask
-    /// and leaves that of the space it had. Called by every operation of a task on its space.
+    /// and leaves that of the mm it had. Called by every operation of a task on its mm.
     #[doc(alias = "switch_mm")]
     #[inline(always)]
-    pub(crate) fn enter_space(&self, cx: &Cx<'_, H>, space: &Space<H>) {
-        if !self.is_entered(cx, space) {
-            self.switch_space(cx, space);
+    pub(crate) fn enter_mm(&self, cx: &Cx<'_, H>, mm: &Mm<H>) {
+        if !self.is_entered(cx, mm) {
+            self.switch_mm(cx, mm);
         }
     }
 
-    /// True if the CPU has this space.
+    /// True if the CPU has this mm.
     #[inline(always)]
-    pub(crate) fn is_entered(&self, cx: &Cx<'_, H>, space: &Space<H>) -> bool {
-        self.cpu_space[cx.cpu().idx()].load(Relaxed) == space.id.0 + 1
+    pub(crate) fn is_entered(&self, cx: &Cx<'_, H>, mm: &Mm<H>) -> bool {
+        self.cpu_mm[cx.cpu().idx()].load(Relaxed) == mm.id.0 + 1
     }
 
     #[cold]
     #[inline(never)]
-    fn switch_space(&self, cx: &Cx<'_, H>, space: &Space<H>) {
+    fn switch_mm(&self, cx: &Cx<'_, H>, mm: &Mm<H>) {
         let cpu = cx.cpu();
-        space.cpus.insert(cpu);
-        let before = self.cpu_space[cpu.idx()].swap(space.id.0 + 1, Relaxed);
-        let before = before.checked_sub(1).filter(|&id| id != space.id.0);
-        if let Some(before) = before.and_then(|id| self.space(cx, SpaceId(id))) {
+        mm.cpus.insert(cpu);
+        let before = self.cpu_mm[cpu.idx()].swap(mm.id.0 + 1, Relaxed);
+        let before = before.checked_sub(1).filter(|&id| id != mm.id.0);
+        if let Some(before) = before.and_then(|id| self.mm(cx, MmId(id))) {
             before.cpus.remove(cpu);
         }
     }
@@ -217,21 +216,21 @@ impl<H: Devices> Kernel<H> {
     /// retires its number.
     #[doc(alias = "mmput")]
     #[doc(alias = "__mmput")]
-    pub(crate) fn destroy_space(&self, cx: &Cx<'_, H>, space: &Arc<Space<H>>) {
-        self.enter_space(cx, space);
-        self.khugepaged_exit(cx, space);
-        self.unmap_space(cx, space);
+    pub(crate) fn destroy_mm(&self, cx: &Cx<'_, H>, mm: &Arc<Mm<H>>) {
+        self.enter_mm(cx, mm);
+        self.khugepaged_exit(cx, mm);
+        self.unmap_mm(cx, mm);
         let cpu = cx.cpu();
-        self.spaces.lock(cpu).remove(&space.id.0);
-        self.leave_family(cx, space);
+        self.mms.lock(cpu).remove(&mm.id.0);
+        self.leave_family(cx, mm);
         // The CPU continues without an address space, like a kernel thread.
-        space.cpus.remove(cpu);
-        self.cpu_space[cpu.idx()].store(0, Relaxed);
-        let pgd = space.tables.lock(cpu).pgd.take();
+        mm.cpus.remove(cpu);
+        self.cpu_mm[cpu.idx()].store(0, Relaxed);
+        let pgd = mm.tables.lock(cpu).pgd.take();
         if let Some(pgd) = pgd {
-            self.free_table_frame(cx, space, pgd, TableKind::Top);
+            self.free_table_frame(cx, mm, pgd, TableKind::Top);
         }
-        self.drop_process_memory(cx, space);
+        self.drop_process_memory(cx, mm);
     }
 }
 
@@ -256,7 +255,7 @@ impl<H: Devices> Kernel<H> {
         Some(pfn)
     }
 
-    fn count_table(&self, cx: &Cx<'_, H>, space: &Space<H>, pfn: Pfn, kind: TableKind, delta: i64) {
+    fn count_table(&self, cx: &Cx<'_, H>, mm: &Mm<H>, pfn: Pfn, kind: TableKind, delta: i64) {
         if kind.is_counted() {
             let account = self.mem.account(cx.cpu(), Folio::page(pfn));
             match delta {
@@ -265,49 +264,37 @@ impl<H: Devices> Kernel<H> {
             };
         }
         if kind != TableKind::Top {
-            Rss::add::<H>(&space.rss.tables, delta);
+            Rss::add::<H>(&mm.rss.tables, delta);
         }
     }
 
     /// A removed table is about to be freed: subtracts it from the count.
-    pub(crate) fn uncount_table(
-        &self,
-        cx: &Cx<'_, H>,
-        space: &Space<H>,
-        pfn: Pfn,
-        kind: TableKind,
-    ) {
-        self.count_table(cx, space, pfn, kind, -1);
+    pub(crate) fn uncount_table(&self, cx: &Cx<'_, H>, mm: &Mm<H>, pfn: Pfn, kind: TableKind) {
+        self.count_table(cx, mm, pfn, kind, -1);
     }
 
     /// Uncounts and frees a table's frame at once.
-    pub(crate) fn free_table_frame(
-        &self,
-        cx: &Cx<'_, H>,
-        space: &Space<H>,
-        pfn: Pfn,
-        kind: TableKind,
-    ) {
-        self.uncount_table(cx, space, pfn, kind);
+    pub(crate) fn free_table_frame(&self, cx: &Cx<'_, H>, mm: &Mm<H>, pfn: Pfn, kind: TableKind) {
+        self.uncount_table(cx, mm, pfn, kind);
         let freed = self.mem.free(cx, pfn, Order::ZERO);
         debug_assert!(freed.is_ok(), "a page table was shared: {freed:?}");
     }
 
     /// Makes the upper tables that a virtual page needs; false if there is no memory.
     #[must_use]
-    pub(super) fn make_upper_tables(&self, cx: &Cx<'_, H>, space: &Space<H>, vpn: u32) -> bool {
+    pub(super) fn make_upper_tables(&self, cx: &Cx<'_, H>, mm: &Mm<H>, vpn: u32) -> bool {
         loop {
-            let missing = space.tables.lock(cx.cpu()).missing_level(vpn);
+            let missing = mm.tables.lock(cx.cpu()).missing_level(vpn);
             let Some(level) = missing else { return true };
             let kind = match level {
                 Level::Pud => TableKind::Third,
                 Level::Pmd => TableKind::Second,
             };
             let Some(pfn) = self.alloc_table_frame(cx) else { return false };
-            self.count_table(cx, space, pfn, kind, 1);
-            let is_used = space.tables.lock(cx.cpu()).insert_upper(level, vpn, pfn);
+            self.count_table(cx, mm, pfn, kind, 1);
+            let is_used = mm.tables.lock(cx.cpu()).insert_upper(level, vpn, pfn);
             if !is_used {
-                self.free_table_frame(cx, space, pfn, kind);
+                self.free_table_frame(cx, mm, pfn, kind);
             }
         }
     }
@@ -318,43 +305,43 @@ impl<H: Devices> Kernel<H> {
     pub(crate) fn make_table(
         &self,
         cx: &Cx<'_, H>,
-        space: &Space<H>,
+        mm: &Mm<H>,
         vpn: u32,
     ) -> Option<Arc<PageTable<H>>> {
-        self.make_lowest_table(cx, space, vpn, PageTable::new)
+        self.make_lowest_table(cx, mm, vpn, PageTable::new)
     }
 
     /// As [`Self::make_table`], for a leaf: a new table is bare.
     pub(super) fn make_leaf_table(
         &self,
         cx: &Cx<'_, H>,
-        space: &Space<H>,
+        mm: &Mm<H>,
         vpn: u32,
     ) -> Option<Arc<PageTable<H>>> {
-        self.make_lowest_table(cx, space, vpn, PageTable::new_bare)
+        self.make_lowest_table(cx, mm, vpn, PageTable::new_bare)
     }
 
     fn make_lowest_table(
         &self,
         cx: &Cx<'_, H>,
-        space: &Space<H>,
+        mm: &Mm<H>,
         vpn: u32,
         table: fn(&H, Pfn) -> PageTable<H>,
     ) -> Option<Arc<PageTable<H>>> {
-        if let Some(table) = space.table_of(cx.cpu(), vpn) {
+        if let Some(table) = mm.table_of(cx.cpu(), vpn) {
             return Some(table);
         }
-        if !self.make_upper_tables(cx, space, vpn) {
+        if !self.make_upper_tables(cx, mm, vpn) {
             return None;
         }
         let pfn = self.alloc_table_frame(cx)?;
-        self.count_table(cx, space, pfn, TableKind::Lowest, 1);
+        self.count_table(cx, mm, pfn, TableKind::Lowest, 1);
         let new = || Arc::new(table(cx.host, pfn));
-        let there = space.tables.lock(cx.cpu()).insert_table(vpn, new);
-        // The upper tables stay while any task holds the lock of the space.
+        let there = mm.tables.lock(cx.cpu()).insert_table(vpn, new);
+        // The upper tables stay while any task holds the lock of the mm.
         let (table, is_new) = there?;
         if !is_new {
-            self.free_table_frame(cx, space, pfn, TableKind::Lowest);
+            self.free_table_frame(cx, mm, pfn, TableKind::Lowest);
         }
         Some(table)
     }

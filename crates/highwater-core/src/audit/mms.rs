@@ -12,10 +12,10 @@ use crate::page::{BlockFlags, FileId, PageFlags, PageMapping, Pfn};
 use crate::page_cache::MapRange;
 use crate::slab::CacheKind;
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::vm::{Backing, PageTable, Pte, STACK_KIB, STACK_ORDER, Space, Vma, VmaFlags};
+use crate::vm::{Backing, Mm, PageTable, Pte, STACK_KIB, STACK_ORDER, Vma, VmaFlags};
 use crate::vmstat::NodeStat;
 
-/// Resident pages of a space, as walked.
+/// Resident pages of an mm, as walked.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Resident {
     anon: u64,
@@ -25,12 +25,11 @@ struct Resident {
 }
 
 impl<H: Devices> KernelAudit<'_, '_, H> {
-    pub(super) fn spaces(&mut self) -> Result<(), AuditError> {
-        let spaces: Vec<Arc<Space<H>>> =
-            self.k.spaces.lock(self.cx.cpu()).values().cloned().collect();
+    pub(super) fn mms(&mut self) -> Result<(), AuditError> {
+        let mms: Vec<Arc<Mm<H>>> = self.k.mms.lock(self.cx.cpu()).values().cloned().collect();
         let mut mapped = BTreeSet::new();
-        for space in &spaces {
-            self.space(space, &mut mapped)?;
+        for mm in &mms {
+            self.mm(mm, &mut mapped)?;
         }
         self.zero_leaves()?;
         let objects = self.k.slab(CacheKind::Process).lock(self.cx.cpu()).in_use();
@@ -38,55 +37,55 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
             let found = format!("{objects} processes have memory, there are {}", self.nr_processes);
             return self.broken(None, Rule::Counter, found);
         }
-        self.families(&spaces)?;
+        self.families(&mms)?;
         self.mappings(&mapped)
     }
 
-    /// Each space is listed by the spaces from which it was forked, and by no other.
-    fn families(&self, spaces: &[Arc<Space<H>>]) -> Result<(), AuditError> {
+    /// Each mm is listed by the mms from which it was forked, and by no other.
+    fn families(&self, mms: &[Arc<Mm<H>>]) -> Result<(), AuditError> {
         let known: BTreeSet<_> = self.k.families.lock(self.cx.cpu()).pairs().collect();
-        let pairs = spaces.iter().flat_map(|s| s.ancestors.iter().map(|&of| (of, s.id)));
+        let pairs = mms.iter().flat_map(|s| s.ancestors.iter().map(|&of| (of, s.id)));
         let expected: BTreeSet<_> = pairs.collect();
         match known.symmetric_difference(&expected).next() {
             None => Ok(()),
-            Some((of, space)) => {
-                let found = format!("{space:?} and {of:?} do not agree on who forked whom");
+            Some((of, mm)) => {
+                let found = format!("{mm:?} and {of:?} do not agree on who forked whom");
                 self.broken(None, Rule::Family, found)
             }
         }
     }
 
-    fn space(
+    fn mm(
         &mut self,
-        space: &Space<H>,
+        mm: &Mm<H>,
         mapped: &mut BTreeSet<(FileId, MapRange)>,
     ) -> Result<(), AuditError> {
-        self.process(space)?;
+        self.process(mm)?;
         let mut resident = Resident::default();
-        let tables = space.tables.lock(self.cx.cpu());
+        let tables = mm.tables.lock(self.cx.cpu());
         for vma in tables.all_vmas() {
-            if let Some((open, range)) = vma.map_range(space.id) {
+            if let Some((open, range)) = vma.map_range(mm.id) {
                 mapped.insert((open.file.id, range));
             }
         }
         for pfn in tables.table_frames() {
             let page = self.in_use(pfn, "an address space")?;
             if !page.is(PageFlags::TABLE) || self.uses[pfn].refs != 0 {
-                let found = format!("is a page table of {:?} with {:?}", space.id, page.flags());
+                let found = format!("is a page table of {:?} with {:?}", mm.id, page.flags());
                 return self.broken(pfn, Rule::TableFrame, found);
             }
             self.refer(pfn, Found::TABLE);
             self.report.tables += 1;
             resident.tables += 1;
         }
-        // The top table counts nowhere, those below it only in the space.
+        // The top table counts nowhere, those below it only in the mm.
         resident.tables = resident.tables.saturating_sub(1);
         let upper: Vec<Pfn> = tables.upper_frames().collect();
         for pfn in tables.table_frames().filter(|pfn| !upper.contains(pfn)) {
             self.count(self.page(pfn), NodeStat::PageTablePages, 1);
         }
         let mut from = 0;
-        while let Some((first, table)) = tables.next_table(from, Space::<H>::TOP) {
+        while let Some((first, table)) = tables.next_table(from, Mm::<H>::TOP) {
             let mut vma: Option<&Arc<Vma<H>>> = None;
             for vpn in first..first + crate::vm::PTES as u32 {
                 let pte = table.peek(vpn);
@@ -96,22 +95,21 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
                 if vma.is_none_or(|vma| vpn >= vma.end) {
                     vma = tables.vma(vpn);
                 }
-                self.entry(space, vma, vpn, pte, &mut resident)?;
+                self.entry(mm, vma, vpn, pte, &mut resident)?;
             }
-            self.leaf(space, first, table)?;
+            self.leaf(mm, first, table)?;
             if let Some(at) = table.wrongly_hot() {
-                let found =
-                    format!("{:?}'s table at {first:#x} is wrong about entry {at}", space.id);
+                let found = format!("{:?}'s table at {first:#x} is wrong about entry {at}", mm.id);
                 return self.broken(table.pfn, Rule::HotEntries, found);
             }
             if !table.hot_are_counted() {
-                let found = format!("{:?}'s table at {first:#x} miscounts hot entries", space.id);
+                let found = format!("{:?}'s table at {first:#x} miscounts hot entries", mm.id);
                 return self.broken(table.pfn, Rule::HotEntries, found);
             }
             from = first + crate::vm::PTES as u32;
         }
         drop(tables);
-        let rss = &space.rss;
+        let rss = &mm.rss;
         let counted = Resident {
             anon: rss.anon.load(Relaxed),
             file: rss.file.load(Relaxed),
@@ -119,7 +117,7 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
             tables: rss.tables.load(Relaxed),
         };
         if counted != resident {
-            let found = format!("{:?} counts {counted:?}, it has {resident:?}", space.id);
+            let found = format!("{:?} counts {counted:?}, it has {resident:?}", mm.id);
             return self.broken(None, Rule::Rss, found);
         }
         Ok(())
@@ -127,21 +125,16 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
 
     /// A leaf maps a folio of its own size, from the first page on; the deposited page table is
     /// empty.
-    fn leaf(
-        &mut self,
-        space: &Space<H>,
-        first: u32,
-        table: &PageTable<H>,
-    ) -> Result<(), AuditError> {
+    fn leaf(&mut self, mm: &Mm<H>, first: u32, table: &PageTable<H>) -> Result<(), AuditError> {
         let leaf = table.peek_leaf();
         if table.is_bare() && (0..crate::vm::PTES as u32).any(|at| !table.peek(at).is_none()) {
-            let found = format!("{:?}'s table at {first:#x} is bare and maps something", space.id);
+            let found = format!("{:?}'s table at {first:#x} is bare and maps something", mm.id);
             return self.broken(table.pfn, Rule::Leaf, found);
         }
         let Some(pfn) = leaf.and_then(Pte::pfn) else { return Ok(()) };
         let folio = self.k.mem.map.folio(pfn);
         if folio.pfn() != pfn || folio.nr_pages() != crate::vm::PTES as u64 {
-            let found = format!("{:?} has a leaf of {folio:?} at {first:#x}", space.id);
+            let found = format!("{:?} has a leaf of {folio:?} at {first:#x}", mm.id);
             return self.broken(pfn, Rule::Leaf, found);
         }
         match self.k.is_huge_zero(pfn) {
@@ -169,8 +162,8 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
 
     /// The stack of a process is a separate block; its object is one of those that the slab cache
     /// counts.
-    fn process(&mut self, space: &Space<H>) -> Result<(), AuditError> {
-        let process = space.process.lock(self.cx.cpu());
+    fn process(&mut self, mm: &Mm<H>) -> Result<(), AuditError> {
+        let process = mm.process.lock(self.cx.cpu());
         let Some(memory) = &*process else { return Ok(()) };
         let (pfn, page) = (memory.stack, self.page(memory.stack));
         let is_right = page.has(BlockFlags::USED)
@@ -178,7 +171,7 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
             && page.is(PageFlags::STACK)
             && self.uses[pfn].refs == 0;
         if !is_right {
-            let found = format!("is the stack of {:?}, has {:?}", space.id, page.flags());
+            let found = format!("is the stack of {:?}, has {:?}", mm.id, page.flags());
             return self.broken(pfn, Rule::KernelMemory, found);
         }
         self.refer(pfn, Found::STACK);
@@ -190,13 +183,13 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
 
     fn entry(
         &mut self,
-        space: &Space<H>,
+        mm: &Mm<H>,
         vma: Option<&Arc<Vma<H>>>,
         vpn: u32,
         pte: Pte,
         resident: &mut Resident,
     ) -> Result<(), AuditError> {
-        let id = space.id;
+        let id = mm.id;
         let Some(vma) = vma else {
             let found = format!("{id:?} has {pte:?} at page {vpn:#x}, where nothing is mapped");
             return self.broken(pte.pfn(), Rule::EntryPlace, found);
@@ -228,7 +221,7 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
             return Ok(());
         }
         let (folio, page) = self.in_folio(pfn, "a page table")?;
-        self.belongs(space, vma, vpn, pfn)?;
+        self.belongs(mm, vma, vpn, pfn)?;
         if pte.is_writable() && page.is(PageFlags::FORKED) {
             let found = format!("{id:?} may write at {vpn:#x} what others may map");
             return self.broken(pfn, Rule::EntryPage, found);
@@ -241,13 +234,7 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
     }
 
     /// Checks that the page has a record of its mapping.
-    fn belongs(
-        &self,
-        space: &Space<H>,
-        vma: &Vma<H>,
-        vpn: u32,
-        pfn: Pfn,
-    ) -> Result<(), AuditError> {
+    fn belongs(&self, mm: &Mm<H>, vma: &Vma<H>, vpn: u32, pfn: Pfn) -> Result<(), AuditError> {
         let (folio, page) = self.k.mem.map.lookup(pfn);
         let owner = (page.mapping(), page.index().wrapping_add(pfn.0 - folio.pfn().0));
         let of_file = match &vma.backing {
@@ -258,15 +245,14 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
         };
         // Shared mappings of files have the file's pages only.
         let may_be_anon = !vma.flags.contains(VmaFlags::SHARED) || of_file.is_none();
-        // A page that a fork shared belongs to this space or to one of its ancestors.
-        let is_known =
-            |of| of == space.id || page.is(PageFlags::FORKED) && space.ancestors.contains(&of);
+        // A page that a fork shared belongs to this mm or to one of its ancestors.
+        let is_known = |of| of == mm.id || page.is(PageFlags::FORKED) && mm.ancestors.contains(&of);
         let is_anon = may_be_anon
             && matches!(owner, (PageMapping::Anon(of), at) if is_known(of) && at == vpn);
         if is_anon || of_file == Some(owner) {
             return Ok(());
         }
-        let found = format!("{:?} maps it at {vpn:#x}, it belongs to {owner:?}", space.id);
+        let found = format!("{:?} maps it at {vpn:#x}, it belongs to {owner:?}", mm.id);
         self.broken(pfn, Rule::EntryPage, found)
     }
 
@@ -283,7 +269,7 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
         match missing.or_else(|| listed.difference(mapped).next()) {
             None => Ok(()),
             Some((id, range)) => {
-                let found = format!("{id:?} and {:?} do not agree on {range:?}", range.space);
+                let found = format!("{id:?} and {:?} do not agree on {range:?}", range.mm);
                 self.broken(None, Rule::FileMapping, found)
             }
         }
