@@ -3,6 +3,7 @@
 mod bisect;
 mod look;
 mod options;
+mod swarm;
 
 use std::path::PathBuf;
 
@@ -17,6 +18,8 @@ pub(super) use bisect::BisectArgs;
 pub(super) use look::{
     CaptureArgs, CompletionsArgs, FitArgs, ManArgs, OneRunArgs, TraceArgs, TraceFormat, WatchArgs,
 };
+
+pub(super) use swarm::SwarmArgs;
 
 use super::CliError;
 use super::progress::ProgressArg;
@@ -89,6 +92,9 @@ pub enum Command {
     Capture(CaptureArgs),
     /// Measure the allocator on this computer's CPUs
     Bench(BenchArgs),
+    /// Run random machines under random load, first with faults and audits, then without faults until
+    /// all tasks end
+    Swarm(SwarmArgs),
     /// Print the manual page, or write the pages of all subcommands
     Man(ManArgs),
     /// Print a shell's completions for the command line
