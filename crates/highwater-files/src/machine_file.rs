@@ -30,7 +30,7 @@ pub mod equip;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use highwater_core::config::{Machine, NodeSpec, TunableForm, Tunables, ZoneSpec};
+use highwater_core::config::{Machine, MachineError, NodeSpec, TunableForm, Tunables, ZoneSpec};
 use highwater_core::page::PAGE_SIZE;
 use highwater_core::swap::SwapSpec;
 use highwater_core::vm::Pte;
@@ -88,14 +88,29 @@ pub fn check_boots(machine: &Machine) -> Result<(), String> {
     if bytes >= BYTES_MIN {
         return Ok(());
     }
+    Err(too_small(bytes))
+}
+
+/// A PC with nodes of these sizes and CPUs. Of too little memory there is one message, whether the PC's own hole is
+/// larger than that or no kernel boots in it.
+fn pc(name: &str, nodes: &[(u64, Vec<u16>)]) -> Result<Machine, MachineError> {
+    Machine::from_sizes(name, nodes).map_err(|error| {
+        let bytes = nodes.iter().map(|(bytes, _)| bytes).sum();
+        let reason = if bytes < BYTES_MIN { too_small(bytes) } else { error.reason };
+        MachineError { reason, ..error }
+    })
+}
+
+/// The message about a machine with so little memory.
+fn too_small(bytes: u64) -> String {
     let least = BYTES_MIN >> 20;
     let memory = match bytes >> 10 {
         kib if kib % 1024 == 0 => format!("{} MiB", kib >> 10),
         kib => format!("{kib} KiB"),
     };
-    Err(format!(
+    format!(
         "{memory} of memory: no kernel boots in less than {least} MiB, which its own image takes"
-    ))
+    )
 }
 
 /// Why there is no zone of a name that Linux has.
@@ -364,9 +379,9 @@ impl Raw {
             let reason = "either all nodes have sizes or all have zones";
             return Err(place.at(self.nodes.span(), "node", reason));
         }
-        let lay_out = || -> Result<Machine, highwater_core::config::MachineError> {
+        let lay_out = || -> Result<Machine, MachineError> {
             let mut machine = if has_sizes {
-                Machine::from_sizes(name, &sizes)?
+                pc(name, &sizes)?
             } else {
                 Machine {
                     name: name.to_owned(),
@@ -566,7 +581,7 @@ impl MachineArg {
         let bytes = parse_size(mem).map_err(|reason| InputError::whole("--mem", reason))?;
         let cpus = self.cpus.unwrap_or(1);
         let name = format!("{mem}-{cpus}cpu");
-        let machine = Machine::from_sizes(&name, &[(bytes, (0..cpus).collect())])
+        let machine = pc(&name, &[(bytes, (0..cpus).collect())])
             .map_err(|error| InputError::whole("--mem", error.reason))?;
         check_size(&machine).map_err(|reason| InputError::whole("--mem", reason))?;
         Ok(MachineFile::of(machine, "given by --mem and --cpus"))
@@ -575,7 +590,7 @@ impl MachineArg {
     fn of_nodes(&self) -> Result<MachineFile, InputError> {
         let nodes: Vec<_> = self.numa.iter().map(|n| parse_node(n)).collect::<Result<_, _>>()?;
         let name = format!("numa-{}", nodes.len());
-        let mut machine = Machine::from_sizes(&name, &nodes).map_err(|error| {
+        let mut machine = pc(&name, &nodes).map_err(|error| {
             let reason = format!("{}: {}", error.field, error.reason);
             InputError::whole("--numa", reason)
         })?;

@@ -17,7 +17,7 @@ use highwater_core::vmstat::since;
 use highwater_report::stats::quantile::interpolated;
 use highwater_results::{Counters, Document, Run, SeedTotals};
 
-use highwater_files::input::names::unknown;
+use highwater_files::input::names::{nearest, unknown};
 use highwater_files::machine_file::MachineFile;
 use highwater_runs::workload::Job;
 use highwater_runs::workload::job::{FIGURES, HITS, RATE as OF_ENDED};
@@ -70,6 +70,26 @@ impl MetricName {
         self.of_operation().is_some()
             || TIMES.contains(&&*self.text)
             || names.split('+').all(|name| counter_names().any(|known| known == name))
+    }
+
+    /// The names nearest to one that is of no figure, nearest first.
+    pub(crate) fn nearest(&self) -> Vec<String> {
+        let text = &*self.text;
+        let (names, rate) = match text.strip_suffix(RATE) {
+            Some(names) => (names, RATE),
+            None => (text, ""),
+        };
+        // Of a sum, the first counter that is unknown.
+        let is_known = |name: &str| counter_names().any(|known| known == name);
+        let of = names.split('+').find(|name| !is_known(name)).unwrap_or(names);
+        let counters = nearest(of, counter_names().chain(TIMES));
+        let counters = counters.into_iter().map(|near| names.replacen(of, near, 1) + rate);
+        let figures = text.match_indices('.').flat_map(|(at, _)| {
+            let (operation, figure) = text.split_at(at + 1);
+            nearest(figure, FIGURES).into_iter().map(move |near| format!("{operation}{near}"))
+        });
+        let is_counter = !names.contains('.');
+        if is_counter { counters.collect() } else { figures.collect() }
     }
 
     /// The figure is a time in microseconds.
@@ -207,7 +227,7 @@ impl MetricName {
         // Before anything has run, too.
         let known: Vec<&str> = counter_names().collect();
         let figures = FIGURES.join(", ");
-        let reason = match highwater_files::input::names::nearest(counter, known) {
+        let reason = match nearest(counter, known) {
             near if near.is_empty() => String::new(),
             near => format!("; did you mean {}?", near.join(" or ")),
         };

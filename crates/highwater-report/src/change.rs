@@ -18,6 +18,7 @@ use crate::rules::{Rules, Statistic};
 use crate::stats::Sorted;
 use crate::stats::paired::{Paired, Robust};
 use crate::style::Style;
+use crate::table::Judgement;
 
 /// Percentages have one decimal. A smaller change prints as zero and counts as none.
 const NOTHING_PERCENT: f64 = 0.05;
@@ -39,6 +40,16 @@ pub(crate) enum Way {
 impl Way {
     /// All directions, costs first.
     pub(crate) const ALL: [Way; 4] = [Way::Worse, Way::Better, Way::More, Way::Less];
+
+    /// The judgement of a change in this direction.
+    pub(crate) const fn judged(self) -> Judgement {
+        match self {
+            Way::Worse => Judgement::Worse,
+            Way::Better => Judgement::Better,
+            Way::More => Judgement::More,
+            Way::Less => Judgement::Less,
+        }
+    }
 
     const fn word(self) -> &'static str {
         match self {

@@ -17,7 +17,7 @@ use crate::against::of_seeds;
 use crate::percent::{self, Told};
 use crate::published::{Pairing, our_value};
 use crate::stats::paired::Paired;
-use crate::table::{Cell, Layout, Table};
+use crate::table::{Cell, Judgement, Layout, Table};
 
 /// Published changes below this count as none; ours must then stay within twice this.
 pub const EQUAL_PERCENT: f64 = 10.0;
@@ -126,6 +126,15 @@ impl Leading {
     /// Our change in words: `less x3.0`.
     pub fn words(&self) -> String {
         words(self.ours)
+    }
+
+    /// Our change as a value. The figure of a study has no declared direction.
+    pub(crate) fn judged(&self) -> Judgement {
+        match self.ours.1.total_cmp(&self.ours.0) {
+            Ordering::Equal => Judgement::Same,
+            Ordering::Greater => Judgement::More,
+            Ordering::Less => Judgement::Less,
+        }
     }
 
     /// The published change in words.

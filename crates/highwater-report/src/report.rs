@@ -206,9 +206,8 @@ pub(crate) fn settings(document: &Document) -> Option<String> {
 /// Remarks of the runs, each once; digests are for programs and are left out.
 fn remarks(runs: &[&Run]) -> Vec<String> {
     let mut remarks: Vec<String> = Vec::new();
-    for note in runs.iter().flat_map(|run| &run.notes) {
-        let is_digest = note.starts_with("seed ") && note.contains(": digest ");
-        if !is_digest && !remarks.contains(note) {
+    for note in runs.iter().flat_map(|run| run.remarks()) {
+        if !remarks.contains(note) {
             remarks.push(note.clone());
         }
     }

@@ -1,7 +1,7 @@
 //! A table as data: the output of every report and the input of every renderer.
 //!
-//! Key types: [`Table`], [`Row`], [`Cell`] (numbers keep their full value beside the digits to
-//! print), [`Layout`] (how a fixed-width renderer arranges them). JSON keeps everything but the
+//! Key types: [`Table`], [`Row`], [`Judgement`] (better, worse, ...), [`Cell`] (numbers keep their full
+//! value beside the digits to print), [`Layout`] (how a fixed-width renderer arranges them). JSON keeps everything but the
 //! layout.
 
 use highwater_results::Better;
@@ -38,6 +38,25 @@ pub struct Row {
     pub labels: Vec<String>,
     /// One cell per column.
     pub cells: Vec<Cell>,
+    /// The row's judgement, if it is one of a verdict. The words of a cell say the same to readers;
+    /// colours follow this value.
+    #[serde(skip)]
+    pub judged: Option<Judgement>,
+}
+
+/// How a change is judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Judgement {
+    /// A change for the better.
+    Better,
+    /// A change for the worse.
+    Worse,
+    /// More of something that is neither good nor bad.
+    More,
+    /// Less of it.
+    Less,
+    /// No change, or none that is significant.
+    Same,
 }
 
 /// One value with everything known about it.
@@ -221,6 +240,15 @@ impl Cell {
         }
     }
 
+    /// The value alone, as printed; none if there is none.
+    pub(crate) fn known_text(&self) -> Option<String> {
+        match self {
+            // There is no percentage of 0.
+            Cell::Missing | Cell::Interval { told: [Some(Told::FromZero), _], .. } => None,
+            cell => Some(cell.value_text()),
+        }
+    }
+
     /// The value alone, as printed; `-` if there is none.
     pub fn value_text(&self) -> String {
         match self {
@@ -319,8 +347,16 @@ impl Table {
     pub fn push(&mut self, labels: &[&str], cells: Vec<Cell>) {
         debug_assert_eq!(labels.len(), self.labels.len());
         debug_assert_eq!(cells.len(), self.columns.len());
-        self.rows
-            .push(Row { labels: labels.iter().map(|&label| label.to_owned()).collect(), cells });
+        let labels = labels.iter().map(|&label| label.to_owned()).collect();
+        self.rows.push(Row { labels, cells, judged: None });
+    }
+
+    /// Adds a row of a verdict.
+    pub(crate) fn push_judged(&mut self, labels: &[&str], cells: Vec<Cell>, judged: Judgement) {
+        self.push(labels, cells);
+        if let Some(row) = self.rows.last_mut() {
+            row.judged = Some(judged);
+        }
     }
 
     /// Leaves out rows in which every cell is zero or missing, and says how many. This shortens

@@ -16,8 +16,8 @@ use highwater_results::{Better, Document, Metric, Run, TableKind};
 use crate::by_seed::SEEDS_MIN;
 use crate::change::{Change, Way, changes, missing};
 use crate::headline::Leading;
-use crate::table::{Cell, Layout, Table};
-use crate::{beside, report};
+use crate::table::{Cell, Judgement, Layout, Table};
+use crate::{beside, next, report};
 
 /// Below this number of samples of an operation with varying times, a single sample decides the
 /// mean.
@@ -36,13 +36,14 @@ pub fn verdict(document: &Document) -> Result<Option<Table>, PublishedError> {
     let labels = ["metric", "machine", "run"];
     let mut table =
         Table::new(title, &labels, columns.to_vec(), Layout::Fitted).breaking_at(&[0, 3]);
-    let (mut published, mut few, mut lost) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut few, mut lost) = (Vec::new(), Vec::new());
     let (mut not_counted, mut has_claim) = (NotCounted::default(), false);
     for (machine, runs) in document.by_machine() {
         let Some((baseline, others)) = runs.split_first() else { continue };
         for leading in beside::leading(document, machine, &runs)? {
             has_claim = true;
-            table.push(&["the study", machine, &leading.run], leading_cells(&leading));
+            let labels = ["the study", machine, &leading.run];
+            table.push_judged(&labels, leading_cells(&leading), leading.judged());
         }
         for metric in &document.metrics {
             for run in others {
@@ -58,13 +59,10 @@ pub fn verdict(document: &Document) -> Result<Option<Table>, PublishedError> {
                 if [baseline, run].iter().any(|run| lacks_all(metric, run)) {
                     continue;
                 }
-                for cells in rows(metric.better, &changes) {
-                    table.push(&[&metric.name, machine, &run.label], cells);
+                for (cells, judged) in rows(metric.better, &changes) {
+                    table.push_judged(&[&metric.name, machine, &run.label], cells, judged);
                 }
             }
-        }
-        if let Some(metric) = document.metrics.first() {
-            published.extend(told(document, metric, machine, &runs)?);
         }
     }
     if table.rows.is_empty() {
@@ -97,7 +95,7 @@ pub fn verdict(document: &Document) -> Result<Option<Table>, PublishedError> {
     table.notes.extend(not_counted.notes());
     table.notes.extend(abouts(document));
     table.notes.extend(report::settings(document));
-    table.notes.extend(published);
+    table.notes.extend(published(document)?);
     if (document.iterations as usize) < SEEDS_MIN {
         let seeds = match document.iterations {
             1 => "one seed: no intervals; any of this may be chance".to_owned(),
@@ -114,8 +112,8 @@ pub fn verdict(document: &Document) -> Result<Option<Table>, PublishedError> {
         table.notes.push(format!("too few samples for a mean to say much: {few}"));
     }
     table.notes.push(format!(
-        "next: highwater explain {} says where the slowest operations spent their time",
-        document.experiment
+        "next: {} says where the slowest operations spent their time",
+        next::explain(document)
     ));
     Ok(Some(table))
 }
@@ -182,8 +180,22 @@ fn abouts(document: &Document) -> Option<String> {
     (!said.is_empty()).then(|| said.join(". "))
 }
 
-/// The published claims of a machine, and how many of them were reproduced.
-fn told(
+/// The published claims of each machine with something to compare, and how many of them were
+/// reproduced.
+///
+/// # Errors
+/// If the document names something that was not published.
+pub(crate) fn published(document: &Document) -> Result<Vec<String>, PublishedError> {
+    let mut notes = Vec::new();
+    for (machine, runs) in document.by_machine() {
+        if let Some(metric) = document.metrics.first() {
+            notes.extend(of_machine(document, metric, machine, &runs)?);
+        }
+    }
+    Ok(notes)
+}
+
+fn of_machine(
     document: &Document,
     metric: &Metric,
     machine: &str,
@@ -246,13 +258,13 @@ fn few_samples(metric: &Metric, change: &Change) -> Option<String> {
 
 /// The largest change in each direction, the larger first; of two equal ones, the cost. A metric
 /// without changes gets one row, too.
-fn rows(better: Better, changes: &[Change]) -> Vec<Vec<Cell>> {
+fn rows(better: Better, changes: &[Change]) -> Vec<(Vec<Cell>, Judgement)> {
     let is_known = is_known(changes);
     let largest = most_changed(changes);
     if largest.is_empty() {
         let changed = format!("0 of {}", changes.len());
         let cells = [Cell::text("nothing"), Cell::Missing, Cell::Missing, Cell::text(changed)];
-        return vec![cells.to_vec()];
+        return vec![(cells.to_vec(), Judgement::Same)];
     }
     let row = |change: &Change| {
         let nr_same_way = of_note(changes).filter(|other| other.way() == change.way()).count();
@@ -268,7 +280,8 @@ fn rows(better: Better, changes: &[Change]) -> Vec<Vec<Cell>> {
             false => Cell::interval(better, limits, change.told()).sized(),
         });
         let operation = Cell::text(change.operation.clone());
-        vec![operation, Cell::text(change.words()), interval, Cell::text(changed)]
+        let cells = vec![operation, Cell::text(change.words()), interval, Cell::text(changed)];
+        (cells, change.way().map_or(Judgement::Same, Way::judged))
     };
     largest.into_iter().map(row).collect()
 }

@@ -108,6 +108,35 @@ pub struct Cause {
     pub children: Vec<Cause>,
 }
 
+/// Kinds of causes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CauseKind {
+    /// Something that a task is inside of: a phase of the kernel, or an operation.
+    Phase,
+    /// Waiting for a lock, with everything that happens meanwhile.
+    Lock,
+    /// Other waiting: for an event, a time, a CPU.
+    Wait,
+    /// Running in the kernel.
+    Running,
+    /// Other use of the CPU: the program's own, interrupts, timer ticks.
+    Busy,
+}
+
+impl Cause {
+    /// The kind of the cause. The first words of its name say it: that is part of the format.
+    pub fn kind(&self) -> CauseKind {
+        let begins = |words: &[&str]| words.iter().any(|word| self.name.starts_with(word));
+        match self.name.as_str() {
+            "running" => CauseKind::Running,
+            "user" | "timer ticks" | "interrupts" => CauseKind::Busy,
+            _ if begins(&["lock "]) => CauseKind::Lock,
+            _ if begins(&["waiting", "throttled", "sleeping"]) => CauseKind::Wait,
+            _ => CauseKind::Phase,
+        }
+    }
+}
+
 /// One wait and the tasks that held it up.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Chain {

@@ -86,6 +86,10 @@ pub struct Definition {
     pub definition: String,
 }
 
+/// Parts of a note with the digest of a seed.
+const SEED: &str = "seed ";
+const DIGEST: &str = ": digest ";
+
 /// Results of one policy on one machine, over all seeds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Run {
@@ -313,6 +317,17 @@ impl Run {
             label: label.to_owned(),
             ..Run::default()
         }
+    }
+
+    /// Adds the digest of a seed's events to the notes: programs compare it.
+    pub fn note_digest(&mut self, seed: u64, digest: u64) {
+        self.notes.push(format!("{SEED}{seed}{DIGEST}{digest:016x}"));
+    }
+
+    /// The notes for readers: all but the digests.
+    pub fn remarks(&self) -> impl Iterator<Item = &String> {
+        let is_digest = |note: &str| note.starts_with(SEED) && note.contains(DIGEST);
+        self.notes.iter().filter(move |note| !is_digest(note))
     }
 
     /// The text to show instead of a figure that this run's kernel does not count: an operation or

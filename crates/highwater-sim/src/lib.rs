@@ -53,4 +53,5 @@ pub mod lock;
 pub mod machine;
 pub mod pressure;
 pub mod rng;
+#[cfg(any(test, feature = "testing"))]
 pub mod swarm;

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! cargo test -p highwater-sim --test all             # all of them
-//! cargo test -p highwater-sim --test all swarm::     # those of swarm.rs
+//! cargo test -p highwater-sim --test all engine::    # those of engine.rs
+//! cargo test -p highwater-sim --features testing --test all swarm::
 //! ```
 
 mod audit;
@@ -21,6 +22,7 @@ mod schemes;
 mod sleeping_locks;
 mod stuck;
 mod survive;
+#[cfg(feature = "testing")]
 mod swarm;
 mod sweeps;
 mod throttle;

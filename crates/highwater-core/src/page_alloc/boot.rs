@@ -30,10 +30,11 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
+use super::deferred::Frees;
 use super::{PageAllocator, PcpShape, ZonelistCache};
 use crate::config::{HighatomicKind, Machine, MachineError, Policy, Thp, WatermarkTest, ZoneSpec};
 use crate::host::{CpuId, Cx, Host, Lock};
-use crate::page::{MigrateType, Order, PAGEBLOCK_PAGES, PageMap, Pfn};
+use crate::page::{MigrateType, Order, PAGEBLOCK_PAGES, Pfn};
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::sync::order::LockClass;
 use crate::vmstat::{EventSet, NodeStat, StatSet};
@@ -94,10 +95,7 @@ fn assemble<H: Host>(host: &H, machine: &Machine, policy: &Policy) -> PageAlloca
     // With fewer pageblocks than types nothing can be kept apart (rules/zones#grouping).
     let grouping = managed >= PAGEBLOCK_PAGES * MigrateType::COUNT as u64;
     let nr_frames = machine.end_pfn() as u32;
-    let map = match H::DEFERS_FREES {
-        true => PageMap::with_heads(nr_frames),
-        false => PageMap::new(nr_frames),
-    };
+    let map = Frees::<H>::page_map(nr_frames);
     // Both ways are asked: which node a CPU is on by each allocation, the CPUs of a node by sizes.
     let mut cpu_node = vec![NodeId(0); nr_cpus];
     for (n, node) in machine.nodes.iter().enumerate() {

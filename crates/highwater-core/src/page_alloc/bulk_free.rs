@@ -19,6 +19,7 @@
 //! Synchronisation: per-CPU lock first, then one hold of the zone lock for all blocks of a drain.
 //! `drain_all` releases both between chunks.
 
+use super::deferred::Frees;
 use super::leaving::{Leaving, foresee_one};
 use super::runs::Pending;
 use super::{PageAllocator, Pcp, PcpShape};
@@ -75,7 +76,7 @@ impl<H: Host> PageAllocator<H> {
                 return buddy.settle(&mut pending);
             }
             // Where others really wait, they need not while more blocks leave their lists.
-            if H::DEFERS_FREES {
+            if Frees::<H>::LET_GO_OF_ZONE_LOCK {
                 buddy.settle(&mut pending);
                 drop(area);
                 choice.take(pcp, &mut leaving);

@@ -30,22 +30,74 @@
 //!
 //! From: [`super::free`] · to: [`super::pcp`], [`super::buddy`].
 
+use core::marker::PhantomData;
+
 use super::leaving::foresee_one;
 use super::pcp::pcp_event_unit;
 use super::{PageAllocator, Pcp};
 use crate::host::{Cx, Host, Lock};
-use crate::page::{BlockWord, MigrateType, Order, Pfn};
+use crate::page::{BlockWord, MigrateType, Order, PageMap, Pfn};
 use crate::trace::Event;
 use crate::vmstat::VmEvent;
 use crate::zone::{Deferred, Zone};
 
+/// How a host's frees work, decided when the program is compiled: deferred, or each at once. The only
+/// reader of [`Host::DEFERS_FREES`]; what differs between the two is in this file.
+pub(super) struct Frees<H>(PhantomData<H>);
+
+impl<H: Host> Frees<H> {
+    /// A CPU batches freed blocks.
+    const ARE_DEFERRED: bool = H::DEFERS_FREES;
+
+    /// A drain releases the zone lock while it takes more blocks off a CPU's lists, because others
+    /// really wait for it.
+    pub(super) const LET_GO_OF_ZONE_LOCK: bool = H::DEFERS_FREES;
+
+    /// The page array, with a head byte for each frame where frees are deferred.
+    pub(super) fn page_map(nr_frames: u32) -> PageMap {
+        if Self::ARE_DEFERRED { PageMap::with_heads(nr_frames) } else { PageMap::new(nr_frames) }
+    }
+}
+
 impl<H: Host> PageAllocator<H> {
+    /// Defers the free of a block, true; or makes its descriptor say what it would without deferred
+    /// frees, false: then the block is freed at once.
+    #[inline(always)]
+    pub(super) fn defer_or_settle(&self, cx: &Cx<'_, H>, pfn: Pfn, order: Order) -> bool {
+        if Frees::<H>::ARE_DEFERRED {
+            if self.defer(cx, pfn, order) {
+                return true;
+            }
+            self.settle_put_down(cx, pfn);
+        }
+        false
+    }
+
+    /// Before an allocation takes a block off a CPU's lists: takes the deferred one if it is just what the
+    /// allocation wants, and frees the others.
+    #[inline(always)]
+    pub(super) fn take_or_free_deferred(
+        &self,
+        cx: &Cx<'_, H>,
+        zone: &Zone<H>,
+        pcp: &mut Pcp,
+        order: Order,
+        migratetype: MigrateType,
+    ) -> Option<Pfn> {
+        if !Frees::<H>::ARE_DEFERRED || pcp.deferred.is_empty() {
+            return None;
+        }
+        let at_hand = self.take_deferred(cx, zone, pcp, order, migratetype);
+        self.free_deferred(cx, zone, pcp);
+        at_hand
+    }
+
     /// A block was handed out: [`Self::defer`] may take it when it comes back.
     #[inline(always)]
     pub(super) fn remember_head(&self, pfn: Pfn, order: Order, state: BlockWord) {
         // Pages of a pageblock with an owner go to him.
         let may_come = is_deferrable(order) && self.pcp_shape.holds(order);
-        if H::DEFERS_FREES && may_come && !self.policy.pcp.own_blocks {
+        if Frees::<H>::ARE_DEFERRED && may_come && !self.policy.pcp.own_blocks {
             self.map.set_head(pfn, order, state);
         }
     }
@@ -53,14 +105,14 @@ impl<H: Host> PageAllocator<H> {
     /// A block's descriptor is about to change, or to be trusted again: clears its head byte.
     #[inline(always)]
     pub(super) fn forget_head(&self, pfn: Pfn) {
-        if H::DEFERS_FREES {
+        if Frees::<H>::ARE_DEFERRED {
             self.map.forget_head(pfn);
         }
     }
 
     /// Puts down a block that is freed; false if that is to be done at once.
     #[inline(always)]
-    pub(super) fn defer(&self, cx: &Cx<'_, H>, pfn: Pfn, order: Order) -> bool {
+    fn defer(&self, cx: &Cx<'_, H>, pfn: Pfn, order: Order) -> bool {
         let cpu = cx.cpu();
         if !is_deferrable(order) || !self.map.is_head(pfn, order) {
             return false;
@@ -87,7 +139,7 @@ impl<H: Host> PageAllocator<H> {
     /// The deferred block, if there is exactly one and it fits the allocation: as if it had been
     /// freed and taken.
     #[inline(always)]
-    pub(super) fn take_deferred(
+    fn take_deferred(
         &self,
         cx: &Cx<'_, H>,
         zone: &Zone<H>,
@@ -117,7 +169,7 @@ impl<H: Host> PageAllocator<H> {
     /// wrong free, or that of the other user of a shared block.
     #[inline(always)]
     pub(super) fn settle_put_down(&self, cx: &Cx<'_, H>, pfn: Pfn) {
-        if H::DEFERS_FREES
+        if Frees::<H>::ARE_DEFERRED
             && self.map.is_put_down(pfn)
             && let Some(zone) = self.likely_zone(pfn)
         {
@@ -129,7 +181,7 @@ impl<H: Host> PageAllocator<H> {
     /// requests that would fail. True if there were any. The caller holds no CPU's lists.
     pub fn free_all_deferred(&self, cx: &Cx<'_, H>) -> bool {
         let mut any = false;
-        for zone in self.populated_zones().filter(|_| H::DEFERS_FREES) {
+        for zone in self.populated_zones().filter(|_| Frees::<H>::ARE_DEFERRED) {
             any |= self.free_all_deferred_of(cx, zone);
         }
         any
@@ -150,7 +202,7 @@ impl<H: Host> PageAllocator<H> {
     /// them.
     #[inline(always)]
     pub(super) fn free_deferred(&self, cx: &Cx<'_, H>, zone: &Zone<H>, pcp: &mut Pcp) {
-        if H::DEFERS_FREES && !pcp.deferred.is_empty() {
+        if Frees::<H>::ARE_DEFERRED && !pcp.deferred.is_empty() {
             self.free_oldest(cx, zone, pcp, Deferred::MOST);
         }
     }
@@ -159,7 +211,7 @@ impl<H: Host> PageAllocator<H> {
     /// is given up.
     #[inline(always)]
     pub fn free_mine_deferred(&self, cx: &Cx<'_, H>) {
-        if H::DEFERS_FREES {
+        if Frees::<H>::ARE_DEFERRED {
             self.populated_zones().for_each(|zone| self.free_mine_deferred_of(cx, zone));
         }
     }
@@ -168,7 +220,7 @@ impl<H: Host> PageAllocator<H> {
     #[inline(always)]
     pub(super) fn free_mine_deferred_of(&self, cx: &Cx<'_, H>, zone: &Zone<H>) {
         let cpu = cx.cpu();
-        if H::DEFERS_FREES
+        if Frees::<H>::ARE_DEFERRED
             && let Some(mut pcp) = zone.cpus[cpu.idx()].pcp.try_lock(cpu)
         {
             self.free_deferred(cx, zone, &mut pcp);

@@ -76,11 +76,8 @@ impl<H: Host> PageAllocator<H> {
     #[doc(alias = "free_pages")]
     #[inline]
     pub fn free(&self, cx: &Cx<'_, H>, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        if H::DEFERS_FREES {
-            if self.defer(cx, pfn, order) {
-                return Ok(());
-            }
-            self.settle_put_down(cx, pfn);
+        if self.defer_or_settle(cx, pfn, order) {
+            return Ok(());
         }
         let page = self.map.get(pfn).ok_or(FreeError::NoSuchFrame)?;
         // The count first: the task that dropped the last but one reference has finished with the

@@ -234,11 +234,7 @@ impl<H: Host> PageAllocator<H> {
         if self.policy.pcp.own_blocks {
             return self.pcp_alloc_owned(cx, zone, &mut pcp, order, migratetype, flags());
         }
-        let mut at_hand = None;
-        if H::DEFERS_FREES && !pcp.deferred.is_empty() {
-            at_hand = self.take_deferred(cx, zone, &mut pcp, order, migratetype);
-            self.free_deferred(cx, zone, &mut pcp);
-        }
+        let at_hand = self.take_or_free_deferred(cx, zone, &mut pcp, order, migratetype);
         cx.host.charge(Cost::PcpAlloc, 1);
         // This CPU allocates, so it may need again what it frees.
         pcp.free_factor >>= 1;

@@ -477,7 +477,7 @@ fn add(run: &mut Run, iteration: u32, seed: u64, outcome: Outcome, pools_histogr
         }
     }
     if outcome.digest != 0 {
-        run.notes.push(format!("seed {seed}: digest {:016x}", outcome.digest));
+        run.note_digest(seed, outcome.digest);
     }
 }
 

@@ -35,9 +35,14 @@ impl Objective {
         if !metric.may_be_of_job() {
             let known = FIGURES.join(", ");
             let or = "or a counter of /proc/vmstat";
-            return Err(format!(
-                "\"{left}\": which figure of an operation? There are {known}; {or}"
-            ));
+            return Err(match metric.nearest().as_slice() {
+                [] => format!("\"{left}\": which figure of an operation? There are {known}; {or}"),
+                near => {
+                    let near = near.join(" or ");
+                    let is_none = format!("\"{left}\" is no figure; did you mean {near}?");
+                    format!("{is_none} Of an operation there are {known}; {or}")
+                }
+            });
         }
         let bound = match metric.is_time() {
             true => microseconds(right),
@@ -98,6 +103,16 @@ mod tests {
         assert!(wrong("reader.get.p99").contains("is no objective"));
         assert!(wrong("p99<5ms").contains("is no objective"));
         assert!(wrong("reader.get.p42<5ms").contains("which figure"));
+        let counter = wrong("pgfaul<5");
+        assert!(
+            counter.starts_with("\"pgfaul\" is no figure; did you mean pgfault or "),
+            "{counter}"
+        );
+        let rate = wrong("pgfault+pgmajfaul.rate<5");
+        assert!(rate.contains("did you mean pgfault+pgmajfault.rate"), "{rate}");
+        let figure = wrong("reader.get.p9.99<5ms");
+        assert!(figure.contains("did you mean reader.get.p99.9"), "{figure}");
+        assert!(!wrong("reader.get.zzz<5").contains("did you mean"));
         assert_eq!(wrong("reader.get.p99<5"), "\"5\" is not a time, as 5ms");
         assert_eq!(wrong("reader.rate>fast"), "\"fast\" is not a number");
     }

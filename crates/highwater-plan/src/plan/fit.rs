@@ -272,44 +272,46 @@ impl FitPlan<'_> {
     /// advice.
     pub fn table(&self, answer: &Answer, words: &str) -> Table {
         let (key, objectives) = (&self.options.min, &self.fit.objectives);
-        let mut heads: Vec<String> = Vec::new();
-        for objective in objectives {
-            // With one objective the title says whose.
-            let of = match objectives.len() {
-                1 => String::new(),
-                _ => format!("{} ", objective.metric.text),
-            };
-            heads.extend(["smallest", "largest"].map(|head| format!("{of}{head}")));
-        }
-        heads.extend(["killed", "gave up", "seeds that keep it"].map(str::to_owned));
+        let heads = ["smallest", "largest", "killed", "gave up", "seeds that keep it"];
         let texts: Vec<&str> = objectives.iter().map(|objective| &*objective.text).collect();
         let job = self.options.options.what.name();
         let title = format!("{job}: the least {key} that keeps {}", texts.join(" and "));
-        let mut table = Table::new(title, &[key], heads, Layout::Fitted);
+        // With one objective the title says whose. Several have a row each, which fits every page.
+        let has_several = objectives.len() > 1;
+        let labels: &[&str] = if has_several { &[key, "objective"] } else { &[key] };
+        let heads = heads.map(str::to_owned).to_vec();
+        let mut table = Table::new(title, labels, heads, Layout::Fitted);
         for point in &answer.points {
-            let mut cells = Vec::new();
-            for at in 0..objectives.len() {
-                let figures = point.figures.get(at).into_iter().flatten();
-                let known: Vec<f64> = figures.copied().flatten().collect();
+            for (at, objective) in objectives.iter().enumerate() {
+                let figures = || point.figures.get(at).into_iter().flatten().copied();
+                let known: Vec<f64> = figures().flatten().collect();
                 let of = |fold: fn(f64, f64) -> f64| match known.iter().copied().reduce(fold) {
                     Some(value) => Cell::number(value, 2),
                     None => Cell::Missing,
                 };
-                cells.extend([of(f64::min), of(f64::max)]);
+                let count = |count: u64| match point.refused {
+                    None => Cell::number(count as f64, 0),
+                    Some(_) => Cell::Missing,
+                };
+                let nr = match has_several {
+                    true => figures().filter(|&value| objective.holds(value)).count(),
+                    false => point.keeps.iter().filter(|&&keeps| keeps).count(),
+                };
+                let keeps = match point.refused {
+                    None => Cell::text(format!("{nr} of {}", point.keeps.len())),
+                    Some(_) => Cell::text("cannot start"),
+                };
+                let cells = vec![
+                    of(f64::min),
+                    of(f64::max),
+                    count(point.killed()),
+                    count(point.failed()),
+                    keeps,
+                ];
+                let value = self.text(point.value);
+                let labels = [&*value, &*objective.text];
+                table.push(if has_several { &labels } else { &labels[..1] }, cells);
             }
-            match &point.refused {
-                None => {
-                    let nr = point.keeps.iter().filter(|&&keeps| keeps).count();
-                    let keeps = Cell::text(format!("{nr} of {}", point.keeps.len()));
-                    let counts = [point.killed(), point.failed()];
-                    cells.extend(counts.map(|count| Cell::number(count as f64, 0)));
-                    cells.push(keeps);
-                }
-                Some(_) => {
-                    cells.extend([Cell::Missing, Cell::Missing, Cell::text("cannot start")]);
-                }
-            }
-            table.push(&[&self.text(point.value)], cells);
         }
         table.notes.push(self.sentence(answer));
         table.notes.extend(self.not_monotone(answer, words));
@@ -320,6 +322,28 @@ impl FitPlan<'_> {
                 "--allow-kills: tasks that were killed or gave up do not count against a value";
             table.notes.push(reason.to_owned());
         }
+        table
+    }
+
+    /// The answer as a row, for tables of data: those have no notes.
+    pub fn answer(&self, answer: &Answer, words: &str) -> Table {
+        let (good, bad) = match answer.found {
+            Found::Between { bad, good } => (Some(good), Some(bad)),
+            Found::Least(value) => (Some(value), None),
+            Found::Nothing(value) => (None, Some(value)),
+        };
+        let cell = |value: Option<u64>| match value {
+            Some(value) if self.range.is_size => Cell::text(self.text(value)),
+            Some(value) => Cell::number(value as f64, 0),
+            None => Cell::Missing,
+        };
+        let heads = ["keeps it", "does not keep it", "in words", "not monotone"];
+        let title = self.table(answer, words).title;
+        let mut table =
+            Table::new(title, &["row"], heads.map(str::to_owned).to_vec(), Layout::Fitted);
+        let not_monotone = self.not_monotone(answer, words).map_or(Cell::Missing, Cell::text);
+        let sentence = Cell::text(self.sentence(answer));
+        table.push(&["answer"], vec![cell(good), cell(bad), sentence, not_monotone]);
         table
     }
 

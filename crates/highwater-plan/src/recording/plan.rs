@@ -73,12 +73,13 @@ pub fn record(
         When::Window(_) => 1,
     };
     let only_op = wanted.op.as_deref();
+    let run = |unit: &Unit<'_>| job.run(unit).map_err(|error| plan.experiment.at_place(error));
     let (mut operations, mut names_of_ops) = (Vec::new(), Vec::new());
     for part in looks {
         if stop.load(Ordering::Relaxed) {
             return Err(RunError::Interrupted);
         }
-        let outcome = job.run(&Unit { explain: Some(nth), only_op, ..unit(part) })?;
+        let outcome = run(&Unit { explain: Some(nth), only_op, ..unit(part) })?;
         let explained = outcome.explained.unwrap_or_default();
         names_of_ops.extend(explained.bands.into_iter().map(|band| band.operation));
         let worst = explained.worst;
@@ -105,7 +106,7 @@ pub fn record(
     };
     let part = operation.map(|(part, _)| *part).or(part).unwrap_or(0);
     let recorder = Recorder::new(window, wanted.kinds);
-    job.run(&Unit { recorder: Some(&recorder), ..unit(part) })?;
+    run(&Unit { recorder: Some(&recorder), ..unit(part) })?;
     step_done();
     let part_name = if nr_parts > 1 { names[part].as_str() } else { "" };
     let Some(mut recording) = recorder.finish(part_name) else {

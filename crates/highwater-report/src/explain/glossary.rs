@@ -8,6 +8,9 @@ use highwater_results::explain::{Cause, Explanation};
 
 use super::tree::folded;
 
+/// Narrower meanings stand below their words, not beside them.
+const MEANING_MIN: usize = 30;
+
 /// The beginning of a cause's name, and its meaning.
 const WORDS: &[(&str, &str)] = &[
     ("slow allocation", "no free page above the watermark: the task has to find one itself"),
@@ -106,8 +109,14 @@ pub(super) fn glossary(
         there.into_iter().map(|at| WORDS[at]).filter(|(word, _)| is_shown(word)).collect();
     let widest = used.iter().map(|(word, _)| word.len()).max().unwrap_or(0);
     let further = " ".repeat(widest + 4);
+    let has_room = width >= further.len() + MEANING_MIN;
     let line = |(word, meaning): &(&str, &str)| {
-        folded(&format!("  {word:widest$}  "), &further, meaning, ", ", width)
+        if has_room {
+            folded(&format!("  {word:widest$}  "), &further, meaning, ", ", width)
+        } else {
+            let word = folded("  ", "  ", word, ", ", width);
+            word + &folded("      ", "      ", meaning, ", ", width)
+        }
     };
     let lines: String = used.iter().map(line).collect();
     if lines.is_empty() { lines } else { format!("in other words\n{lines}") }
@@ -133,6 +142,14 @@ mod tests {
             ["slow allocation", "direct reclaim", "inactive list", "waiting for a CPU"]
         );
         assert_eq!(glossary(&explanation(), |_| false, 120), "");
+    }
+
+    #[test]
+    fn on_a_narrow_page_meanings_stand_below_their_words() {
+        let narrow = glossary(&explanation(), |_| true, 48);
+        assert!(narrow.lines().all(|line| line.chars().count() <= 48), "{narrow}");
+        let first = "  slow allocation\n      no free page above the watermark: the task\n";
+        assert!(narrow.contains(first), "{narrow}");
     }
 
     #[test]

@@ -7,12 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use highwater_results::explain::Cause;
-
-/// The leaf whose reason includes the phase around it.
-const RUNNING: &str = "running";
-/// Prefix of waits for locks.
-const LOCK: &str = "lock ";
+use highwater_results::explain::{Cause, CauseKind};
 
 /// A reason and its time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,11 +29,12 @@ pub(crate) fn reasons(root: &Cause) -> Vec<Reason> {
 }
 
 fn collect(cause: &Cause, inside: Option<&str>, sums: &mut BTreeMap<String, u64>) {
-    let is_lock = cause.name.starts_with(LOCK);
-    if cause.children.is_empty() || is_lock {
+    let kind = cause.kind();
+    if cause.children.is_empty() || kind == CauseKind::Lock {
         let name = match inside {
-            Some(phase) if cause.name == RUNNING && !phase.is_empty() => {
-                format!("{RUNNING} in {phase}")
+            // What runs is told apart by the phase around it.
+            Some(phase) if kind == CauseKind::Running && !phase.is_empty() => {
+                format!("{} in {phase}", cause.name)
             }
             _ => cause.name.clone(),
         };

@@ -1,7 +1,7 @@
 //! The slowest operations: a bar for each, split by reason, and an icicle chart for the slowest of
 //! each policy.
 
-use highwater_results::explain::{Cause, ExplainedRun};
+use highwater_results::explain::{Cause, CauseKind, ExplainedRun};
 use highwater_results::words::count;
 use serde::Serialize;
 
@@ -141,7 +141,7 @@ fn add(svg: &mut Svg, table: &mut Table, cause: &Cause, place: Place, whole_ns: 
     let (x, y) = (place.left, ICICLE_ROW * place.row as f64);
     let told = format!("{}: {}, {}", cause.name, human(cause.ns), count(cause.count, "time"));
     svg.rect(
-        &format!("ice i{}", kind(&cause.name)),
+        &format!("ice i{}", colour(cause.kind())),
         (x, y + 1.0),
         (width - 1.0, ICICLE_ROW - 2.0),
         &told,
@@ -170,12 +170,12 @@ fn add(svg: &mut Svg, table: &mut Table, cause: &Cause, place: Place, whole_ns: 
     }
 }
 
-/// Running, waiting for a lock, other waiting, a phase.
-fn kind(name: &str) -> usize {
-    match name {
-        _ if name.starts_with("lock ") => 1,
-        _ if ["waiting", "throttled", "sleeping"].iter().any(|word| name.starts_with(word)) => 2,
-        "running" | "user" | "timer ticks" | "interrupts" => 3,
-        _ => 0,
+/// The number of a kind's colour in the style sheet.
+const fn colour(kind: CauseKind) -> usize {
+    match kind {
+        CauseKind::Phase => 0,
+        CauseKind::Lock => 1,
+        CauseKind::Wait => 2,
+        CauseKind::Running | CauseKind::Busy => 3,
     }
 }

@@ -46,10 +46,10 @@ use minijinja::{AutoEscape, Environment};
 use serde::Serialize;
 use thiserror::Error;
 
-use crate::Table;
 use crate::grid::Grid;
 use crate::report::{self, Shown};
-use crate::table::Cell;
+use crate::table::{Cell, Judgement};
+use crate::{Table, next, verdict};
 use causes::Bars;
 use figure::Figure;
 use memory::Memory;
@@ -293,8 +293,8 @@ impl Page {
         }
         if story.explanation.is_none() && differences.is_empty() {
             missing.push(format!(
-                "No causes of slow operations lie beside these results: `highwater explain {}` finds them.",
-                document.experiment
+                "No causes of slow operations lie beside these results: `{}` finds them.",
+                next::explain(document)
             ));
         }
         Ok(Page {
@@ -305,7 +305,10 @@ impl Page {
             experiment: document.experiment.clone(),
             version: document.version.clone(),
             what: what(document),
-            headlines: verdicts.first().map_or_else(Vec::new, headlines),
+            headlines: match verdicts.first() {
+                Some(verdict) => headlines(verdict, verdict::published(document)?),
+                None => Vec::new(),
+            },
             verdicts: verdicts.iter().map(View::of).collect(),
             differences,
             warnings: warnings::of(document),
@@ -321,29 +324,28 @@ impl Page {
 }
 
 /// The verdict's rows as sentences, with the published figures.
-fn headlines(verdict: &Table) -> Vec<Headline> {
+fn headlines(verdict: &Table, published: Vec<String>) -> Vec<Headline> {
     let rows = verdict.rows.iter().map(|row| {
-        let cells: Vec<String> = row.cells.iter().map(Cell::value_text).collect();
-        let (label, cell) = (
-            |at: usize| row.labels.get(at).map_or("", String::as_str),
-            |at: usize| cells.get(at).map_or("-", String::as_str),
-        );
-        let interval = match cell(2) {
-            "-" => String::new(),
-            interval => format!(", 95 % interval {interval}"),
-        };
-        let class = match cell(1) {
-            change if change.starts_with("better") => "good",
-            change if change.starts_with("worse") => "bad",
-            _ => "",
-        };
+        let cell = |at: usize| row.cells.get(at).and_then(Cell::known_text);
+        let shown = |at: usize| cell(at).unwrap_or_else(|| "-".to_owned());
+        let label = |at: usize| row.labels.get(at).map_or("", String::as_str);
+        let interval = cell(2).map(|interval| format!(", 95 % interval {interval}"));
         let (metric, machine, run) = (label(0), label(1), label(2));
-        let text = format!("{run} on {machine}, {metric}: {} {}{interval}", cell(0), cell(1));
-        Headline { text, class }
+        let (what, change) = (shown(0), shown(1));
+        let interval = interval.unwrap_or_default();
+        let text = format!("{run} on {machine}, {metric}: {what} {change}{interval}");
+        Headline { text, class: class(row.judged) }
     });
-    let published = verdict.notes.iter().filter(|note| note.starts_with("published"));
-    let published = published.map(|note| Headline { text: note.clone(), class: "" });
-    rows.chain(published).collect()
+    rows.chain(published.into_iter().map(|text| Headline { text, class: "" })).collect()
+}
+
+/// The colour of a judgement, as the style sheet names it.
+const fn class(judged: Option<Judgement>) -> &'static str {
+    match judged {
+        Some(Judgement::Better) => "good",
+        Some(Judgement::Worse) => "bad",
+        Some(Judgement::More | Judgement::Less | Judgement::Same) | None => "",
+    }
 }
 
 /// Bars of the histograms that sections show as most used.

@@ -138,6 +138,35 @@ fn a_page_has_everything_and_asks_for_nothing() {
     assert!(page.matches("The numbers").count() >= page.matches("<figure").count());
 }
 
+/// Colours follow the judgement of a row and not its words: whatever the words are, the classes are
+/// the same.
+#[test]
+fn renamed_words_keep_their_colours() {
+    let mut verdict = report::verdicts(&document()).unwrap().remove(0);
+    let classes = |table: &Table| -> Vec<&str> {
+        headlines(table, Vec::new()).iter().map(|line| line.class).collect()
+    };
+    let before = classes(&verdict);
+    assert!(before.contains(&"good"), "{verdict:?}");
+    for row in &mut verdict.rows {
+        row.cells[1] = Cell::text("worse, in other words");
+        row.cells[2] = Cell::Missing;
+    }
+    assert_eq!(classes(&verdict), before);
+    let lines = headlines(&verdict, vec!["published".to_owned()]);
+    assert!(lines[0].text.ends_with("worse, in other words"), "{}", lines[0].text);
+    for (judged, expected) in [
+        (Some(Judgement::Worse), "bad"),
+        (Some(Judgement::Better), "good"),
+        (Some(Judgement::More), ""),
+        (Some(Judgement::Same), ""),
+        (None, ""),
+    ] {
+        verdict.rows[0].judged = judged;
+        assert_eq!(classes(&verdict)[0], expected, "{judged:?}");
+    }
+}
+
 #[test]
 fn names_are_words_and_never_markup() {
     let mut document = document();

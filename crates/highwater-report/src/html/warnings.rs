@@ -32,9 +32,8 @@ pub(super) fn of(document: &Document) -> Vec<String> {
     }
     warnings.extend(outliers(document));
     warnings.extend(slept_to_the_end(document));
-    for note in document.runs.iter().flat_map(|run| &run.notes) {
-        let is_digest = note.starts_with("seed ") && note.contains(": digest ");
-        if !is_digest && !warnings.contains(note) {
+    for note in document.runs.iter().flat_map(Run::remarks) {
+        if !warnings.contains(note) {
             warnings.push(note.clone());
         }
     }

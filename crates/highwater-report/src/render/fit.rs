@@ -5,12 +5,14 @@
 
 use std::ops::Range;
 
-use crate::table::Table;
+use crate::table::{Cell, Table};
 
 /// Blanks before a column.
 const GAP: usize = 2;
 /// Labels are not wrapped to less than this.
 const LABEL_MIN: usize = 16;
+/// Neither are the words of cells.
+const CELL_MIN: usize = 12;
 
 /// Widths of a table with columns as wide as their contents, and its blocks of columns.
 pub(super) struct Fit {
@@ -38,12 +40,20 @@ impl Fit {
             return Fit { labels, columns, blocks: std::iter::once(0..nr_columns).collect() };
         }
         let longest_piece = |name: &String| pieces(name).map(width).max().unwrap_or(0);
-        let columns: Vec<usize> =
+        let mut columns: Vec<usize> =
             (0..nr_columns).map(|n| cells(n).max(longest_piece(&table.columns[n]))).collect();
         wrap_widest(&mut labels, page.saturating_sub(total(&[], &columns)));
         if total(&labels, &columns) > page {
             // The labels may fill two thirds of the page, which leaves room for values.
             wrap_widest(&mut labels, page * 2 / 3);
+        }
+        // Words beside the labels are wrapped, too; numbers are not.
+        let room = page.saturating_sub(total(&labels, &[]) + GAP).max(CELL_MIN);
+        for (n, width) in columns.iter_mut().enumerate() {
+            let is_text = |cell: &Cell| matches!(cell, Cell::Text { .. } | Cell::Missing);
+            if *width > room && table.rows.iter().all(|row| is_text(&row.cells[n])) {
+                *width = room;
+            }
         }
         let with_gaps: Vec<usize> = columns.iter().map(|width| GAP + width).collect();
         let blocks = blocks(total(&labels, &[]), &with_gaps, &table.breaks, page);

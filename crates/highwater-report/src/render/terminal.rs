@@ -120,12 +120,16 @@ fn fitted(table: &Table, page: usize, lines: &mut Vec<String>) {
             let labels = row.labels.iter().zip(&fit.labels);
             let labels: Vec<Vec<String>> =
                 labels.map(|(label, &width)| wrapped(label, width)).collect();
-            let nr_lines = labels.iter().map(Vec::len).max().unwrap_or(1);
+            let widths = &fit.columns[columns.clone()];
+            let cells = texts[columns.clone()].iter().zip(widths);
+            let cells: Vec<Vec<String>> =
+                cells.map(|(cell, &width)| wrapped(cell, width)).collect();
+            let nr_lines = labels.iter().chain(&cells).map(Vec::len).max().unwrap_or(1);
             for number in 0..nr_lines {
                 let part = |lines: &Vec<String>| lines.get(number).cloned().unwrap_or_default();
                 let labels: Vec<String> = labels.iter().map(part).collect();
-                let cells = if number == 0 { &texts[columns.clone()] } else { &[] };
-                lines.push(line(&labels, &fit.labels, cells, &fit.columns[columns.clone()]));
+                let cells: Vec<String> = cells.iter().map(part).collect();
+                lines.push(line(&labels, &fit.labels, &cells, widths));
             }
         }
     }

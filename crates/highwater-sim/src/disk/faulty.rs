@@ -91,6 +91,10 @@ impl<D: DiskModel> DiskModel for Faulty<D> {
         }
         service
     }
+
+    fn heal(&mut self) {
+        self.spec = FaultySpec::default();
+    }
 }
 
 #[cfg(test)]
@@ -136,6 +140,17 @@ mod tests {
         let all = failures(always, Read, 0);
         let tail: Vec<u64> = all.iter().copied().filter(|&i| i >= 500).collect();
         assert_eq!(failures(later, Read, 0), tail);
+    }
+
+    #[test]
+    fn a_healed_disk_has_no_faults() {
+        let spec = FaultySpec { errors: PerDirection::both(1.0), ..FaultySpec::default() };
+        let mut disk = Faulty::new(Ram, spec, 3, 0);
+        let transfer = Transfer { direction: Read, start: 0, nr_pages: 8 };
+        assert!(disk.serve(0, &transfer).result.is_err());
+        disk.heal();
+        assert!((1..100).all(|now| disk.serve(now, &transfer).result.is_ok()));
+        assert_eq!(disk.nr_failed(), 1);
     }
 
     #[test]

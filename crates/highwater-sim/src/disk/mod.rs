@@ -87,6 +87,9 @@ pub trait DiskModel {
 
     /// Begins a transfer at `now_ns`.
     fn serve(&mut self, now_ns: u64, transfer: &Transfer) -> Service;
+
+    /// Ends the disk's faults: later transfers neither fail nor are slow for them.
+    fn heal(&mut self) {}
 }
 
 impl<D: DiskModel + ?Sized> DiskModel for Box<D> {
@@ -96,6 +99,10 @@ impl<D: DiskModel + ?Sized> DiskModel for Box<D> {
 
     fn serve(&mut self, now_ns: u64, transfer: &Transfer) -> Service {
         (**self).serve(now_ns, transfer)
+    }
+
+    fn heal(&mut self) {
+        (**self).heal();
     }
 }
 

@@ -92,6 +92,11 @@ impl DiskQueue {
         }
     }
 
+    /// Ends the disk's faults ([`DiskModel::heal`]).
+    pub fn heal(&mut self) {
+        self.model.heal();
+    }
+
     /// Queues a request that arrives from `cpu`.
     pub fn submit(&mut self, now_ns: u64, cpu: CpuId, request: IoRequest) {
         self.advance(now_ns);

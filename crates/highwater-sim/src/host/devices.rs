@@ -60,6 +60,11 @@ impl SimHost {
         disks.filter(|(_, disk)| !disk.is_synchronous).map(|(i, _)| DeviceId(i as u8))
     }
 
+    /// Ends the faults of all disks: later transfers succeed.
+    pub fn heal_disks(&self) {
+        self.disks.iter().for_each(|disk| disk.queue.borrow_mut().heal());
+    }
+
     /// Statistics of a disk so far.
     pub fn disk_stats(&self, device: DeviceId) -> PerDirection<DiskStats> {
         let disk = self.disks.get(usize::from(device.0));

@@ -9,7 +9,12 @@
 //! | `mix` | kinds of operations, and the weight of each |
 //! | `worker`, `acts` | a program: one random operation after the other |
 //! | `shared` | state that programs share; the gate at which they stop for an audit |
+//! | `seeds` | seeds as words; a seed's verdict, panics included |
 //! | `run` | one run: ballast, programs, audits, clearing away |
+//!
+//! A run has two phases. In the safety phase disks fail and stall and programs kill each other, until the
+//! seed's work is done. In the liveness phase the faults are over, and every program has to do a few more
+//! operations and end.
 //!
 //! A run passes if
 //! - every program ends: none waits for ever (the engine reports that), and none gets an error that
@@ -25,6 +30,7 @@ mod mix;
 mod options;
 mod policy;
 mod run;
+mod seeds;
 mod shared;
 mod worker;
 
@@ -38,6 +44,7 @@ use highwater_core::audit::AuditError;
 pub use mix::{Mix, Op};
 pub use options::Options;
 pub use run::{Run, Summary, run, run_booked};
+pub use seeds::{parse_seed, verdict};
 
 use crate::digest::{Comparison, Digest, DigestPlan, Divergence, first_divergence};
 use crate::engine::RunError;
@@ -63,6 +70,8 @@ pub enum Failure {
     Left(String),
     /// The machine does not come to rest.
     Restless(String),
+    /// Tasks do not end although the faults have: the event that each waits for.
+    Stuck(String),
     /// The time of an operation or a task is not completely booked.
     Ledger(String),
     /// A second run diverged.
@@ -84,6 +93,7 @@ impl fmt::Display for Failure {
             Failure::Audit { when, error } => write!(f, "audit {when}: {error}"),
             Failure::Left(what) => write!(f, "left at the end: {what}"),
             Failure::Restless(what) => write!(f, "the machine does not come to rest: {what}"),
+            Failure::Stuck(waits) => write!(f, "a day after the faults ended: {waits}"),
             Failure::Ledger(gap) => write!(f, "the ledger: {gap}"),
             Failure::Diverged { divergence, before } => {
                 write!(f, "two runs part at {divergence}; trace events before that:")?;

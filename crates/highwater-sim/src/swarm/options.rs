@@ -3,7 +3,7 @@
 use std::fmt;
 
 use highwater_core::block::{DeviceId, Writer};
-use highwater_core::config::{Machine, Policy, Thp, ThpDefrag, Tunables, ZoneSpec};
+use highwater_core::config::{Machine, Policy, Thp, ThpDefrag, Tunables, ZoneSpec, preset};
 use highwater_core::page_cache::{Buffers, FileSpec, Filesystem};
 use highwater_core::swap::SwapSpec;
 use highwater_core::zone::{MemoryPolicy, NodeId, NodeMask, ZoneType};
@@ -464,7 +464,15 @@ impl fmt::Display for Options {
         if self.machine.tunables != usual {
             writeln!(f, "{:?}", self.machine.tunables)?;
         }
-        writeln!(f, "costs {}; {:?}", self.costs.0, self.policy)?;
+        writeln!(f, "costs {}", self.costs.0)?;
+        write!(f, "policy {}", self.policy.name)?;
+        let base = preset(self.policy.name.trim_end_matches(policy::TURNED));
+        let turned = base.map(|base| base.differences(&self.policy)).unwrap_or_default();
+        for (i, switch) in turned.iter().enumerate() {
+            let before = if i == 0 { ": " } else { ", " };
+            write!(f, "{before}{} = {}", switch.path, switch.to)?;
+        }
+        writeln!(f)?;
         for disk in &self.disks {
             writeln!(f, "{disk:?}")?;
         }

@@ -5,6 +5,9 @@ use highwater_core::config::{PRESETS, Policy, preset};
 use super::draw::Draw;
 use crate::rng::Stream;
 
+/// What the name of a preset with other switches ends with.
+pub(super) const TURNED: &str = ", turned";
+
 /// A policy.
 pub(super) fn draw(stream: &mut Stream) -> Policy {
     let name = match stream.below(3) {
@@ -15,7 +18,7 @@ pub(super) fn draw(stream: &mut Stream) -> Policy {
     // One switch in `rarity` is changed; `None`: the preset unchanged.
     if let Some(rarity) = stream.pick(&[None, Some(10), Some(3)]) {
         turn(stream, rarity, &mut policy);
-        policy.name.push_str(", turned");
+        policy.name.push_str(TURNED);
     }
     policy
 }

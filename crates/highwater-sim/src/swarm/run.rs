@@ -4,6 +4,7 @@ use std::fmt;
 use std::rc::Rc;
 
 use highwater_core::audit::{KernelReport, check_kernel_besides};
+use highwater_core::block::DeviceId;
 use highwater_core::host::Cx;
 use highwater_core::page::{Order, Pfn};
 use highwater_core::page_alloc::{Gfp, NoRelief};
@@ -11,7 +12,7 @@ use highwater_core::vmstat::VmEvent;
 
 use super::Failure;
 use super::options::Options;
-use super::shared::Shared;
+use super::shared::{Phase, Shared};
 use super::worker::{self, Start};
 use crate::cost::CostModel;
 use crate::digest::{Digest, DigestPlan};
@@ -81,6 +82,16 @@ pub struct Summary {
     pub huge_collapses: u64,
     /// Huge pages swapped out whole.
     pub huge_swapped: u64,
+    /// Virtual time at which the faults ended.
+    pub healed_ns: u64,
+    /// Transfers that disks failed.
+    pub nr_failed_transfers: u64,
+    /// Tasks that did all of their operations in the liveness phase.
+    pub nr_finished: u64,
+    /// Tasks that were killed in the liveness phase, for lack of memory.
+    pub nr_cut_short: u64,
+    /// Operations of the liveness phase.
+    pub nr_live_ops: u64,
 }
 
 impl fmt::Display for Summary {
@@ -148,7 +159,8 @@ fn run_with(
         machine.sim().open_ledger();
     }
     let shared = Shared::new(options, machine.clone());
-    let mut director = Director { machine, shared, now_ns: 0, nr_audits: 0 };
+    let mut director =
+        Director { machine, shared, now_ns: 0, nr_audits: 0, healed_ns: 0, nr_safe_ops: 0 };
     let mut result = director.direct();
     let ledger = director.machine.sim().close_ledger();
     if let (Ok(_), Some(gap)) = (&result, ledger.first_gap()) {
@@ -164,6 +176,8 @@ struct Director {
     /// Virtual time reached so far.
     now_ns: u64,
     nr_audits: u64,
+    healed_ns: u64,
+    nr_safe_ops: u64,
 }
 
 impl Director {
@@ -174,6 +188,7 @@ impl Director {
             worker::spawn(&self.shared, Start::Own);
         }
         self.run_programs()?;
+        self.let_finish()?;
         let full = self.audit_at_rest("with all programs gone")?;
         if full.tables + full.entries + full.swap_entries > 0 {
             return Err(Failure::Left(format!("of address spaces: {full:?}")));
@@ -230,8 +245,36 @@ impl Director {
                 self.audit("at the gate", |shared| {
                     shared.all_wait() || shared.nr_alive.get() == 0
                 })?;
+                if self.shared.work_left() == 0 {
+                    return Ok(());
+                }
                 self.shared.gate.is_closed.set(false);
             }
+        }
+    }
+
+    /// The liveness phase: the faults end, and every task has to end, those that wait at the gate and as
+    /// many new ones as are missing.
+    fn let_finish(&mut self) -> Result<(), Failure> {
+        self.machine.host.heal_disks();
+        self.healed_ns = self.machine.sim().now_ns();
+        self.nr_safe_ops = self.shared.tally.nr_ops.get();
+        self.shared.phase.set(Phase::Liveness);
+        for _ in self.shared.nr_alive.get()..self.shared.options.nr_tasks {
+            worker::spawn_beyond(&self.shared, Start::Own);
+        }
+        self.shared.gate.is_closed.set(false);
+        let limit_ns = self.now_ns + REST_LIMIT_NS;
+        while self.step()? != Outcome::Finished {
+            if self.now_ns > limit_ns {
+                return Err(Failure::Stuck(self.waits()));
+            }
+        }
+        let tally = &self.shared.tally;
+        let (finished, cut) = (tally.nr_finished.get(), tally.nr_cut_short.get());
+        match finished + cut {
+            0 => Err(Failure::Stuck("no task did anything after the faults ended".to_owned())),
+            _ => Ok(()),
         }
     }
 
@@ -328,6 +371,12 @@ impl Director {
         self.machine.kernel.mem.events.read(event)
     }
 
+    fn failed_transfers(&self) -> u64 {
+        let devices = (0..self.shared.options.disks.len()).map(|disk| DeviceId(disk as u8));
+        let stats = devices.map(|device| self.machine.host.disk_stats(device));
+        stats.map(|of| of.read.nr_failed + of.write.nr_failed).sum()
+    }
+
     fn activity(&self) -> Activity {
         let kernel = &self.machine.kernel;
         let devices = kernel.block.devices.iter();
@@ -362,6 +411,11 @@ impl Director {
             huge_splits: self.event(VmEvent::ThpSplitPage),
             huge_collapses: self.event(VmEvent::ThpCollapseAlloc),
             huge_swapped: self.event(VmEvent::ThpSwpout),
+            healed_ns: self.healed_ns,
+            nr_failed_transfers: self.failed_transfers(),
+            nr_finished: tally.nr_finished.get(),
+            nr_cut_short: tally.nr_cut_short.get(),
+            nr_live_ops: tally.nr_ops.get() - self.nr_safe_ops,
         }
     }
 }

@@ -23,6 +23,15 @@ const GATE_SLEEP_NS: u64 = 100_000_000;
 const EFFORT: [VmEvent; 4] =
     [VmEvent::Pgfault, VmEvent::Pgfree, VmEvent::PgscanKswapd, VmEvent::PgscanDirect];
 
+/// The part of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// With faults, until the work is done.
+    Safety,
+    /// Without faults: every task does its last operations and ends.
+    Liveness,
+}
+
 /// Shared state of one run.
 pub(super) struct Shared {
     pub(super) options: Options,
@@ -41,6 +50,7 @@ pub(super) struct Shared {
     pub(super) nr_started: Cell<u64>,
     /// Work that the counters do not include.
     spent: Cell<u64>,
+    pub(super) phase: Cell<Phase>,
     pub(super) gate: Gate,
     pub(super) tally: Tally,
 }
@@ -52,6 +62,9 @@ pub(super) struct Tally {
     pub(super) nr_io_errors: Cell<u64>,
     pub(super) nr_no_memory: Cell<u64>,
     pub(super) nr_killed: Cell<u64>,
+    /// Of the liveness phase: tasks that did all of their operations, and that were killed before.
+    pub(super) nr_finished: Cell<u64>,
+    pub(super) nr_cut_short: Cell<u64>,
 }
 
 /// Adds one.
@@ -82,6 +95,7 @@ impl Shared {
             nr_alive: Cell::new(0),
             nr_started: Cell::new(0),
             spent: Cell::new(0),
+            phase: Cell::new(Phase::Safety),
             gate,
             tally: Tally::default(),
             options: options.clone(),
@@ -106,6 +120,11 @@ impl Shared {
             self.gate.is_closed.set(true);
         }
         left
+    }
+
+    /// True in the liveness phase.
+    pub(super) fn is_live(&self) -> bool {
+        self.phase.get() == Phase::Liveness
     }
 
     /// Waits while the gate is closed. A killed task may pass, so that its memory is freed.

@@ -17,6 +17,11 @@ use crate::host::SimHost;
 use crate::machine::SimKernel;
 use crate::rng::Stream;
 
+/// Operations of a task in the liveness phase.
+const LAST_OPS: u32 = 6;
+/// In the liveness phase an operation is of at most one part in so many of the usual size.
+const LAST_PART: u64 = 4;
+
 /// The address space in which a task begins.
 pub(super) enum Start {
     /// A new address space.
@@ -27,10 +32,16 @@ pub(super) enum Start {
 
 /// Starts the next task of a run, unless the maximum is reached.
 pub(super) fn spawn(shared: &Rc<Shared>, start: Start) -> bool {
-    let index = shared.nr_started.get();
-    if index >= shared.options.nr_tasks_max {
+    if shared.nr_started.get() >= shared.options.nr_tasks_max {
         return false;
     }
+    spawn_beyond(shared, start);
+    true
+}
+
+/// As [`spawn`], whatever the maximum.
+pub(super) fn spawn_beyond(shared: &Rc<Shared>, start: Start) {
+    let index = shared.nr_started.get();
     count(&shared.nr_started);
     count(&shared.nr_alive);
     let mut stream = Stream::indexed(shared.options.seed, "swarm/task", index);
@@ -47,7 +58,6 @@ pub(super) fn spawn(shared: &Rc<Shared>, start: Start) -> bool {
         shared.tasks.borrow_mut().retain(|task| task.id != me.id);
         shared.nr_alive.set(shared.nr_alive.get() - 1);
     });
-    true
 }
 
 fn placement(stream: &mut Stream, shared: &Shared) -> Placement {
@@ -90,9 +100,18 @@ fn live(
     let mut worker =
         Worker { cx, kernel, shared, stream, mix, group, open, blocks: Vec::new(), is_done: false };
     worker.stream.one_in(2).then(|| worker.pause());
-    while !worker.is_done && !cx.is_dying() && !worker.is_over() {
+    while !worker.is_done && !cx.is_dying() && !worker.shared.is_live() {
+        // Out of work, all stop at the gate; behind it is the liveness phase.
+        if worker.is_over() {
+            worker.shared.gate.is_closed.set(true);
+        }
         worker.shared.pass_gate(cx);
-        worker.turn();
+        if !worker.shared.is_live() {
+            worker.turn();
+        }
+    }
+    if worker.shared.is_live() {
+        worker.finish();
     }
     worker.leave_mm();
     for (pfn, order) in std::mem::take(&mut worker.blocks) {
@@ -115,8 +134,24 @@ pub(super) struct Worker<'a, 'h> {
 }
 
 impl Worker<'_, '_> {
+    /// The liveness phase of a task: a few more operations, each to its end.
+    fn finish(&mut self) {
+        self.is_done = false;
+        for _ in 0..LAST_OPS {
+            if self.cx.is_dying() {
+                return count(&self.shared.tally.nr_cut_short);
+            }
+            self.turn();
+        }
+        count(&self.shared.tally.nr_finished);
+    }
+
     fn turn(&mut self) {
-        let op = self.mix.choose(&mut self.stream);
+        let op = match self.mix.choose(&mut self.stream) {
+            // Tasks end when they have done all.
+            Op::Kill | Op::Exit if self.shared.is_live() => Op::Compute,
+            op => op,
+        };
         self.shared.spend(10);
         let tally = &self.shared.tally;
         count(&tally.nr_ops);
@@ -131,7 +166,11 @@ impl Worker<'_, '_> {
                 count(&self.shared.tally.nr_killed);
             }
             Err(Error::Io(IoError::NoSpace)) if matches!(op, Op::WriteRun | Op::WriteRandom) => {}
-            Err(Error::Io(IoError::Device)) if self.shared.options.has_errors() => {
+            // Without faults, fsync may still report a write that failed before.
+            Err(Error::Io(IoError::Device))
+                if self.shared.options.has_errors()
+                    && (!self.shared.is_live() || op == Op::Fsync) =>
+            {
                 count(&self.shared.tally.nr_io_errors);
             }
             Err(error) => panic!("{op:?}: {error}"),
@@ -231,7 +270,9 @@ impl Worker<'_, '_> {
 
     /// Number of pages for an operation, at most `most`.
     pub(super) fn amount(&mut self, most: u64) -> u64 {
-        let most = most.min(self.shared.options.reach).max(1);
+        let reach = self.shared.options.reach;
+        let reach = if self.shared.is_live() { reach / LAST_PART } else { reach };
+        let most = most.min(reach).max(1);
         let pages = match self.stream.below(3) {
             0 => most,
             _ => self.stream.magnitude(1, most),
@@ -240,9 +281,10 @@ impl Worker<'_, '_> {
         pages
     }
 
-    /// True once all programs must end.
+    /// True once the work is done: long operations end early. Never in the liveness phase, where every
+    /// operation has to come to its end.
     pub(super) fn is_over(&self) -> bool {
-        self.shared.work_left() == 0
+        !self.shared.is_live() && self.shared.work_left() == 0
     }
 
     fn pause(&mut self) {

@@ -29,13 +29,19 @@ pub(super) fn run(registry: &Registry, args: &FitArgs) -> Result<Outcome, CliErr
     let answer = plan.run(place.units.as_ref(), say, begin, &NEVER)?;
     let words = own_words(&OF_FIT, &["--allow-kills", "--force", "--resume"]).join(" ");
     let tables = [plan.table(&answer, &words)];
-    super::show(args.format, &super::tables(args.format, &tables))?;
+    // CSV has no notes, which say the answer to readers.
+    let data = || [plan.table(&answer, &words), plan.answer(&answer, &words)];
+    let text = match args.format {
+        Format::Csv => super::tables(args.format, &data()),
+        format => super::tables(format, &tables),
+    };
+    super::show(args.format, &text)?;
     if let Some(store) = place.begin(Contents::Fit)? {
         let text = Format::Terminal.tables(&tables, PAGE_WIDTH);
         store.write_text(REPORT_FILE, &text).map_err(failed)?;
         // Written last: if this file exists, all others do.
         store
-            .write_text(Contents::Fit.last_file(), &Format::Csv.tables(&tables, PAGE_WIDTH))
+            .write_text(Contents::Fit.last_file(), &Format::Csv.tables(&data(), PAGE_WIDTH))
             .map_err(failed)?;
     }
     Ok(match answer.found {

@@ -24,6 +24,7 @@ mod progress;
 mod replay;
 mod report;
 mod show;
+mod swarm;
 mod trace;
 mod vary;
 mod watch;
@@ -177,6 +178,7 @@ fn run(registry: &Registry, command: Command) -> Result<Outcome, CliError> {
         Command::Check(args) => check::run(&args),
         Command::Capture(args) => capture::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Swarm(args) => swarm::run(&args),
         Command::Man(args) => manual::man(&args),
         Command::Completions(args) => manual::completions(&args),
     }

@@ -206,7 +206,7 @@ fn disks_that_cannot_be() {
 fn machine_without_memory() {
     let (_dir, path) = file("m.toml", b"[[node]]\nmemory = \"0\"\ncpus = \"0-1\"\n");
     complaint(&["zoneinfo", "--machine", &path], &["m.toml:1: nodes: a machine needs memory"]);
-    complaint(&["zoneinfo", "--mem", "0", "--cpus", "2"], &["needs memory"]);
+    complaint(&["zoneinfo", "--mem", "0", "--cpus", "2"], &["no kernel boots"]);
     complaint(&["zoneinfo"], &["--machine"]);
 }
 

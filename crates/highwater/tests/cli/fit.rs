@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{highwater, json};
+use super::{highwater, json, stdout};
 
 /// Jobs and machines of these tests.
 const DIR: &str = "crates/highwater/tests/cli/fit/";
@@ -89,8 +89,30 @@ fn several_objectives_hold_together() {
     let more = ["--slo", "a.get.p99<1ms", "--slo", "b.get.rate>4900", "--slo", "oom_kill<1"];
     let (_, table) = fit("two", "noswap-machine", &more);
     assert_eq!(knee(&table), (462, 461));
-    assert_eq!(table["columns"].as_array().unwrap().len(), 3 * 2 + 3);
-    assert_eq!(table["columns"][2], "b.get.rate smallest");
+    // A row for each, so that the table does not break on a page.
+    assert_eq!(table["columns"].as_array().unwrap().len(), 5);
+    let labels = |at: usize| table["rows"][at]["labels"].clone();
+    assert_eq!(labels(0)[1], "a.get.p99<1ms");
+    assert_eq!(labels(1)[1], "b.get.rate>4900");
+    assert_eq!(labels(2)[1], "oom_kill<1");
+    assert_eq!(
+        [labels(0)[0].clone(), labels(1)[0].clone()],
+        [labels(2)[0].clone(), labels(2)[0].clone()]
+    );
+    let (job, machine) = (path("two"), path("noswap-machine"));
+    let args =
+        [&["fit", &*job, "--machine", &*machine, "--to", "500M", "--from", "450M"], &more[..]]
+            .concat();
+    let text = stdout(&args);
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    assert_eq!(text.matches("seeds that keep it").count(), 1, "one block: {text}");
+    // Data has the answer as a row.
+    let csv = stdout(&[&args[..], &["--format", "csv"]].concat());
+    let answer: Vec<&str> = csv.lines().filter(|line| line.contains(",answer,")).collect();
+    let fields = |at: usize| answer[at].split(",answer,").nth(1).unwrap();
+    assert_eq!(fields(0), "keeps it,,462M,,,,", "{csv}");
+    assert_eq!(fields(1), "does not keep it,,461M,,,,", "{csv}");
+    assert!(fields(2).contains("462M keeps it in every seed, 461M does not"), "{csv}");
     // One that never holds: no value does.
     let never = [&more[..], &["--slo", "a.get.p50<1ns"]].concat();
     let (status, table) = fit("two", "noswap-machine", &never);

@@ -32,6 +32,7 @@ mod settings;
 mod several;
 mod show;
 mod stutterp;
+mod swarm;
 mod tables;
 mod trace;
 mod trace_quality;

@@ -104,6 +104,11 @@ fn tasks_that_wait_for_each_other_are_named_with_their_line() {
         run(&waiter("a", "a")),
         "a waits for itself: it cannot end before it has ended (w.toml:5)"
     );
+    // A trace names the line, too.
+    let path = file(&dir, "w.toml", &job(&both));
+    let trace = dir.path().join("t").display().to_string();
+    let said = complaint(&dir, &["trace", &path, "-o", &trace]);
+    assert_eq!(said, "a waits for b, which waits for a: none of them can end (w.toml:5)");
     // One that waits for what never ends gets a line.
     let path = file(&dir, "w.toml", &job(&(waiter("a", "b") + NAP)));
     let said = "a waited for b from 0.000 s to the end of the job, when b had not ended: its rounds never end";
@@ -194,6 +199,12 @@ fn no_kernel_boots_in_less_than_4_mib() {
         let said = complaint(&dir, &[command, "--mem", "2M"]);
         assert_eq!(said, format!("--mem 2M: {too_small}"));
     }
+    // One minimum, not another one below it.
+    for option in ["--mem 1M", "--numa 1M,cpus=0", "--mem 4K"] {
+        let words: Vec<&str> = option.split(' ').collect();
+        let said = complaint(&dir, &[&["buddyinfo"], &words[..]].concat());
+        assert!(said.ends_with(least) && !said.contains("1028"), "{said}");
+    }
     let machine = file(&dir, "m.toml", "[[node]]\nmemory = \"2M\"\ncpus = \"0\"\n");
     let said = complaint(&dir, &["run", "leak", "--machine", &machine]);
     assert_eq!(said, format!("--machine m.toml: {too_small}"));
@@ -226,4 +237,47 @@ fn flags_in_files_are_1_and_0_too() {
     let said = complaint(&dir, &["run", &path]);
     assert_eq!(said, "j.toml:5: background: must be true or false; not 2");
     stdout(&["run", "leak", "--set", "policy.watermark.boost=1", "--set", "job.seconds=0.01"]);
+}
+
+/// One arrival is served in no time: its rate is no figure of the phase, and the report says so.
+#[test]
+fn a_rate_of_rare_arrivals_says_the_time_it_is_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let rare = "[[task]]\nname = \"t\"\n[[task.phase]]\ndo = \"compute\"\nus = 10\nop = \"get\"\narrivals = \"steady\"\n";
+    let of = |rate: &str| {
+        let path =
+            file(&dir, "rare.toml", &format!("seconds = 1\n{rare}rate = {rate}\nforever = true\n"));
+        stdout(&["run", &path]).replace("\n#  ", " ")
+    };
+    let said = "t.get: the rate is over ";
+    let rare = of("2");
+    assert!(rare.contains(said) && rare.contains("the job asks for 2 arrivals a second"), "{rare}");
+    let often = of("2000");
+    assert!(!often.contains(said), "{often}");
+}
+
+/// What a comparison proposes next is a command that runs: with the file, and with the user's machine.
+#[test]
+fn the_next_command_is_one_that_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = "seconds = 0.05\n[[task]]\nname = \"t\"\n[[task.phase]]\ndo = \"compute\"\nus = 100\nforever = true\nop = \"get\"\n";
+    let path = file(&dir, "mine.toml", text);
+    let printed = stdout(&[
+        "compare",
+        &path,
+        "--mem",
+        "64M",
+        "--policy",
+        "5.4",
+        "--policy",
+        "6.1",
+        "--iterations",
+        "1",
+    ]);
+    let printed = printed.replace("\n#  ", " ");
+    let (_, rest) = printed.split_once("next: ").expect("a next command");
+    let (command, _) = rest.split_once(" says where").expect("its end");
+    assert_eq!(command, format!("highwater explain {path} --mem 64M --policy 5.4 --policy 6.1"));
+    let words: Vec<&str> = command.split(' ').skip(1).collect();
+    assert!(stdout(&words).contains("t.get"));
 }

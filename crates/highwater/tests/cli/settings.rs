@@ -78,7 +78,7 @@ fn what_cannot_be_set_is_refused_with_what_was_meant() {
         ("stutterp.seconds=1", "unknown key \"stutterp.seconds\"; there are machine.KEY"),
         ("iterations=0", "must be a number from 1 to 10000"),
         ("machine.memory=lots", "\"lots\" is not a size such as 512M or 8G"),
-        ("machine.memory=4K", "nodes: a machine needs memory: at least 1028 KiB"),
+        ("machine.memory=4K", "nodes: 4 KiB of memory: no kernel boots in less than 4 MiB"),
         ("machine.memry=1G", "memry: unknown field `memry`"),
         ("machine.disk.dat.model=hdd", "unknown name \"dat\"; did you mean data?"),
         ("machine.disk.data.model=tape", "model: unknown model \"tape\""),

@@ -237,3 +237,11 @@ fn the_architecture_prints_the_floors() {
         "ARCHITECTURE.md and lib.rs list the same modules in the same order"
     );
 }
+
+/// Deferred frees are one module's concern: the others call it, and it asks the host.
+#[test]
+fn one_module_asks_whether_frees_are_deferred() {
+    let asks = |source: &&Source| source.text.contains("DEFERS_FREES");
+    let paths: Vec<String> = sources().iter().filter(asks).map(|s| s.path.clone()).collect();
+    assert_eq!(paths, ["host/mod.rs", "page_alloc/deferred.rs"]);
+}

@@ -265,6 +265,23 @@ pub struct Operation {
     pub(super) has_hits: bool,
     /// It requests memory that may not be available.
     pub(super) has_failures: bool,
+    /// Operations a second that arrive at all copies of the task together, at most: of an open loop, else 0.
+    pub(super) arrivals: Arrivals,
+}
+
+/// Arrivals a second, in thousandths.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Arrivals(u64);
+
+impl Arrivals {
+    fn of(phase: &JobPhase, copies: u32) -> Arrivals {
+        Arrivals((phase.rate.unwrap_or(0.0) * f64::from(copies) * 1000.0).round() as u64)
+    }
+
+    /// A second; none without an open loop.
+    pub(super) fn a_second(self) -> Option<f64> {
+        (self.0 > 0).then_some(self.0 as f64 / 1000.0)
+    }
 }
 
 /// The tasks on a machine with this many pages, and the operations that they record.
@@ -347,6 +364,9 @@ fn operation(
     known.has_refaults |= does(&[Do::Touch, Do::Read, Do::Write, Do::Append]);
     known.has_hits |= does(&[Do::Touch, Do::Read]);
     known.has_failures |= does(&[Do::Alloc]);
+    // Of several phases with this name, the busiest.
+    let arrivals = Arrivals::of(phase, task.count);
+    known.arrivals = Arrivals(known.arrivals.0.max(arrivals.0));
     Some((at, name))
 }
 

@@ -236,9 +236,27 @@ fn refused_huge_pages(params: &JobParams, machine: &Machine) -> Option<String> {
         .then(|| format!("{}: advice = \"hugepage\" does nothing: {why}", names.join(", ")))
 }
 
+/// A rate above this multiple of what arrives is one of a short time.
+const RATE_ABOVE: f64 = 1.1;
+
+/// A remark if so few operations arrived that their rate is far above what arrives: it is over less time than the phase
+/// takes.
+fn short_span(operation: &str, record: &Recorded, arrivals: Option<f64>) -> Option<String> {
+    let (rate, asked) = (record.rate(), arrivals?);
+    let (from_ns, to_ns) = record.span_ns?;
+    (rate > asked * RATE_ABOVE).then(|| {
+        let (nr, seconds) = (count(record.count(), "operation"), (to_ns - from_ns) as f64 / 1e9);
+        format!(
+            "{operation}: the rate is over {seconds:.6} s, from the first arrival to the end of the last of {nr}; the job \
+             asks for {asked} arrivals a second"
+        )
+    })
+}
+
 /// Reports the metrics of an operation; one that never ended has none.
 fn tell(operation: &Operation, record: &Recorded, seed: u64, outcome: &mut Outcome) {
-    let Operation { name: operation, has_faults, has_refaults, has_hits, has_failures } = operation;
+    let Operation { name: operation, has_faults, has_refaults, has_hits, has_failures, arrivals } =
+        operation;
     let us = |ns: u64| ns as f64 / NS_PER_US;
     let unanswered = record.unanswered;
     if unanswered > 0 {
@@ -260,6 +278,7 @@ fn tell(operation: &Operation, record: &Recorded, seed: u64, outcome: &mut Outco
         histogram.record(&key, step.count_at_value());
     }
     outcome.histograms.push(histogram);
+    outcome.notes.extend(short_span(operation, record, arrivals.a_second()));
     let mut push = |figure: &str, value: f64| {
         outcome.samples.push((named(operation, figure), value));
     };

@@ -3,6 +3,7 @@
 mod bisect;
 mod look;
 mod options;
+mod swarm;
 
 use std::path::PathBuf;
 
@@ -17,6 +18,8 @@ pub(super) use bisect::BisectArgs;
 pub(super) use look::{
     CaptureArgs, CompletionsArgs, FitArgs, ManArgs, OneRunArgs, TraceArgs, TraceFormat, WatchArgs,
 };
+
+pub(super) use swarm::SwarmArgs;
 
 use super::CliError;
 use super::progress::ProgressArg;
@@ -89,6 +92,9 @@ pub enum Command {
     Capture(CaptureArgs),
     /// Measure the allocator on this computer's CPUs
     Bench(BenchArgs),
+    /// Run random machines under random load, first with faults and audits, then without faults until
+    /// all tasks end
+    Swarm(SwarmArgs),
     /// Print the manual page, or write the pages of all subcommands
     Man(ManArgs),
     /// Print a shell's completions for the command line
@@ -601,10 +607,36 @@ fn percent(text: &str) -> Result<f64, String> {
 mod tests {
     use super::*;
     use clap::CommandFactory;
+    use highwater_report::next;
 
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    /// The command that a report proposes keeps the options of `compare` and `run` that `explain` has, and knows which of
+    /// the others have a value.
+    #[test]
+    fn every_option_of_a_comparison_is_kept_or_left_out_of_the_next_command() {
+        let command = Cli::command();
+        let options = |name: &str| -> Vec<(String, bool)> {
+            let of = command.find_subcommand(name).expect("it is there");
+            let options = of.get_arguments().filter_map(|arg| {
+                Some((format!("--{}", arg.get_long()?), arg.get_action().takes_values()))
+            });
+            options.collect()
+        };
+        let of_explain = options("explain");
+        let stripped = crate::cli::OF_OUTPUT;
+        for (option, has_value) in [options("compare"), options("run")].concat() {
+            let option = option.as_str();
+            let is_kept = (has_value && next::KEPT.contains(&option))
+                || (!has_value && next::KEPT_FLAGS.contains(&option));
+            assert!(!is_kept || of_explain.iter().any(|(known, _)| known == option), "{option}");
+            let is_known =
+                is_kept || next::LEFT_OUT.contains(&option) || stripped.contains(&option);
+            assert!(is_known || !has_value, "{option}: kept or left out?");
+        }
     }
 
     #[test]
