@@ -123,9 +123,10 @@ pub fn judged(better: Better, baseline: f64, value: f64) -> f64 {
     if value == baseline {
         return 0.0;
     }
-    let growth = match baseline == 0.0 {
-        true => 100.0 * value.signum(),
-        false => 100.0 * (value - baseline) / baseline.abs(),
+    let growth = if baseline == 0.0 {
+        100.0 * value.signum()
+    } else {
+        100.0 * (value - baseline) / baseline.abs()
     };
     match better {
         Better::Higher | Better::Neither => growth,

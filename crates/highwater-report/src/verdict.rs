@@ -136,9 +136,10 @@ impl NotCounted {
     pub(crate) fn add(&mut self, metric: &Metric, run: &Run) {
         for name in run.not_counted.iter().filter(|name| metric.operations.contains(name)) {
             let Some(reason) = run.why_not_counted(name) else { continue };
-            let counter = match lacks_all(metric, run) {
-                true => metric.name.as_str(),
-                false => name.rsplit_once(' ').map_or(name.as_str(), |(_, counter)| counter),
+            let counter = if lacks_all(metric, run) {
+                metric.name.as_str()
+            } else {
+                name.rsplit_once(' ').map_or(name.as_str(), |(_, counter)| counter)
             };
             let at = self.0.iter().position(|(known, _)| *known == reason).unwrap_or_else(|| {
                 self.0.push((reason, Vec::new()));
@@ -268,16 +269,18 @@ fn rows(better: Better, changes: &[Change]) -> Vec<(Vec<Cell>, Judgement)> {
     }
     let row = |change: &Change| {
         let nr_same_way = of_note(changes).filter(|other| other.way() == change.way()).count();
-        let changed = match is_known {
-            true => format!("{nr_same_way} of {}", changes.len()),
-            false => "unknown".to_owned(),
+        let changed = if is_known {
+            format!("{nr_same_way} of {}", changes.len())
+        } else {
+            "unknown".to_owned()
         };
-        let interval = change.interval.map_or(Cell::Missing, |limits| match change.is_part() {
+        let interval = change.interval.map_or(Cell::Missing, |limits| {
             // A part is shown as percent of its whole, not as a factor of itself.
-            true => {
+            if change.is_part() {
                 Cell::Interval { low: limits.0, high: limits.1, told: [None; 2], is_sized: true }
+            } else {
+                Cell::interval(better, limits, change.told()).sized()
             }
-            false => Cell::interval(better, limits, change.told()).sized(),
         });
         let operation = Cell::text(change.operation.clone());
         let cells = vec![operation, Cell::text(change.words()), interval, Cell::text(changed)];

@@ -6,10 +6,7 @@ use std::io;
 /// A number with its noun: `1 row`, `2 rows`, `0 policies`. In a phrase, the last word takes the
 /// plural: `2 more switches`.
 pub fn count<N: Display + PartialEq + From<u8>>(number: N, noun: &str) -> String {
-    match number == N::from(1) {
-        true => format!("1 {noun}"),
-        false => format!("{number} {}", plural(noun)),
-    }
+    if number == N::from(1) { format!("1 {noun}") } else { format!("{number} {}", plural(noun)) }
 }
 
 /// The verb that agrees with the number: `is`, `are`.
@@ -41,9 +38,10 @@ pub fn refusal(error: &io::Error) -> String {
     let mut letters = text.chars();
     let first = letters.next().map(|first| first.to_lowercase().to_string());
     // A name in capitals, such as I/O, stays.
-    match letters.clone().next().is_some_and(char::is_lowercase) {
-        true => first.unwrap_or_default() + letters.as_str(),
-        false => text.to_owned(),
+    if letters.clone().next().is_some_and(char::is_lowercase) {
+        first.unwrap_or_default() + letters.as_str()
+    } else {
+        text.to_owned()
     }
 }
 

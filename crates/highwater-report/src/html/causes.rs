@@ -148,9 +148,10 @@ fn add(svg: &mut Svg, table: &mut Table, cause: &Cause, place: Place, whole_ns: 
     );
     let letters = ((width - 6.0) / LETTER_PX) as usize;
     if letters >= 4 {
-        let name: String = match cause.name.chars().count() > letters {
-            true => cause.name.chars().take(letters - 1).chain(['…']).collect(),
-            false => cause.name.clone(),
+        let name: String = if cause.name.chars().count() > letters {
+            cause.name.chars().take(letters - 1).chain(['…']).collect()
+        } else {
+            cause.name.clone()
         };
         svg.words((x + 4.0, y + 14.0), "start", &name);
     }

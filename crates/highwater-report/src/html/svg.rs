@@ -88,9 +88,10 @@ pub(super) fn short(value: f64) -> String {
         Some(unit @ ('G' | 'M' | 'k')) => (&text[..text.len() - 1], unit.to_string()),
         _ => (text.as_str(), String::new()),
     };
-    match number.contains('.') && !number.contains('e') {
-        true => format!("{}{unit}", number.trim_end_matches('0').trim_end_matches('.')),
-        false => text,
+    if number.contains('.') && !number.contains('e') {
+        format!("{}{unit}", number.trim_end_matches('0').trim_end_matches('.'))
+    } else {
+        text
     }
 }
 

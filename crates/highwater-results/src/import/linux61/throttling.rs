@@ -314,10 +314,8 @@ impl RawRun {
         latencies(document, &format!("{path}.latency_ms"), &self.latency_ms)?;
         for (name, event) in &self.events {
             // Waits for congestion are measured in ticks and end one tick late.
-            let length = match name.starts_with(WRITEBACK) {
-                true => Length::Any,
-                false => Length::AtMostTimeout,
-            };
+            let length =
+                if name.starts_with(WRITEBACK) { Length::Any } else { Length::AtMostTimeout };
             for (field, list) in [("histogram", &event.histogram), ("kswapd", &event.kswapd)] {
                 bars(document, &format!("{path}.events.{name}.{field}"), list, length)?;
             }

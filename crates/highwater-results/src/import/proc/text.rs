@@ -55,10 +55,7 @@ fn is_prompt(line: &str) -> bool {
 
 /// Removes the quote marks of a mail from a line.
 pub(super) fn unquoted(line: &str) -> &str {
-    match line.starts_with('>') {
-        true => line.trim_start_matches(['>', ' ']),
-        false => line,
-    }
+    if line.starts_with('>') { line.trim_start_matches(['>', ' ']) } else { line }
 }
 
 /// The problem of a line that does not belong to a text of kind `of`.
