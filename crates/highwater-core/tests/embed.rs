@@ -246,7 +246,7 @@ fn map_of(pieces: &[(u64, u64, u64, u64)]) -> (Vec<MemoryRange>, Vec<Pfn>) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Whatever the map: boot leaves memory that the audit accepts, and exactly the usable frames.
+    /// On every map, boot leaves memory that the audit accepts, and exactly the usable frames.
     #[test]
     fn any_memory_map_boots(
         pieces in prop::collection::vec((0..3000u64, 40..5000u64, 0..5000u64, 0..3000u64), 1..6),

@@ -1,4 +1,4 @@
-//! What a running Linux did, and the model beside it.
+//! A running Linux and the model, side by side.
 //!
 //! | module | holds |
 //! |---|---|

@@ -37,7 +37,7 @@ pub struct MetricName {
     pub text: String,
 }
 
-/// What a name refers to in a document.
+/// The figure of a name in a document.
 #[derive(Clone, Debug, PartialEq)]
 enum Source {
     /// One sample a seed.
@@ -175,7 +175,7 @@ impl MetricName {
         }
     }
 
-    /// What the name refers to in a document.
+    /// Finds the figure of the name in a document.
     fn source(&self, document: &Document) -> Result<Source, String> {
         let text = &*self.text;
         if let Some(at) = TIMES.iter().position(|time| *time == text) {

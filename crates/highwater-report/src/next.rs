@@ -66,14 +66,14 @@ fn of_command(document: &Document) -> Option<Vec<String>> {
             several.iter().find(is_it).map_or(document.experiment.as_str(), |name| name.as_str())
         }
     };
-    // What `run` runs without being asked.
+    // The default policy of `run`.
     if command == "run" && !options.iter().any(|option| option.starts_with("--policy")) {
         let policies = document.policies.first().into_iter();
         options.extend(
             policies.flat_map(|Definition { name, .. }| ["--policy".to_owned(), name.clone()]),
         );
     }
-    // What a grid set at this point.
+    // The settings of this point of a grid.
     for setting in &document.settings {
         if !options.iter().any(|option| option.strip_prefix("--set=").unwrap_or(option) == setting)
         {

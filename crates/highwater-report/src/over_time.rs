@@ -42,7 +42,7 @@ pub(crate) struct Scale {
     short: &'static str,
     /// True for growth per millisecond.
     is_rate: bool,
-    /// What a sum, or its growth, is divided by.
+    /// The divisor of a sum, or of its growth.
     divisor: f64,
 }
 
@@ -417,7 +417,7 @@ mod tests {
         assert_eq!(sparklines(&[]), Vec::new());
     }
 
-    /// What is drawn follows from the declaration: the same name with another unit is another
+    /// The declaration decides the chart: the same name with another unit is another
     /// chart.
     #[test]
     fn units_come_from_columns_not_from_names() {

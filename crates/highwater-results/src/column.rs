@@ -23,7 +23,7 @@ pub const COLUMNS_SCHEMA: &str = "highwater.columns/1";
 pub struct Column {
     /// Its heading: `nr_free_pages`, `node0/Normal/low`.
     pub name: String,
-    /// What is counted.
+    /// The counted thing.
     pub unit: Unit,
     /// How the number moves.
     pub kind: Kind,
@@ -31,7 +31,7 @@ pub struct Column {
     pub of: Owner,
 }
 
-/// What a column counts.
+/// The meaning of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
@@ -142,7 +142,7 @@ impl Column {
         Column::new(of, &format!("from_{from_ms}ms"), Unit::Pages, Kind::Level)
     }
 
-    /// What is counted at the owner: `low` of `node0/Normal/low`.
+    /// The name below the owner: `low` of `node0/Normal/low`.
     pub fn what(&self) -> &str {
         self.name.strip_prefix(&self.of.to_string()).unwrap_or(&self.name)
     }

@@ -27,7 +27,7 @@ pub const SHORT: [(&str, &str); 2] = [("mem", "machine.memory"), ("cpus", "machi
 /// Where a machine's file has its sysctls.
 const TUNABLES: &str = "tunables";
 
-/// What a key is a key of.
+/// The part of a plan to which a key belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// The workload's parameters.
@@ -72,7 +72,7 @@ impl Key {
         }
     }
 
-    /// What it is a key of.
+    /// The part of a plan to which it belongs.
     pub const fn scope(&self) -> Scope {
         self.scope
     }
@@ -82,7 +82,7 @@ impl Key {
         &self.head
     }
 
-    /// What follows; empty if nothing does. A sysctl's is that of a machine's file: `tunables.swappiness`.
+    /// The rest of the path; empty if there is none. A sysctl's is that of a machine's file: `tunables.swappiness`.
     pub fn path(&self) -> &str {
         &self.path
     }

@@ -44,7 +44,7 @@ impl<H: Host> Audit<'_, H> {
         Ok(())
     }
 
-    /// What the host knows about a block without its descriptor must equal the descriptor.
+    /// The host's own knowledge of a block must equal the block's descriptor.
     fn head(&self, zone: &Zone<H>, pfn: Pfn) -> Result<(), AuditError> {
         let (map, word) = (&self.alloc.map, self.alloc.map.page(pfn).block());
         let is_right = match map.known_head(pfn) {

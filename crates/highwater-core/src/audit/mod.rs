@@ -95,7 +95,7 @@ pub enum Rule {
     PageblockType,
     /// The high-atomic reserve counts its pageblocks.
     HighAtomic,
-    /// What a native host knows about a block in use without its descriptor equals the descriptor.
+    /// A native host's own knowledge of a block in use equals the block's descriptor.
     Head,
     /// Every frame that the allocator got is free, on a per-CPU list or in use.
     Lost,

@@ -221,7 +221,7 @@ fn check_ranges(ranges: &[MemoryRange]) -> Result<(), MachineError> {
     Ok(())
 }
 
-/// What is wrong with a range, whatever the others are.
+/// Finds errors of one range, without the others.
 fn check_range(range: &MemoryRange) -> Result<(), String> {
     let Range { start, end } = range.bytes;
     if start >= end {

@@ -52,7 +52,7 @@
 //! * [`Gfp`]: the constants that begin with `GFP_`.
 //! * [`LockClass`], [`Cost`], [`Event`], [`Kind`]: that they exist. A new version may add variants.
 //!
-//! What is *not* covered: which frame a request gets, and figures. They follow the rules of the policy's
+//! *Not* covered: which frame a request gets, and figures. They follow the rules of the policy's
 //! kernel version; the changelog names each correction.
 //!
 //! Everything outside this module may change in any version.

@@ -1,4 +1,4 @@
-//! What a task is doing, for hosts that account its time by cause.
+//! The phase of a task, for hosts that account its time by cause.
 //!
 //! Phases nest: [`Cx::phase`] begins one, dropping the scope ends it. A host without accounting
 //! does nothing here.

@@ -216,7 +216,7 @@ fn locked_memory_is_moved_and_stays_locked() {
     stage.check();
 }
 
-/// Whatever keeps a page, its program still has it, and the counters name the obstacle.
+/// A page that cannot move stays with its program, and the counters name the obstacle.
 #[test]
 fn what_cannot_be_moved_stays() {
     let stage = Stage::new();

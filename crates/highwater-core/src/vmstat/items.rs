@@ -28,7 +28,7 @@ macro_rules! items {
             pub const fn since(self) -> Option<KernelVersion> {
                 match self { $($name::$variant => items!(@since $($major $minor)?),)* }
             }
-            /// What its number means.
+            /// The meaning of its number.
             pub const fn meaning(self) -> Meaning {
                 match self {
                     $($name::$variant => items!(@meaning $kind $unit $($own_kind $own_unit)?),)*
@@ -264,7 +264,7 @@ pub fn names() -> impl Iterator<Item = (&'static str, Option<KernelVersion>)> {
     zone.chain(numa).chain(node).chain(events)
 }
 
-/// What the number of the counter of this name means; none if no kernel has it.
+/// The meaning of the counter of this name; `None` if no kernel has it.
 pub fn meaning(name: &str) -> Option<Meaning> {
     let zone = ZoneStat::ALL.iter().map(|item| (item.name(), item.meaning()));
     let numa = NumaStat::ALL.iter().map(|item| (item.name(), item.meaning()));

@@ -12,7 +12,7 @@ pub use counters::StatSet;
 pub use events::EventSet;
 pub use items::{NodeStat, NumaStat, VmEvent, ZoneStat, meaning, names, since};
 
-/// What the number of a counter means, as this crate keeps it.
+/// The meaning of a counter's number, as this crate keeps it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Meaning {
     /// A total since boot, which only grows.

@@ -27,7 +27,7 @@ pub struct Storage {
     said: [Option<StorageSaid>; 2],
 }
 
-/// What errors and remarks call a setting of storage.
+/// The name of a storage setting in errors and remarks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct StorageSaid {
     /// With its value: `--set swap=2G`.
@@ -42,7 +42,7 @@ const DISK: usize = 0;
 const SWAP: usize = 1;
 
 impl Storage {
-    /// What the options say.
+    /// The options of the command line.
     pub fn new(disk: Option<String>, swap: Option<String>) -> Storage {
         Storage { disk, swap, said: [None, None] }
     }
@@ -58,12 +58,12 @@ impl Storage {
         self.said[at] = Some(StorageSaid { whole, option });
     }
 
-    /// What errors call the disk or the swap that was asked for.
+    /// The name of the requested disk or swap in errors.
     fn called(&self, at: usize) -> &str {
         self.said[at].as_ref().map_or(OPTIONS[at], |said| &said.whole)
     }
 
-    /// What remarks call it, whatever its value.
+    /// Its name in remarks, without the value.
     fn option(&self, at: usize) -> &str {
         self.said[at].as_ref().map_or(OPTIONS[at], |said| &said.option)
     }

@@ -234,7 +234,7 @@ struct Model<'a> {
     takings_asked: u64,
     nr_frees_from_before: u64,
     nr_frees_unknown: u64,
-    /// What to do if the trace does not fit its machine.
+    /// Advice for a trace that does not fit its machine.
     advice: &'static str,
 }
 

@@ -161,7 +161,7 @@ impl MachineSource {
         }
     }
 
-    /// What to do about a trace that does not fit the machine, for the end of a sentence.
+    /// Advice for a trace that does not fit the machine, as the end of a sentence.
     pub(super) const fn advice(self) -> &'static str {
         match self {
             MachineSource::Captured => {
@@ -185,7 +185,7 @@ pub struct PcpSizes {
     pub high: ListLimit,
 }
 
-/// What is known about the high of per-CPU lists.
+/// Known limits of per-CPU lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListLimit {
     /// Its value.

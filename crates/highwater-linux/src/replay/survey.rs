@@ -25,7 +25,7 @@ use highwater_files::input::InputError;
 /// A per-CPU list: CPU, order, migratetype.
 pub type ListKey = (u32, u8, u8);
 
-/// What is known about a per-CPU list at the start of the trace.
+/// Known state of a per-CPU list at the start of the trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListStart {
     /// First frames of blocks at the head, the one handed out first first.

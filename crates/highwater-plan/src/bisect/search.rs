@@ -144,7 +144,7 @@ pub enum Found {
 /// Searches. `measure` gets sets that are not measured yet, several at a time.
 ///
 /// # Errors
-/// Those of `measure`.
+/// The errors of `measure`.
 pub fn find<E>(
     parts: &mut Parts,
     mut measure: impl FnMut(&mut Parts, Vec<Set>) -> Result<(), E>,

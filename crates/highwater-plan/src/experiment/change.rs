@@ -1,4 +1,4 @@
-//! What changes an experiment after it was read: variables and parameters that are set from outside, parameters of single
+//! Changes of an experiment after it was read: variables and parameters that are set from outside, parameters of single
 //! machines, policies beyond those that were shipped. Errors about a value name who set it.
 
 use std::sync::Arc;
@@ -47,7 +47,7 @@ impl Experiment {
         self.said.push((path, said));
     }
 
-    /// What errors call it: its file, or its name.
+    /// Its name in errors: its file, or its name.
     pub(crate) fn called(&self) -> String {
         self.origin.as_ref().map_or_else(|| self.name.clone(), |origin| origin.file.clone())
     }
@@ -118,7 +118,7 @@ impl Experiment {
             let inner = format!("{}.{path}", self.job.entry().name);
             let span = source.place_of(&path).or_else(|| source.place_of(&inner))?;
             let line = source.at(span, "", "").line?;
-            // What the file says there is not all: a part of it was set. An error about a phase has
+            // A part of it was set, so the file does not say all. An error about a phase has
             // the path of what the phase does.
             let around = path.strip_suffix(".do").unwrap_or(&path);
             let with = set.find(|(set, _)| is_below(set, around));

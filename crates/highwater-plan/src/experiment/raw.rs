@@ -111,7 +111,7 @@ pub struct BeyondPolicy {
     pub name: String,
     /// Column heading in reports; each policy has a different one.
     pub label: String,
-    /// What it does that the shipped policies do not, in one sentence; reports print it as a note.
+    /// Its difference from the shipped policies, in one sentence; reports print it as a note.
     pub why: String,
 }
 

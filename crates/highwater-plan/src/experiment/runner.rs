@@ -165,7 +165,7 @@ pub fn run_all(
     Ok(join(plan, run_units(plan, progress, stop)?))
 }
 
-/// What a plan leaves, of what each of its units left, in plan order.
+/// Joins the results of all units, in plan order.
 pub(super) fn join(plan: &RunPlan, ran: Vec<UnitRan>) -> Ran {
     let cells = cells(plan);
     let mut outcomes: Vec<(Outcome, Vec<OverTime>)> =
@@ -337,7 +337,7 @@ pub(super) fn in_order<T: Send, E: Send>(
     Ok(ran.into_iter().map(|result| result.and_then(Result::ok)).collect())
 }
 
-/// What is recorded of a unit besides its outcome: samples, and the number of its slowest
+/// The records of a unit besides its outcome: samples, and the number of its slowest
 /// operations.
 fn looks(plan: &RunPlan, unit: &Unit<'_>) -> (Option<Sampling>, Option<usize>) {
     let story = plan.story.filter(|_| unit.seed == plan.seed && plan.host == HostKind::Sim);

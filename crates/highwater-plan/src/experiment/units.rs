@@ -12,7 +12,7 @@ use highwater_runs::workload::{RunError, Unit};
 /// A unit of work of a plan.
 #[derive(Clone, Copy, Debug)]
 pub struct UnitOf<'a> {
-    /// What runs.
+    /// The unit.
     pub unit: Unit<'a>,
     /// The heading of its policy's column.
     pub label: &'a str,
@@ -58,7 +58,7 @@ impl RunPlan {
         runner::run_unit(self, Unit { clock, ..unit.unit })
     }
 
-    /// What the plan leaves, of what each of its units left: as if they had run here. They stand in the order of
+    /// Joins the results of all units, as if they had run here. They stand in the order of
     /// [`RunPlan::units`].
     pub fn join(&self, ran: Vec<UnitRan>) -> Ran {
         runner::join(self, ran)

@@ -17,7 +17,7 @@ use highwater_files::machine_file::MachineFile;
 use highwater_files::policy_file;
 use highwater_runs::workload::Registry;
 
-/// What a name on the command line refers to.
+/// The meaning of a name on the command line.
 pub enum Source {
     /// Not a directory: an experiment.
     Experiment,

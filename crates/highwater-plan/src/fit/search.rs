@@ -20,7 +20,7 @@ pub enum Found {
 /// `is_good` is called once per point.
 ///
 /// # Errors
-/// Those of `is_good`.
+/// The errors of `is_good`.
 pub fn search<E>(
     (from, to): (u64, u64),
     grain: u64,

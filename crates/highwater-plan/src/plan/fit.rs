@@ -119,7 +119,7 @@ impl FitOptions {
         Ok(FitPlan { options: self, registry, fit, range, end })
     }
 
-    /// What `compare` would run, at a value.
+    /// The plan of `compare`, at a value.
     fn at(
         &self,
         registry: &Registry,

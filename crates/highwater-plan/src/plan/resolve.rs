@@ -108,7 +108,7 @@ fn experiment_of(registry: &Registry, options: &Options) -> Result<Experiment, P
         Size::Full => experiment.full().ok_or_else(|| refused("--full", "larger"))?,
     };
     if let What::Workload(_) = options.what {
-        // Whatever its size: one run.
+        // One run, of any size.
         experiment.iterations = 1;
     }
     Ok(experiment)

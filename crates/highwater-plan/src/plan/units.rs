@@ -259,7 +259,7 @@ impl Plan {
         Ok(PointResults { values: values.to_vec(), ran })
     }
 
-    /// What was measured on a computer would be another number the next time.
+    /// A measurement on a computer differs the next time, so it is not kept.
     fn refuse_native(&self) -> Result<(), PlanError> {
         match self.points.iter().any(|point| point.run.host == HostKind::Native) {
             true => {
@@ -333,7 +333,7 @@ mod tests {
         let first = "1 of 4 units are not in the stores; the first: vm.swappiness=60, 6.1 on ";
         assert!(missing.starts_with(first), "{missing}");
         assert!(missing.contains("seed 2, part 0") && missing.contains(&ids[3].to_string()));
-        // What is there does not run again.
+        // Units that are there do not run again.
         assert_eq!(run(&ids[2..], two.path()), 2);
         assert_eq!(run(&ids[2..], two.path()), 0);
         let collected = plan.collect(&dirs).unwrap();

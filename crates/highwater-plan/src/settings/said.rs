@@ -7,11 +7,11 @@ use std::fmt;
 pub struct Said {
     /// `KEY=VALUE`, as it was written.
     pub text: String,
-    /// Who says so.
+    /// The option that says so.
     pub by: SaidBy,
 }
 
-/// Who says a setting.
+/// The option that says a setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SaidBy {
     /// `--set`.

@@ -8,7 +8,7 @@ use toml::{Table, Value};
 pub(super) struct Written {
     /// As it was written.
     pub(super) text: String,
-    /// What it looks like: a number, a truth, text in quotes, a list, a table.
+    /// Its form: a number, a truth value, text in quotes, a list, a table.
     literal: Option<Value>,
     /// The elements of a list without its brackets.
     listed: Option<Value>,

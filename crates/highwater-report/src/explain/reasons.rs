@@ -32,7 +32,7 @@ fn collect(cause: &Cause, inside: Option<&str>, sums: &mut BTreeMap<String, u64>
     let kind = cause.kind();
     if cause.children.is_empty() || kind == CauseKind::Lock {
         let name = match inside {
-            // What runs is told apart by the phase around it.
+            // The phase around it tells what runs.
             Some(phase) if kind == CauseKind::Running && !phase.is_empty() => {
                 format!("{} in {phase}", cause.name)
             }

@@ -5,7 +5,7 @@ use highwater_core::config::{PRESETS, Policy, preset};
 use super::draw::Draw;
 use crate::rng::Stream;
 
-/// What the name of a preset with other switches ends with.
+/// The suffix of a preset's name with other switches.
 pub(super) const TURNED: &str = ", turned";
 
 /// A policy.

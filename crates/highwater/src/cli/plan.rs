@@ -16,7 +16,7 @@ pub(super) fn plan(registry: &Registry, options: &Options) -> Result<Plan, CliEr
     Ok(options.plan_with(registry, &mut |line| remark_once(&line))?)
 }
 
-/// What runs of options in which nothing varies.
+/// The single run of options in which nothing varies.
 pub(super) fn run_plan(registry: &Registry, options: &Options) -> Result<RunPlan, CliError> {
     Ok(only(registry, options, &mut |line| remark_once(&line))?)
 }

@@ -17,7 +17,7 @@ use super::{CliError, Outcome, print};
 /// Both runs of a seed take less time than this on any computer.
 const HANGS_AFTER: Duration = Duration::from_secs(600);
 
-/// What a passed seed was checked for.
+/// The checks of a passed seed.
 const CHECKED: &str = "checked: every task ended, no error without a cause, audits of all memory at quiet points \
                        and at the end, nothing left after all was freed, a second run with the same events, all \
                        time booked";
@@ -136,7 +136,7 @@ fn told(seed: u64, verdict: &Verdict, is_only: bool) -> String {
     }
 }
 
-/// What happened in the two phases.
+/// The counts of the two phases.
 fn phases(summary: &Summary) -> String {
     let seconds = |ns: u64| ns as f64 / 1e9;
     let safe_ops = summary.nr_ops - summary.nr_live_ops;
@@ -171,7 +171,7 @@ fn phases(summary: &Summary) -> String {
 struct Total {
     nr_seeds: u64,
     failed: Vec<u64>,
-    /// What happened, and in how many seeds.
+    /// The counts, and the number of seeds.
     covered: BTreeMap<&'static str, u64>,
 }
 

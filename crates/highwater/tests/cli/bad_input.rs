@@ -412,7 +412,7 @@ fn complaints_are_about_what_was_typed() {
         let errors = String::from_utf8(highwater(&args).stderr).unwrap();
         assert!(errors.starts_with("error: unknown ") && !errors.contains("--"), "{errors}");
     }
-    complaint(&["show", "schema"], &["which schema? Say one of results, explanation, "]);
+    complaint(&["show", "schema"], &["which schema? Say one of results, columns, explanation, "]);
     complaint(&["compare", "003", "--fail-if-worse", "-5"], &["must be a number of percent, 0"]);
     let errors = String::from_utf8(highwater(&["run", "unmap", "--quick"]).stderr).unwrap();
     let meant =

@@ -256,7 +256,7 @@ fn a_rate_of_rare_arrivals_says_the_time_it_is_over() {
     assert!(!often.contains(said), "{often}");
 }
 
-/// What a comparison proposes next is a command that runs: with the file, and with the user's machine.
+/// A comparison proposes a next command that runs: with the file, and with the user's machine.
 #[test]
 fn the_next_command_is_one_that_runs() {
     let dir = tempfile::tempdir().unwrap();

@@ -16,7 +16,7 @@ policy! {
             /// 6.1).
             HighOrder14,
         },
-        /// What freeing a block of order 1 to 3 does to per-CPU lists that only grow (study 002).
+        /// Effect of freeing a block of order 1 to 3 on per-CPU lists that only grow (study 002).
         high_order_free: HighOrderFree = Cached {
             /// Nothing: high-order blocks stay on the lists up to the ordinary limit.
             Cached,
@@ -150,7 +150,7 @@ policy! {
     /// The slow path of an allocation.
     // rules/slow-path#restart
     SlowPathPolicy {
-        /// What ends an allocation's rounds of compaction and reclaim.
+        /// End of an allocation's rounds of compaction and reclaim.
         rounds: SlowPathRounds = WhileProgress {
             /// A round without progress, or one that reclaimed as much as was asked for; nothing is
             /// counted (4.3).

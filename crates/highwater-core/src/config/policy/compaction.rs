@@ -53,7 +53,7 @@ policy! {
             /// The min watermark without boost, and the block; the scanner leaves the pageblock.
             MinEnds,
         },
-        /// What an asynchronous run does when it finds a lock contended.
+        /// Action of an asynchronous run that finds a lock contended.
         // rules/compaction#contended
         contended: AsyncContended = Aborts {
             /// It ends (up to 5.0).
@@ -61,7 +61,7 @@ policy! {
             /// It takes the lock, and ends after the pageblock.
             EndsWithBlock,
         },
-        /// What an asynchronous run does when another task should have the CPU.
+        /// Action of an asynchronous run when another task should have the CPU.
         // rules/compaction#contended
         resched: AsyncResched = Aborts {
             /// It ends (up to 5.0).
@@ -90,7 +90,7 @@ policy! {
         flush: FlushRule = All {
             /// All; the scanners restart at the zone's ends (up to 5.0).
             All,
-            /// Those in which a sample finds pages to move or free frames; the scanners restart
+            /// Pageblocks in which a sample finds pages to move or free frames; the scanners restart
             /// there.
             Sampled,
         },

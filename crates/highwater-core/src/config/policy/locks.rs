@@ -28,7 +28,7 @@ policy! {
         /// on).
         // rules/sleeping-locks#rwsem-handoff
         rwsem_handoff: bool = false,
-        /// What a reader does when a reader-writer semaphore is taken or has waiters.
+        /// Action of a reader when a reader-writer semaphore is taken or has waiters.
         // rules/sleeping-locks#rwsem-read, rules/sleeping-locks#rwsem-spin
         rwsem_newcomers: RwsemNewcomers = Queue {
             /// It sleeps behind the waiters (up to 5.2).

@@ -15,7 +15,7 @@ policy! {
             /// One set per node.
             Node,
         },
-        /// What unmapping a file page does with a set young bit (study 003).
+        /// Use of a set young bit when a file page is unmapped (study 003).
         unmap_young_file: UnmapYoung = MarkAccessed {
             /// It calls `mark_page_accessed`, which may activate the page.
             MarkAccessed,
@@ -25,7 +25,7 @@ policy! {
             /// when it comes to it (no kernel does this).
             HandedOver,
         },
-        /// What decides the share of scanning between anonymous and file lists.
+        /// Rule for the share of scanning between anonymous and file lists.
         // rules/scan-budget#rotated, rules/scan-budget#fract
         balance: BalanceRule = Rotated {
             /// The share of rotated pages (up to 5.7).
@@ -41,7 +41,7 @@ policy! {
             /// The inactive list.
             Inactive,
         },
-        /// What reclaim does with dirty file pages at the LRU tail.
+        /// Handling of dirty file pages at the LRU tail.
         // rules/page-decisions#under-writeback, rules/page-decisions#dirty-page
         dirty_at_tail: DirtyAtTail = Keep {
             /// It puts them back on the inactive list (up to 4.10).
@@ -82,7 +82,7 @@ policy! {
     /// kswapd. Its changes between 4.6 and 5.4 are not modelled one by one: 5.4 already behaves as
     /// 6.1.
     KswapdPolicy {
-        /// What kswapd reclaims for, and when it stops.
+        /// Goal of kswapd, and when it stops.
         // rules/kswapd#balanced, rules/kswapd#inline45, rules/kswapd#kcompactd46
         goal: KswapdGoal = Block {
             /// A block of the order in a quarter of the node, zone by zone; single pages once

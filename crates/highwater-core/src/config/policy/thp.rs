@@ -31,7 +31,7 @@ policy! {
             /// The CPU's node without reclaim; then any node, if the request may reclaim (5.4 on).
             HereFirst,
         },
-        /// What a write to a huge page that fork shared does.
+        /// Handling of a write to a huge page that fork shared.
         // rules/huge-pages#write
         write: HugeWrite = Copy {
             /// It copies the whole page to a new huge page, if there is one (up to 5.7).
@@ -39,7 +39,7 @@ policy! {
             /// It splits the mapping and copies one page (5.8 on).
             Split,
         },
-        /// What happens to a huge page that goes to swap.
+        /// Handling of a huge page that goes to swap.
         // rules/huge-pages#swap
         swap: ThpSwap = Split {
             /// It is split, and its pages go to swap one by one.

@@ -10,7 +10,7 @@ const TENTH: u16 = (HZ / 10) as u16;
 policy! {
     /// How reclaimers are slowed down. Times are in timer ticks.
     ThrottlePolicy {
-        /// What a reclaimer waits for after it met pages under writeback at the LRU tail.
+        /// Event that a reclaimer waits for after it met pages under writeback at the LRU tail.
         // rules/node-pass#pass-waits
         node_pass: NodePassWait = BatchCongestion {
             /// After each batch, a reclaimer that met pages whose write is overdue waits for
@@ -31,7 +31,7 @@ policy! {
         /// Ticks that direct reclaim on a congested node waits at most (`node-pass = "congested"`
         /// only).
         congested_jiffies: u16 = 1 in (0..=65_535; 1, 5, 25) is exploratory,
-        /// What a direct reclaimer does when too many pages are isolated.
+        /// Action of a direct reclaimer when too many pages are isolated.
         // rules/throttling#isolated
         isolated: IsolatedWait = Congestion {
             /// It waits for congestion to clear, repeatedly, until few pages are isolated (4.5).
@@ -48,14 +48,14 @@ policy! {
         no_progress: NoProgressWait = Never {
             /// None.
             Never,
-            /// Those below priority 10, after each node pass, on that node (study 001).
+            /// Reclaimers below priority 10, after each node pass, on that node (study 001).
             EveryPass,
-            /// Those that freed nothing down to priority 1, on their first node (6.1).
+            /// Reclaimers that freed nothing down to priority 1, on their first node (6.1).
             LastResort,
         },
         /// Ticks that a direct reclaimer waits at most for others' progress.
         no_progress_jiffies: u16 = TENTH in (0..=65_535; 1, 25, 125),
-        /// What a direct reclaimer must achieve to wake the tasks that wait for progress.
+        /// Progress that a direct reclaimer must make to wake the tasks that wait for it.
         // rules/throttling#progress
         progress_wake: ProgressWake = Any {
             /// It reclaimed at least one page.
@@ -96,7 +96,7 @@ policy! {
         /// Devices that report congestion.
         // rules/block#congestion
         devices: DeviceCongestion = Legacy {
-            /// Those whose requests in one direction are near the queue's limit (before 5.0).
+            /// Queues whose requests in one direction are near their limit (before 5.0).
             Legacy,
             /// None: the queues that reported it are gone.
             BlkMqDead,

@@ -193,7 +193,7 @@ fn compare(captured: &Captured, index: usize, steps: &[&Step], place: Place, key
     }
 }
 
-/// Who reclaimed, kswapd or tasks: one line per step with reclaim.
+/// Prints whether kswapd or tasks reclaimed: one line per step with reclaim.
 fn split(captured: &Captured, index: usize, steps: &[&Step]) -> Option<String> {
     let mut words = Vec::new();
     for key in SPLIT {

@@ -61,7 +61,7 @@ pub struct BisectArgs {
 }
 
 impl BisectArgs {
-    /// What the library makes of them.
+    /// The library's options.
     pub fn options(&self) -> BisectOptions {
         let new = BisectOptions::new(&self.from, &self.to, &self.job, &self.metric);
         let options = Options {

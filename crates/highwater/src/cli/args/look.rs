@@ -41,7 +41,7 @@ pub struct OneRunArgs {
 }
 
 impl OneRunArgs {
-    /// What the library makes of them.
+    /// The library's options.
     pub fn options(&self) -> OneRunOptions {
         let options = Options {
             size: size(self.quick, self.full),
@@ -212,7 +212,7 @@ pub struct FitArgs {
 }
 
 impl FitArgs {
-    /// What the library makes of them.
+    /// The library's options.
     pub fn options(&self) -> FitOptions {
         let options = Options {
             size: size(self.quick, self.full),

@@ -504,7 +504,7 @@ pub struct SetArgs {
 }
 
 impl SetArgs {
-    /// What the library makes of them.
+    /// The library's options.
     pub fn said(&self) -> Vec<Said> {
         self.set.iter().map(|text| Said::set(text.as_str())).collect()
     }

@@ -8,7 +8,7 @@ use crate::machine_file::equip::Storage;
 use crate::plan::{MachineOptions, Options, Size};
 
 impl CompareArgs {
-    /// What the library makes of them, without `--vary`.
+    /// The library's options, without `--vary`.
     pub fn options(&self, experiment: &str) -> Options {
         Options {
             size: size(self.quick, self.full),
@@ -53,7 +53,7 @@ impl HostArg {
 }
 
 impl RunArgs {
-    /// What the library makes of them.
+    /// The library's options.
     pub fn options(&self) -> Options {
         Options {
             machine: self.machine.options(),
@@ -86,7 +86,7 @@ impl ExplainArgs {
 }
 
 impl MachineArgs {
-    /// What the library makes of them.
+    /// The library's options.
     pub fn options(&self) -> MachineOptions {
         let arg = MachineArg {
             name: self.machine.clone(),
