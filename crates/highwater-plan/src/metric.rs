@@ -67,7 +67,8 @@ impl MetricName {
     /// Whether it can be a figure of a job: of an operation, a resource, a counter, or a time of the run.
     pub(crate) fn may_be_of_job(&self) -> bool {
         let names = self.text.strip_suffix(RATE).unwrap_or(&self.text);
-        self.of_operation().is_some()
+        // A sum is one of counters.
+        self.of_operation().is_some_and(|(of, _)| !of.contains('+'))
             || TIMES.contains(&&*self.text)
             || names.split('+').all(|name| counter_names().any(|known| known == name))
     }

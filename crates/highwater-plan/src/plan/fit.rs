@@ -31,9 +31,9 @@ const WITHIN: f64 = 0.25;
 /// ```no_run
 /// use std::sync::atomic::AtomicBool;
 ///
-/// use highwater::experiment::Quiet;
-/// use highwater::plan::FitOptions;
-/// use highwater::workload::Registry;
+/// use highwater_plan::experiment::Quiet;
+/// use highwater_plan::plan::FitOptions;
+/// use highwater_runs::workload::Registry;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let options = FitOptions::new("job.toml", "reader.get.p99<5ms");

@@ -41,13 +41,16 @@ const NS_PER_MS: u64 = 1_000_000;
 const ROWS_OF_WINDOW: u64 = 2000;
 const WINDOW_EVERY_NS_MIN: u64 = 50_000;
 
+/// Reports the number of each column, in order.
+pub type ReadColumns = Rc<dyn Fn(&mut dyn FnMut(u64))>;
+
 /// Columns that a workload adds.
 #[derive(Clone)]
 pub struct More {
     /// Their declarations.
     pub columns: Vec<Column>,
-    /// Reports the number of each column, in the same order.
-    pub read: Rc<dyn Fn(&mut dyn FnMut(u64))>,
+    /// Their numbers.
+    pub read: ReadColumns,
 }
 
 /// Takes the samples of one unit of work.
