@@ -13,7 +13,7 @@
 //! * [`section`]: the parts of a report, and the published figures to set beside ours.
 //! * [`sample`]: one measured value, and the meaning of a set of values.
 //! * [`counter`], [`histogram`]: counts by name; [`series`]: counts over time, with
-//!   [`column`]: their units; [`stall`]: keys of
+//!   [`mod@column`]: their units; [`stall`]: keys of
 //!   histograms of stalls.
 //! * [`pageblocks`]: contents of memory at several moments.
 //! * [`texts`]: the kernel's own texts (pressure, log).

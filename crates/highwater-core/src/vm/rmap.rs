@@ -97,7 +97,7 @@ struct Step<H: Devices> {
     table: Option<Arc<PageTable<H>>>,
     /// [`MmTables::changes`] when `pages` and `flags` were found.
     ///
-    /// [`MmTables::changes`]: super::SpaceTables::changes
+    /// [`MmTables::changes`]: super::MmTables::changes
     changes: u64,
     /// Pages for which `table` has entries and whose VMA has `flags`; empty if unknown.
     pages: (u32, u32),

@@ -5,7 +5,7 @@
 //!     -> experiment::runner -> ledger (rows of the host's ledger) -> Explanation -> highwater-report
 //! ```
 //!
-//! Neighbours: [`ledger`] converts a host's ledger into rows, `highwater-results` stores them,
+//! Neighbours: [`highwater_runs::ledger`] converts a host's ledger into rows, `highwater-results` stores them,
 //! `highwater-report` prints them.
 
 pub mod source;
