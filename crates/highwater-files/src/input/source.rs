@@ -11,7 +11,7 @@ use super::InputError;
 pub struct Source<'a> {
     /// Its name in messages.
     pub file: &'a str,
-    /// What it says.
+    /// Its text.
     pub text: &'a str,
 }
 
