@@ -4,7 +4,7 @@
 //! name = "two-nodes"                  # default: the file's name
 //! summary = "one line"
 //! distances = [[10, 21], [21, 10]]    # default: 20 between nodes
-//! costs = "server-3ghz"               # a table of machines/costs, optional
+//! costs = "server-3ghz"               # a table of machines/costs, or a file; optional
 //!
 //! [[node]]
 //! memory = "8G"                       # laid out as x86-64 does; "0" = none
@@ -24,6 +24,7 @@
 //!
 //! Key types: [`MachineFile`], [`MachineArg`] (how the command line says which machine).
 
+pub mod costs;
 pub mod disks;
 pub mod equip;
 
@@ -44,10 +45,9 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use crate::input::catalogue::texts;
-use crate::input::names::unknown;
 use crate::input::size::Bytes;
 use crate::input::size::{parse_ranges, parse_size};
-use crate::input::{Catalogue, InputError, Source, one_line, read_flag, read_flags};
+use crate::input::{Catalogue, InputError, Source, read_flag, read_flags};
 use disks::{Disks, RawDisk, RawSwap};
 
 /// The machines that come with the program.
@@ -236,7 +236,11 @@ impl MachineFile {
         Ok(CostModel::new(&table))
     }
 
-    fn cost_table(&self) -> Result<CostTable, TableError> {
+    /// The same as the table that they are made from, with the source of each figure.
+    ///
+    /// # Errors
+    /// As [`MachineFile::costs`].
+    pub fn cost_table(&self) -> Result<CostTable, TableError> {
         // A table that was read from TOML has a form in it.
         let text = toml::to_string(&self.simulation).unwrap_or_default();
         CostTable::parse(&self.name, &text)
@@ -267,8 +271,9 @@ pub struct Raw {
     #[serde(default)]
     #[schemars(schema_with = "crate::schema::machine::tunables")]
     tunables: Tunables,
-    /// Cost table that comes with the program. Without it and without `[cost]`: the costs of a
-    /// generic server.
+    /// Cost table that comes with the program, or a file of costs such as `highwater calibrate`
+    /// writes, by its path from this file. Without it and without `[cost]`: the costs of a generic
+    /// server.
     #[serde(default)]
     #[schemars(schema_with = "crate::schema::machine::cost_tables")]
     costs: Option<Spanned<String>>,
@@ -448,14 +453,12 @@ impl Raw {
     fn simulation(&self, place: Source<'_>) -> Result<toml::Table, InputError> {
         let mut tables = toml::Table::new();
         if let Some(costs) = &self.costs {
-            let name = costs.get_ref();
-            let known = texts::COSTS.iter().find(|(known, _)| known == name);
-            let (_, table) = known.ok_or_else(|| {
-                let known: Vec<&str> = texts::COSTS.iter().map(|(name, _)| *name).collect();
-                place.at(costs.span(), "costs", unknown("cost table", name, &known))
-            })?;
-            tables = toml::from_str(table).map_err(|error| {
-                InputError::whole(format!("machines/costs/{name}.toml"), one_line(error.message()))
+            tables = costs::sections(place.file, costs.get_ref()).map_err(|error| {
+                let reason = match error.file.as_str() {
+                    "costs" => error.reason,
+                    _ => error.to_string(),
+                };
+                place.at(costs.span(), "costs", reason)
             })?;
         }
         if let Some(cost) = &self.cost {

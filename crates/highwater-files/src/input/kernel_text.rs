@@ -47,7 +47,7 @@ pub fn misplaced(text: &str, own: &str, expected: &str) -> Option<String> {
 }
 
 /// Kinds of definitions, and what to do with a file of each.
-const DEFINITIONS: [(&str, &str); 4] = [
+const DEFINITIONS: [(&str, &str); 5] = [
     ("job", "this is a job file: `highwater compare FILE` runs it"),
     ("experiment", "this is an experiment: `highwater compare FILE` runs it"),
     (
@@ -55,6 +55,7 @@ const DEFINITIONS: [(&str, &str); 4] = [
         "this is a machine file: `--machine FILE` of `highwater compare` or `highwater zoneinfo` reads it",
     ),
     ("policy", "this is a policy file: `--policy FILE` of `highwater compare` reads it"),
+    ("costs", "this is a file of costs: a machine file takes it with costs = \"FILE\""),
 ];
 
 /// Returns advice for a definition of another kind than `wanted`. None: it is of a wanted kind, or its
@@ -73,6 +74,7 @@ fn kind_of(table: &DeTable<'_>) -> Option<(&'static str, &'static str)> {
         () if has("workload") => 1,
         () if has("node") || has("costs") => 2,
         () if has("base") => 3,
+        () if has("cost") => 4,
         () => return None,
     };
     Some(DEFINITIONS[at])

@@ -72,8 +72,16 @@ fn numbers(ranges: &[RangeInclusive<u64>]) -> Value {
 
 /// `costs`.
 pub(crate) fn cost_tables(_: &mut SchemaGenerator) -> Schema {
-    let names: Vec<&str> = COSTS.iter().map(|(name, _)| *name).collect();
-    json_schema!({ "type": "string", "enum": names })
+    let mut examples: Vec<&str> = COSTS.iter().map(|(name, _)| *name).collect();
+    // A table by its name, or the path of a file.
+    let names = examples.join("|");
+    examples.push("costs.toml");
+    json_schema!({
+        "type": "string",
+        "format": "costs",
+        "pattern": format!(r"^({names})$|/|\.toml$"),
+        "examples": examples,
+    })
 }
 
 /// `[cache]`.

@@ -9,9 +9,8 @@ use toml::{Table, Value};
 use super::place::{Node, names};
 use super::{PERCENT_MAX, Setting};
 use highwater_files::input::InputError;
-use highwater_files::input::catalogue::texts;
 use highwater_files::input::size::{CPUS_MAX, parse_size};
-use highwater_files::machine_file::{MachineFile, disks};
+use highwater_files::machine_file::{MachineFile, costs, disks};
 
 /// Linux writes a sysctl that is on or off as 1 or 0.
 fn flag(key: &str, value: Value) -> Value {
@@ -36,11 +35,15 @@ impl Setting {
             "memory" => return self.set_memory(table, machine),
             "cpus" => return self.set_cpus(table),
             "costs" => {
-                // The named table's figures replace the machine's; an unknown name is reported
-                // later.
-                let named = texts::COSTS.iter().find(|(name, _)| *name == self.value.text);
-                let costs = named.and_then(|(_, text)| toml::from_str::<Table>(text).ok());
-                table.extend(costs.into_iter().flatten().filter(|(section, _)| section == "cost"));
+                // The figures of a named table or a file replace the machine's.
+                let costs = costs::sections("", &self.value.text).map_err(|error| {
+                    match error.file.as_str() {
+                        "costs" => self.wrong(error.reason),
+                        _ => self.wrong(error.to_string()),
+                    }
+                })?;
+                table.extend(costs.into_iter().filter(|(section, _)| section == "cost"));
+                return Ok(());
             }
             path if path.starts_with("tunables.") && !table.contains_key("tunables") => {
                 table.insert("tunables".to_owned(), Table::new().into());

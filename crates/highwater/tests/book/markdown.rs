@@ -237,6 +237,11 @@ impl<'s> Page<'s> {
             Some("string") => match schema["format"].as_str() {
                 Some("size") => "size: `\"64K\"`, `\"512M\"`, `\"8G\"`".to_owned(),
                 Some("ranges") => format!("numbers: `{}`", schema["examples"][0]),
+                Some("costs") => {
+                    let examples = schema["examples"].as_array().map_or(&[][..], Vec::as_slice);
+                    let examples: Vec<_> = examples.iter().map(|one| format!("`{one}`")).collect();
+                    format!("name or file: {}", examples.join(", "))
+                }
                 _ => "text".to_owned(),
             },
             Some("array") => {
