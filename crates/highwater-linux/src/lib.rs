@@ -4,6 +4,8 @@
 //! |---|---|
 //! | `figure` | a figure of a real kernel beside the model's |
 //! | [`capture`] | `/proc`, `/sys` and logs of a computer, as machine, policy and job |
+//! | [`calibrate`] | what operations cost on this computer, as a file of costs |
+//! | [`predict`] | composite works on the model and on this computer |
 //! | [`replay`] | traces of page allocations, replayed on the model |
 //! | [`check`] | captured runs, counter by counter beside the model's |
 
@@ -11,6 +13,10 @@
 mod figure;
 
 pub mod capture;
+
+pub mod calibrate;
+
+pub mod predict;
 
 pub mod replay;
 

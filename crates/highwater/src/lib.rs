@@ -9,6 +9,7 @@
 //! | a workload or a policy of your own in the command | `cli::Program`, [`params!`], [`policy_file`] |
 //! | the allocator alone | [`core`] (stable: `core::embed`), [`native`] |
 //! | a captured Linux beside the model | [`capture`], [`replay`], [`check`] |
+//! | what operations cost on this computer | [`calibrate`], [`predict`] |
 //!
 //! Modules outside [`prelude`], [`plan`] and `core::embed` may change in any release.
 
@@ -18,7 +19,7 @@ pub mod prelude;
 pub mod schema;
 
 pub use highwater_files::{InputError, input, machine_file, policy_file};
-pub use highwater_linux::{capture, check, replay};
+pub use highwater_linux::{calibrate, capture, check, predict, replay};
 pub use highwater_plan::{
     bisect, experiment, explain, fit, metric, plan, recording, settings, sysctls,
 };

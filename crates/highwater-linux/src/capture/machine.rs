@@ -6,8 +6,8 @@ use highwater_core::config::Tunables;
 use highwater_core::swap::Slot;
 use highwater_results::import::linux61::{Static, Zone};
 
-use super::System;
 use super::settings;
+use super::{MeasuredCosts, MeasuredDisk, System};
 use highwater_files::input::InputError;
 use highwater_files::input::size::size_text;
 
@@ -21,10 +21,14 @@ const SWAP_HEADER_KIB: u64 = 4;
 ///
 /// # Errors
 /// If the model cannot represent a setting.
-pub(super) fn to_toml(system: &System, captured: &Static) -> Result<String, InputError> {
+pub(super) fn to_toml(
+    system: &System,
+    captured: &Static,
+    measured: Option<&MeasuredCosts>,
+) -> Result<String, InputError> {
     let mut text = String::new();
     // Writing to a string does not fail.
-    head(&mut text, system);
+    head(&mut text, system, measured);
     let _ = writeln!(
         text,
         "summary = \"captured: {} MiB, {} CPUs, {}\"",
@@ -32,12 +36,15 @@ pub(super) fn to_toml(system: &System, captured: &Static) -> Result<String, Inpu
         system.nr_cpus,
         system.kernel
     );
-    let costs = costs(system);
-    let _ = writeln!(
-        text,
-        "# A guess: what operations cost was not measured, and this is the table that comes nearest.\n\
-         costs = \"{costs}\""
-    );
+    let _ = match measured {
+        Some(measured) => writeln!(text, "costs = {:?}", measured.file),
+        None => writeln!(
+            text,
+            "# A guess: what operations cost was not measured, and this is the table that comes nearest.\n\
+             costs = \"{}\"",
+            costs(system)
+        ),
+    };
     let distances: Vec<&Vec<u32>> = system.nodes.iter().map(|node| &node.distances).collect();
     let _ = writeln!(text, "distances = {distances:?}");
     for node in &system.nodes {
@@ -59,15 +66,24 @@ pub(super) fn to_toml(system: &System, captured: &Static) -> Result<String, Inpu
     }
     tunables(&mut text, captured)?;
     caches(&mut text, system);
-    disks(&mut text, system);
+    disks(&mut text, system, measured.and_then(|measured| measured.disk.as_ref()));
     Ok(text)
 }
 
-fn head(text: &mut String, system: &System) {
+fn head(text: &mut String, system: &System, measured: Option<&MeasuredCosts>) {
+    let guesses = match measured {
+        None => "Guesses: what operations cost, what the disks can do.",
+        Some(measured) if measured.disk.is_none() => {
+            "Measured: what operations cost. A guess: what the disks can do."
+        }
+        Some(_) => {
+            "Measured: what operations cost, reads of a disk. A guess: the rest of the disks."
+        }
+    };
     let _ = writeln!(
         text,
         "# A machine captured from {} by `highwater capture`: zones, nodes, CPUs, settings and caches as its kernel\n\
-         # says. Guesses: what operations cost, what the disks can do.",
+         # says. {guesses}",
         system.kernel
     );
     let types = system.pagetypeinfo.iter().flat_map(|info| &info.pageblocks);
@@ -84,7 +100,7 @@ fn head(text: &mut String, system: &System) {
     }
 }
 
-fn costs(system: &System) -> &'static str {
+pub(super) fn costs(system: &System) -> &'static str {
     let is_emulated =
         system.cpu_model.contains("QEMU TCG") || system.cpu_model.contains("QEMU Virtual");
     if is_emulated { COSTS_EMULATED } else { COSTS }
@@ -136,15 +152,24 @@ fn caches(text: &mut String, system: &System) {
     let _ = writeln!(text, "sockets = {{ count = {}, source = \"{source}\" }}", system.nr_sockets);
 }
 
-fn disks(text: &mut String, system: &System) {
+fn disks(text: &mut String, system: &System, measured: Option<&MeasuredDisk>) {
     for disk in &system.disks {
         let (model, guess) = model(&disk.name, disk.is_rotational);
+        // Only a solid-state model has the measured figures.
+        let measured = measured.filter(|m| m.name == disk.name && ["nvme", "ssd"].contains(&model));
+        let source = match measured {
+            None => format!("guess: {guess}"),
+            Some(measured) => format!("{}; a guess: writes ({guess})", measured.source),
+        };
         let _ = write!(
             text,
-            "\n[[disk]]\nname = {:?}\nmodel = \"{model}\"\nsize = \"{}K\"\nsource = \"guess: {guess}\"\n",
+            "\n[[disk]]\nname = {:?}\nmodel = \"{model}\"\nsize = \"{}K\"\nsource = {source:?}\n",
             disk.name,
             disk.bytes >> 12 << 2
         );
+        for line in measured.iter().flat_map(|measured| &measured.lines) {
+            let _ = writeln!(text, "{line}");
+        }
         if disk.is_rotational != (model == "hdd") {
             let _ = writeln!(text, "rotational = {}", disk.is_rotational);
         }

@@ -120,6 +120,28 @@ pub struct Capture {
     vmstat: Option<[Vmstat; 2]>,
     /// Unknown facts, one line each.
     pub notes: Vec<String>,
+    /// What operations cost, if that was measured too.
+    pub costs: Option<MeasuredCosts>,
+}
+
+/// Costs and a disk that were measured on the captured computer.
+#[derive(Clone, Debug)]
+pub struct MeasuredCosts {
+    /// The file of costs, by its path from the machine file.
+    pub file: String,
+    /// The figures of a disk.
+    pub disk: Option<MeasuredDisk>,
+}
+
+/// Measured figures of a disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MeasuredDisk {
+    /// The disk, as the kernel calls it.
+    pub name: String,
+    /// Lines of its section in a machine file; a solid-state model has them.
+    pub lines: Vec<String>,
+    /// Their source.
+    pub source: String,
 }
 
 /// The three files as texts, each parsed again as a check.
@@ -235,6 +257,7 @@ pub fn capture(source: &Source, wanted: &Wanted) -> Result<Capture, InputError> 
         watched: is_watching.then_some(seconds),
         vmstat: first_vmstat.zip(last_vmstat).map(|(first, last)| [first, last]),
         notes,
+        costs: None,
     })
 }
 
@@ -332,6 +355,11 @@ fn choose(processes: &mut Vec<Process>, are_named: bool) -> usize {
 }
 
 impl Capture {
+    /// Name of the cost table that comes nearest to the computer, for what is not measured.
+    pub fn base_of_costs(&self) -> &'static str {
+        machine::costs(&self.system)
+    }
+
     /// Writes the three texts, and boots the machine of the machine file.
     ///
     /// # Errors
@@ -348,7 +376,7 @@ impl Capture {
         let machine = match is_modelled {
             // Every text is parsed as a user's file would be, so an invalid one is never written.
             true => {
-                let text = machine::to_toml(&self.system, &captured)?;
+                let text = machine::to_toml(&self.system, &captured, self.costs.as_ref())?;
                 MachineFile::parse(names.machine, &text)?;
                 Some(text)
             }

@@ -10,18 +10,22 @@ use highwater_results::store::write_atomically;
 use highwater_results::words::count;
 
 use super::args::CaptureArgs;
+use super::interrupt::{AtEnd, exit_on_interrupt};
 use super::out::check_file;
 use super::progress::Bar;
-use super::{CliError, Outcome, print, remark, show, tables};
-use crate::capture::{Capture, Files, Names, Source, Wanted, capture};
+use super::{CliError, Outcome, calibrate, print, remark, show, tables};
+use crate::calibrate::{Base, Computer, Costs, DiskFigures, SECONDS};
+use crate::capture::{Capture, Files, MeasuredCosts, Names, Source, Wanted, capture};
 use crate::check::Figure;
 
 /// Captures, writes the files and says how near the model's boot comes.
 pub(super) fn run(args: &CaptureArgs) -> Result<Outcome, CliError> {
     let files = [&args.output, &args.machine, &args.reference];
+    let outputs = files.iter().copied().chain(args.calibrate.then_some(&args.costs));
+    let outputs: Vec<&PathBuf> = outputs.collect();
     // Check every output path before waiting.
-    for (at, file) in files.iter().enumerate() {
-        if files[..at].contains(file) {
+    for (at, file) in outputs.iter().enumerate() {
+        if outputs[..at].contains(file) {
             let reason = "two of the files have this name";
             return Err(CliError::new(format!("{}: {reason}", file.display())));
         }
@@ -29,7 +33,7 @@ pub(super) fn run(args: &CaptureArgs) -> Result<Outcome, CliError> {
             let reason = "is there already; --force replaces it";
             return Err(CliError::new(format!("{}: {reason}", file.display())));
         }
-        check_file(["--output", "--machine", "--reference"][at], file)?;
+        check_file(["--output", "--machine", "--reference", "--costs"][at], file)?;
     }
     let source = match &args.root {
         Some(root) => Source::recorded(root),
@@ -45,8 +49,12 @@ pub(super) fn run(args: &CaptureArgs) -> Result<Outcome, CliError> {
         no_processes: false,
     };
     let bar = Bar::counting("capture", files.len(), "files written");
-    let captured = capture(&source, &wanted)?;
+    let mut captured = capture(&source, &wanted)?;
     bar.finish();
+    if args.calibrate {
+        // After the watching, which the measuring would disturb.
+        captured.costs = Some(calibrated(args, &captured)?);
+    }
     captured.notes.iter().for_each(|note| remark(note));
     let [job, machine, reference] = files.map(|file| file.display().to_string());
     // A job finds a machine beside it by its name.
@@ -80,6 +88,30 @@ pub(super) fn run(args: &CaptureArgs) -> Result<Outcome, CliError> {
             Err(CliError::new(format!("{file}: {reason}")))
         }
     }
+}
+
+/// Measures this computer, writes the file of costs, and says how the machine file takes it.
+fn calibrated(args: &CaptureArgs, captured: &Capture) -> Result<MeasuredCosts, CliError> {
+    let interrupts = exit_on_interrupt(AtEnd::default())?;
+    let computer = Computer::of(&captured.system);
+    let calibration = calibrate::calibrate(Path::new("."), SECONDS, &computer)?;
+    let base = Base::load(captured.base_of_costs())?;
+    let costs = Costs::new(&calibration, &computer, &base);
+    let file = args.costs.display().to_string();
+    let text = costs.to_toml(&file, &calibration, &computer, &base)?;
+    // All files are complete from here on, or a signal ends the command before the first.
+    interrupts.begin_keeping();
+    write(&args.costs, &text)?;
+    remark(&calibrate::summary(&costs, &calibration, &file));
+    calibrate::spoiled(&calibration).iter().for_each(|note| remark(note));
+    let is_beside = args.costs.parent() == args.machine.parent();
+    let beside = args.costs.file_name().filter(|_| is_beside).map(Path::new);
+    let file = match beside {
+        Some(name) => name.to_owned(),
+        None => std::path::absolute(&args.costs).unwrap_or_else(|_| args.costs.clone()),
+    };
+    let disk = DiskFigures::new(&calibration, &computer).map(Into::into);
+    Ok(MeasuredCosts { file: file.display().to_string(), disk })
 }
 
 fn write(file: &Path, text: &str) -> Result<(), CliError> {

@@ -6,6 +6,7 @@ mod answer;
 mod args;
 mod bench;
 mod bisect;
+mod calibrate;
 mod capture;
 mod check;
 mod colour;
@@ -19,6 +20,7 @@ mod many;
 mod one_run;
 mod out;
 mod plan;
+mod predict;
 mod proc;
 mod progress;
 mod replay;
@@ -177,6 +179,8 @@ fn run(registry: &Registry, command: Command) -> Result<Outcome, CliError> {
         Command::Numastat(args) => proc::run(proc::File::Numastat, &args),
         Command::Check(args) => check::run(&args),
         Command::Capture(args) => capture::run(&args),
+        Command::Calibrate(args) => calibrate::run(&args),
+        Command::Predict(args) => predict::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Swarm(args) => swarm::run(&args),
         Command::Man(args) => manual::man(&args),

@@ -4,6 +4,7 @@ mod ablate;
 mod against;
 mod bad_input;
 mod bisect;
+mod calibrate;
 mod capture;
 mod check;
 mod determinism;

@@ -7,7 +7,7 @@ use super::root;
 
 /// Crates by layer, lowest first; a crate uses only crates of lower layers.
 const LAYERS: &[&[&str]] = &[
-    &["highwater-core", "highwater-results"],
+    &["highwater-core", "highwater-results", "highwater-calibrate"],
     &["highwater-sim", "highwater-native", "highwater-workloads", "highwater-report"],
     &["highwater-files"],
     &["highwater-runs"],
@@ -36,6 +36,31 @@ fn dependencies_point_down() {
                 assert!(used.1 < depth, "{name} uses {}", used.0);
             }
         }
+    }
+}
+
+/// Measuring reads clocks, so nothing that is simulated may reach it: the crates that run
+/// simulations do not depend on it, and no crate but those that talk to the computer does.
+#[test]
+fn nothing_that_is_simulated_reaches_the_measuring_of_this_computer() {
+    const MEASURING: &str = "highwater-calibrate";
+    const MAY_USE: [&str; 1] = ["highwater-linux"];
+    for name in LAYERS.iter().copied().flatten() {
+        let path = root().join("crates").join(name).join("Cargo.toml");
+        let text = fs::read_to_string(&path).expect("every crate has a manifest");
+        let manifest: toml::Table = text.parse().expect("a manifest is TOML");
+        for section in ["dependencies", "dev-dependencies", "build-dependencies"] {
+            let uses = manifest.get(section).and_then(|d| d.get(MEASURING)).is_some();
+            assert!(!uses || MAY_USE.contains(name), "{name} uses {MEASURING} ({section})");
+        }
+    }
+    // In the crate that may, only the modules that ask for measurements do.
+    let mut found = Vec::new();
+    sources(&root().join("crates/highwater-linux/src"), &mut found);
+    for path in found {
+        let text = fs::read_to_string(&path).expect("readable");
+        let asks = ["/calibrate/", "/predict/"].iter().any(|m| path.to_string_lossy().contains(m));
+        assert!(asks || !text.contains("highwater_calibrate"), "{}", path.display());
     }
 }
 

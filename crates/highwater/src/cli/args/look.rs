@@ -267,6 +267,13 @@ pub struct CaptureArgs {
     /// Reference to write, for `check`
     #[arg(long, value_name = "FILE", default_value = "static.json")]
     pub reference: PathBuf,
+    /// Also measure for 20 s what operations cost here and what the disk of the current directory
+    /// can do (`highwater calibrate`), for the machine file
+    #[arg(long, conflicts_with = "root")]
+    pub calibrate: bool,
+    /// File of costs to write with --calibrate
+    #[arg(long, value_name = "FILE", default_value = "costs.toml", requires = "calibrate")]
+    pub costs: PathBuf,
     /// Read DIR/proc and DIR/sys, recorded somewhere else, instead of the running kernel's; capture
     /// then does not wait
     #[arg(long, value_name = "DIR")]

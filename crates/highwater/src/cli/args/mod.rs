@@ -1,6 +1,7 @@
 //! The command line as types. Names and forms are a contract: scripts use them.
 
 mod bisect;
+mod calibrate;
 mod look;
 mod options;
 mod swarm;
@@ -15,6 +16,7 @@ use highwater_report::render::Format;
 use options::{options, size};
 
 pub(super) use bisect::BisectArgs;
+pub(super) use calibrate::{CalibrateArgs, PredictArgs};
 pub(super) use look::{
     CaptureArgs, CompletionsArgs, FitArgs, ManArgs, OneRunArgs, TraceArgs, TraceFormat, WatchArgs,
 };
@@ -90,6 +92,10 @@ pub enum Command {
     /// Capture a running Linux: a machine file, a job file of its processes, and values that its
     /// kernel computed
     Capture(CaptureArgs),
+    /// Measure what operations cost on this computer, without root: a file of costs for machines
+    Calibrate(CalibrateArgs),
+    /// Run composite works on the model and on this computer, and compare their times
+    Predict(PredictArgs),
     /// Measure the allocator on this computer's CPUs
     Bench(BenchArgs),
     /// Run random machines under random load, first with faults and audits, then without faults until
