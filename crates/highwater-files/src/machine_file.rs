@@ -5,6 +5,7 @@
 //! summary = "one line"
 //! distances = [[10, 21], [21, 10]]    # default: 20 between nodes
 //! costs = "server-3ghz"               # a table of machines/costs, or a file; optional
+//! sched = "fifo"                      # its scheduler: fifo, cfs or eevdf
 //!
 //! [[node]]
 //! memory = "8G"                       # laid out as x86-64 does; "0" = none
@@ -38,6 +39,7 @@ use highwater_core::vm::Pte;
 use highwater_core::zone::ZoneType;
 use highwater_results::Definition;
 use highwater_sim::cost::{CostModel, CostTable, TableError};
+use highwater_sim::cpu::SchedPolicy;
 use highwater_sim::disk::DiskSpec;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -45,6 +47,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use crate::input::catalogue::texts;
+use crate::input::names::unknown;
 use crate::input::size::Bytes;
 use crate::input::size::{parse_ranges, parse_size};
 use crate::input::{Catalogue, InputError, Source, read_flag, read_flags};
@@ -142,6 +145,8 @@ pub struct MachineFile {
     simulation: toml::Table,
     /// `[[disk]]` and `[[swap]]`.
     disks: Disks,
+    /// Its scheduler.
+    sched: SchedPolicy,
 }
 
 impl MachineFile {
@@ -178,6 +183,7 @@ impl MachineFile {
             source: None,
             simulation: default_simulation(machine.nodes.len()),
             disks: Disks::default(),
+            sched: SchedPolicy::default(),
             machine,
         }
     }
@@ -198,9 +204,10 @@ impl MachineFile {
             simulation.entry(section).or_insert(default);
         }
         let disks = Disks::read(place, &raw.disks, &raw.swap)?;
+        let sched = raw.sched(place)?;
         let source = Some(file.to_owned());
         let summary = raw.summary;
-        let machine = MachineFile { name, summary, machine, source, simulation, disks };
+        let machine = MachineFile { name, summary, machine, source, simulation, disks, sched };
         machine.cost_table().map_err(|error| place.at_path(&error.field, error.problem))?;
         Ok(machine)
     }
@@ -209,7 +216,7 @@ impl MachineFile {
     /// that the run can be repeated from it alone.
     pub fn definition(&self) -> Definition {
         let simulation = toml::to_string(&self.simulation).unwrap_or_default();
-        let machine = to_toml(&self.machine, &self.summary);
+        let machine = to_toml(&self.machine, &self.summary, self.sched);
         let definition = format!("{machine}{}\n{simulation}", self.disks.to_toml());
         Definition { name: self.name.clone(), summary: self.summary.clone(), definition }
     }
@@ -233,7 +240,9 @@ impl MachineFile {
             let file = self.source.as_deref().unwrap_or(&self.name);
             format!("{file}: {}: {}", error.field, error.problem)
         })?;
-        Ok(CostModel::new(&table))
+        let mut model = CostModel::new(&table);
+        model.sched.policy = self.sched;
+        Ok(model)
     }
 
     /// The same as the table that they are made from, with the source of each figure.
@@ -277,6 +286,10 @@ pub struct Raw {
     #[serde(default)]
     #[schemars(schema_with = "crate::schema::machine::cost_tables")]
     costs: Option<Spanned<String>>,
+    /// Scheduler of the machine's CPUs.
+    #[serde(default)]
+    #[schemars(schema_with = "crate::schema::machine::sched")]
+    sched: Option<Spanned<String>>,
     /// Caches of the machine, with all keys; default: those of a generic server, with one socket
     /// per node.
     #[serde(default)]
@@ -450,6 +463,15 @@ impl Raw {
         }
     }
 
+    fn sched(&self, place: Source<'_>) -> Result<SchedPolicy, InputError> {
+        let Some(sched) = &self.sched else { return Ok(SchedPolicy::default()) };
+        let name = sched.get_ref();
+        SchedPolicy::from_name(name).ok_or_else(|| {
+            let known = SchedPolicy::ALL.map(SchedPolicy::name);
+            place.at(sched.span(), "sched", unknown("scheduler", name, &known))
+        })
+    }
+
     fn simulation(&self, place: Source<'_>) -> Result<toml::Table, InputError> {
         let mut tables = toml::Table::new();
         if let Some(costs) = &self.costs {
@@ -512,9 +534,12 @@ fn default_simulation(nr_nodes: usize) -> toml::Table {
 }
 
 /// A machine in this module's own format, zone by zone.
-fn to_toml(machine: &Machine, summary: &str) -> String {
+fn to_toml(machine: &Machine, summary: &str, sched: SchedPolicy) -> String {
     let mut text = format!("name = {:?}\nsummary = {summary:?}\n", machine.name);
     let _ = writeln!(text, "distances = {:?}", machine.distances);
+    if sched != SchedPolicy::default() {
+        let _ = writeln!(text, "sched = \"{}\"", sched.name());
+    }
     for node in &machine.nodes {
         let cpus: Vec<_> = node.cpus.iter().map(u16::to_string).collect();
         let _ = writeln!(text, "\n[[node]]\ncpus = \"{}\"\nzones = [", cpus.join(","));

@@ -55,7 +55,7 @@ use highwater_runs::workload::{Bytes, HostKind};
 /// Prefix of the names of a job's variables.
 const VAR: &str = "var.";
 /// Sections of a machine that only its simulation knows.
-const OF_SIMULATION: [&str; 5] = ["disk", "swap", "cache", "cost", "costs"];
+const OF_SIMULATION: [&str; 6] = ["disk", "swap", "cache", "cost", "costs", "sched"];
 
 /// Largest share of a machine's memory: of 1 GiB 64 GiB.
 pub const PERCENT_MAX: f64 = 6400.0;

@@ -38,11 +38,12 @@ use std::rc::Rc;
 use highwater_core::Kernel;
 use highwater_core::config::{Machine, MachineError, Policy};
 use highwater_core::host::{CpuId, Cx, HZ, TaskFlags};
-use highwater_core::kernel::{DaemonCpus, KernelSpec};
+use highwater_core::kernel::{Daemon, DaemonCpus, KernelSpec};
 use highwater_core::page_alloc::boot;
 use highwater_core::swap::SwapSpec;
 
 use crate::cost::CostModel;
+use crate::cpu::{Nice, SchedPolicy};
 use crate::digest::{Digest, DigestPlan};
 use crate::disk::DiskSpec;
 use crate::engine::{
@@ -238,12 +239,16 @@ impl SimKernel {
 
     fn start_daemons(&self, advised: bool) {
         let for_advice = self.kernel.khugepaged_for_advice().filter(|_| advised);
+        // Under `fifo` all daemons have nice 0, as before the other schedulers came.
+        let is_fair = self.host.costs().sched.policy != SchedPolicy::Fifo;
+        let nice = |daemon: Daemon| Nice::new(daemon.nice()).filter(|_| is_fair);
         for daemon in self.kernel.daemons().into_iter().chain(for_advice) {
             let placement = match daemon.runs_on() {
                 DaemonCpus::Node(node) => Placement::Node(node.0),
                 DaemonCpus::Any => Placement::Anywhere,
             };
             let spawn = Spawn::new(daemon.name()).placement(placement).kernel_thread();
+            let spawn = spawn.nice(nice(daemon).unwrap_or_default());
             self.spawn(spawn, TaskFlags::KTHREAD, move |cx, kernel| kernel.run_daemon(cx, daemon));
         }
         for cpu in self.cpus() {

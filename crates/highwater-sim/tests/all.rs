@@ -18,6 +18,7 @@ mod lock;
 mod nodes;
 mod page_cache;
 mod reclaim;
+mod scheduler;
 mod schemes;
 mod sleeping_locks;
 mod stuck;

@@ -49,6 +49,14 @@ impl Daemon {
         }
     }
 
+    /// Its nice value. khugepaged gives way to everybody.
+    pub fn nice(self) -> i8 {
+        match self {
+            Daemon::Khugepaged => 19,
+            Daemon::Kswapd(_) | Daemon::Kcompactd(_) | Daemon::Flusher(_) | Daemon::OomReaper => 0,
+        }
+    }
+
     /// Where it runs.
     pub const fn runs_on(self) -> DaemonCpus {
         match self {

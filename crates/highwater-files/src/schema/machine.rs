@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 use highwater_core::config::{TunableField, TunableForm, Tunables};
 use highwater_core::zone::ZoneType;
 use highwater_sim::cost::table::{CACHE_KEYS, described_keys};
+use highwater_sim::cpu::SchedPolicy;
 use highwater_sim::disk::{DiskSpec, FIGURES, Figure, FigureValue};
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value, json};
@@ -81,6 +82,16 @@ pub(crate) fn cost_tables(_: &mut SchemaGenerator) -> Schema {
         "format": "costs",
         "pattern": format!(r"^({names})$|/|\.toml$"),
         "examples": examples,
+    })
+}
+
+/// `sched`.
+pub(crate) fn sched(_: &mut SchemaGenerator) -> Schema {
+    let all = SchedPolicy::ALL.iter().map(|policy| (policy.name(), policy.about()));
+    json_schema!({
+        "type": "string",
+        "oneOf": choice(all),
+        "default": SchedPolicy::default().name(),
     })
 }
 

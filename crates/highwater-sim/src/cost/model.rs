@@ -4,8 +4,8 @@ use highwater_core::host::Cost;
 use highwater_core::sync::order::LockClass;
 
 use super::table::CostTable;
-use crate::cpu::SchedParams;
 use crate::cpu::cache_warmth::{CacheCosts, CacheSizes, LevelCosts};
+use crate::cpu::{SchedParams, SchedPolicy};
 use crate::engine::clock::NS_PER_JIFFY;
 use crate::lock::LockCosts;
 
@@ -48,6 +48,7 @@ impl CostModel {
         CostModel {
             by_cost,
             sched: SchedParams {
+                policy: SchedPolicy::default(),
                 slice_ns: NS_PER_JIFFY,
                 wakeup_ns: ns("wakeup"),
                 context_switch_ns: ns("context_switch"),

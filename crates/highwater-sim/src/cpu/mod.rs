@@ -8,5 +8,5 @@ pub(crate) mod shares;
 mod warm_frames;
 
 pub use highwater_core::host::CpuId;
-pub use sched::{CpuTimes, SchedParams, Topology};
+pub use sched::{CpuTimes, SchedParams, SchedPolicy, Topology};
 pub use shares::Nice;

@@ -28,6 +28,11 @@ impl Nice {
         Self::RANGE.contains(&nice).then_some(Nice(nice))
     }
 
+    /// The value.
+    pub fn value(self) -> i8 {
+        self.0
+    }
+
     /// Its weight against others', 1,024 for a nice value of 0.
     fn weight(self) -> u32 {
         let factor = if self.0 < 0 { 1.25 } else { 0.8 };

@@ -40,10 +40,10 @@ use super::queue::Queue;
 use super::spawn::{ExitTask, JoinHandle};
 use super::stack::{Coroutine, Slot, Step};
 use super::state::State;
-use super::task::{Placement, Spawn, TaskIndex, TaskState, TaskTable, Wake};
+use super::task::{Errand, Placement, Spawn, TaskIndex, TaskState, TaskTable, Wake};
 use super::watch::{Finding, Watch};
-use crate::cpu::sched::Sched;
-use crate::cpu::{CpuId, SchedParams, Topology};
+use crate::cpu::sched::{Leaves, Sched};
+use crate::cpu::{CpuId, SchedParams, SchedPolicy, Topology};
 use crate::digest::{Digest, DigestPlan};
 use crate::lock::LockKind;
 
@@ -109,6 +109,8 @@ pub(crate) struct Inner {
     pub(crate) ticks_ns: Cell<u64>,
     /// A ledger is open: `State::book` is `Some`.
     pub(crate) booking: Cell<bool>,
+    /// The scheduler is a fair one: wake-ups preempt, ticks decide.
+    pub(super) is_fair: bool,
     /// Pressure is measured: `State::pressure` is `Some`.
     pub(crate) pressing: Cell<bool>,
     /// Local clock when the task was resumed.
@@ -155,6 +157,7 @@ impl Engine {
             user_ns: Cell::new(0),
             ticks_ns: Cell::new(0),
             booking: Cell::new(false),
+            is_fair: config.sched.policy != SchedPolicy::Fifo,
             pressing: Cell::new(false),
             resumed_at_ns: Cell::new(0),
             atomic_depth: Cell::new(0),
@@ -290,18 +293,23 @@ impl Inner {
             let word = u64::from(id) | u64::from(task.cpu.0) << 32 | (before as u64) << 48;
             state.digest.fold(time_ns, word);
             let starts_ns = match before {
-                TaskState::Ready => match state.pay_stolen(index, time_ns) {
-                    None if state.queues(index, time_ns) => continue,
-                    None => time_ns,
-                    later @ Some(_) => match state.start_or_queue(index, later) {
-                        Some(at_ns) => at_ns,
-                        None => continue,
-                    },
-                },
+                TaskState::Ready => {
+                    if let Errand::Computes { .. } = task.errand {
+                        state.end_compute(index, time_ns, 0);
+                    }
+                    match state.pay_stolen(index, time_ns) {
+                        None if state.queues(index, time_ns) => continue,
+                        None => time_ns,
+                        later @ Some(_) => match state.start_or_queue(index, later) {
+                            Some(at_ns) => at_ns,
+                            None => continue,
+                        },
+                    }
+                }
                 TaskState::Timed | TaskState::Sleeping => {
                     state.tasks[index].wake = Wake::TimedOut;
                     state.book_ready(index, time_ns, None);
-                    let placed = state.place(index, time_ns);
+                    let placed = state.place(index, TaskIndex::NONE, time_ns);
                     if placed == Some(time_ns) {
                         time_ns
                     } else {
@@ -465,18 +473,23 @@ impl Inner {
         }
         let cpu = task.cpu;
         let left_at_ns = state.sched.cpus[cpu.idx()].local_ns;
+        let doing = task.state;
         if !state.sched.idle_on(cpu) {
-            Self::start_next(state, cpu);
+            let leaves = match doing {
+                TaskState::Free => Leaves::Ends,
+                TaskState::Queued => Leaves::Stays,
+                _ => Leaves::Sleeps,
+            };
+            Self::start_next(state, cpu, leaves);
         }
         if state.pressure.is_some() {
-            let doing = state.tasks[index].state;
             state.press(index, doing != TaskState::Free, doing.is_awake(), left_at_ns);
         }
     }
 
-    fn start_next(state: &mut State, cpu: CpuId) {
+    fn start_next(state: &mut State, cpu: CpuId, leaves: Leaves) {
         let (sched, tasks) = (&mut state.sched, &state.tasks);
-        let next = sched.next_on(cpu, |index| State::candidate(tasks, index));
+        let next = sched.next_on(cpu, leaves, |index| State::candidate(tasks, index));
         if let Some((next, at_ns)) = next {
             let task = &mut state.tasks[next];
             task.cpu = cpu;

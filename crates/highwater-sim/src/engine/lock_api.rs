@@ -115,7 +115,7 @@ impl Sim {
         self.inner.account_interrupt(state);
         let (now_ns, me) = (self.inner.local_ns.get(), self.inner.running.get());
         state.book_ready(task, now_ns, Some((BlockedBy::HeldLock, me)));
-        if let Some(at_ns) = state.place(task, now_ns) {
+        if let Some(at_ns) = state.place(task, me, now_ns) {
             state.tasks[task].state = TaskState::Ready;
             state.queue.insert(task.0, at_ns);
         }

@@ -1,7 +1,7 @@
 //! The engine: virtual time, an ordered event queue, tasks as coroutines.
 //!
 //! [`queue`] orders events. [`stack`] switches between coroutines. [`executor`] ties them together
-//! and keeps the clocks. `state` finds a CPU for woken tasks. `task_api`, `lock_api` and `spawn`
+//! and keeps the clocks. `state` finds a CPU for woken tasks; `preempt` lets them preempt. `task_api`, `lock_api` and `spawn`
 //! are the calls of a running task ([`Sim`]). [`clock`] rounds jiffy timeouts as the kernel's timer
 //! wheel does.
 //!
@@ -11,6 +11,7 @@ pub mod clock;
 pub mod error;
 pub mod executor;
 mod lock_api;
+mod preempt;
 pub mod queue;
 mod spawn;
 #[allow(unsafe_code, reason = "stack switching needs it; the surface is documented there")]

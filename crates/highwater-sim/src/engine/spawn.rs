@@ -42,7 +42,7 @@ impl Sim {
         };
         assert!(cpu.idx() < state.sched.cpus.len(), "task {}: no CPU {}", spawn.name, cpu.0);
         let id = state.tasks.add(&spawn, cpu);
-        state.sched.shares.begin(id.index, spawn.nice);
+        state.sched.begin(id.index, spawn.nice, cpu);
         state.queue.reserve_ids(id.index.idx() + 1);
         inner.set_coroutine(id.index, coroutine);
         let now_ns = inner.local_ns.get();

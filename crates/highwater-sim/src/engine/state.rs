@@ -29,18 +29,19 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// Gives a woken task a CPU. Returns when it starts; `None` if it waits in a runqueue.
+    /// Gives a woken task a CPU; `waker`: the task that woke it, if one did. Returns when it starts; `None` if it waits in a runqueue.
     #[inline(always)]
-    pub(crate) fn place(&mut self, index: TaskIndex, now_ns: u64) -> Option<u64> {
+    pub(crate) fn place(&mut self, index: TaskIndex, waker: TaskIndex, now_ns: u64) -> Option<u64> {
         if let Placement::Interrupt(_) = self.tasks[index].placement {
             return Some(now_ns);
         }
-        self.place_on_cpu(index, now_ns)
+        self.place_on_cpu(index, waker, now_ns)
     }
 
     #[inline]
-    fn place_on_cpu(&mut self, index: TaskIndex, now_ns: u64) -> Option<u64> {
-        let candidate = Self::candidate(&self.tasks, index);
+    fn place_on_cpu(&mut self, index: TaskIndex, waker: TaskIndex, now_ns: u64) -> Option<u64> {
+        let woken_by = (waker != TaskIndex::NONE).then(|| (waker, self.tasks[waker].cpu));
+        let candidate = Candidate { woken_by, ..Self::candidate(&self.tasks, index) };
         let task = &mut self.tasks[index];
         match self.sched.place(candidate, now_ns) {
             Placed::Starts { cpu, at_ns } => {
@@ -48,11 +49,14 @@ impl State {
                 self.press(index, true, true, now_ns);
                 Some(at_ns)
             }
-            Placed::Queued { cpu } => {
+            Placed::Queued { cpu, preempts } => {
                 task.cpu = cpu;
                 task.state = TaskState::Queued;
                 self.book_queued(index, now_ns);
                 self.press(index, true, true, now_ns);
+                if preempts {
+                    self.cut_short(cpu, now_ns);
+                }
                 None
             }
         }
@@ -74,7 +78,7 @@ impl State {
         }
         self.tasks[id.index].wake = Wake::Unparked;
         self.book_ready(id.index, now_ns, Some((BlockedBy::Woke, waker)));
-        if let Some(at_ns) = self.place(id.index, now_ns) {
+        if let Some(at_ns) = self.place(id.index, waker, now_ns) {
             self.tasks[id.index].state = TaskState::Ready;
             self.queue.insert(id.index.0, at_ns);
         }
@@ -159,6 +163,7 @@ impl State {
     #[inline]
     pub(super) fn candidate(tasks: &TaskTable, index: TaskIndex) -> Candidate {
         let task = &tasks[index];
-        Candidate { task: index, placement: task.placement, last_cpu: task.cpu }
+        let (placement, last_cpu) = (task.placement, task.cpu);
+        Candidate { task: index, placement, last_cpu, woken_by: None }
     }
 }

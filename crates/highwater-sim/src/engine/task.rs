@@ -191,6 +191,14 @@ pub(crate) enum Errand {
     Queued {
         since_ns: u64,
     },
+    /// It computes since then, until its event comes or a wake-up preempts it.
+    Computes {
+        since_ns: u64,
+    },
+    /// It computed for this time.
+    Computed {
+        ns: u64,
+    },
 }
 
 /// The end of a wait.

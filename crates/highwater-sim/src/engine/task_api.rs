@@ -69,6 +69,9 @@ impl Sim {
 
     /// Runs user code for `ns` of CPU time, and lets others have the CPU at ticks.
     pub fn compute(&self, ns: u64) {
+        if self.inner.is_fair {
+            return self.compute_fairly(ns);
+        }
         let mut left_ns = ns;
         while left_ns > 0 {
             let to_tick_ns = self.inner.tick_at_ns.get().saturating_sub(self.now_ns()).max(1);
@@ -125,6 +128,10 @@ impl Sim {
             return true;
         };
         if inner.atomic_depth.get() == 0 && local_ns >= inner.resched_at_ns.get() {
+            if inner.is_fair && !self.looks_and_leaves(state, me) {
+                inner.reset_horizon(state);
+                return false;
+            }
             state.tasks.info_mut(me).preemptions += 1;
             self.to_runqueue(state, me);
             return true;
@@ -281,12 +288,12 @@ impl Sim {
         self.after_wake(state);
     }
 
-    /// True if a task waits for this CPU and the running task's slice is over. The running task
-    /// then goes on only to the next synchronisation.
+    /// True if a task waits for this CPU and the running task's slice is over, or if the waiting
+    /// task preempts. The running task then goes on only to the next synchronisation.
     #[inline]
     pub fn is_slice_over(&self) -> bool {
         let inner = &*self.inner;
-        inner.local_ns.get() >= inner.resched_at_ns.get()
+        inner.local_ns.get() >= inner.resched_at_ns.get() && (!inner.is_fair || self.is_marked())
     }
 
     /// Number of times that the running task had to leave its CPU at the end of a slice.
@@ -308,6 +315,14 @@ impl Sim {
             let has_cpu = !matches!(task.placement, Placement::Interrupt(_));
             if inner.teardown.get() || !has_cpu || !state.sched.has_waiters(cpu) {
                 return;
+            }
+            if inner.is_fair {
+                let leaves = state.sched.yield_on(cpu, inner.local_ns.get());
+                inner.resched_at_ns.set(state.sched.cpus[cpu.idx()].resched_at_ns);
+                inner.reset_horizon(state);
+                if !leaves {
+                    return;
+                }
             }
             self.to_runqueue(state, me);
         }

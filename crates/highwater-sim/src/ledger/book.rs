@@ -311,6 +311,19 @@ impl Book {
         }
     }
 
+    /// A task that gave way has computed up to `until_ns`, and interrupts took `stolen_ns` more.
+    pub(crate) fn computed(&mut self, task: TaskIndex, until_ns: u64, stolen_ns: u64) {
+        if let Some(life) = self.life(task) {
+            let ran_ns = until_ns.saturating_sub(life.booked_ns);
+            life.book(NodeKey::User, ran_ns);
+            life.booked_ns += ran_ns;
+            // A ledger may have been opened meanwhile.
+            let stolen_ns = (until_ns + stolen_ns).saturating_sub(life.booked_ns);
+            life.book(NodeKey::Interrupt, stolen_ns);
+            life.booked_ns += stolen_ns;
+        }
+    }
+
     /// Interrupts delay a runnable task further.
     pub(crate) fn steal(&mut self, task: TaskIndex, ns: u64) {
         if let Some(life) = self.life(task) {

@@ -15,7 +15,7 @@ use crate::cpu::CpuId;
 use crate::engine::Sim;
 use crate::engine::executor::Inner;
 use crate::engine::state::State;
-use crate::engine::task::{Placement, TaskIndex, TaskState, WaitOn};
+use crate::engine::task::{Errand, Placement, TaskIndex, TaskState, WaitOn};
 
 /// The ledger.
 impl Sim {
@@ -282,8 +282,10 @@ impl State {
             _ => Pause::GaveWay,
         };
         // A task that ran ahead begins at its own clock.
-        let pending_ns = match self.tasks[task].state {
-            TaskState::Ready => self.queue.time_of(task.0),
+        let pending_ns = match (self.tasks[task].state, self.tasks[task].errand) {
+            // Its time is booked when it has computed.
+            (_, Errand::Computes { .. }) => None,
+            (TaskState::Ready, _) => self.queue.time_of(task.0),
             _ => None,
         };
         let since_ns = pending_ns.map_or(now_ns, |at_ns| at_ns.max(now_ns));

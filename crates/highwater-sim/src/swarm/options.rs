@@ -12,6 +12,7 @@ use super::draw::Draw;
 use super::mix::{Mix, Op};
 use super::policy;
 use crate::cost::CostTable;
+use crate::cpu::SchedPolicy;
 use crate::disk::{DiskSpec, FaultySpec, PerDirection, Scheduler};
 use crate::rng::Stream;
 
@@ -35,6 +36,8 @@ pub struct Options {
     pub machine: Machine,
     /// Name and table of the costs of operations.
     pub costs: (&'static str, CostTable),
+    /// The scheduler.
+    pub sched: SchedPolicy,
     /// The kernel.
     pub policy: Policy,
     /// Disks, by device number.
@@ -97,6 +100,7 @@ impl Options {
         Options {
             seed,
             costs,
+            sched: Stream::new(seed, "swarm/sched").pick(&SchedPolicy::ALL),
             policy,
             disks,
             swap,
@@ -464,7 +468,7 @@ impl fmt::Display for Options {
         if self.machine.tunables != usual {
             writeln!(f, "{:?}", self.machine.tunables)?;
         }
-        writeln!(f, "costs {}", self.costs.0)?;
+        writeln!(f, "costs {}; scheduler {}", self.costs.0, self.sched.name())?;
         write!(f, "policy {}", self.policy.name)?;
         let base = preset(self.policy.name.trim_end_matches(policy::TURNED));
         let turned = base.map(|base| base.differences(&self.policy)).unwrap_or_default();

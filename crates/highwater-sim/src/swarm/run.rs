@@ -135,6 +135,8 @@ fn run_with(
     sink: Option<TraceSink>,
     is_booked: bool,
 ) -> Run {
+    let mut costs = CostModel::new(&options.costs.1);
+    costs.sched.policy = options.sched;
     let config = MachineConfig {
         disks: options.disks.clone(),
         swap: options.swap.clone(),
@@ -142,11 +144,7 @@ fn run_with(
         tracing: Tracing { digest: true, sink, ..Tracing::default() },
         digest,
         advised: true,
-        ..MachineConfig::new(
-            options.machine.clone(),
-            CostModel::new(&options.costs.1),
-            options.policy.clone(),
-        )
+        ..MachineConfig::new(options.machine.clone(), costs, options.policy.clone())
     };
     let machine = match SimMachine::boot(config) {
         Ok(machine) => machine,

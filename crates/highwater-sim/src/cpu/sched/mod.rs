@@ -1,9 +1,16 @@
-//! The scheduler: one first-in first-out runqueue per CPU, a time slice, wake-up placement; nice
-//! values ([`Shares`]).
+//! The scheduler: run queues, time slices, wake-up placement, under one of three policies
+//! ([`SchedPolicy`]).
 //!
-//! It is much simpler than the kernel's, on purpose. Memory management depends on few things only:
-//! a task's CPU, the wait of a woken task, the cost of a switch, and preemption at a tick when
-//! other tasks wait.
+//! | policy | a CPU's run queue | modules |
+//! |---|---|---|
+//! | `fifo` | first in, first out; slices of ticks; nice values deal out turns ([`Shares`]) | this one |
+//! | `cfs` | CFS of 4.3 to 6.5, as in 6.1 | [`cfs`], [`weights`] |
+//! | `eevdf` | EEVDF of 6.6 and later, as in 6.12 | [`eevdf`], [`weights`] |
+//!
+//! `fifo` is much simpler than the kernel's, on purpose. Memory management depends on few things
+//! only: a task's CPU, the wait of a woken task, the cost of a switch, and preemption at a tick when
+//! other tasks wait. Under `cfs` and `eevdf` a woken task can also preempt the running one. `fair`
+//! keeps their run queues ([`run_queue`]), `select` chooses CPUs, `balance` moves waiting tasks.
 //!
 //! ```text
 //!              wake, CPU idle (after exit latency + switch)
@@ -18,13 +25,29 @@
 //! calls in. Times passed in are virtual nanoseconds in global order: a task blocks, wakes others
 //! and is preempted only after it synchronised.
 
+mod balance;
+mod cfs;
+mod eevdf;
+mod entity;
+mod fair;
+mod policy;
+#[cfg(test)]
+mod replay;
+mod run_queue;
+mod select;
+#[cfg(test)]
+mod vectors;
+mod weights;
+
 use std::collections::VecDeque;
 
 use super::CpuId;
-use super::shares::Shares;
+use super::shares::{Nice, Shares};
 use crate::engine::clock::{NS_PER_JIFFY, next_tick_ns};
 use crate::engine::task::{Placement, TaskIndex};
 use crate::pressure::account::Load;
+use fair::{Fair, Joins};
+pub use policy::SchedPolicy;
 
 /// The CPUs of a machine: the node of each.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -49,7 +72,9 @@ impl Topology {
 /// table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SchedParams {
-    /// Time that a task runs while others wait for its CPU; rounded up to whole ticks.
+    /// The scheduler.
+    pub policy: SchedPolicy,
+    /// Under `fifo`: time that a task runs while others wait for its CPU; rounded up to whole ticks.
     pub slice_ns: u64,
     /// Paid by the waker.
     pub wakeup_ns: u64,
@@ -70,8 +95,9 @@ pub struct SchedParams {
 }
 
 impl SchedParams {
-    /// Normal slices; everything else is free.
+    /// First in, first out, with normal slices; everything else is free.
     pub const FREE: SchedParams = SchedParams {
+        policy: SchedPolicy::Fifo,
         slice_ns: NS_PER_JIFFY,
         wakeup_ns: 0,
         context_switch_ns: 0,
@@ -126,8 +152,10 @@ pub(crate) struct Sched {
     nr_queued: usize,
     /// From the first tick of a slice to its end.
     slice_after_tick_ns: u64,
-    /// Nice values and the turns they give.
-    pub(crate) shares: Shares,
+    /// Under `fifo`: nice values and the turns they give.
+    shares: Shares,
+    /// Run queues of the other policies, instead of [`Cpu::runqueue`].
+    fair: Option<Box<Fair>>,
 }
 
 impl Cpu {
@@ -145,8 +173,19 @@ impl Cpu {
 pub(crate) enum Placed {
     /// It has the CPU from this time on.
     Starts { cpu: CpuId, at_ns: u64 },
-    /// It waits for this CPU.
-    Queued { cpu: CpuId },
+    /// It waits for this CPU. If it preempts, the task that runs there must leave now.
+    Queued { cpu: CpuId, preempts: bool },
+}
+
+/// What becomes of a task that gives up its CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Leaves {
+    /// It can go on, and waits for its next turn.
+    Stays,
+    /// It sleeps.
+    Sleeps,
+    /// It has ended.
+    Ends,
 }
 
 /// The task data that scheduling decisions need.
@@ -156,6 +195,8 @@ pub(crate) struct Candidate {
     pub(crate) placement: Placement,
     /// CPU where it ran last.
     pub(crate) last_cpu: CpuId,
+    /// The task that wakes it, and that one's CPU; `None`: a timer does.
+    pub(crate) woken_by: Option<(TaskIndex, CpuId)>,
 }
 
 impl Sched {
@@ -186,6 +227,7 @@ impl Sched {
         let slice_ticks = params.slice_ns.div_ceil(NS_PER_JIFFY).max(1);
         Sched {
             nr_idle: cpus.len(),
+            fair: Fair::new(params.policy, cpus.len()).map(Box::new),
             cpus,
             params,
             idle,
@@ -196,12 +238,21 @@ impl Sched {
         }
     }
 
+    /// A task exists from now on; it begins on this CPU, or near it.
+    pub(crate) fn begin(&mut self, task: TaskIndex, nice: Nice, cpu: CpuId) {
+        match &mut self.fair {
+            None => self.shares.begin(task, nice),
+            Some(fair) => fair.begin(task, nice, cpu),
+        }
+    }
+
     /// Gives a woken (or new) task a CPU or a place in a runqueue.
     #[inline]
     pub(crate) fn place(&mut self, candidate: Candidate, now_ns: u64) -> Placed {
         let last = candidate.last_cpu;
         if self.is_idle(last) && self.is_allowed(candidate.placement, last) {
-            let at_ns = self.start_on_idle(last, candidate.task, now_ns);
+            let joins = Joins::Woken(candidate.woken_by.map(|(waker, _)| waker));
+            let at_ns = self.start_on_idle(last, candidate.task, joins, now_ns);
             return Placed::Starts { cpu: last, at_ns };
         }
         self.place_elsewhere(candidate, now_ns)
@@ -209,23 +260,27 @@ impl Sched {
 
     #[inline(never)]
     fn place_elsewhere(&mut self, candidate: Candidate, now_ns: u64) -> Placed {
+        if self.is_fair() {
+            return self.place_fairly(candidate, now_ns);
+        }
         let cpu = self.select_cpu(candidate);
         if self.is_idle(cpu) {
-            return Placed::Starts { cpu, at_ns: self.start_on_idle(cpu, candidate.task, now_ns) };
+            let at_ns = self.start_on_idle(cpu, candidate.task, Joins::Woken(None), now_ns);
+            return Placed::Starts { cpu, at_ns };
         }
         let slot = &mut self.cpus[cpu.idx()];
         slot.runqueue.push_back(candidate.task);
         self.nr_queued += 1;
         // The first waiter makes ticks matter; the slice may be over already.
         slot.resched_at_ns = slot.resched_at_ns.min(slot.slice_end_ns.max(next_tick_ns(now_ns)));
-        Placed::Queued { cpu }
+        Placed::Queued { cpu, preempts: false }
     }
 
-    /// The current task of `cpu` blocked or ended. Returns true if no task waits anywhere: the CPU
-    /// idles. If false, the caller must call [`Sched::next_on`].
+    /// The current task of `cpu` blocked or ended. Returns true if it is known at once that no task
+    /// waits anywhere: the CPU idles. If false, the caller must call [`Sched::next_on`].
     #[inline]
     pub(crate) fn idle_on(&mut self, cpu: CpuId) -> bool {
-        if self.nr_queued != 0 {
+        if self.nr_queued != 0 || self.is_fair() {
             return false;
         }
         self.set_idle(cpu);
@@ -241,13 +296,17 @@ impl Sched {
         slot.resched_at_ns = u64::MAX;
     }
 
-    /// The current task of `cpu` blocked or ended at the CPU's local time. Returns its successor
-    /// and the successor's start time; without one the CPU idles.
+    /// The current task of `cpu` gave it up at the CPU's local time. Returns its successor and the
+    /// successor's start time; without one the CPU idles.
     pub(crate) fn next_on(
         &mut self,
         cpu: CpuId,
+        leaves: Leaves,
         candidate_of: impl Fn(TaskIndex) -> Candidate,
     ) -> Option<(TaskIndex, u64)> {
+        if self.is_fair() {
+            return self.next_fairly(cpu, leaves, candidate_of);
+        }
         let next = match self.shares.next(&mut self.cpus[cpu.idx()].runqueue) {
             Some(task) => {
                 self.nr_queued -= 1;
@@ -270,6 +329,10 @@ impl Sched {
     /// Puts the current task of `cpu` at the end of its runqueue. The caller must then call
     /// [`Sched::next_on`].
     pub(crate) fn requeue(&mut self, cpu: CpuId, task: TaskIndex) {
+        if self.is_fair() {
+            // It stays a member of its run queue.
+            return;
+        }
         self.cpus[cpu.idx()].runqueue.push_back(task);
         self.nr_queued += 1;
     }
@@ -287,15 +350,23 @@ impl Sched {
         }
     }
 
+    /// Number of tasks that wait for `cpu`.
+    fn nr_waiting(&self, cpu: CpuId) -> usize {
+        match self.is_fair() {
+            true => self.nr_waiting_fairly(cpu),
+            false => self.cpus[cpu.idx()].runqueue.len(),
+        }
+    }
+
     /// True if a task waits for `cpu`.
     pub(crate) fn has_waiters(&self, cpu: CpuId) -> bool {
-        !self.cpus[cpu.idx()].runqueue.is_empty()
+        self.nr_waiting(cpu) > 0
     }
 
     /// The tasks that run on `cpu` or wait for it.
     pub(crate) fn load(&self, cpu: CpuId) -> Load {
         let slot = &self.cpus[cpu.idx()];
-        let runnable = slot.runqueue.len() as u32 + u32::from(slot.current.is_some());
+        let runnable = self.nr_waiting(cpu) as u32 + u32::from(slot.current.is_some());
         Load { runnable, current: slot.current }
     }
 
@@ -329,7 +400,7 @@ impl Sched {
     }
 
     /// Ends an idle period: `task` has the CPU from the returned time on.
-    fn start_on_idle(&mut self, cpu: CpuId, task: TaskIndex, now_ns: u64) -> u64 {
+    fn start_on_idle(&mut self, cpu: CpuId, task: TaskIndex, joins: Joins, now_ns: u64) -> u64 {
         let params = &self.params;
         let slot = &mut self.cpus[cpu.idx()];
         // The end of the last task's work may lie ahead of the wake-up by a switch's cost.
@@ -348,68 +419,8 @@ impl Sched {
         slot.begin(task, tick_at_ns, self.slice_after_tick_ns);
         self.idle[cpu.idx() / 64] &= !(1 << (cpu.idx() % 64));
         self.nr_idle -= 1;
+        self.fair_starts_alone(cpu, task, joins, starts_ns);
         starts_ns
-    }
-
-    /// Chooses the CPU of a woken task. The last CPU if it is idle, else an idle one of its node, else
-    /// any idle one, else the shortest queue (of its node if that is no longer than elsewhere).
-    ///
-    /// Linux: also weighs caches, load and capacity.
-    #[doc(alias = "select_task_rq_fair")]
-    #[doc(alias = "select_idle_sibling")]
-    fn select_cpu(&self, candidate: Candidate) -> CpuId {
-        let last = candidate.last_cpu;
-        match candidate.placement {
-            Placement::Pinned(cpu) => cpu,
-            Placement::Interrupt(_) => last,
-            Placement::Node(_) | Placement::Anywhere => {
-                let allowed = |cpu: CpuId| self.is_allowed(candidate.placement, cpu);
-                if self.is_idle(last) && allowed(last) {
-                    return last;
-                }
-                let home = match candidate.placement {
-                    Placement::Node(node) => node,
-                    _ => self.node_of(last),
-                };
-                let anywhere = candidate.placement == Placement::Anywhere;
-                let idle = self
-                    .idle_after(last, self.node_cpus.get(usize::from(home)))
-                    .or_else(|| if anywhere { self.idle_after(last, None) } else { None });
-                idle.unwrap_or_else(|| {
-                    std::iter::once(last)
-                        .chain(self.others(last))
-                        .filter(|&cpu| allowed(cpu))
-                        .min_by_key(|&cpu| {
-                            (self.cpus[cpu.idx()].runqueue.len(), self.node_of(cpu) != home)
-                        })
-                        .unwrap_or(last)
-                })
-            }
-        }
-    }
-
-    /// The first idle CPU after `start`, wrapping around, among those of a mask.
-    fn idle_after(&self, start: CpuId, mask: Option<&Vec<u64>>) -> Option<CpuId> {
-        if self.nr_idle == 0 {
-            return None;
-        }
-        let nr_words = self.idle.len();
-        let (first, bit) = (start.idx() / 64, start.idx() % 64);
-        // The word of `start` comes twice: first its bits above, at last those up to `start`.
-        (0..=nr_words).find_map(|i| {
-            let word = (first + i) % nr_words;
-            let mut bits = self.idle[word];
-            if let Some(mask) = mask {
-                bits &= mask[word];
-            }
-            let above = (!1_u64) << bit;
-            if i == 0 {
-                bits &= above;
-            } else if i == nr_words {
-                bits &= !above;
-            }
-            (bits != 0).then(|| CpuId((word * 64) as u16 + bits.trailing_zeros() as u16))
-        })
     }
 
     /// Pulls a task to a CPU that would idle: the longest-waiting movable task of the longest queue,
@@ -442,129 +453,7 @@ impl Sched {
         }
         Some(task)
     }
-
-    fn is_allowed(&self, placement: Placement, cpu: CpuId) -> bool {
-        match placement {
-            Placement::Pinned(only) => only == cpu,
-            Placement::Node(node) => self.node_of(cpu) == node,
-            Placement::Anywhere => true,
-            Placement::Interrupt(_) => false,
-        }
-    }
-
-    /// The other CPUs, in index order from `start` on, wrapping around.
-    fn others(&self, start: CpuId) -> impl Iterator<Item = CpuId> + use<> {
-        let nr_cpus = self.cpus.len();
-        let after = start.idx() + 1..nr_cpus;
-        after.chain(0..start.idx()).map(|cpu| CpuId(cpu as u16))
-    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn candidate(task: u32, placement: Placement, last: u16) -> Candidate {
-        Candidate { task: TaskIndex(task), placement, last_cpu: CpuId(last) }
-    }
-
-    fn two_nodes() -> Sched {
-        Sched::new(&Topology { node_of: vec![0, 0, 1, 1] }, SchedParams::FREE)
-    }
-
-    fn cpu_of(placed: Placed) -> u16 {
-        match placed {
-            Placed::Starts { cpu, .. } | Placed::Queued { cpu } => cpu.0,
-        }
-    }
-
-    #[test]
-    fn wakes_prefer_last_cpu_then_node_then_any_idle_then_short_queue() {
-        let mut sched = two_nodes();
-        let mut cpus = Vec::new();
-        for task in 0..6 {
-            cpus.push(cpu_of(sched.place(candidate(task, Placement::Anywhere, 1), 0)));
-        }
-        assert_eq!(cpus, [1, 0, 2, 3, 1, 0]);
-    }
-
-    #[test]
-    fn idle_search_wraps_around_and_respects_nodes() {
-        // 130 CPUs, odd ones on node 1.
-        let node_of = (0..130).map(|cpu| cpu % 2).collect();
-        let mut sched = Sched::new(&Topology { node_of }, SchedParams::FREE);
-        for busy in 0..130 {
-            if ![2, 63, 129].contains(&busy) {
-                let cpu = CpuId(busy);
-                sched.place(candidate(u32::from(busy), Placement::Pinned(cpu), busy), 0);
-            }
-        }
-        assert_eq!(sched.nr_idle, 3);
-        let find = |start, node: Option<usize>| {
-            let mask = node.map(|node| &sched.node_cpus[node]);
-            sched.idle_after(CpuId(start), mask).map(|cpu| cpu.0)
-        };
-        assert_eq!(find(0, None), Some(2));
-        assert_eq!(find(2, None), Some(63));
-        assert_eq!(find(63, None), Some(129));
-        assert_eq!(find(129, None), Some(2));
-        assert_eq!(find(2, Some(0)), Some(2), "all the way round");
-        assert_eq!(find(127, Some(0)), Some(2));
-        assert_eq!(find(62, Some(1)), Some(63));
-        assert_eq!(find(63, Some(1)), Some(129));
-    }
-
-    #[test]
-    fn node_and_pinned_tasks_stay_where_they_may_run() {
-        let mut sched = two_nodes();
-        for task in 0..4 {
-            let cpu = cpu_of(sched.place(candidate(task, Placement::Node(1), 0), 0));
-            assert!(cpu >= 2);
-        }
-        assert_eq!(sched.resolve(Placement::Node(1)), Placement::Node(1));
-        assert_eq!(sched.resolve(Placement::Node(2)), Placement::Anywhere);
-        for task in 4..6 {
-            assert_eq!(cpu_of(sched.place(candidate(task, Placement::Pinned(CpuId(1)), 0), 0)), 1);
-        }
-    }
-
-    #[test]
-    fn an_idle_cpu_steals_only_movable_tasks() {
-        let mut sched = two_nodes();
-        for task in 0..4 {
-            sched.place(candidate(task, Placement::Pinned(CpuId(task as u16)), 0), 0);
-        }
-        sched.place(candidate(4, Placement::Pinned(CpuId(0)), 0), 0);
-        sched.place(candidate(5, Placement::Anywhere, 0), 0);
-        let of = |task: TaskIndex| {
-            let placement =
-                if task.0 == 5 { Placement::Anywhere } else { Placement::Pinned(CpuId(0)) };
-            candidate(task.0, placement, 0)
-        };
-        assert_eq!(sched.next_on(CpuId(3), of), Some((TaskIndex(5), 0)));
-        assert_eq!(sched.next_on(CpuId(2), of), None);
-        assert!(sched.is_idle(CpuId(2)));
-        assert_eq!(sched.next_on(CpuId(0), of), Some((TaskIndex(4), 0)));
-    }
-
-    #[test]
-    fn idle_latency_depends_on_the_length_of_the_idle_period() {
-        let params = SchedParams {
-            context_switch_ns: 10,
-            wake_idle_shallow_ns: 100,
-            wake_idle_deep_ns: 1000,
-            idle_deep_after_ns: 5000,
-            ..SchedParams::FREE
-        };
-        let mut sched = Sched::new(&Topology::single_node(1), params);
-        let of = |task: TaskIndex| candidate(task.0, Placement::Anywhere, 0);
-        let Placed::Starts { at_ns, .. } = sched.place(of(TaskIndex(0)), 4999) else { panic!() };
-        assert_eq!(at_ns, 4999 + 110);
-        assert_eq!(sched.next_on(CpuId(0), of), None);
-        let Placed::Starts { at_ns, .. } = sched.place(of(TaskIndex(0)), 20_000) else { panic!() };
-        assert_eq!(at_ns, 20_000 + 1010);
-        let times = sched.times(CpuId(0), 21_010);
-        assert_eq!(times.idle_ns + times.system_ns, 21_010);
-        assert_eq!(times.system_ns, 20);
-    }
-}
+mod tests;
