@@ -286,7 +286,7 @@ pub struct Raw {
     #[serde(default)]
     #[schemars(schema_with = "crate::schema::machine::cost_tables")]
     costs: Option<Spanned<String>>,
-    /// Scheduler of the machine's CPUs.
+    /// Scheduler of the machine's CPUs; default: `fifo`.
     #[serde(default)]
     #[schemars(schema_with = "crate::schema::machine::sched")]
     sched: Option<Spanned<String>>,

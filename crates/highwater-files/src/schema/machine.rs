@@ -88,11 +88,7 @@ pub(crate) fn cost_tables(_: &mut SchemaGenerator) -> Schema {
 /// `sched`.
 pub(crate) fn sched(_: &mut SchemaGenerator) -> Schema {
     let all = SchedPolicy::ALL.iter().map(|policy| (policy.name(), policy.about()));
-    json_schema!({
-        "type": "string",
-        "oneOf": choice(all),
-        "default": SchedPolicy::default().name(),
-    })
+    json_schema!({ "type": "string", "oneOf": choice(all) })
 }
 
 /// `[cache]`.

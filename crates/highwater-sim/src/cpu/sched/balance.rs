@@ -56,8 +56,8 @@ impl Fair {
 }
 
 impl Sched {
-    /// Pulls a task to a CPU that would idle: the one that ran the longest time ago, from the CPU of
-    /// the node with the most waiting tasks, else of the machine.
+    /// Pulls a waiting task to a CPU that would idle, from the longest queue of its node, else of the
+    /// machine. The task that ran the longest time ago moves.
     ///
     /// Linux: weighs what the search costs against the idle time to come; pulls half of the
     /// difference if the kernel is not preemptible.

@@ -23,15 +23,15 @@ const NR_LATENCY: usize = 8;
 pub(crate) struct CfsParams {
     /// Time in which each of a few tasks runs once.
     #[doc(alias = "sysctl_sched_latency")]
-    pub(crate) latency_ns: u64,
+    latency_ns: u64,
     /// Least slice of a period with many tasks.
     #[doc(alias = "sysctl_sched_min_granularity")]
-    pub(crate) min_granularity_ns: u64,
+    min_granularity_ns: u64,
     /// Virtual time by which a woken task must be behind the running one to preempt it.
     #[doc(alias = "sysctl_sched_wakeup_granularity")]
-    pub(crate) wakeup_granularity_ns: u64,
+    wakeup_granularity_ns: u64,
     /// No slice is shorter than the least granularity (from 5.13).
-    pub(crate) has_least_slice: bool,
+    has_least_slice: bool,
 }
 
 impl CfsParams {
@@ -44,6 +44,12 @@ impl CfsParams {
             wakeup_granularity_ns: 1_000_000 * factor,
             has_least_slice: true,
         }
+    }
+
+    /// Those before 5.13.
+    #[cfg(test)]
+    pub(super) fn without_least_slice(self) -> CfsParams {
+        CfsParams { has_least_slice: false, ..self }
     }
 }
 
@@ -265,7 +271,7 @@ mod tests {
     #[test]
     fn slices_of_a_period() {
         let new = CfsParams::new(4);
-        let old = CfsParams { has_least_slice: false, ..new };
+        let old = new.without_least_slice();
         assert_eq!(slices(&[0, 0], new), [8_999_995, 8_999_995]);
         assert_eq!(slices(&[0, 5], new), [13_562_913, 4_437_086]);
         assert_eq!(slices(&[0, 19], new), [17_740_134, 2_250_000]);

@@ -104,8 +104,8 @@ impl Sched {
         self.idle_after(target, self.node_cpus.get(usize::from(node))).unwrap_or(target)
     }
 
-    /// The CPU of a new task: an idle one of the node with the most idle CPUs, the task's own node
-    /// before others with as many; without an idle one the CPU with the least load.
+    /// Chooses the CPU of a new task: an idle one of the node with the most idle CPUs, else the one
+    /// with the least load. Of equal nodes the task's own comes first.
     #[doc(alias = "find_idlest_cpu")]
     fn select_emptiest(&self, candidate: Candidate) -> CpuId {
         let last = candidate.last_cpu;

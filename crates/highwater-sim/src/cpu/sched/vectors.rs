@@ -14,7 +14,7 @@ fn cfs(nr_cpus: usize) -> RunQueue {
 
 /// CFS before 5.13: a slice may be shorter than the least granularity.
 fn old_cfs(nr_cpus: usize) -> RunQueue {
-    RunQueue::Cfs(Cfs::new(CfsParams { has_least_slice: false, ..CfsParams::new(nr_cpus) }))
+    RunQueue::Cfs(Cfs::new(CfsParams::new(nr_cpus).without_least_slice()))
 }
 
 fn eevdf(nr_cpus: usize) -> RunQueue {
