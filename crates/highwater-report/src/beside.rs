@@ -5,11 +5,13 @@
 use highwater_results::published::{Claim, PublishedError, PublishedHistogram};
 use highwater_results::words::count;
 use highwater_results::{
-    ClaimBeside, Document, Histogram, MachineFigures, Metric, Published, Run, Section,
+    ClaimBeside, Document, Histogram, MachineFigures, Metric, Postings, Published, Run, Section,
 };
 
+use crate::claims::Judged;
 use crate::headline::{self, EQUAL_PERCENT, Figure, Leading, Verdict, headline as headline_table};
 use crate::published::{Pairing, claimed, side_by_side};
+use crate::repeats::Repeats;
 use crate::table::{Cell, Layout, Table};
 
 /// The published figures that the document names for a machine.
@@ -38,13 +40,13 @@ pub fn published(
     machine: &str,
     runs: &[&Run],
 ) -> Result<Vec<Table>, PublishedError> {
-    let known = Published::load()?;
+    let (known, postings) = (Published::load()?, Postings::load()?);
     let mut tables = Vec::new();
     let pairs = pairs(document, runs);
     for id in figures_of(document, machine).map_or(&[][..], |figures| &figures.published) {
         let table = known.table(id)?;
         if pairs.len() > 1 {
-            tables.push(side_by_side(metric, &pairs, table));
+            tables.push(side_by_side(metric, &pairs, table, &postings));
         }
     }
     Ok(tables)
@@ -64,7 +66,8 @@ pub fn headline(
     let known = Published::load()?;
     let figures = headline_figures(document, machine, &known)?;
     let pairs = headline_pairs(document, runs, &figures);
-    Ok(pairs.map(|pairs| headline_table(metric, &pairs, &figures)))
+    let postings = Postings::load()?;
+    Ok(pairs.map(|pairs| headline_table(metric, &pairs, &figures, &postings)))
 }
 
 /// The main figure of the study, for each run except the baseline. None if the document names none
@@ -116,8 +119,7 @@ fn headline_pairs<'a>(
     (pairs.len() > 1 && pairs[0].column == 0).then_some(pairs)
 }
 
-/// All published claims about a machine: the name of each, and how our figure compares; none if we
-/// have no such figure.
+/// All published claims about a machine, each with ours.
 ///
 /// Claims are the figures that the study is about, or what its tables show if it names none; single
 /// figures; and how often the hottest block was used. A single figure has no direction: it is as
@@ -129,51 +131,85 @@ pub(crate) fn all_claims(
     document: &Document,
     machine: &str,
     runs: &[&Run],
-) -> Result<Vec<(String, Option<Verdict>)>, PublishedError> {
-    let known = Published::load()?;
+) -> Result<Vec<Judged>, PublishedError> {
+    let (known, postings) = (Published::load()?, Postings::load()?);
     let mut all = Vec::new();
     let figures = headline_figures(document, machine, &known)?;
     if let Some(metric) = document.metrics.first() {
         let pairs = pairs(document, runs);
         if let Some(pairs) = headline_pairs(document, runs, &figures) {
-            let judged = headline::judge(metric, &pairs, &figures);
-            all.extend(judged.into_iter().map(|judged| (judged.label, judged.verdict)));
+            all.extend(headline::judge(metric, &pairs, &figures, &postings));
         } else if pairs.len() > 1 {
             for id in figures_of(document, machine).map_or(&[][..], |figures| &figures.published) {
-                all.extend(claimed(metric, &pairs, known.table(id)?));
+                all.extend(claimed(metric, &pairs, known.table(id)?, &postings));
             }
         }
     }
-    let is_ours = |run: &&&Run| column(document, run) == Some(0);
-    if runs.first().filter(is_ours).is_some() {
+    if let Some(baseline) = runs.first().filter(|run| column(document, run) == Some(0)) {
         for (claim, ours) in single_claims(document, machine, runs, &known)? {
             let is_right = ours.and_then(|ours| is_as_claimed(claim, ours));
             let verdict = |is_right| Verdict { is_same_way: is_right, is_same_size: is_right };
-            all.push((claim.what.clone(), is_right.map(verdict)));
+            all.push(Judged {
+                label: claim.what.clone(),
+                run: baseline.label.clone(),
+                table: String::new(),
+                ours: [ours, None],
+                theirs: [None; 2],
+                text: format!("{} {}", claim.figure(), claim.unit),
+                posted: Vec::new(),
+                repeats: Repeats::Unknown,
+                verdict: is_right.map(verdict),
+            });
         }
     }
     for section in &document.sections {
-        let Section::Hottest { histogram } = section else { continue };
-        let ids = figures_of(document, machine).map_or(&[][..], |figures| &figures.hottest);
-        let mut hottest = Vec::new();
-        for run in runs {
-            let Some(id) = column(document, run).and_then(|column| ids.get(column)) else {
-                continue;
-            };
-            let ours = run.histograms.iter().find(|h| h.name == *histogram);
-            let ours = ours.and_then(|h| top(h, 1).first().copied());
-            let theirs = known.histogram(id)?.buckets.iter().map(|bucket| bucket.count).max();
-            hottest.push((run, ours, theirs));
-        }
-        let Some(((_, our_base, their_base), others)) = hottest.split_first() else { continue };
-        for (run, ours, theirs) in others {
-            let both = |a: Option<u64>, b: Option<u64>| Some((a? as f64, b? as f64));
-            let verdict = both(*our_base, *ours).zip(both(*their_base, *theirs));
-            let verdict = verdict.and_then(|(ours, theirs)| Verdict::new(ours, theirs));
-            all.push((format!("hottest block of {}", run.label), verdict));
+        if let Section::Hottest { histogram } = section {
+            all.extend(hottest_claims(document, histogram, machine, runs, &known)?);
         }
     }
     Ok(all)
+}
+
+/// How often the hottest block was used, for each run except the baseline.
+fn hottest_claims(
+    document: &Document,
+    histogram: &str,
+    machine: &str,
+    runs: &[&Run],
+    known: &Published,
+) -> Result<Vec<Judged>, PublishedError> {
+    let ids = figures_of(document, machine).map_or(&[][..], |figures| &figures.hottest);
+    let mut hottest = Vec::new();
+    for run in runs {
+        let Some(id) = column(document, run).and_then(|column| ids.get(column)) else {
+            continue;
+        };
+        let ours = run.histograms.iter().find(|h| h.name == histogram);
+        let ours = ours.and_then(|h| top(h, 1).first().copied());
+        let theirs = known.histogram(id)?.buckets.iter().map(|bucket| bucket.count).max();
+        let value = |count: Option<u64>| count.map(|count| count as f64);
+        hottest.push((run, id, value(ours), value(theirs)));
+    }
+    let Some(((_, _, our_base, their_base), others)) = hottest.split_first() else {
+        return Ok(Vec::new());
+    };
+    let claim = |(run, id, ours, theirs): &(&&Run, &String, Option<f64>, Option<f64>)| {
+        let (ours, theirs) = ([*our_base, *ours], [*their_base, *theirs]);
+        let both = |[before, after]: [Option<f64>; 2]| before.zip(after);
+        let verdict = both(ours).zip(both(theirs));
+        Judged {
+            label: "hottest block".to_owned(),
+            run: run.label.clone(),
+            table: (*id).clone(),
+            ours,
+            theirs,
+            text: String::new(),
+            posted: Vec::new(),
+            repeats: Repeats::Unknown,
+            verdict: verdict.and_then(|(ours, theirs)| Verdict::new(ours, theirs)),
+        }
+    };
+    Ok(others.iter().map(claim).collect())
 }
 
 /// How long throttled tasks slept under each policy, with published delays beside ours. None if no

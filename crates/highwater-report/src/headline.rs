@@ -7,15 +7,18 @@
 //!
 //! Changes are compared as ratios of after to before on a logarithmic scale, so halving and
 //! doubling are equally large. A published change of less than [`EQUAL_PERCENT`] means "about
-//! equal".
+//! equal". A row that its author does not repeat is judged by less ([`Repeats`], rules/claims).
 
 use std::cmp::Ordering;
 
-use highwater_results::{Better, Metric, PublishedTable, Run, published::PublishedRow};
+use highwater_results::published::PublishedRow;
+use highwater_results::{Better, Metric, Postings, PublishedTable, Run};
 
 use crate::against::of_seeds;
+use crate::claims::{Judged, Tally};
 use crate::percent::{self, Told};
-use crate::published::{Pairing, our_value};
+use crate::published::{ELSEWHERE, Pairing, elsewhere, our_value};
+use crate::repeats::{Class, Repeats};
 use crate::stats::paired::Paired;
 use crate::table::{Cell, Judgement, Layout, Table};
 
@@ -70,23 +73,13 @@ fn log_ratio((before, after): (f64, f64)) -> Option<f64> {
     (before > 0.0 && after > 0.0).then(|| (after / before).ln())
 }
 
-/// A published figure of one run, with ours.
-#[derive(Clone, Debug)]
-pub struct Judged {
-    /// Name of the figure.
-    pub label: String,
-    /// Heading of the run.
-    pub run: String,
-    /// Our values before and after; none if we do not have this figure.
-    pub ours: [Option<f64>; 2],
-    /// The published ones.
-    pub theirs: [Option<f64>; 2],
-    /// The comparison; none if a value is missing.
-    pub verdict: Option<Verdict>,
-}
-
 /// Judges each figure for every run except the first, which is the baseline.
-pub fn judge(metric: &Metric, pairs: &[Pairing<'_>], figures: &[Figure<'_>]) -> Vec<Judged> {
+pub fn judge(
+    metric: &Metric,
+    pairs: &[Pairing<'_>],
+    figures: &[Figure<'_>],
+    postings: &Postings,
+) -> Vec<Judged> {
     let Some((baseline, others)) = pairs.split_first() else { return Vec::new() };
     let both = |[before, after]: [Option<f64>; 2]| Some((before?, after?));
     let of = |figure: &Figure<'_>, pair: &Pairing<'_>| {
@@ -94,10 +87,20 @@ pub fn judge(metric: &Metric, pairs: &[Pairing<'_>], figures: &[Figure<'_>]) -> 
         let our = |run: &Run| our_value(metric, figure.table, figure.row, run);
         let theirs = [published(baseline.column), published(pair.column)];
         let ours = [our(baseline.run), our(pair.run)];
-        let verdict = both(ours).zip(both(theirs));
-        let verdict = verdict.and_then(|(ours, theirs)| Verdict::new(ours, theirs));
-        let (label, run) = (label(figure, figures), pair.run.label.clone());
-        Judged { label, run, ours, theirs, verdict }
+        let published = both(theirs);
+        let against_published = |ours| published.and_then(|theirs| Verdict::new(ours, theirs));
+        let posted = postings.of_row(&figure.table.id, figure.row, pair.column);
+        Judged {
+            label: label(figure, figures),
+            run: pair.run.label.clone(),
+            table: figure.table.id.clone(),
+            ours,
+            theirs,
+            text: String::new(),
+            repeats: Repeats::of(&posted, against_published),
+            posted,
+            verdict: both(ours).and_then(against_published),
+        }
     };
     figures.iter().flat_map(|figure| others.iter().map(move |pair| of(figure, pair))).collect()
 }
@@ -183,9 +186,23 @@ pub fn leading(metric: &Metric, pairs: &[Pairing<'_>], figures: &[Figure<'_>]) -
 }
 
 /// One row per figure and run; the first run is the baseline and has no row.
-pub fn headline(metric: &Metric, pairs: &[Pairing<'_>], figures: &[Figure<'_>]) -> Table {
-    let columns =
-        ["before", "after", "change", "theirs before", "after", "change", "direction", "within 2x"];
+pub fn headline(
+    metric: &Metric,
+    pairs: &[Pairing<'_>],
+    figures: &[Figure<'_>],
+    postings: &Postings,
+) -> Table {
+    let columns = [
+        "before",
+        "after",
+        "change",
+        "theirs before",
+        "after",
+        "change",
+        "elsewhere",
+        "direction",
+        "within 2x",
+    ];
     let columns = columns.iter().map(|&column| column.to_owned()).collect();
     let title = "What the study found, and what we find".to_owned();
     // The columns of ours, theirs, and whether they agree.
@@ -194,30 +211,46 @@ pub fn headline(metric: &Metric, pairs: &[Pairing<'_>], figures: &[Figure<'_>]) 
     if pairs.is_empty() {
         return table;
     }
-    let (mut nr_judged, mut nr_same_way, mut nr_same_size) = (0, 0, 0);
-    for judged in judge(metric, pairs, figures) {
+    let all = judge(metric, pairs, figures, postings);
+    for judged in &all {
         let mut cells = half(judged.ours).to_vec();
         cells.extend(half(judged.theirs));
-        cells.extend(match judged.verdict {
-            None => [Cell::Missing, Cell::Missing],
-            Some(verdict) => {
-                nr_judged += 1;
-                nr_same_way += u32::from(verdict.is_same_way);
-                nr_same_size += u32::from(verdict.is_same_size);
-                let word = |is_right| Cell::text(if is_right { "yes" } else { "NO" });
-                [word(verdict.is_same_way), word(verdict.is_same_size)]
-            }
-        });
+        cells.push(elsewhere(Better::Higher, &judged.posted));
+        cells.extend(agreement(judged));
         table.push(&[&judged.label, &judged.run], cells);
     }
-    table.notes.push(format!(
-        "{nr_same_way} of {nr_judged} directions as published, {nr_same_size} of {nr_judged} sizes within a factor of 2"
-    ));
+    let tally: Tally = all.iter().map(Judged::class).collect();
+    table.notes.push(tally.words());
     table.notes.push(format!(
         "the size of a change is the logarithm of after / before; published changes below {EQUAL_PERCENT:.0} % count as \
          none, and ours must stay below twice that"
     ));
+    if all.iter().any(|judged| !judged.posted.is_empty()) {
+        table.notes.push(ELSEWHERE.to_owned());
+    }
+    if tally.of(Class::SignOnly) > 0 || all.iter().any(|judged| judged.repeats == Repeats::Sign) {
+        table.notes.push(
+            "not judged: the author's other postings repeat the sign of this row and not its size"
+                .to_owned(),
+        );
+    }
+    if tally.of(Class::Noise) > 0 {
+        table.notes.push(
+            "noise: the author's other postings do not even repeat the sign of this row".to_owned(),
+        );
+    }
     table
+}
+
+/// Whether direction and size agree, as far as they are judged.
+fn agreement(judged: &Judged) -> [Cell; 2] {
+    let word = |is_right| Cell::text(if is_right { "yes" } else { "NO" });
+    match (judged.verdict, judged.repeats) {
+        (_, Repeats::No) => [Cell::text("noise"), Cell::text("noise")],
+        (None, _) => [Cell::Missing, Cell::Missing],
+        (Some(verdict), Repeats::Sign) => [word(verdict.is_same_way), Cell::text("not judged")],
+        (Some(verdict), _) => [word(verdict.is_same_way), word(verdict.is_same_size)],
+    }
 }
 
 /// Before, after and change in percent.
@@ -232,11 +265,8 @@ fn half([before, after]: [Option<f64>; 2]) -> [Cell; 3] {
 
 /// Name of a figure, with the name of its table if several tables have it.
 fn label(figure: &Figure<'_>, figures: &[Figure<'_>]) -> String {
-    let name = |row: &PublishedRow| {
-        if row.label.is_empty() { format!("{} {}", row.stat, row.op) } else { row.label.clone() }
-    };
-    let (own, table) = (name(figure.row), &figure.table.id);
-    let is_shared = figures.iter().any(|f| f.table.id != *table && name(f.row) == own);
+    let (own, table) = (figure.row.name(), &figure.table.id);
+    let is_shared = figures.iter().any(|f| f.table.id != *table && f.row.name() == own);
     if is_shared { format!("{own} ({table})") } else { own }
 }
 
@@ -290,7 +320,7 @@ mod tests {
             })
             .collect();
         let pairs = [Pairing { run: &a, column: 0 }, Pairing { run: &b, column: 1 }];
-        let table = headline(&metric, &pairs, &figures);
+        let table = headline(&metric, &pairs, &figures, &Postings::load().unwrap());
         let texts = |row: usize| -> Vec<String> {
             table.rows[row].cells.iter().map(Cell::value_text).collect()
         };
@@ -303,13 +333,45 @@ mod tests {
                 "1056608451.00",
                 "503594991.00",
                 "-x2.1",
+                "-x6.9 -x13.7 (-x17.3) (-x2.4)",
                 "yes",
-                "yes"
+                "not judged"
             ]
         );
         assert_eq!(texts(1)[..3], ["10.00", "20.00", "100.00%"]);
-        assert_eq!(texts(1)[6..], ["yes", "NO"]);
-        assert!(table.notes[0].starts_with("2 of 2 directions"));
+        assert_eq!(texts(1)[6..], ["x112 x5.6 (17.66%)", "yes", "not judged"]);
+        assert_eq!(
+            table.notes[0],
+            "of 2 judged claims 0 within a factor of 2, 0 in direction only, 2 in the sign (size \
+             not judged), 0 missed"
+        );
+        assert!(table.notes[3].starts_with("not judged: the author's other postings"), "{table:?}");
+    }
+
+    /// Max-90 of study 000 is 0.59 in one posting and 1.01 in another of the same machine.
+    #[test]
+    fn noise_is_marked_and_not_counted() {
+        let known = Published::load().unwrap();
+        let metric = Metric::new("mmap", "ms", Better::Lower, TableKind::VariableTime);
+        let (mut a, mut b) = (Run::new("m", "a", "a"), Run::new("m", "b", "b"));
+        a.push("mmap", 0, 1, 10.0);
+        b.push("mmap", 0, 1, 20.0);
+        let table = known.table("000.stutter").unwrap();
+        let figures =
+            ["Max-90%", "Max", "Min"].map(|row| Figure::find(table, row, "mmap").unwrap());
+        let pairs = [Pairing { run: &a, column: 0 }, Pairing { run: &b, column: 1 }];
+        let table = headline(&metric, &pairs, &figures, &Postings::load().unwrap());
+        let texts = |row: usize| -> Vec<String> {
+            table.rows[row].cells[6..].iter().map(Cell::value_text).collect()
+        };
+        assert_eq!(texts(0), ["0.95% (-0.00%)", "noise", "noise"]);
+        assert_eq!(texts(1), ["-x10.4 (-x94.2)", "NO", "not judged"]);
+        assert_eq!(texts(2)[1..], ["NO", "NO"]);
+        assert_eq!(
+            table.notes[0],
+            "of 2 judged claims 0 within a factor of 2, 0 in direction only, 2 missed; not judged: \
+             1 within the published noise"
+        );
     }
 
     #[test]

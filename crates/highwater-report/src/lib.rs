@@ -13,6 +13,7 @@
 //!          --vmstat-----> "Ops" block        --duration--> CPU and elapsed time      \
 //!          --ratio------> ratio report       --histogram-> delays, page frames        > Table --render--> text
 //!          --published--> the studies' published figures beside ours                 /
+//!          --claims-----> each published claim, judged by what repeats for its author
 //! two Documents --against-> one of the runs that they have in common
 //! Series --sparklines-> counters over time, small
 //! Explanation --explain-> why operations were slow: trees, tables, folded stacks
@@ -42,6 +43,7 @@ pub mod against;
 pub mod beside;
 pub mod by_seed;
 mod change;
+pub mod claims;
 pub mod compare;
 pub mod duration;
 pub mod evidence;
@@ -60,6 +62,7 @@ pub mod percent;
 pub mod published;
 pub mod ratio;
 pub mod render;
+pub mod repeats;
 pub mod report;
 pub mod rules;
 pub mod significance;

@@ -6,10 +6,12 @@
 //! printed values, so they are computed anew (rules/mmtests-tables#unsound-percentages).
 
 use highwater_results::published::{PublishedKind, PublishedRow};
-use highwater_results::{Better, Metric, PublishedTable, Run};
+use highwater_results::{Better, Metric, Posted, Postings, PublishedTable, Run};
 
+use crate::claims::Judged;
 use crate::headline::Verdict;
 use crate::percent::{self, Told};
+use crate::repeats::Repeats;
 use crate::rules::Rules;
 use crate::stats::Sorted;
 use crate::style::Style;
@@ -31,23 +33,54 @@ pub fn by_position<'a>(runs: &[&'a Run], published: &PublishedTable) -> Vec<Pair
     pairs.map(|(&run, column)| Pairing { run, column }).collect()
 }
 
+/// What a column of other postings has.
+pub(crate) const ELSEWHERE: &str =
+    "elsewhere: the change of the same row in other postings; in brackets on another machine";
+
+/// The changes of other postings; those of other machines in brackets.
+pub(crate) fn elsewhere(better: Better, posted: &[Posted]) -> Cell {
+    let change = |one: &Posted| {
+        let told = Told::of(better, one.before, one.after);
+        let text = Cell::change(Some(percent::change(better, one.before, one.after)), told);
+        let text = text.value_text();
+        if one.is_same_machine { text } else { format!("({text})") }
+    };
+    let changes: Vec<String> = posted.iter().map(change).collect();
+    if changes.is_empty() { Cell::Missing } else { Cell::text(changes.join(" ")) }
+}
+
 /// Changes against the first pair, one row per published row and further pair. `metric` describes
-/// our samples; only tables of statistics need it to match.
-pub fn side_by_side(metric: &Metric, pairs: &[Pairing<'_>], published: &PublishedTable) -> Table {
+/// our samples; only tables of statistics need it to match. Other postings of the rows stand beside
+/// them if there are any of the same kind of machine.
+pub fn side_by_side(
+    metric: &Metric,
+    pairs: &[Pairing<'_>],
+    published: &PublishedTable,
+    postings: &Postings,
+) -> Table {
+    let all = compared(metric, pairs, published);
+    let posted: Vec<Vec<Posted>> = all
+        .iter()
+        .map(|compared| postings.of_row(&published.id, compared.row, compared.column))
+        .collect();
+    let has_posted = posted.iter().flatten().any(|one| one.is_same_machine);
     let columns = ["ours", "published", "published significant", "same sign"];
-    let columns = columns.iter().map(|&column| column.to_owned()).collect();
+    let columns = columns.into_iter().chain(has_posted.then_some("elsewhere"));
+    let columns = columns.map(str::to_owned).collect();
     let title = format!("Beside the published table {} ({})", published.id, published.title);
     let compare = published.kind == PublishedKind::Compare;
     let labels: &[&str] =
         if compare { &["statistic", "operation", "run"] } else { &["figure", "run"] };
     let mut table = Table::new(title, labels, columns, Layout::Fitted);
     let mut tally = Tally::default();
-    for Compared { row, run, changes } in compared(metric, pairs, published) {
-        tally.count(&changes);
+    for (Compared { row, run, changes, .. }, posted) in all.iter().zip(&posted) {
+        tally.count(changes);
+        let mut cells = changes.cells();
+        cells.extend(has_posted.then(|| elsewhere(direction(published, row), posted)));
         if compare {
-            table.push(&[&row.stat, &row.op, &run.label], changes.cells());
+            table.push(&[&row.stat, &row.op, &run.label], cells);
         } else {
-            table.push(&[&row.label, &run.label], changes.cells());
+            table.push(&[&row.label, &run.label], cells);
         }
     }
     if pairs.is_empty() {
@@ -70,6 +103,7 @@ pub fn side_by_side(metric: &Metric, pairs: &[Pairing<'_>], published: &Publishe
                 .to_owned(),
         );
     }
+    table.notes.extend(has_posted.then(|| ELSEWHERE.to_owned()));
     table.notes.extend(published.notes.clone());
     table
 }
@@ -78,6 +112,10 @@ pub fn side_by_side(metric: &Metric, pairs: &[Pairing<'_>], published: &Publishe
 struct Compared<'a> {
     row: &'a PublishedRow,
     run: &'a Run,
+    /// The published column of the run.
+    column: usize,
+    /// Our values and the published ones, before and after.
+    values: [[Option<f64>; 2]; 2],
     changes: Changes,
 }
 
@@ -92,12 +130,11 @@ fn compared<'a>(
     for row in &published.rows {
         for pair in others {
             let direction = direction(published, row);
-            let both =
-                |(before, after): (Option<f64>, Option<f64>)| Told::of(direction, before?, after?);
             let ours = |pair: &Pairing<'_>| our_value(metric, published, row, pair.run);
             let theirs = |pair: &Pairing<'_>| row.values.get(pair.column).copied();
+            let values = [[ours(baseline), ours(pair)], [theirs(baseline), theirs(pair)]];
             let changes = Changes {
-                told: [both((ours(baseline), ours(pair))), both((theirs(baseline), theirs(pair)))],
+                told: values.map(|[before, after]| Told::of(direction, before?, after?)),
                 ours: our_change(metric, published, row, baseline, pair),
                 published: published_change(published, row, baseline.column, pair.column),
                 significant: row
@@ -106,15 +143,15 @@ fn compared<'a>(
                     .copied()
                     .filter(|_| published.style != "2015"),
             };
-            all.push(Compared { row, run: pair.run, changes });
+            let (run, column) = (pair.run, pair.column);
+            all.push(Compared { row, run, column, values, changes });
         }
     }
     all
 }
 
 /// The claims of a published table: each row that it marks as significant, or every row if it marks
-/// none. Each claim has its name with the run's, and how ours compares; none if we have no such
-/// figure.
+/// none.
 ///
 /// Sizes are compared as percentages here: these changes are small, and none of them counts as
 /// "about equal".
@@ -122,21 +159,48 @@ pub fn claimed(
     metric: &Metric,
     pairs: &[Pairing<'_>],
     published: &PublishedTable,
-) -> Vec<(String, Option<Verdict>)> {
+    postings: &Postings,
+) -> Vec<Judged> {
     let all = compared(metric, pairs, published);
     let is_marked = |compared: &Compared<'_>| compared.changes.significant == Some(true);
     let marks = all.iter().any(is_marked);
-    let claims = all.iter().filter(|compared| !marks || is_marked(compared));
-    let claim = |compared: &Compared<'_>| {
-        let Compared { row, run, changes } = compared;
-        let name = if row.label.is_empty() {
-            format!("{} {} of {}", row.stat, row.op, run.label)
-        } else {
-            format!("{} of {}", row.label, run.label)
+    let claims = all.into_iter().filter(|compared| !marks || is_marked(compared));
+    let claim = |Compared { row, run, column, values: [ours, theirs], changes }| {
+        let posted = postings.of_row(&published.id, row, column);
+        let direction = direction(published, row);
+        let against_published = |(before, after)| {
+            let change = percent::change(direction, before, after);
+            verdict(Some(change), changes.published)
         };
-        (name, changes.verdict())
+        Judged {
+            label: row.name(),
+            run: run.label.clone(),
+            table: published.id.clone(),
+            ours,
+            theirs,
+            text: String::new(),
+            repeats: Repeats::of(&posted, against_published),
+            posted,
+            verdict: verdict(changes.ours, changes.published),
+        }
     };
     claims.map(claim).collect()
+}
+
+/// Whether both changes, in percent, have the same direction; a change that prints as 0.00 % has
+/// none.
+fn agree(ours: Option<f64>, published: Option<f64>) -> Option<bool> {
+    let sign = |percent: f64| (percent * 100.0).round().partial_cmp(&0.0);
+    Some(sign(ours?) == sign(published?))
+}
+
+/// Whether both changes, in percent, have the same direction, and whether one is between half and
+/// twice the other.
+fn verdict(ours: Option<f64>, published: Option<f64>) -> Option<Verdict> {
+    let is_same_way = agree(ours, published)?;
+    let (ours, published) = (ours?, published?);
+    let is_same_size = published == ours || (0.5..=2.0).contains(&(ours / published));
+    Some(Verdict { is_same_way, is_same_size: is_same_way && is_same_size })
 }
 
 /// One row's two changes.
@@ -159,19 +223,9 @@ impl Changes {
         ]
     }
 
-    /// Whether both changes have the same direction; a change that prints as 0.00 % has none.
+    /// Whether both changes have the same direction.
     fn agree(&self) -> Option<bool> {
-        let sign = |percent: f64| (percent * 100.0).round().partial_cmp(&0.0);
-        Some(sign(self.ours?) == sign(self.published?))
-    }
-
-    /// Whether both changes have the same direction, and whether one is between half and twice the
-    /// other.
-    fn verdict(&self) -> Option<Verdict> {
-        let is_same_way = self.agree()?;
-        let (ours, published) = (self.ours?, self.published?);
-        let is_same_size = published == ours || (0.5..=2.0).contains(&(ours / published));
-        Some(Verdict { is_same_way, is_same_size: is_same_way && is_same_size })
+        agree(self.ours, self.published)
     }
 }
 
@@ -303,12 +357,12 @@ mod tests {
 
     #[test]
     fn netperf_beside_the_study() {
-        let published = Published::load().unwrap();
+        let (published, postings) = (Published::load().unwrap(), Postings::load().unwrap());
         let skylake = published.table("002.netperf-tcp.skylake").unwrap();
         let metric = Metric::new("netperf-tcp", "Mbit/s", Better::Higher, TableKind::Multi);
         let a = run("a", &[("64", 100.0), ("128", 100.0)]);
         let b = run("b", &[("64", 101.0), ("128", 99.0)]);
-        let table = side_by_side(&metric, &by_position(&[&a, &b], skylake), skylake);
+        let table = side_by_side(&metric, &by_position(&[&a, &b], skylake), skylake, &postings);
         assert_eq!(table.rows.len(), 9);
         let texts = |operation: &str| -> Vec<String> {
             let row = table.row(&["Hmean", operation, "b"]).unwrap();
@@ -335,14 +389,14 @@ mod tests {
 
     #[test]
     fn success_rates_use_the_right_direction() {
-        let published = Published::load().unwrap();
+        let (published, postings) = (Published::load().unwrap(), Postings::load().unwrap());
         let success = published.table("004.success.nodirect").unwrap();
         let row = success.row("Mean", "Success 1").unwrap();
         assert!((published_change(success, row, 0, 1).unwrap() - 342.857).abs() < 0.001);
         let metric =
             Metric::new("stress-highalloc", "percent", Better::Higher, TableKind::MinMeanMax);
         let (a, b) = (run("a", &[("Success 1", 2.0)]), run("b", &[("Success 1", 3.0)]));
-        let table = side_by_side(&metric, &by_position(&[&a, &b], success), success);
+        let table = side_by_side(&metric, &by_position(&[&a, &b], success), success, &postings);
         let texts: Vec<_> = table
             .row(&["Mean", "Success 1", "b"])
             .unwrap()
@@ -350,12 +404,12 @@ mod tests {
             .iter()
             .map(Cell::value_text)
             .collect();
-        assert_eq!(texts, ["50.00%", "x4.4", "not tested", "yes"]);
+        assert_eq!(texts, ["50.00%", "x4.4", "not tested", "yes", "x2.9 x3.0"]);
     }
 
     #[test]
     fn counters_and_times_are_paired_by_label() {
-        let published = Published::load().unwrap();
+        let (published, postings) = (Published::load().unwrap(), Postings::load().unwrap());
         let metric = Metric::new("stutterp", "ms", Better::Lower, TableKind::VariableTime);
         let (mut a, mut b) = (run("a", &[]), run("b", &[]));
         a.counters.set("pgscan_direct", 1000);
@@ -363,7 +417,7 @@ mod tests {
         a.times.system_ns = 10;
         b.times.system_ns = 1;
         let vmstat = published.table("001.vmstat").unwrap();
-        let table = side_by_side(&metric, &by_position(&[&a, &b], vmstat), vmstat);
+        let table = side_by_side(&metric, &by_position(&[&a, &b], vmstat), vmstat, &postings);
         let texts: Vec<_> = table
             .row(&["Direct pages scanned", "b"])
             .unwrap()
@@ -371,9 +425,9 @@ mod tests {
             .iter()
             .map(Cell::value_text)
             .collect();
-        assert_eq!(texts, ["-x2.5", "-x2.1", "not tested", "yes"]);
+        assert_eq!(texts, ["-x2.5", "-x2.1", "not tested", "yes", "-x6.9 -x13.7 (-x17.3) (-x2.4)"]);
         let duration = published.table("001.duration").unwrap();
-        let table = side_by_side(&metric, &by_position(&[&a, &b], duration), duration);
+        let table = side_by_side(&metric, &by_position(&[&a, &b], duration), duration, &postings);
         let texts: Vec<_> = table
             .row(&["Duration System", "b"])
             .unwrap()
@@ -381,6 +435,6 @@ mod tests {
             .iter()
             .map(Cell::value_text)
             .collect();
-        assert_eq!(texts, ["-x10.0", "-x9.1", "not tested", "yes"]);
+        assert_eq!(texts, ["-x10.0", "-x9.1", "not tested", "yes", "-x9.4 -x8.7 (-x5.3) (-x2.1)"]);
     }
 }

@@ -6,96 +6,94 @@
 //! * a single figure in its text,
 //! * how hot the hottest block is.
 //!
-//! A claim is *reproduced* if our change has the same direction and is between half and twice as
-//! large (a single figure: if ours is as published). It has the *direction only* if the direction
-//! alone agrees, and is *missed* otherwise.
+//! [`Class`] says what each outcome means.
 
 use highwater_results::Document;
 use highwater_results::published::PublishedError;
 
 use crate::beside;
 use crate::by_seed::SEEDS_MIN;
-use crate::headline::Verdict;
+use crate::claims::{Judged, Tally};
+use crate::repeats::Class;
 use crate::table::{Cell, Layout, Table};
 
-/// Number of claims by outcome.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Tally {
-    reproduced: u32,
-    way_only: u32,
-    missed: u32,
-    not_measured: u32,
+/// The cells of a row: all claims, then those of each class.
+fn cells(tally: Tally) -> Vec<Cell> {
+    let counts = Class::ALL.map(|class| tally.of(class));
+    let all = [tally.all()].into_iter().chain(counts);
+    all.map(|count| Cell::number(f64::from(count), 0)).collect()
 }
 
-impl Tally {
-    fn count(&mut self, verdict: Option<Verdict>) {
-        *match verdict {
-            None => &mut self.not_measured,
-            Some(Verdict { is_same_way: false, .. }) => &mut self.missed,
-            Some(Verdict { is_same_size: false, .. }) => &mut self.way_only,
-            Some(_) => &mut self.reproduced,
-        } += 1;
-    }
-
-    fn add(&mut self, other: Tally) {
-        self.reproduced += other.reproduced;
-        self.way_only += other.way_only;
-        self.missed += other.missed;
-        self.not_measured += other.not_measured;
-    }
-
-    fn cells(self) -> Vec<Cell> {
-        let Tally { reproduced, way_only, missed, not_measured } = self;
-        let all = reproduced + way_only + missed + not_measured;
-        let counts = [all, reproduced, way_only, missed, not_measured];
-        counts.map(|count| Cell::number(f64::from(count), 0)).to_vec()
-    }
+/// Names of the claims of a class; with the run's if several runs have the claim.
+fn names(claims: &[Judged], class: Class) -> Vec<String> {
+    let of_class = claims.iter().filter(|claim| claim.class() == class);
+    let name = |claim: &Judged| {
+        let is_other = |other: &&Judged| other.label == claim.label && other.run != claim.run;
+        match claims.iter().find(is_other) {
+            Some(_) => format!("{} of {}", claim.label, claim.run),
+            None => claim.label.clone(),
+        }
+    };
+    of_class.map(name).collect()
 }
 
 /// One row per experiment and machine with published figures, and one for all; the notes name the
-/// missed claims.
+/// missed claims and those within the published noise.
 ///
 /// # Errors
 /// If the document names something that was not published.
 pub fn summary(documents: &[Document]) -> Result<Table, PublishedError> {
-    let columns = ["claims", "reproduced", "direction only", "missed", "not measured"];
+    let columns = ["claims"].into_iter().chain(Class::ALL.map(Class::words));
     let mut table = Table::new(
         "Summary: what was published, and what came out".to_owned(),
         &["experiment", "machine"],
-        columns.map(str::to_owned).to_vec(),
+        columns.map(str::to_owned).collect(),
         Layout::Fitted,
     );
-    let (mut all, mut missed, mut few) = (Tally::default(), Vec::new(), Vec::new());
+    let (mut all, mut named, mut few) = (Tally::default(), Vec::new(), Vec::new());
     for document in documents {
         for (machine, runs) in document.by_machine() {
             let claims = beside::all_claims(document, machine, &runs)?;
             if claims.is_empty() {
                 continue;
             }
-            let mut tally = Tally::default();
-            claims.iter().for_each(|(_, verdict)| tally.count(*verdict));
-            table.push(&[&document.experiment, machine], tally.cells());
+            let tally: Tally = claims.iter().map(Judged::class).collect();
+            table.push(&[&document.experiment, machine], cells(tally));
             all.add(tally);
             let name = document.experiment.as_str();
             if (document.iterations as usize) < SEEDS_MIN && !few.contains(&name) {
                 few.push(name);
             }
-            let is_missed = |verdict: &Option<Verdict>| verdict.is_some_and(|v| !v.is_same_way);
-            let names = claims.iter().filter(|(_, verdict)| is_missed(verdict));
-            let names: Vec<&str> = names.map(|(name, _)| name.as_str()).collect();
-            if !names.is_empty() {
-                let names = names.join(", ");
-                missed.push(format!("missed by {} on {machine}: {names}", document.experiment));
+            for class in [Class::Missed, Class::Noise] {
+                let names = names(&claims, class);
+                if !names.is_empty() {
+                    let names = names.join(", ");
+                    named.push(format!("{class} by {name} on {machine}: {names}"));
+                }
             }
         }
     }
-    table.push(&["all", ""], all.cells());
+    table.push(&["all", ""], cells(all));
+    table.notes.push(all.words());
     table.notes.push(
         "reproduced: the change goes the way that was published and is between half and twice as large; of single \
          figures: ours is as published"
             .to_owned(),
     );
-    table.notes.extend(missed);
+    let has = |class| all.of(class) > 0;
+    if has(Class::SignOnly) {
+        table.notes.push(
+            "sign only: the author's other postings repeat the sign and not the size, so ours is judged by its sign"
+                .to_owned(),
+        );
+    }
+    if has(Class::Noise) {
+        table.notes.push(
+            "noise: the author's other postings do not even repeat the sign, so ours is not judged"
+                .to_owned(),
+        );
+    }
+    table.notes.extend(named);
     if !few.is_empty() {
         table.notes.push(format!(
             "few seeds, so a claim may have come out or been missed by chance: {}",
@@ -142,21 +140,25 @@ mod tests {
         // Max falls by much more than published, Mean with it, and Min moves.
         let bad = stutter("000-bad", [&[1.0, 1.0, 10.0], &[2.0, 2.0, 2.0]]);
         let table = summary(&[good, bad]).unwrap();
-        // The mean falls from 5.5 to 3: more than twice the published change.
-        assert_eq!(counts(&table, &["000-good", "m"]), ["3", "2", "1", "0", "0"]);
-        assert_eq!(counts(&table, &["000-bad", "m"]), ["3", "0", "2", "1", "0"]);
-        assert_eq!(counts(&table, &["all", ""]), ["6", "2", "3", "1", "0"]);
-        let missed = table.notes.iter().filter(|note| note.starts_with("missed"));
+        // Of Max and Mean only the sign repeats for the author.
+        assert_eq!(counts(&table, &["000-good", "m"]), ["3", "1", "0", "2", "0", "0", "0"]);
+        assert_eq!(counts(&table, &["000-bad", "m"]), ["3", "0", "0", "2", "1", "0", "0"]);
+        assert_eq!(counts(&table, &["all", ""]), ["6", "1", "0", "4", "1", "0", "0"]);
+        assert!(
+            table.notes[0].starts_with("of 6 judged claims 1 within a factor of 2"),
+            "{table:?}"
+        );
+        let missed = table.notes.iter().filter(|note| note.starts_with("missed by"));
         assert_eq!(missed.collect::<Vec<_>>(), ["missed by 000-bad on m: Min mmap"]);
     }
 
     #[test]
     fn what_was_not_measured_is_neither_missed_nor_reproduced() {
         let table = summary(&[stutter("000", [&[], &[]])]).unwrap();
-        assert_eq!(counts(&table, &["all", ""]), ["3", "0", "0", "0", "3"]);
+        assert_eq!(counts(&table, &["all", ""]), ["3", "0", "0", "0", "0", "0", "3"]);
         // The policies are not the study's, so nothing was published for them.
         let mut other = stutter("000", [&[1.0], &[1.0]]);
         other.runs[1].policy = "c".to_owned();
-        assert_eq!(counts(&summary(&[other]).unwrap(), &["all", ""]), ["0"; 5]);
+        assert_eq!(counts(&summary(&[other]).unwrap(), &["all", ""]), ["0"; 7]);
     }
 }

@@ -16,6 +16,8 @@ use crate::{
 
 /// The report as a terminal shows it.
 pub const REPORT_FILE: &str = "report.txt";
+/// The published claims of a comparison, and how they came out.
+pub const CLAIMS_FILE: &str = "claims.csv";
 /// A file that is created and removed at once, to test whether a directory is writable.
 pub const PROBE_FILE: &str = ".highwater";
 /// The tidy table of a grid.
@@ -32,8 +34,9 @@ const POINT: &str = "point-";
 const TEMPORARY: &str = ".tmp";
 
 /// Every file that a command writes to a result directory.
-pub const FILES: [&str; 14] = [
+pub const FILES: [&str; 15] = [
     DOCUMENT_FILE,
+    CLAIMS_FILE,
     GRID_FILE,
     SUMMARY_FILE,
     FIT_FILE,

@@ -24,7 +24,8 @@
 //! * [`setting`]: keys of `--set`.
 //! * [`store`]: a directory of results, written atomically; [`contents`]: the kinds of such
 //!   directories.
-//! * [`published`]: the numbers published with the five studies.
+//! * [`published`]: the numbers published with the five studies; [`postings`]: the same rows in
+//!   their authors' other mails.
 //! * [`words`]: numbers with their nouns, and the system's reasons in plain words.
 //!
 //! JSON is deterministic: ordered maps, floats in their shortest exact form.
@@ -37,6 +38,7 @@ pub mod histogram;
 pub mod import;
 pub mod input;
 pub mod pageblocks;
+pub mod postings;
 pub mod published;
 pub mod recording;
 pub mod run;
@@ -54,6 +56,7 @@ pub use contents::Contents;
 pub use counter::Counters;
 pub use histogram::{Histogram, LATENCY};
 pub use pageblocks::{AGES_FILE, BlockMaps, PAGEBLOCKS_FILE, RunMaps};
+pub use postings::{Posted, Posting, Postings};
 pub use published::{Published, PublishedTable};
 pub use run::{Definition, Document, DocumentError, EndedEarly, Run, SCHEMA, SeedTotals, Times};
 pub use sample::{Better, Largest, Metric, Sample, TableKind};

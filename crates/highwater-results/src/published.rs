@@ -190,6 +190,12 @@ pub enum PublishedError {
         /// Entries expected.
         nr_columns: usize,
     },
+    /// The further postings have another layout.
+    #[error("reference/further-postings.json: {reason}")]
+    Postings {
+        /// What is wrong.
+        reason: String,
+    },
     /// There is no table or histogram of that name.
     #[error("no published {what} \"{id}\"; there are: {known}")]
     Unknown {
@@ -306,6 +312,17 @@ impl PublishedTable {
             }
         }
         Ok(())
+    }
+}
+
+impl PublishedRow {
+    /// Its label, or its statistic and operation.
+    pub fn name(&self) -> String {
+        if self.label.is_empty() {
+            format!("{} {}", self.stat, self.op)
+        } else {
+            self.label.clone()
+        }
     }
 }
 

@@ -5,8 +5,10 @@ use std::path::Path;
 use highwater_report::grid::{self, Grid};
 use highwater_report::render::{json, observations, pageblocks, series};
 use highwater_report::report::{self, Shown};
-use highwater_report::{Format, PAGE_WIDTH, Table};
-use highwater_results::contents::{REPORT_FILE, point_dir, remove_half_written, remove_points};
+use highwater_report::{Format, PAGE_WIDTH, Table, claims};
+use highwater_results::contents::{
+    CLAIMS_FILE, REPORT_FILE, point_dir, remove_half_written, remove_points,
+};
 use highwater_results::explain::STALLS_FILE;
 use highwater_results::store::Store;
 use highwater_results::texts::{TEXT_FILES, file_of};
@@ -30,8 +32,8 @@ pub struct PointResults {
 }
 
 impl PointResults {
-    /// Writes the files that `--out DIR` has for a comparison: `results.json`, `report.txt`, counters
-    /// over time, and the files of the first seed.
+    /// Writes the files that `--out DIR` has for a comparison: `results.json`, `report.txt`, the
+    /// published claims, counters over time, and the files of the first seed.
     ///
     /// # Errors
     /// If a file cannot be written.
@@ -55,7 +57,10 @@ impl PointResults {
         let columns = (!columns.columns.is_empty()).then(|| columns.to_text());
         let ages = (!ages.is_empty()).then(|| series::series(ages));
         let maps = (!maps.is_empty()).then(|| pageblocks::maps(maps));
+        let claims = claims_of(document)?;
+        let claims = (!claims.is_empty()).then(|| claims::csv(&claims));
         let beside = [
+            (CLAIMS_FILE, claims),
             (SERIES_FILE, samples),
             (TIMELINE_FILE, timeline),
             (STALLS_FILE, stalls),
@@ -172,10 +177,15 @@ pub fn report_text(
     let tables =
         report::tables(document, shown).map_err(|error| PlanError::Document(error.to_string()))?;
     Ok(match format {
-        Format::Json => json::document(document, &tables),
+        Format::Json => json::document(document, &tables, &claims_of(document)?),
         Format::Csv => observations::observations(document),
         format => ablated(document, format, width) + &format.tables(&tables, width),
     })
+}
+
+/// The published claims of a document.
+fn claims_of(document: &Document) -> Result<Vec<claims::Claim>, PlanError> {
+    claims::of(document).map_err(|error| PlanError::Document(error.to_string()))
 }
 
 /// For an ablation, which switch explains the change; empty for other results.

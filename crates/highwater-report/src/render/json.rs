@@ -5,6 +5,7 @@ use highwater_results::Document;
 use serde::Serialize;
 
 use super::Render;
+use crate::claims::Claim;
 use crate::table::Table;
 
 /// The JSON renderer: a table as an object, several as an array.
@@ -21,15 +22,18 @@ impl Render for Json {
     }
 }
 
-/// The document with its derived tables under `tables`. Readers of documents skip the tables.
-pub fn document(document: &Document, tables: &[Table]) -> String {
+/// The document with its derived tables under `tables`, and the published claims under `claims`.
+/// Readers of documents skip both.
+pub fn document(document: &Document, tables: &[Table], claims: &[Claim]) -> String {
     #[derive(Serialize)]
     struct Whole<'a> {
         #[serde(flatten)]
         document: &'a Document,
         tables: &'a [Table],
+        #[serde(skip_serializing_if = "<[_]>::is_empty")]
+        claims: &'a [Claim],
     }
-    pretty(&Whole { document, tables })
+    pretty(&Whole { document, tables, claims })
 }
 
 /// Two documents that were compared, and their comparison under `tables`.
@@ -43,14 +47,15 @@ pub fn against(before: &Document, after: &Document, tables: &[Table]) -> String 
     pretty(&Whole { before, after, tables })
 }
 
-/// Several documents and their summary.
-pub fn several(documents: &[Document], summary: &Table) -> String {
+/// Several documents, their summary, and the published claims of all.
+pub fn several(documents: &[Document], summary: &Table, claims: &[Claim]) -> String {
     #[derive(Serialize)]
     struct Whole<'a> {
         experiments: &'a [Document],
         summary: &'a Table,
+        claims: &'a [Claim],
     }
-    pretty(&Whole { experiments: documents, summary })
+    pretty(&Whole { experiments: documents, summary, claims })
 }
 
 fn pretty(value: &impl Serialize) -> String {
@@ -82,7 +87,7 @@ mod tests {
     #[test]
     fn a_document_with_tables_is_still_a_document() {
         let original = Document::new("0.1.0", "x", "sim", 3);
-        let text = document(&original, &[sample(Layout::Fitted)]);
+        let text = document(&original, &[sample(Layout::Fitted)], &[]);
         let back: Document = serde_json::from_str(&text).unwrap();
         assert_eq!(back, original);
         let value: serde_json::Value = serde_json::from_str(&text).unwrap();

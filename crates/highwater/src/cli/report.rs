@@ -11,7 +11,7 @@ use highwater_report::over_time::sparklines;
 use highwater_report::render::{Format, json, observations, pageblocks, series};
 use highwater_report::report::{self, Shown};
 use highwater_report::worse::{self, WorseError};
-use highwater_report::{PAGE_WIDTH, Table};
+use highwater_report::{PAGE_WIDTH, Table, claims};
 use highwater_results::explain::STALLS_FILE;
 use highwater_results::store::{
     DOCUMENT_FILE, StoreError, parse_document, read_document, write_atomically,
@@ -304,7 +304,11 @@ pub(super) fn several(
     look: Look,
 ) -> Result<String, CliError> {
     Ok(match look.format {
-        Format::Json => json::several(documents, summary),
+        Format::Json => {
+            let claims = documents.iter().map(claims::of).collect::<Result<Vec<_>, _>>();
+            let claims = claims.map_err(|error| CliError::new(error.to_string()))?;
+            json::several(documents, summary, &claims.concat())
+        }
         Format::Csv => observations::of_each(documents),
         format => format.tables(std::slice::from_ref(summary), look.width),
     })

@@ -3,6 +3,7 @@
 //! ```text
 //! types of highwater-results ────────────derive──▶ results, columns,       written files
 //!                                                  explanation
+//! claims::Claim ────────────────────────derive──▶ results (claims)
 //! bisect::Report ───────────────────────derive──▶ bisect
 //! Raw types of files, params! ───────────derive──▶ experiment, machine     accepted files
 //! Tunables::FIELDS, FIGURES, cost keys ──by hand─▶ machine
@@ -18,6 +19,7 @@
 mod experiment;
 mod policy;
 
+use highwater_report::claims::Claim;
 use highwater_results::explain::Explanation;
 use highwater_results::{Columns, Document};
 use schemars::generate::SchemaSettings;
@@ -121,8 +123,13 @@ fn read() -> SchemaGenerator {
     SchemaSettings::draft2020_12().into_generator()
 }
 
-/// A document, with the tables that `--format json` prints below it.
-fn results(generator: SchemaGenerator) -> Schema {
+/// A document, with the tables and claims that `--format json` prints below it.
+fn results(mut generator: SchemaGenerator) -> Schema {
+    let mut claims = generator.subschema_for::<Vec<Claim>>();
+    let about = "The published claims, made from all the rest: what was published, what came out here, and how far the \
+                 author's other postings repeat it. What `--format json` prints has them; `--out` keeps them as \
+                 `claims.csv`.";
+    claims.insert("description".to_owned(), about.into());
     let mut schema = generator.into_root_schema_for::<Document>();
     let tables = json!({
         "description": "The tables of the report, made from all the rest. What `--format json` prints has them; \
@@ -130,7 +137,9 @@ fn results(generator: SchemaGenerator) -> Schema {
         "type": "array",
         "items": { "type": "object" },
     });
-    properties(&mut schema).insert("tables".to_owned(), tables);
+    let all = properties(&mut schema);
+    all.insert("tables".to_owned(), tables);
+    all.insert("claims".to_owned(), claims.to_value());
     schema
 }
 

@@ -10,6 +10,7 @@ mod formats;
 mod linux_names;
 mod markdown;
 mod policies;
+mod reproduced;
 mod unmodelled;
 
 use std::fs;

@@ -133,7 +133,7 @@ fn everything_that_the_study_shows_is_printed() {
         "Evidence by seed: CPU time and reclaim",
         "2 seeds: an interval excludes 0",
         "What the study found, and what we find",
-        "directions as published",
+        "judged claim",
         "Direct pages scanned",
     ] {
         assert!(text.contains(part), "no \"{part}\" in:\n{text}");

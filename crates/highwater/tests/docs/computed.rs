@@ -22,12 +22,13 @@ use crate::values::{Source, Values};
 const FILE: &str = "docs/figures.toml";
 
 /// Pages whose figures are vectors of rules, run by the tests that they name, and pages that are made.
-const OTHERS: [&str; 5] = [
+const OTHERS: [&str; 6] = [
     "docs/src/rules/",
     "docs/src/formats/",
     "docs/src/how-to/",
     "docs/src/embedding/",
     "docs/src/policies.md",
+    "docs/src/reproduced.md",
 ];
 
 #[derive(Deserialize)]

@@ -5,11 +5,13 @@
 //! |---|---|
 //! | [`commands`] | commands run, as written or in a short form; those that cannot are listed with the reason |
 //! | [`quoted`] | quoted output is what the command before it, or the one named in a comment, prints |
+//! | [`claims`] | the claims of the studies on record are what the studies compute |
 //! | [`computed`] | figures are what the program computes; the others are listed with what they are |
 //!
 //! [`formula`] and [`values`] are what figures are made of. [`pages`] reads the pages, [`runs`] runs the program: each command once, at most two at a time. The program is
 //! the test's own; `HIGHWATER` names another, such as a released one.
 
+mod claims;
 mod commands;
 mod computed;
 mod formula;

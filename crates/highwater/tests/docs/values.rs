@@ -9,6 +9,7 @@
 //! | `of_seed(RUN, NAME)` | a counter, the mean of the seeds |
 //! | `stalls(RUN, WHO, EVENT, REASON)`, `at_once`, `in_full`, `stall_ms` | throttled waits: how many, and in percent; their mean |
 //! | `used(RUN, N)`, `blocks(RUN)` | uses of the Nth hottest block, different blocks |
+//! | `claims(MACHINE, CLASS)`, `judged(MACHINE)` | published claims of a class; those that are judged |
 //! | `signs(MACHINE, TABLE)`, `marked(TABLE)` | changes of means published as significant: that have our sign; all |
 //!
 //! | of `check` | is |
@@ -32,6 +33,8 @@
 use std::collections::BTreeMap;
 use std::fs;
 
+use highwater_report::claims::{self, Claim};
+use highwater_report::repeats::Class;
 use highwater_report::stats::Sorted;
 use highwater_report::stats::quantile::{best_mean_2015, percentile, percentile_2015};
 use highwater_report::stats::summary::{amean, hmean};
@@ -133,6 +136,13 @@ impl Values<'_> {
     ) -> Result<Option<f64>, String> {
         match (name, arguments) {
             ("marked", [table]) => return Ok(self.marked(table).map(|rows| rows.len() as f64)),
+            ("claims", [machine, class]) => {
+                let is_class = |one: Class| one.words() == *class;
+                return Ok(Some(nr_claims(document, machine, &is_class)));
+            }
+            ("judged", [machine]) => {
+                return Ok(Some(nr_claims(document, machine, &Class::is_judged)));
+            }
             ("signs", [machine, table]) => return Ok(self.signs(document, machine, table)),
             _ => {}
         }
@@ -200,6 +210,13 @@ impl Values<'_> {
         let signs: Option<Vec<bool>> = marked.iter().map(has_our_sign).collect();
         Some(signs?.into_iter().filter(|agrees| *agrees).count() as f64)
     }
+}
+
+/// How many of a machine's published claims have such a class.
+fn nr_claims(document: &Document, machine: &str, is_class: &dyn Fn(Class) -> bool) -> f64 {
+    let claims = claims::of(document).expect("what a document names is published");
+    let is_it = |claim: &&Claim| claim.machine == machine && is_class(claim.class);
+    claims.iter().filter(is_it).count() as f64
 }
 
 fn counter_of(run: &Run, name: &str) -> Option<f64> {
