@@ -58,8 +58,6 @@
 #![allow(unsafe_code, reason = "a lock hands out references into its cell")]
 
 use core::fmt;
-use core::marker::PhantomData;
-use core::ops::{Deref, DerefMut};
 use core::sync::atomic::compiler_fence;
 use std::sync::Arc;
 
@@ -67,9 +65,10 @@ use highwater_core::host::{CpuId, Lock};
 use rustix::thread::{MembarrierCommand, MembarrierQuery, membarrier, membarrier_query};
 
 use super::LockMeter;
+use super::guard::LockGuard;
 use super::meter::{Meter, Waited};
 use crate::cpu::{Badge, Cpus, badge};
-use crate::sync::{AtomicBool, MutPtr, Ordering, UnsafeCell, Wait, fence};
+use crate::sync::{AtomicBool, Ordering, UnsafeCell, Wait, fence};
 
 /// The barrier that orders the owner and the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -178,7 +177,7 @@ impl<T> CpuLock<T> {
 
     /// Takes the lock, waiting if need be.
     #[inline]
-    pub fn take(&self) -> CpuGuard<'_, T> {
+    pub fn take(&self) -> LockGuard<'_, T> {
         if self.is_owner() {
             if !self.owner_enter() {
                 self.owner_wait();
@@ -192,7 +191,7 @@ impl<T> CpuLock<T> {
 
     /// Takes the lock if that needs no waiting.
     #[inline(always)]
-    pub fn try_take(&self) -> Option<CpuGuard<'_, T>> {
+    pub fn try_take(&self) -> Option<LockGuard<'_, T>> {
         let flag = if self.is_owner() {
             self.owner_enter().then_some(&self.held)
         } else {
@@ -299,25 +298,26 @@ impl<T> CpuLock<T> {
 
     /// Makes the guard of a lock that was just taken; clearing `flag` releases the lock.
     #[inline(always)]
-    fn guard<'a>(&'a self, flag: &'a AtomicBool) -> CpuGuard<'a, T> {
-        let _release = Release { flag, meter: &self.meter, on: PhantomData };
-        CpuGuard { value: self.value.get_mut(), _release }
+    fn guard<'a>(&'a self, flag: &'a AtomicBool) -> LockGuard<'a, T> {
+        // SAFETY: callers have just been let in, one at a time (`Sync` above), and `flag` is what
+        // let them in.
+        unsafe { LockGuard::new(&self.value, flag, &self.meter) }
     }
 }
 
 impl<T> Lock<T> for CpuLock<T> {
     type Guard<'a>
-        = CpuGuard<'a, T>
+        = LockGuard<'a, T>
     where
         T: 'a;
 
     #[inline]
-    fn lock(&self, _: CpuId) -> CpuGuard<'_, T> {
+    fn lock(&self, _: CpuId) -> LockGuard<'_, T> {
         self.take()
     }
 
     #[inline(always)]
-    fn try_lock(&self, _: CpuId) -> Option<CpuGuard<'_, T>> {
+    fn try_lock(&self, _: CpuId) -> Option<LockGuard<'_, T>> {
         self.try_take()
     }
 }
@@ -329,53 +329,6 @@ impl<T> fmt::Debug for CpuLock<T> {
             .field("remote", &self.remote)
             .field("barrier", &self.barrier)
             .finish_non_exhaustive()
-    }
-}
-
-/// Access to the value of a [`CpuLock`].
-pub struct CpuGuard<'a, T> {
-    // Field order is drop order: the access ends before the lock is released.
-    value: MutPtr<T>,
-    _release: Release<'a>,
-}
-
-/// Clears the flag that let the holder in; stays on the thread that took the lock.
-struct Release<'a> {
-    flag: &'a AtomicBool,
-    meter: &'a Meter,
-    on: PhantomData<*mut ()>,
-}
-
-impl Drop for Release<'_> {
-    #[inline(always)]
-    fn drop(&mut self) {
-        self.meter.released();
-        self.flag.store(false, Ordering::Release);
-    }
-}
-
-impl<T> Deref for CpuGuard<'_, T> {
-    type Target = T;
-
-    #[inline(always)]
-    fn deref(&self) -> &T {
-        // SAFETY: 1. the guard borrows the lock, so the cell is alive; 2. the guard exists, so no
-        // other does (`Sync` above); 3. `&self` allows no `&mut` meanwhile.
-        unsafe { self.value.deref() }
-    }
-}
-
-impl<T> DerefMut for CpuGuard<'_, T> {
-    #[inline(always)]
-    fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as in `deref`; `&mut self` makes the reference the only one.
-        unsafe { self.value.deref() }
-    }
-}
-
-impl<T: fmt::Debug> fmt::Debug for CpuGuard<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (**self).fmt(f)
     }
 }
 

@@ -8,13 +8,15 @@
 //!
 //! Both locks wait by spinning, then by yielding to the OS: the holder may not be running.
 //!
-//! `unsafe` in this module: the two guards hand out a reference into an `UnsafeCell`, and each lock
-//! is declared `Sync`. The proofs are beside the code; `tests/loom.rs` explores the interleavings.
+//! `unsafe` in this module: the guard hands out a reference into an `UnsafeCell`, a lock promises that
+//! it has let the caller in when it makes one, and each lock is declared `Sync`. The proofs are beside the code; `tests/loom.rs` explores the interleavings.
 
 mod biased;
+mod guard;
 mod meter;
 mod spin;
 
-pub use biased::{Barrier, CpuGuard, CpuLock};
+pub use biased::{Barrier, CpuLock};
+pub use guard::LockGuard;
 pub use meter::{LockMeter, LockReport};
-pub use spin::{SpinGuard, SpinLock};
+pub use spin::SpinLock;

@@ -13,20 +13,19 @@
 #![allow(unsafe_code, reason = "a lock hands out references into its cell")]
 
 use core::fmt;
-use core::marker::PhantomData;
-use core::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use highwater_core::host::{CpuId, Lock};
 
 use super::LockMeter;
+use super::guard::LockGuard;
 use super::meter::{Meter, Waited};
-use crate::sync::{AtomicBool, MutPtr, Ordering, UnsafeCell, Wait};
+use crate::sync::{AtomicBool, Ordering, UnsafeCell, Wait};
 
 /// Mutual exclusion by spinning.
 #[repr(C)]
 pub struct SpinLock<T> {
-    /// True while the lock is held. Release store in [`Release`], acquire exchange in
+    /// True while the lock is held. Release store in [`LockGuard`], acquire exchange in
     /// [`SpinLock::try_take`].
     held: AtomicBool,
     meter: Meter,
@@ -55,7 +54,7 @@ impl<T> SpinLock<T> {
 
     /// Takes the lock.
     #[inline]
-    pub fn take(&self) -> SpinGuard<'_, T> {
+    pub fn take(&self) -> LockGuard<'_, T> {
         if !self.try_take() {
             self.wait();
         }
@@ -65,7 +64,7 @@ impl<T> SpinLock<T> {
 
     /// Takes the lock if it is free.
     #[inline]
-    pub fn try_take_guard(&self) -> Option<SpinGuard<'_, T>> {
+    pub fn try_take_guard(&self) -> Option<LockGuard<'_, T>> {
         if !self.try_take() {
             return None;
         }
@@ -95,25 +94,25 @@ impl<T> SpinLock<T> {
 
     /// Makes the guard of a lock that was just taken.
     #[inline(always)]
-    fn guard(&self) -> SpinGuard<'_, T> {
-        let _release = Release { held: &self.held, meter: &self.meter, on: PhantomData };
-        SpinGuard { value: self.value.get_mut(), _release }
+    fn guard(&self) -> LockGuard<'_, T> {
+        // SAFETY: callers have just set `held`, which lets one holder in at a time.
+        unsafe { LockGuard::new(&self.value, &self.held, &self.meter) }
     }
 }
 
 impl<T> Lock<T> for SpinLock<T> {
     type Guard<'a>
-        = SpinGuard<'a, T>
+        = LockGuard<'a, T>
     where
         T: 'a;
 
     #[inline]
-    fn lock(&self, _: CpuId) -> SpinGuard<'_, T> {
+    fn lock(&self, _: CpuId) -> LockGuard<'_, T> {
         self.take()
     }
 
     #[inline]
-    fn try_lock(&self, _: CpuId) -> Option<SpinGuard<'_, T>> {
+    fn try_lock(&self, _: CpuId) -> Option<LockGuard<'_, T>> {
         self.try_take_guard()
     }
 }
@@ -121,53 +120,6 @@ impl<T> Lock<T> for SpinLock<T> {
 impl<T> fmt::Debug for SpinLock<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SpinLock").field("held", &self.held).finish_non_exhaustive()
-    }
-}
-
-/// Access to the value of a [`SpinLock`].
-pub struct SpinGuard<'a, T> {
-    // Field order is drop order: the access ends before the lock is released.
-    value: MutPtr<T>,
-    _release: Release<'a>,
-}
-
-/// Releases on drop, on the thread that took the lock.
-struct Release<'a> {
-    held: &'a AtomicBool,
-    meter: &'a Meter,
-    on: PhantomData<*mut ()>,
-}
-
-impl Drop for Release<'_> {
-    #[inline(always)]
-    fn drop(&mut self) {
-        self.meter.released();
-        self.held.store(false, Ordering::Release);
-    }
-}
-
-impl<T> Deref for SpinGuard<'_, T> {
-    type Target = T;
-
-    #[inline(always)]
-    fn deref(&self) -> &T {
-        // SAFETY: 1. the guard borrows the lock, so the cell is alive; 2. the guard exists, so this
-        // thread holds the lock and no other guard does; 3. `&self` allows no `&mut` meanwhile.
-        unsafe { self.value.deref() }
-    }
-}
-
-impl<T> DerefMut for SpinGuard<'_, T> {
-    #[inline(always)]
-    fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as in `deref`; `&mut self` makes the reference the only one.
-        unsafe { self.value.deref() }
-    }
-}
-
-impl<T: fmt::Debug> fmt::Debug for SpinGuard<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (**self).fmt(f)
     }
 }
 
