@@ -36,7 +36,7 @@
 //! Synchronisation: none. Allocations continue meanwhile, so the node may be unbalanced again when
 //! this returns: kswapd checks again after its nap.
 //!
-//! From: [`super::node61`] · to: `reclaim::node_pass`, `reclaim::scheme`.
+//! From: [`super::node61`] · to: `reclaim::node_pass`, `reclaim::algorithm`.
 
 use crate::compaction::compact_gap;
 use crate::host::{Cx, Devices, Phase, Stall};
@@ -140,7 +140,7 @@ impl<H: Devices> Kernel<H> {
             // The boost was for a pageblock that got mixed: now is the time to clean up.
             self.wake_kcompactd(cx, node, Order(PAGEBLOCK_ORDER), highest);
         }
-        self.scheme().run_done(self, node);
+        self.algorithm().run_done(self, node);
         sc.order
     }
 
@@ -177,7 +177,7 @@ impl<H: Devices> Kernel<H> {
             // At each step, even if the pass skips anonymous pages: when it reaches them, it would
             // be too late to find out which were used.
             for vec in self.lru.ids_of_node(node, highest) {
-                self.scheme().age(self, cx, (node, vec), sc);
+                self.algorithm().age(self, cx, (node, vec), sc);
             }
             if sc.priority < BOOST_PRIORITY {
                 sc.may_writepage = true;

@@ -47,7 +47,7 @@
 //! Synchronisation: the pending request and the failures are relaxed atomics of [`ReclaimNode`].
 //! The next failing allocation repeats a missed wake-up.
 //!
-//! From: `page_alloc::slow` (wake), the host (body) · to: [`super::node_pass`], [`super::scheme`],
+//! From: `page_alloc::slow` (wake), the host (body) · to: [`super::node_pass`], [`super::algorithm`],
 //! `compaction`.
 //!
 //! [`MAX_FAILURES`]: super::budget::MAX_FAILURES
@@ -55,6 +55,7 @@
 
 mod balance;
 mod node61;
+mod sleep;
 #[cfg(test)]
 mod tests;
 mod zone_balance;

@@ -6,12 +6,6 @@
 //!                          └──────────────────┴───────────────────────┘
 //! ```
 //!
-//! kswapd naps before it sleeps, because the first allocations after a run often take what it has
-//! just freed. Without the nap it would be woken at once, and the counters' thresholds would be
-//! switched in vain. Two counters show how the nap ended, and how well the marks fit. Woken early
-//! (`kswapd_low_wmark_hit_quickly`): the gap between low and high lasts less than a tenth of a
-//! second. Not balanced any more (`kswapd_high_wmark_hit_quickly`): the gap is being used up.
-//!
 //! # Two orders
 //!
 //! A request has an order. A run may give it up and continue for single pages, once compaction has
@@ -27,14 +21,12 @@
 //! lost. The allocation wakes kswapd again in each round (rules/slow-path#retry), so a lost request
 //! costs one round. Losing none would need a lock there.
 //!
-//! Synchronisation: it enters its wait queue before it checks whether it may sleep, so a wake-up
-//! between the check and the sleep ends that sleep.
-//!
-//! From: [`super`] · to: [`super::balance`], `compaction`.
+//! From: [`super`] · to: [`super::balance`], [`super::sleep`], `compaction`.
 
+use super::sleep::Sleep;
 use super::{Kswapd, Wake};
 use crate::config::HandOver;
-use crate::host::{Cx, Devices, HZ, Probe};
+use crate::host::{Cx, Devices, Probe};
 use crate::kernel::Kernel;
 use crate::page::Order;
 use crate::page_alloc::Gfp;
@@ -42,11 +34,7 @@ use crate::reclaim::ReclaimNode;
 use crate::reclaim::state::NOBODY_ASKED;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::trace::Event;
-use crate::vmstat::VmEvent;
 use crate::zone::{NodeId, ZoneType};
-
-/// How long kswapd naps before it sleeps (rules/kswapd#sleep).
-pub(super) const NAP: u64 = HZ / 10;
 
 /// The model.
 pub(super) struct Node61;
@@ -85,7 +73,8 @@ impl<H: Devices> Kswapd<H> for Node61 {
             let mut balanced_order = order;
             highest = state.pending_highest(highest);
             loop {
-                kernel.kswapd_sleep(cx, node, order, balanced_order, highest);
+                let how = Rest { node, asked: order, balanced: balanced_order, highest };
+                kernel.kswapd_sleep(cx, node, &how);
                 if kernel.is_stopping() {
                     break;
                 }
@@ -106,58 +95,49 @@ impl<H: Devices> Kswapd<H> for Node61 {
     }
 }
 
-impl<H: Devices> Kernel<H> {
-    /// Puts kswapd to sleep if the node is balanced for `order`: a nap first, then until woken;
-    /// `asked` is the order that was asked for.
-    ///
-    /// Linux 4.8 on: older kernels go by `kswapd_zones_sleep`.
-    #[doc(alias = "kswapd_try_to_sleep")]
-    fn kswapd_sleep(&self, cx: &Cx<'_, H>, node: NodeId, asked: u8, order: u8, highest: ZoneType) {
-        let state = self.reclaim.node(node);
-        let queue = &state.kswapd_wait;
-        // Before the look: see the module.
-        let mut ticket = queue.enter(cx);
-        let mut left = 0;
-        let hand_over = self.mem.policy.reclaim.kswapd.hand_over;
-        if !self.is_stopping() && self.kswapd_is_ready(cx, node, order, highest) {
-            // Before kcompactd is woken, because its records of full zones may be out of date.
-            self.reset_compaction(cx, node);
-            // Single pages are available. A request for a block may get one from compaction, which
-            // can use the freed pages and has the time of the nap.
-            if hand_over == HandOver::BeforeNap {
-                self.wake_kcompactd(cx, node, Order(asked), highest);
-            }
-            left = queue.park_jiffies(cx, ticket, "kswapd naps", NAP);
-            if left != 0 {
-                // Woken early: the rest of the old request is added to the new one.
-                state.kswapd_highest.store(state.pending_highest(highest) as u8, Relaxed);
-                state.ask_order(order);
-            }
-            // A wake has taken it off the queue. It joins anew before it looks once more.
-            queue.leave(cx, ticket);
-            ticket = queue.enter(cx);
+/// One sleep: until the node is short of `balanced` blocks, for a request of `asked`.
+struct Rest {
+    node: NodeId,
+    asked: u8,
+    balanced: u8,
+    highest: ZoneType,
+}
+
+impl Rest {
+    /// Single pages are available. A request for a block may get one from compaction.
+    fn hand_over<H: Devices>(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, when: HandOver) {
+        if kernel.mem.policy.reclaim.kswapd.hand_over == when {
+            kernel.wake_kcompactd(cx, self.node, Order(self.asked), self.highest);
         }
-        let stays = left == 0 && self.kswapd_is_ready(cx, node, order, highest);
-        if self.is_stopping() {
-        } else if stays {
-            // Exact counts slow every allocation down, so they are used only while kswapd compares.
-            cx.event(Event::KswapdSleep { nid: node });
-            if hand_over == HandOver::AfterNap {
-                self.wake_kcompactd(cx, node, Order(asked), highest);
-            }
-            self.mem.use_normal_thresholds(node);
-            queue.park(cx, ticket, "kswapd has nothing to do");
-            self.mem.use_pressure_thresholds(node);
-        } else {
-            let which = match left {
-                0 => VmEvent::KswapdHighWmarkHitQuickly,
-                _ => VmEvent::KswapdLowWmarkHitQuickly,
-            };
-            self.mem.events.add(cx.cpu(), which, 1);
-        }
-        queue.leave(cx, ticket);
+    }
+}
+
+impl<H: Devices> Sleep<H> for Rest {
+    fn is_ready(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>) -> bool {
+        kernel.kswapd_is_ready(cx, self.node, self.balanced, self.highest)
     }
 
+    fn before_nap(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>) {
+        // Before kcompactd is woken, because its records of full zones may be out of date.
+        kernel.reset_compaction(cx, self.node);
+        // It can use the freed pages and has the time of the nap.
+        self.hand_over(kernel, cx, HandOver::BeforeNap);
+    }
+
+    /// The rest of the old request is added to the new one.
+    fn woken_early(&self, kernel: &Kernel<H>) {
+        let state = kernel.reclaim.node(self.node);
+        state.kswapd_highest.store(state.pending_highest(self.highest) as u8, Relaxed);
+        state.ask_order(self.balanced);
+    }
+
+    fn before_sleep(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>) {
+        self.hand_over(kernel, cx, HandOver::AfterNap);
+        kernel.mem.use_normal_thresholds(self.node);
+    }
+}
+
+impl<H: Devices> Kernel<H> {
     /// Wakes throttled direct reclaimers and reports whether kswapd may sleep. They continue in any
     /// case, because kswapd would not wake them later. If the reserves are still short, they are
     /// throttled again, and wake kswapd.

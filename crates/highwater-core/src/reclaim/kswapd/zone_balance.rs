@@ -177,7 +177,7 @@ impl<H: Devices> Kernel<H> {
             (0, _) => {}
             _ => failures.store(0, Relaxed),
         }
-        self.scheme().run_done(self, node);
+        self.algorithm().run_done(self, node);
         Task { order: sc.order, highest: ended }
     }
 
@@ -203,7 +203,7 @@ impl<H: Devices> Kernel<H> {
         for zone in from_top().filter(|zone| is_tried(zone)) {
             let vec = self.lru.id_of_zone(zone.id());
             sc.reclaim_idx = zone.zone;
-            self.scheme().age(self, cx, (node, vec), sc);
+            self.algorithm().age(self, cx, (node, vec), sc);
             if !self.zone_is_balanced(zone, order, 0, ZoneType::Dma) {
                 round.highest = Some(zone.zone);
                 break;

@@ -15,11 +15,9 @@
 //!   fetch once more, run
 //! ```
 //!
-//! Synchronisation: as in [`super::node61`].
-//!
-//! From: [`super`] · to: [`super::zone_balance`], `compaction`.
+//! From: [`super`] · to: [`super::zone_balance`], [`super::sleep`], `compaction`.
 
-use super::node61::NAP;
+use super::sleep::Sleep;
 use super::{Kswapd, Wake};
 use crate::config::{HandOver, KswapdGoal};
 use crate::host::{Cx, Devices, Probe};
@@ -29,7 +27,6 @@ use crate::reclaim::ReclaimNode;
 use crate::reclaim::state::NOBODY_ASKED;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::trace::Event;
-use crate::vmstat::VmEvent;
 use crate::zone::{NodeId, ZoneType};
 
 /// The models.
@@ -83,7 +80,7 @@ impl<H: Devices> Kswapd<H> for Zones45 {
                 // The order and zones by which the node must be balanced before kswapd sleeps.
                 let judged = if gives_up { ended.order } else { now.order };
                 let judged = Task { order: judged, highest: ended.highest };
-                kernel.kswapd_zones_sleep(cx, node, now, judged);
+                kernel.kswapd_sleep(cx, node, &Rest { node, now, judged });
                 now = fetch(state);
                 asked = now;
             }
@@ -105,51 +102,42 @@ fn fetch<H: Devices>(state: &ReclaimNode<H>) -> Task {
     Task { order, highest }
 }
 
-impl<H: Devices> Kernel<H> {
-    /// Puts kswapd to sleep if the node is balanced as `judged` says; `now` is what kswapd was
-    /// asked for last.
-    ///
-    /// Linux up to 4.7: newer kernels go by `kswapd_sleep`.
-    #[doc(alias = "kswapd_try_to_sleep")]
-    fn kswapd_zones_sleep(&self, cx: &Cx<'_, H>, node: NodeId, now: Task, judged: Task) {
-        let state = self.reclaim.node(node);
-        let queue = &state.kswapd_wait;
-        let hand_over = self.mem.policy.reclaim.kswapd.hand_over;
-        let give = || self.wake_kcompactd(cx, node, Order(now.order), now.highest);
-        // Before the look: a wake in between ends the sleep.
-        let mut ticket = queue.enter(cx);
-        let mut left = 0;
-        if !self.is_stopping() && self.zones_are_ready(cx, node, judged) {
-            if hand_over == HandOver::BeforeNap {
-                give();
-            }
-            left = queue.park_jiffies(cx, ticket, "kswapd naps", NAP);
-            queue.leave(cx, ticket);
-            ticket = queue.enter(cx);
+/// One sleep: while the node is balanced as `judged` says; `now` is the last request.
+struct Rest {
+    node: NodeId,
+    now: Task,
+    judged: Task,
+}
+
+impl Rest {
+    fn hand_over<H: Devices>(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, when: HandOver) {
+        if kernel.mem.policy.reclaim.kswapd.hand_over == when {
+            kernel.wake_kcompactd(cx, self.node, Order(self.now.order), self.now.highest);
         }
-        let stays = left == 0 && self.zones_are_ready(cx, node, judged);
-        if self.is_stopping() {
-        } else if stays {
-            cx.event(Event::KswapdSleep { nid: node });
-            self.mem.use_normal_thresholds(node);
-            self.reset_compaction(cx, node);
-            // No request came during the nap, so the freed pages are still available for
-            // compaction.
-            if hand_over == HandOver::AfterNap {
-                give();
-            }
-            queue.park(cx, ticket, "kswapd has nothing to do");
-            self.mem.use_pressure_thresholds(node);
-        } else {
-            let which = match left {
-                0 => VmEvent::KswapdHighWmarkHitQuickly,
-                _ => VmEvent::KswapdLowWmarkHitQuickly,
-            };
-            self.mem.events.add(cx.cpu(), which, 1);
-        }
-        queue.leave(cx, ticket);
+    }
+}
+
+impl<H: Devices> Sleep<H> for Rest {
+    fn is_ready(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>) -> bool {
+        kernel.zones_are_ready(cx, self.node, self.judged)
     }
 
+    fn before_nap(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>) {
+        self.hand_over(kernel, cx, HandOver::BeforeNap);
+    }
+
+    /// The request lies where the next fetch finds it.
+    fn woken_early(&self, _: &Kernel<H>) {}
+
+    fn before_sleep(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>) {
+        kernel.mem.use_normal_thresholds(self.node);
+        kernel.reset_compaction(cx, self.node);
+        // No request came during the nap, so the freed pages are still available for compaction.
+        self.hand_over(kernel, cx, HandOver::AfterNap);
+    }
+}
+
+impl<H: Devices> Kernel<H> {
     /// Wakes throttled direct reclaimers and reports whether kswapd may sleep.
     ///
     /// Linux up to 4.7: newer kernels go by `kswapd_is_ready`.
