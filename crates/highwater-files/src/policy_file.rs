@@ -293,7 +293,7 @@ fn keys<'p>(paths: &'p [String], section: &'p str) -> impl Iterator<Item = &'p s
 
 #[cfg(test)]
 mod tests {
-    use highwater_core::config::Scheme;
+    use highwater_core::config::Algorithm;
 
     use super::*;
 
@@ -416,14 +416,14 @@ mod tests {
     }
 
     #[test]
-    fn schemes_go_by_name() {
-        let text = "base = \"6.1\"\n[reclaim]\nscheme = \"clock\"\n";
+    fn algorithms_go_by_name() {
+        let text = "base = \"6.1\"\n[reclaim]\nalgorithm = \"clock\"\n";
         let clock = parse("6.1-clock.toml", text).unwrap();
         assert_eq!(clock, load("6.1-clock").unwrap());
-        assert_eq!(clock.reclaim.scheme, Scheme::Clock);
-        let text = "base = \"6.1\"\n[reclaim]\nscheme = \"lottery\"\n";
+        assert_eq!(clock.reclaim.algorithm, Algorithm::Clock);
+        let text = "base = \"6.1\"\n[reclaim]\nalgorithm = \"lottery\"\n";
         let error = parse("p.toml", text).unwrap_err().to_string();
-        assert!(error.starts_with("p.toml:3: reclaim.scheme: "), "{error}");
+        assert!(error.starts_with("p.toml:3: reclaim.algorithm: "), "{error}");
         for known in ["two-list", "clock", "fifo"] {
             assert!(error.contains(known), "{error}");
         }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use highwater_core::Kernel;
 use highwater_core::audit::check_kernel;
 use highwater_core::block::{DeviceId, DeviceSpec};
-use highwater_core::config::{Machine, Scheme, preset};
+use highwater_core::config::{Algorithm, Machine, preset};
 use highwater_core::host::{CpuId, Cx};
 use highwater_core::kernel::{Error, KernelSpec};
 use highwater_core::page_cache::{File, FileSpec, Filesystem, OpenFile};
@@ -32,11 +32,11 @@ const NR_CPUS: u16 = NR_THREADS + NativeKernel::daemon_cpus(2) as u16;
 #[test]
 fn spaces_survive_threads() {
     let time = case_time();
-    let scanned = stress(Scheme::TwoList, 30, time, false);
+    let scanned = stress(Algorithm::TwoList, 30, time, false);
     assert_eq!(scanned, 0, "memory is not short");
-    for &scheme in Scheme::ALL {
-        let scanned = stress(scheme, 6000, time, true);
-        assert!(scanned > 0, "{scheme:?}: memory is short");
+    for &algorithm in Algorithm::ALL {
+        let scanned = stress(algorithm, 6000, time, true);
+        assert!(scanned > 0, "{algorithm:?}: memory is short");
     }
 }
 
@@ -50,13 +50,13 @@ struct Program {
 
 /// Pages that reclaim scanned, without advice. If memory has to become short, a slow machine gets
 /// the time for that.
-fn stress(scheme: Scheme, region: u32, time: Duration, is_short: bool) -> u64 {
+fn stress(algorithm: Algorithm, region: u32, time: Duration, is_short: bool) -> u64 {
     let machine = Machine::from_sizes("stress", &[(64 << 20, (0..NR_CPUS).collect())]).unwrap();
     let disk = DeviceSpec::nvme(100_000);
     let swap = SwapSpec { device: DeviceId(1), pages: 60_000, priority: -2 };
     let spec = KernelSpec { devices: vec![disk.clone(), disk], swap: vec![swap] };
     let mut policy = preset("6.1").unwrap();
-    policy.reclaim.scheme = scheme;
+    policy.reclaim.algorithm = algorithm;
     let options = NativeOptions::default();
     let native = NativeKernel::boot(&machine, &policy, &options, &spec).unwrap();
     let program = {

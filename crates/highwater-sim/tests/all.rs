@@ -6,6 +6,7 @@
 //! cargo test -p highwater-sim --features testing --test all swarm::
 //! ```
 
+mod algorithms;
 mod audit;
 mod costs;
 mod devices;
@@ -19,7 +20,6 @@ mod nodes;
 mod page_cache;
 mod reclaim;
 mod scheduler;
-mod schemes;
 mod sleeping_locks;
 mod stuck;
 mod survive;

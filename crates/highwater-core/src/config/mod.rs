@@ -10,7 +10,7 @@ mod tunables;
 mod version;
 
 pub use machine::{Machine, MachineError, NodeSpec, ZoneSpec};
-pub(crate) use policy::schemes;
+pub(crate) use policy::algorithms;
 pub use policy::*;
 pub use preset::{PRESETS, preset, preset_base};
 pub use ranges::MemoryRange;

@@ -29,7 +29,7 @@
 //! Pages are isolated in the order of their age and put back in that order. So a list stays sorted
 //! by the time of the last check, which is reclaim's only measure of age.
 //!
-//! From: [`super::scheme`] · to: `lru::isolate`, [`super::folios`], [`super::throttle`].
+//! From: [`super::algorithm`] · to: `lru::isolate`, [`super::folios`], [`super::throttle`].
 
 use super::folios::{BatchStats, Busy, Decision, Rules, Uses};
 use super::{Control, PassSums, ThrottleReason};

@@ -8,7 +8,7 @@
 //! lruvec is shrunk). Lists are in the order of [`crate::lru::LruKind`]: inactive anon, active
 //! anon, inactive file, active file.
 //!
-//! From: [`super::scheme`] · to: nothing.
+//! From: [`super::algorithm`] · to: nothing.
 
 use crate::config::Proportional;
 use crate::lru::PageType;

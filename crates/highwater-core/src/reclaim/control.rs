@@ -66,7 +66,7 @@ pub struct Control {
     pub may_unmap: bool,
     /// May swap pages out.
     pub may_swap: bool,
-    /// The scheme left pages alone that it might have taken.
+    /// The algorithm left pages alone that it might have taken.
     pub spared: bool,
     /// It is not to do so again: nothing else was found.
     pub spare_nothing: bool,

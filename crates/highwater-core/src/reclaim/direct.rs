@@ -95,7 +95,7 @@ impl<H: Devices> Kernel<H> {
             let mut last = None;
             for entry in eligible(zonelist, sc.reclaim_idx, sc.nodes) {
                 if last != Some(entry.node) {
-                    self.scheme().run_done(self, entry.node);
+                    self.algorithm().run_done(self, entry.node);
                     last = Some(entry.node);
                 }
             }
@@ -105,7 +105,7 @@ impl<H: Devices> Kernel<H> {
             if sc.compaction_ready {
                 return 1;
             }
-            // The scheme spared pages: that was too kind. Once: with `spare_nothing` it spares none, so
+            // The algorithm spared pages: that was too kind. Once: with `spare_nothing` it spares none, so
             // `spared` stays false.
             if !sc.spared {
                 return 0;

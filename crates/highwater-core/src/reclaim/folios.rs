@@ -136,12 +136,12 @@ pub(super) type Decision = (References, bool);
 pub(super) enum Busy {
     /// To the active list, out of the way of the next batches.
     Activate,
-    /// Back to the head of where they were: the scheme has no active list.
+    /// Back to the head of where they were: the algorithm has no active list.
     Keep,
 }
 
-/// How a scheme has its batches judged. `F` decides about each page, so it is a type: judging is made for
-/// each scheme anew, with its rule inside.
+/// How an algorithm has its batches judged. `F` decides about each page, so it is a type: judging is made for
+/// each algorithm anew, with its rule inside.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rules<F = fn(&Uses) -> Decision> {
     /// The meaning of uses; `None`: they are not checked.
@@ -519,7 +519,7 @@ impl<H: Devices> Kernel<H> {
         Verdict::Free
     }
 
-    /// To the active list if the scheme has one, unless mlock claims the page; a swap cache page may give
+    /// To the active list if the algorithm has one, unless mlock claims the page; a swap cache page may give
     /// up its slot. The slot of a page that is in use only saves a write later on; when more than half of
     /// swap is taken (rules/swap#full), others need it more.
     #[inline(always)]

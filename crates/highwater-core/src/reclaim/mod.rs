@@ -8,13 +8,13 @@
 //! | question | modules |
 //! |---|---|
 //! | which task reclaims, and when has it done enough? | `kswapd`, `direct`, `node_reclaim` |
-//! | how many pages of which lists are scanned? | `node_pass`, `scheme`, [`budget`] |
+//! | how many pages of which lists are scanned? | `node_pass`, `algorithm`, [`budget`] |
 //! | what happens to each page? | `batch`, `folios` |
 //! | what if that does not help? | `throttle` (wait for others), `oom` (kill) |
 //!
 //! ```text
 //!  a zone is below LOW ──────▶ kswapd ────────┐
-//!  below MIN, and may wait ──▶ direct ────────┼─▶ node_pass ─▶ scheme ─▶ batch ─▶ folios ─▶ freed
+//!  below MIN, and may wait ──▶ direct ────────┼─▶ node_pass ─▶ algorithm ─▶ batch ─▶ folios ─▶ freed
 //!  zone_reclaim_mode ────────▶ node_reclaim ──┘       ├─▶ shrinker         ▲
 //!                                │                    └─▶ throttle         └── MADV_PAGEOUT
 //!                                └─ nothing, round after round: the allocator calls oom
@@ -45,6 +45,7 @@
 //! From: `page_alloc::slow` through `Relief`, kswapd's own loop · to: `lru`, `vm::rmap`, `swap`,
 //! `page_cache`.
 
+mod algorithm;
 mod batch;
 pub mod budget;
 mod control;
@@ -58,7 +59,6 @@ mod node_deferral;
 mod node_pass;
 mod node_reclaim;
 mod oom;
-mod scheme;
 mod shadow_shrinker;
 mod shrinker;
 mod state;

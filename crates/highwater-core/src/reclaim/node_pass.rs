@@ -1,6 +1,6 @@
 //! One pass over a node (rules/node-pass#pass).
 //!
-//! [`Kernel::shrink_node`] calls the [reclaim algorithm](super::scheme) for each set of the node's
+//! [`Kernel::shrink_node`] calls the [reclaim algorithm](super::algorithm) for each set of the node's
 //! lists, and shrinks slab too. Then it sets flags about dirty pages for kswapd, decides whether
 //! the task should wait, and whether to repeat the pass for a high order.
 //!
@@ -22,7 +22,7 @@
 //! but a pass that met only such pages shows that the whole tail is stuck. By then every page is
 //! put back, so a sleeping task holds no isolated pages.
 //!
-//! From: [`super::direct`], [`super::kswapd`], [`super::node_reclaim`] · to: [`super::scheme`],
+//! From: [`super::direct`], [`super::kswapd`], [`super::node_reclaim`] · to: [`super::algorithm`],
 //! [`super::shrinker`], [`super::throttle`].
 
 use super::budget::DEF_PRIORITY;
@@ -56,7 +56,7 @@ impl<H: Devices> Kernel<H> {
             cx.charge(Cost::NodePass, 1);
             let before = sc.nr_reclaimed;
             for vec in self.lru.ids_of_node(node, sc.reclaim_idx) {
-                sc.nr_reclaimed += self.scheme().shrink(self, cx, (node, vec), sc);
+                sc.nr_reclaimed += self.algorithm().shrink(self, cx, (node, vec), sc);
             }
             sc.nr_reclaimed += self.shrink_slab(cx, sc.gfp, node, sc.priority);
             let got = sc.nr_reclaimed - before;
@@ -65,7 +65,7 @@ impl<H: Devices> Kernel<H> {
 
             self.throttle_after_pass(cx, node, sc);
             let zones = || self.zones_upto(node, sc.reclaim_idx);
-            let left = || self.scheme().candidates(self, node);
+            let left = || self.algorithm().candidates(self, node);
             if !self.should_continue(zones, left, got, sc) {
                 break;
             }
@@ -90,7 +90,7 @@ impl<H: Devices> Kernel<H> {
             sc.sums = PassSums::default();
             cx.charge(Cost::NodePass, 1);
             let before = sc.nr_reclaimed;
-            sc.nr_reclaimed += self.scheme().shrink(self, cx, (node, vec), sc);
+            sc.nr_reclaimed += self.algorithm().shrink(self, cx, (node, vec), sc);
             if slab == Slab::Too {
                 sc.nr_reclaimed += self.shrink_slab(cx, sc.gfp, node, sc.priority);
             }

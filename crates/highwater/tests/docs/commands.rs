@@ -34,7 +34,7 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("highwater compare 004 --beyond", "likewise"),
     (
         "highwater compare 001 --quick --policy 6.1 --policy lottery.toml",
-        "the scheme is one that the reader adds",
+        "the algorithm is one that the reader adds",
     ),
     ("highwater calibrate", "measures the computer for 20 s: tests of the command do for a second"),
     ("highwater capture --calibrate", "likewise"),

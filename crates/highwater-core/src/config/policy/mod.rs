@@ -11,12 +11,12 @@
 //! compares two policies. [`Policy::default`] is the oldest preset without its name. Files, the
 //! book and the swarm use only this form.
 
+mod algorithm;
 mod allocator;
 mod compaction;
 mod locks;
 mod own;
 mod reclaim;
-mod scheme;
 mod table;
 mod thp;
 mod throttle;
@@ -25,13 +25,13 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
+pub use algorithm::Algorithm;
+pub(crate) use algorithm::algorithms;
 pub use allocator::*;
 pub use compaction::*;
 pub use locks::*;
 pub use own::*;
 pub use reclaim::*;
-pub use scheme::Scheme;
-pub(crate) use scheme::schemes;
 pub use table::{Choice, PolicyError, PolicyField, Value, Values};
 use table::{Section, policy};
 pub use thp::*;

@@ -1,6 +1,6 @@
 //! Switches of page reclaim and of its inputs.
 
-use super::scheme::Scheme;
+use super::algorithm::Algorithm;
 use super::table::policy;
 use super::throttle::ThrottlePolicy;
 
@@ -70,7 +70,7 @@ policy! {
         /// filesystems with `writepage` (`Filesystem::has_writepage`: ext4).
         file_pageout: bool = true,
         /// How reclaim picks the pages to evict.
-        scheme: Scheme = (Scheme::TwoList) is exploratory,
+        algorithm: Algorithm = (Algorithm::TwoList) is exploratory,
         /// kswapd.
         kswapd: KswapdPolicy,
         /// How reclaimers are slowed down.

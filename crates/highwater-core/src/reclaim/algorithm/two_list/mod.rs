@@ -32,7 +32,7 @@
 mod active;
 mod references;
 
-use super::{At, ReclaimScheme};
+use super::{At, ReclaimAlgorithm};
 use crate::config::LruTopology;
 use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
@@ -42,7 +42,7 @@ use crate::reclaim::budget::{self, ScanPlan};
 use crate::vmstat::NodeStat;
 use crate::zone::NodeId;
 
-/// The scheme.
+/// The algorithm.
 pub(super) struct TwoList;
 
 /// The inputs of a pass over a set of lists, as they were when it began. Not kept in [`Control`],
@@ -54,7 +54,7 @@ struct Pass {
     targets: budget::Lists,
 }
 
-impl<H: Devices> ReclaimScheme<H> for TwoList {
+impl<H: Devices> ReclaimAlgorithm<H> for TwoList {
     fn shrink(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, at: At, sc: &mut Control) -> u64 {
         let pass = kernel.prepare(cx, at, sc);
         let got = kernel.shrink_lists(cx, at, sc, &pass);

@@ -1,4 +1,4 @@
-//! The contract of a scheme, as scenarios for each of them; and the effect of CLOCK and FIFO on
+//! The contract of an algorithm, as scenarios for each of them; and the effect of CLOCK and FIFO on
 //! single pages.
 
 use alloc::boxed::Box;
@@ -7,7 +7,8 @@ use alloc::vec::Vec;
 
 use crate::block::manual::Manual;
 use crate::config::{
-    AfterPass, Answers, ListSizes, Own, OwnAnswers, PageUses, Progress, References, Scheme, Weights,
+    AfterPass, Algorithm, Answers, ListSizes, Own, OwnAnswers, PageUses, Progress, References,
+    Weights,
 };
 use crate::lru::{BatchKind, LruKind, PageType};
 use crate::page::{Folio, PageFlags};
@@ -18,9 +19,9 @@ use crate::vm::Access;
 use crate::vmstat::{NodeStat, VmEvent};
 
 impl Stage {
-    /// 6.1 with a scheme and this many pages of swap.
-    fn scheme(scheme: Scheme, swap_pages: u32) -> Stage {
-        Stage::with(swap_pages, |policy| policy.reclaim.scheme = scheme)
+    /// 6.1 with an algorithm and this many pages of swap.
+    fn algorithm(algorithm: Algorithm, swap_pages: u32) -> Stage {
+        Stage::with(swap_pages, |policy| policy.reclaim.algorithm = algorithm)
     }
 
     /// Passes of kswapd over everything.
@@ -30,9 +31,9 @@ impl Stage {
         }
     }
 
-    /// Pages of the node that the scheme could reach. (Counters lag by a batch per CPU.)
+    /// Pages of the node that the algorithm could reach. (Counters lag by a batch per CPU.)
     fn candidates(&self) -> u64 {
-        self.kernel.scheme().candidates(&self.kernel, NODE)
+        self.kernel.algorithm().candidates(&self.kernel, NODE)
     }
 
     /// Runs a node pass and completes its writes; returns the freed pages.
@@ -51,7 +52,7 @@ impl Stage {
         let mut sc = control(true);
         sc.priority = priority;
         sc.nr_to_reclaim = u64::MAX;
-        let got = self.kernel.scheme().shrink(&self.kernel, &self.cx(), AT, &mut sc);
+        let got = self.kernel.algorithm().shrink(&self.kernel, &self.cx(), AT, &mut sc);
         self.complete();
         self.kernel.lru_add_drain_all(&self.cx());
         got
@@ -91,8 +92,8 @@ impl Stage {
 /// comes back, and every page that is gone was counted once.
 #[test]
 fn pages_are_freed_or_put_back() {
-    for &scheme in Scheme::ALL {
-        let s = Stage::scheme(scheme, 4096);
+    for &algorithm in Algorithm::ALL {
+        let s = Stage::algorithm(algorithm, 4096);
         let (file, _open) = s.cached_file(400);
         let (_mm, _) = s.touched_mm(&s.cx(), 300);
         for &folio in &s.pages(&file, 400)[..40] {
@@ -106,9 +107,9 @@ fn pages_are_freed_or_put_back() {
                 s.check_counters();
             }
         }
-        assert_eq!(s.stolen(), got, "{scheme:?}");
-        assert!(got > 300, "{scheme:?}: {got}");
-        assert_eq!(before - s.check().on_lists, got, "{scheme:?}: freed is off the lists");
+        assert_eq!(s.stolen(), got, "{algorithm:?}");
+        assert!(got > 300, "{algorithm:?}: {got}");
+        assert_eq!(before - s.check().on_lists, got, "{algorithm:?}: freed is off the lists");
     }
 }
 
@@ -116,30 +117,30 @@ fn pages_are_freed_or_put_back() {
 /// pages that were made active.
 #[test]
 fn idle_memory_goes() {
-    for &scheme in Scheme::ALL {
-        let s = Stage::scheme(scheme, 4096);
+    for &algorithm in Algorithm::ALL {
+        let s = Stage::algorithm(algorithm, 4096);
         let (file, _open) = s.cached_file(200);
         let (mm, _) = s.touched_mm(&s.cx(), 200);
         s.activate(&s.pages(&file, 100));
         s.activate(&s.tail_first(LruKind::InactiveAnon)[..100]);
         assert_eq!((s.size(LruKind::ActiveFile), s.size(LruKind::ActiveAnon)), (100, 100));
         for pass in 0.. {
-            assert!(pass < 8, "{scheme:?}: {:?}", (file.nr_pages(), mm.rss.anon.load(Relaxed)));
+            assert!(pass < 8, "{algorithm:?}: {:?}", (file.nr_pages(), mm.rss.anon.load(Relaxed)));
             s.pass(false, 0);
             s.check_counters();
             if file.nr_pages() == 0 && mm.rss.anon.load(Relaxed) == 0 {
                 break;
             }
         }
-        assert_eq!(mm.rss.swap.load(Relaxed), 200, "{scheme:?}");
+        assert_eq!(mm.rss.swap.load(Relaxed), 200, "{algorithm:?}");
     }
 }
 
 /// The priority says how much of the lists a pass looks at.
 #[test]
 fn a_gentle_pass_looks_at_little() {
-    for &scheme in Scheme::ALL {
-        let s = Stage::scheme(scheme, 0);
+    for &algorithm in Algorithm::ALL {
+        let s = Stage::algorithm(algorithm, 0);
         s.cached_file(4096);
         let looked = |priority| {
             let before = s.scanned();
@@ -147,44 +148,44 @@ fn a_gentle_pass_looks_at_little() {
             s.scanned() - before
         };
         let gentle = looked(6);
-        assert!((32..=96).contains(&gentle), "{scheme:?}: a 64th of 4096 is not {gentle}");
+        assert!((32..=96).contains(&gentle), "{algorithm:?}: a 64th of 4096 is not {gentle}");
         let hard = looked(2);
-        assert!(hard >= 700, "{scheme:?}: a quarter of the rest is not {hard}");
+        assert!(hard >= 700, "{algorithm:?}: a quarter of the rest is not {hard}");
     }
 }
 
 /// Anonymous pages have nowhere to go: they are not even looked at.
 #[test]
 fn without_swap_only_files_are_scanned() {
-    for &scheme in Scheme::ALL {
-        let s = Stage::scheme(scheme, 0);
+    for &algorithm in Algorithm::ALL {
+        let s = Stage::algorithm(algorithm, 0);
         let (file, _open) = s.cached_file(100);
         let (mm, _) = s.touched_mm(&s.cx(), 100);
         s.passes(4);
         s.check_counters();
-        assert_eq!((file.nr_pages(), mm.rss.anon.load(Relaxed)), (0, 100), "{scheme:?}");
-        assert_eq!(s.event(VmEvent::PgscanAnon), 0, "{scheme:?}");
-        assert!(s.candidates() < 20, "{scheme:?}: {}", s.candidates());
+        assert_eq!((file.nr_pages(), mm.rss.anon.load(Relaxed)), (0, 100), "{algorithm:?}");
+        assert_eq!(s.event(VmEvent::PgscanAnon), 0, "{algorithm:?}");
+        assert!(s.candidates() < 20, "{algorithm:?}: {}", s.candidates());
     }
 }
 
 /// Swap takes a part: the rest stays, as it was, and is not lost.
 #[test]
 fn full_swap_ends_swapping() {
-    for &scheme in Scheme::ALL {
-        let s = Stage::scheme(scheme, 64);
+    for &algorithm in Algorithm::ALL {
+        let s = Stage::algorithm(algorithm, 64);
         let (mm, start) = s.touched_mm(&s.cx(), 200);
         s.passes(6);
         s.check_counters();
         let swapped = mm.rss.swap.load(Relaxed);
-        assert!((56..=64).contains(&swapped), "{scheme:?}: {swapped} (a slot is the header's)");
-        assert_eq!(swapped + mm.rss.anon.load(Relaxed), 200, "{scheme:?}");
+        assert!((56..=64).contains(&swapped), "{algorithm:?}: {swapped} (a slot is the header's)");
+        assert_eq!(swapped + mm.rss.anon.load(Relaxed), 200, "{algorithm:?}");
         let cx = s.cx();
         for at in start..start + 200 {
             s.kernel.touch(&cx, &mm, at, Access::Read).unwrap();
             s.complete();
         }
-        assert_eq!(mm.rss.anon.load(Relaxed), 200, "{scheme:?}");
+        assert_eq!(mm.rss.anon.load(Relaxed), 200, "{algorithm:?}");
         s.check_counters();
     }
 }
@@ -192,38 +193,38 @@ fn full_swap_ends_swapping() {
 /// Locked while it lay on its list, before reclaim knew; it goes once it is unlocked.
 #[test]
 fn locked_memory_stays() {
-    for &scheme in Scheme::ALL {
-        let s = Stage::scheme(scheme, 4096);
+    for &algorithm in Algorithm::ALL {
+        let s = Stage::algorithm(algorithm, 4096);
         let cx = s.cx();
         let (mm, start) = s.touched_mm(&cx, 100);
         s.kernel.mlock(&cx, &mm, start, 40).unwrap();
         s.passes(4);
         s.check_counters();
         assert_eq!((mm.rss.anon.load(Relaxed), mm.rss.swap.load(Relaxed)), (40, 60));
-        assert_eq!(s.size(LruKind::Unevictable), 40, "{scheme:?}");
+        assert_eq!(s.size(LruKind::Unevictable), 40, "{algorithm:?}");
         s.kernel.munlock(&cx, &mm, start, 40).unwrap();
         s.kernel.lru_add_drain_all(&cx);
         s.passes(4);
         s.check_counters();
-        assert_eq!(mm.rss.swap.load(Relaxed), 100, "{scheme:?}");
+        assert_eq!(mm.rss.swap.load(Relaxed), 100, "{algorithm:?}");
     }
 }
 
 /// Dirty cache: written once the flushers were given their chance, and gone then.
 #[test]
 fn dirty_pages_are_written_in_the_end() {
-    for &scheme in Scheme::ALL {
-        let s = Stage::scheme(scheme, 0);
+    for &algorithm in Algorithm::ALL {
+        let s = Stage::algorithm(algorithm, 0);
         let (file, _open) = s.cached_file(64);
         for &folio in &s.pages(&file, 64) {
             assert!(s.kernel.set_page_dirty(&s.cx(), folio));
         }
         for pass in 0.. {
-            assert!(pass < 8, "{scheme:?}: {} left", file.nr_pages());
+            assert!(pass < 8, "{algorithm:?}: {} left", file.nr_pages());
             s.shrink_lists(0);
             s.check_counters();
             if pass == 0 {
-                assert_eq!(s.stat(NodeStat::VmscanWrite), 0, "{scheme:?}: flushers first");
+                assert_eq!(s.stat(NodeStat::VmscanWrite), 0, "{algorithm:?}: flushers first");
                 // The conclusion of a pass that met this many of them.
                 s.kernel.reclaim.vec(AT.1).full_of_dirty.store(true, Relaxed);
             }
@@ -231,8 +232,8 @@ fn dirty_pages_are_written_in_the_end() {
                 break;
             }
         }
-        assert_eq!(s.stat(NodeStat::VmscanWrite), 64, "{scheme:?}");
-        assert_eq!(s.stat(NodeStat::Dirty), 0, "{scheme:?}");
+        assert_eq!(s.stat(NodeStat::VmscanWrite), 64, "{algorithm:?}");
+        assert_eq!(s.stat(NodeStat::Dirty), 0, "{algorithm:?}");
     }
 }
 
@@ -249,7 +250,7 @@ fn unused_file(s: &Stage, pages: u64) -> (Arc<File<Manual>>, Arc<OpenFile<Manual
 
 #[test]
 fn the_hand_gives_a_second_chance() {
-    let s = Stage::scheme(Scheme::Clock, 0);
+    let s = Stage::algorithm(Algorithm::Clock, 0);
     let (file, _open, pages) = unused_file(&s, 64);
     let used = [pages[1], pages[3], pages[40]];
     for &folio in &used {
@@ -274,7 +275,7 @@ fn the_hand_gives_a_second_chance() {
 /// A second use makes a page ACTIVE: so much more reason for a second chance.
 #[test]
 fn active_pages_join_the_queue_as_used() {
-    let s = Stage::scheme(Scheme::Clock, 0);
+    let s = Stage::algorithm(Algorithm::Clock, 0);
     let (_file, _open, pages) = unused_file(&s, 32);
     s.activate(&pages[..3]);
     assert!(s.candidates() > 24, "{}: active ones too", s.candidates());
@@ -291,7 +292,7 @@ fn active_pages_join_the_queue_as_used() {
 
 #[test]
 fn dirty_pages_go_round() {
-    let s = Stage::scheme(Scheme::Clock, 0);
+    let s = Stage::algorithm(Algorithm::Clock, 0);
     let (_file, _open, pages) = unused_file(&s, 32);
     for &folio in &pages[..8] {
         assert!(s.kernel.set_page_dirty(&s.cx(), folio));
@@ -312,23 +313,23 @@ fn dirty_pages_go_round() {
 /// The fault that brought a page left it young: CLOCK has to come by once for nothing, FIFO does not look.
 #[test]
 fn fifo_does_not_look() {
-    let swapped_by_the_first_pass = |scheme| {
-        let s = Stage::scheme(scheme, 4096);
+    let swapped_by_the_first_pass = |algorithm| {
+        let s = Stage::algorithm(algorithm, 4096);
         let (mm, _) = s.touched_mm(&s.cx(), 64);
         let got = s.shrink_lists(0);
         assert_eq!((got, s.event(VmEvent::PgscanAnon)), (0, 64), "written first");
         s.check_counters();
         mm.rss.swap.load(Relaxed)
     };
-    assert_eq!(swapped_by_the_first_pass(Scheme::Fifo), 64);
-    assert_eq!(swapped_by_the_first_pass(Scheme::Clock), 0);
-    assert_eq!(swapped_by_the_first_pass(Scheme::TwoList), 0);
+    assert_eq!(swapped_by_the_first_pass(Algorithm::Fifo), 64);
+    assert_eq!(swapped_by_the_first_pass(Algorithm::Clock), 0);
+    assert_eq!(swapped_by_the_first_pass(Algorithm::TwoList), 0);
 }
 
 /// Pages in use are rotated repeatedly, and a stream evicts none of them.
 #[test]
 fn pages_in_use_stay_with_the_hand() {
-    let s = Stage::scheme(Scheme::Clock, 4096);
+    let s = Stage::algorithm(Algorithm::Clock, 4096);
     let cx = s.cx();
     let (mm, start) = s.touched_mm(&cx, 64);
     for _ in 0..5 {
@@ -347,7 +348,7 @@ fn pages_in_use_stay_with_the_hand() {
     s.check_counters();
 }
 
-/// A program's custom rule is called under every scheme that checks uses: it keeps file pages,
+/// A program's custom rule is called under every algorithm that checks uses: it keeps file pages,
 /// whatever their uses.
 #[test]
 fn a_programs_own_answers_count() {
@@ -359,10 +360,10 @@ fn a_programs_own_answers_count() {
         }
     }
     const OWN: OwnAnswers = OwnAnswers { name: "spares-files", make: || Box::new(SparesFiles) };
-    for &scheme in Scheme::ALL {
+    for &algorithm in Algorithm::ALL {
         let of = |own| {
             let s = Stage::with(4096, |policy| {
-                policy.reclaim.scheme = scheme;
+                policy.reclaim.algorithm = algorithm;
                 policy.own = own;
             });
             let _files = s.cached_file(400);
@@ -372,12 +373,12 @@ fn a_programs_own_answers_count() {
             [VmEvent::PgstealFile, VmEvent::PgstealAnon].map(|event| s.event(event))
         };
         let [usual, own] = [Own::default(), Own::new(OWN)].map(of);
-        if scheme == Scheme::Fifo {
+        if algorithm == Algorithm::Fifo {
             assert_eq!(usual, own, "nobody asks what a page was used for");
             continue;
         }
-        assert!(usual[0] > 100 && own[0] == 0, "{scheme:?}: {usual:?}, {own:?}");
-        assert!(own[1] > 0, "{scheme:?}: {own:?}");
+        assert!(usual[0] > 100 && own[0] == 0, "{algorithm:?}: {usual:?}, {own:?}");
+        assert!(own[1] > 0, "{algorithm:?}: {own:?}");
     }
 }
 

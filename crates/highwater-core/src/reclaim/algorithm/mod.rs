@@ -1,9 +1,9 @@
 //! Reclaim algorithms: which pages of a lruvec are reclaimed.
 //!
 //! A node pass comes to a set of lists (a lruvec) with a priority, and leaves the choice of pages
-//! to a reclaim algorithm (a *scheme* in the code). The scheme decides how many and which pages to
-//! scan, what their uses mean, and which are reclaimed. It does not decide which tasks to slow
-//! down, when to stop and when to kill. All schemes share the code below them: a page is written,
+//! to a reclaim algorithm. The algorithm decides how many and which pages to scan, what their uses
+//! mean, and which are reclaimed. It does not decide which tasks to slow down, when to stop and when
+//! to kill. All algorithms share the code below them: a page is written,
 //! unmapped, replaced by a shadow and freed in the same way.
 //!
 //! ```text
@@ -11,7 +11,7 @@
 //!        │
 //!  node_pass ── shrink_slab, throttle             per node
 //!        │  shrink · age · candidates · run_done
-//!     a SCHEME                                    per set of lists: this folder
+//!     an ALGORITHM                                per set of lists: this folder
 //!        │
 //!  batch ── lru::isolate, folios (judge)          isolates pages, has them judged, puts back
 //!        │
@@ -20,10 +20,10 @@
 //!
 //! | place | function |
 //! |---|---|
-//! | a node pass, for each set of lists: [`super::node_pass`] | [`ReclaimScheme::shrink`] |
-//! | kswapd before each of its steps: `kswapd::balance` | [`ReclaimScheme::age`] |
-//! | the end of a pass for a high order: repeat it? | [`ReclaimScheme::candidates`] |
-//! | the end of a run of kswapd, of an attempt of direct reclaim | [`ReclaimScheme::run_done`] |
+//! | a node pass, for each set of lists: [`super::node_pass`] | [`ReclaimAlgorithm::shrink`] |
+//! | kswapd before each of its steps: `kswapd::balance` | [`ReclaimAlgorithm::age`] |
+//! | the end of a pass for a high order: repeat it? | [`ReclaimAlgorithm::candidates`] |
+//! | the end of a run of kswapd, of an attempt of direct reclaim | [`ReclaimAlgorithm::run_done`] |
 //! | direct reclaim that got nothing: another attempt? | [`Control::spared`], which `shrink` sets |
 //!
 //! # Contract
@@ -32,10 +32,10 @@
 //! * no lock, and a task that may wait as far as `sc.gfp` allows (it may allocate, but then does
 //!   not reclaim, because the task is marked);
 //! * a fresh `sc.sums` for each pass, and `sc.nr_scanned` from the start of a priority;
-//! * nothing about other tasks: several may be in a scheme at once, even for the same lists, and
+//! * nothing about other tasks: several may be in an algorithm at once, even for the same lists, and
 //!   only `lru_lock` and the LRU flag of a page exclude each other.
 //!
-//! A scheme must
+//! An algorithm must
 //! * isolate pages only through [`Kernel::reclaim_batch`] and [`Kernel::refill_batch`] (or
 //!   `lru::isolate` and [`Kernel::shrink_pages`], which these use), and put back every page that is
 //!   not freed: the audit finds each frame in exactly one place after every simulated step. Both
@@ -49,14 +49,14 @@
 //!   [`Control::scans_all`];
 //! * free memory in the end if any is reclaimable: an unused page must be reclaimed within a few
 //!   passes of priority 0, or tasks are killed while memory was available;
-//! * respect `sc.may_unmap`, `may_swap`, `reclaim_idx` (the two batches do, but a scheme that skips
+//! * respect `sc.may_unmap`, `may_swap`, `reclaim_idx` (the two batches do, but an algorithm that skips
 //!   anonymous pages without swap saves a useless scan);
 //! * plug around its writes, and yield between batches.
 //!
-//! A test runs the same scenarios for every scheme (`tests`), `highwater-sim` runs each of them
+//! A test runs the same scenarios for every algorithm (`tests`), `highwater-sim` runs each of them
 //! under pressure with the audit on, and the swarm draws them.
 //!
-//! # A scheme with more state: MGLRU
+//! # An algorithm with more state: MGLRU
 //!
 //! The multi-generational LRU would replace everything in this module, and a little outside. Its
 //! parts, and the hooks that they would use:
@@ -67,15 +67,15 @@
 //! | sorting by generation, tiers protected at the tail | its own batch over `lru::isolate`: it moves pages between lists before it isolates any |
 //! | aging: page-table walks, a new generation | `age` (kswapd), and within `shrink` (direct reclaim) |
 //! | look-around in the reference check; "mapped and referenced stays" | [`Rules::uses`], which gets the result of the walk of a page's mappings |
-//! | lists by generation, where pages enter | `lru::locked`, which finds a page's list by its flags: `LruKind::of` would call the scheme |
+//! | lists by generation, where pages enter | `lru::locked`, which finds a page's list by its flags: `LruKind::of` would call the algorithm |
 //! | sizes and births of generations, filters | state beside the lists, behind `lru_lock`, as `lru::balance`'s is |
-//! | tokens in shadows, refaults by tier | `workingset_eviction` and `workingset_refault`, which the scheme would implement |
+//! | tokens in shadows, refaults by tier | `workingset_eviction` and `workingset_refault`, which the algorithm would implement |
 //! | no second attempt, no snapshot of refaults | `sc.spared` stays false, `run_done` does nothing |
 //! | min_ttl: the OOM killer before thrashing | the result of `age` |
 //!
-//! Key types: [`ReclaimScheme`], [`Scheme`] (its name).
+//! Key types: [`ReclaimAlgorithm`], [`Algorithm`] (its name).
 //!
-//! Synchronisation: shared state is behind `lru_lock`; no scheme has its own state so far.
+//! Synchronisation: shared state is behind `lru_lock`; no algorithm has its own state so far.
 //!
 //! From: [`super::node_pass`], `reclaim::kswapd`, [`super::direct`] · to: [`super::batch`],
 //! [`super::budget`], `lru::balance`.
@@ -86,7 +86,7 @@ mod tests;
 
 use super::Control;
 use super::folios::{Busy, Decision, References, Rules, Uses};
-use crate::config::{Scheme, schemes};
+use crate::config::{Algorithm, algorithms};
 use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
 use crate::units::LruVecId;
@@ -95,8 +95,8 @@ use crate::zone::NodeId;
 /// A set of lists and the node that it belongs to.
 type At = (NodeId, LruVecId);
 
-/// The functions of a scheme. It has no state; the kernel holds that.
-pub(super) trait ReclaimScheme<H: Devices> {
+/// The functions of an algorithm. It has no state; the kernel holds that.
+pub(super) trait ReclaimAlgorithm<H: Devices> {
     /// Shrinks a set of lists by the share that `sc.priority` asks for; the pages freed.
     fn shrink(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, at: At, sc: &mut Control) -> u64;
 
@@ -112,19 +112,19 @@ pub(super) trait ReclaimScheme<H: Devices> {
     fn run_done(&self, kernel: &Kernel<H>, node: NodeId);
 }
 
-/// Makes the modules of all schemes, and of a name its scheme.
+/// Makes the modules of all algorithms, and of a name its algorithm.
 macro_rules! dispatch {
     ($($(#[$about:meta])* $name:ident = $module:ident,)*) => {
         $(mod $module;)*
 
         impl<H: Devices> Kernel<H> {
-            /// The scheme of this kernel.
-            pub(super) fn scheme(&self) -> &dyn ReclaimScheme<H> {
-                match self.mem.policy.reclaim.scheme {
-                    $(Scheme::$name => &$module::$name,)*
+            /// The algorithm of this kernel.
+            pub(super) fn algorithm(&self) -> &dyn ReclaimAlgorithm<H> {
+                match self.mem.policy.reclaim.algorithm {
+                    $(Algorithm::$name => &$module::$name,)*
                 }
             }
         }
     };
 }
-schemes!(dispatch);
+algorithms!(dispatch);

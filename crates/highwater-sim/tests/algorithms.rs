@@ -8,7 +8,7 @@ use std::rc::Rc;
 use highwater_core::Kernel;
 use highwater_core::audit::{KernelReport, check_kernel};
 use highwater_core::block::DeviceId;
-use highwater_core::config::{Machine, Policy, Scheme, preset};
+use highwater_core::config::{Algorithm, Machine, Policy, preset};
 use highwater_core::host::Cx;
 use highwater_core::page_cache::{FileSpec, Filesystem};
 use highwater_core::swap::SwapSpec;
@@ -120,11 +120,11 @@ fn run(policy: Policy, seed: u64) -> (SimMachine, [KernelReport; 2]) {
 
 /// The mixture on a policy with a reclaim algorithm: memory was reclaimed, all of it was counted,
 /// nothing was lost.
-fn pressed(base: &str, scheme: Scheme, seed: u64) -> Digest {
+fn pressed(base: &str, algorithm: Algorithm, seed: u64) -> Digest {
     let mut policy = preset(base).expect("preset");
-    policy.reclaim.scheme = scheme;
+    policy.reclaim.algorithm = algorithm;
     let (machine, [full, empty]) = run(policy, seed);
-    let who = format!("{base}, {scheme:?}");
+    let who = format!("{base}, {algorithm:?}");
     let mem = &machine.kernel.mem;
     let sum = |events: &[VmEvent]| events.iter().map(|&e| mem.events.read(e)).sum::<u64>();
 
@@ -147,27 +147,27 @@ fn pressed(base: &str, scheme: Scheme, seed: u64) -> Digest {
 }
 
 #[test]
-fn every_scheme_bears_pressure_and_the_same_seed_is_the_same_run() {
-    let digests: Vec<u64> = Scheme::ALL
+fn every_algorithm_bears_pressure_and_the_same_seed_is_the_same_run() {
+    let digests: Vec<u64> = Algorithm::ALL
         .iter()
-        .map(|&scheme| {
-            let [one, two] = [(); 2].map(|()| pressed("6.1", scheme, 7).value());
-            assert_eq!(one, two, "{scheme:?}");
+        .map(|&algorithm| {
+            let [one, two] = [(); 2].map(|()| pressed("6.1", algorithm, 7).value());
+            assert_eq!(one, two, "{algorithm:?}");
             one
         })
         .collect();
     for (i, digest) in digests.iter().enumerate() {
-        assert!(!digests[..i].contains(digest), "{:?} is another run", Scheme::ALL[i]);
+        assert!(!digests[..i].contains(digest), "{:?} is another run", Algorithm::ALL[i]);
     }
 }
 
 /// Older kernels have lists per zone, balance by rotation, anonymous pages that start active, and
 /// other throttling. Reclaim algorithms do not know these and work with all of them.
 #[test]
-fn every_scheme_bears_older_kernels() {
+fn every_algorithm_bears_older_kernels() {
     for base in ["4.3", "5.4", "5.16"] {
-        for &scheme in Scheme::ALL {
-            pressed(base, scheme, 3);
+        for &algorithm in Algorithm::ALL {
+            pressed(base, algorithm, 3);
         }
     }
 }

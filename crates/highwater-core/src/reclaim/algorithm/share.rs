@@ -1,7 +1,7 @@
-//! The inputs of schemes that divide their work between two types.
+//! The inputs of algorithms that divide their work between two types.
 //!
 //! The budget is pure arithmetic ([`crate::reclaim::budget`]). This module provides its inputs, for
-//! any scheme whose work is a number of pages of each type.
+//! any algorithm whose work is a number of pages of each type.
 //!
 //! The inputs are read once, when a pass begins. A pass that followed them would scan the type that
 //! it is freeing less and less, and the other one in its place.
@@ -10,7 +10,7 @@
 //! over whole zones, or shifted by the priority. A few hundred pages change only decisions in which
 //! either result is acceptable.
 //!
-//! From: the schemes · to: `lru::balance`, counters.
+//! From: the algorithms · to: `lru::balance`, counters.
 
 use super::At;
 use crate::config::LruTopology;

@@ -10,18 +10,18 @@
 //!
 //! From: [`super`] · to: [`super::clock`].
 
-use super::{At, Busy, ReclaimScheme, Rules};
+use super::{At, Busy, ReclaimAlgorithm, Rules};
 use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
 use crate::reclaim::Control;
 use crate::zone::NodeId;
 
-/// The scheme.
+/// The algorithm.
 pub(super) struct Fifo;
 
 const NOBODY_LOOKS: Rules = Rules { uses: None, busy: Busy::Keep };
 
-impl<H: Devices> ReclaimScheme<H> for Fifo {
+impl<H: Devices> ReclaimAlgorithm<H> for Fifo {
     fn shrink(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, at: At, sc: &mut Control) -> u64 {
         kernel.shrink_queues(cx, at, sc, NOBODY_LOOKS)
     }

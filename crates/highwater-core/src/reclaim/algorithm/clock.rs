@@ -25,7 +25,7 @@
 //!
 //! From: [`super`] · to: [`crate::reclaim::batch`], [`crate::reclaim::budget`], `lru::balance`.
 
-use super::{At, Busy, Decision, ReclaimScheme, References, Rules, Uses};
+use super::{At, Busy, Decision, ReclaimAlgorithm, References, Rules, Uses};
 use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
 use crate::lru::{LruKind, PageType};
@@ -36,7 +36,7 @@ use crate::reclaim::budget::{self, ScanPlan};
 use crate::vm::VmaFlags;
 use crate::zone::NodeId;
 
-/// The scheme.
+/// The algorithm.
 pub(super) struct Clock;
 
 /// A used page is rotated, and its record of use is cleared. Without an active list to keep them
@@ -54,7 +54,7 @@ fn second_chance(uses: &Uses) -> Decision {
     }
 }
 
-impl<H: Devices> ReclaimScheme<H> for Clock {
+impl<H: Devices> ReclaimAlgorithm<H> for Clock {
     fn shrink(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, at: At, sc: &mut Control) -> u64 {
         kernel.shrink_queues(cx, at, sc, SECOND_CHANCE)
     }
@@ -70,7 +70,7 @@ impl<H: Devices> ReclaimScheme<H> for Clock {
     fn run_done(&self, _: &Kernel<H>, _: NodeId) {}
 }
 
-/// What schemes with one queue for each type share.
+/// What algorithms with one queue for each type share.
 impl<H: Devices> Kernel<H> {
     /// Pages on the queues of a node; without swap, on those of files.
     pub(super) fn queued_on(&self, node: NodeId) -> u64 {

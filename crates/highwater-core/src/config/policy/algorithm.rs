@@ -3,12 +3,12 @@
 use super::table::policy;
 
 /// Every reclaim algorithm, one line each: its description, its name in policies, its module in
-/// `reclaim::scheme`.
+/// `reclaim::algorithm`.
 ///
 /// A new algorithm needs its file or folder there and its line here. Code that must handle every
 /// algorithm passes the name of its own macro to this one: the type below, the modules and their
-/// dispatch (`reclaim::scheme`).
-macro_rules! schemes {
+/// dispatch (`reclaim::algorithm`).
+macro_rules! algorithms {
     ($then:ident) => {
         $then! {
             /// An active and an inactive list for each type, as in all kernels modelled here.
@@ -20,21 +20,21 @@ macro_rules! schemes {
         }
     };
 }
-pub(crate) use schemes;
+pub(crate) use algorithms;
 
 macro_rules! names {
     ($($(#[doc = $about:literal])* $name:ident = $module:ident,)*) => {
         policy!(
             @choice
             [#[doc = "How reclaim picks the pages to evict."]]
-            Scheme = TwoList
+            Algorithm = TwoList
             { $($(#[doc = $about])* $name,)* }
         );
 
-        impl Scheme {
-            /// Every scheme.
-            pub const ALL: &[Scheme] = &[$(Scheme::$name),*];
+        impl Algorithm {
+            /// Every algorithm.
+            pub const ALL: &[Algorithm] = &[$(Algorithm::$name),*];
         }
     };
 }
-schemes!(names);
+algorithms!(names);
