@@ -17,7 +17,7 @@ use crate::workload::Registry;
 /// Runs the search.
 pub(super) fn run(registry: &Registry, args: &BisectArgs) -> Result<Outcome, CliError> {
     let plan = args.options().plan(registry, &mut |line| remark_once(&line))?;
-    let out = Out::new(args.out.as_deref(), args.force, args.resume);
+    let out = Out::new(&args.keep);
     let place = prepare(out.as_ref(), &[&plan.run], Plans::First)?;
     let begin = |batch: &RunPlan| {
         remark(&format!(

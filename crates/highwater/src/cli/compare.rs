@@ -19,7 +19,7 @@ use crate::workload::Registry;
 /// Runs an experiment, or several one after the other.
 pub(super) fn run(registry: &Registry, args: &CompareCommand) -> Result<Outcome, CliError> {
     let CompareCommand { experiments, plan: args, histograms, all, fail, counters } = args;
-    let out = Out::new(args.out.as_deref(), args.force, args.resume);
+    let out = Out::new(&args.keep);
     let [experiment] = &experiments[..] else {
         if let Some(vary) = args.vary.first() {
             let reason = "a grid is of one experiment";
@@ -105,7 +105,7 @@ fn name_of(plan: &Plan) -> &str {
 
 /// Runs one workload under one policy.
 pub(super) fn run_one(registry: &Registry, args: &RunArgs) -> Result<Outcome, CliError> {
-    let out = Out::new(args.out.as_deref(), args.force, args.resume);
+    let out = Out::new(&args.keep);
     let plan = plan(registry, &args.options())?;
     let fail = FailArgs::default();
     let wanted = Wanted { histograms: args.histograms, fail: &fail, all: args.all };

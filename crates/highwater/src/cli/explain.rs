@@ -46,12 +46,12 @@ pub(super) fn run(registry: &Registry, args: &ExplainArgs) -> Result<Outcome, Cl
                 let place = format!("{operation} under {label} on {machine}");
                 remark(&format!("seed {}: the slowest operation, {place}", slowest.seed));
             }
-            plan.jobs = args.jobs.map_or_else(processors, usize::from);
+            plan.jobs = args.jobs.said().unwrap_or_else(processors);
             measure(plan, args)?
         }
         source::Source::Explained(mut known) => {
             let of_a_run =
-                [("--iterations", args.iterations.is_some()), ("--jobs", args.jobs.is_some())];
+                [("--iterations", args.iterations.is_some()), ("--jobs", args.jobs.jobs.is_some())];
             refuse_options(args, &of_a_run)?;
             if let Some(op) = &args.op {
                 explain::of_operation(&mut known, op, &[]).map_err(CliError::new)?;
@@ -112,9 +112,9 @@ pub(super) fn check_operation(plan: &RunPlan, op: &str) -> Result<(), CliError> 
 fn refuse_options(args: &ExplainArgs, more: &[(&str, bool)]) -> Result<(), CliError> {
     let machine = &args.machine;
     let given = [
-        ("--quick", args.quick),
-        ("--full", args.full),
-        ("--seed", args.seed.is_some()),
+        ("--quick", args.size.quick),
+        ("--full", args.size.full),
+        ("--seed", args.seed.seed.is_some()),
         ("--host", args.host.is_some()),
         ("--policy", !args.policies.is_empty()),
         ("--set", !args.set.set.is_empty()),

@@ -20,7 +20,7 @@ pub(super) fn run(registry: &Registry, args: &FitArgs) -> Result<Outcome, CliErr
     let options = args.options();
     let say = &mut |line: String| remark_once(&line);
     let plan = options.plan(registry, say)?;
-    let out = Out::new(args.out.as_deref(), args.force, args.resume);
+    let out = Out::new(&args.keep);
     let place = prepare(out.as_ref(), &[plan.first()], Plans::First)?;
     let begin = |at: &Place<'_>| {
         remark(&format!("{}={}", args.min, plan.text(at.value)));

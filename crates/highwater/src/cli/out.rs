@@ -10,6 +10,7 @@ use highwater_results::contents::{PROBE_FILE, remove_half_written, remove_result
 use highwater_results::store::{Store, StoreError};
 use highwater_results::words::{count, is, refusal};
 
+use super::args::KeepArgs;
 use super::interrupt::{AtEnd, Interrupts, exit_on_interrupt};
 use super::{CliError, remark};
 use crate::experiment::unit::{UnitStore, UnitStoreError};
@@ -84,8 +85,9 @@ pub(super) fn prepare(
 }
 
 impl<'a> Out<'a> {
-    pub(super) fn new(dir: Option<&'a Path>, force: bool, resume: bool) -> Option<Out<'a>> {
-        dir.map(|dir| Out { dir, force, resume })
+    pub(super) fn new(args: &'a KeepArgs) -> Option<Out<'a>> {
+        let KeepArgs { ref out, force, resume } = *args;
+        out.as_deref().map(|dir| Out { dir, force, resume })
     }
 
     /// The directory and its units, if it has no results that this command is not to replace.

@@ -31,7 +31,7 @@ pub(super) fn run(args: &SwarmArgs) -> Result<Outcome, CliError> {
     if args.seeds == 1 {
         print(&format!("{}\n\n", Options::draw(first)))?;
     }
-    let jobs = args.jobs.map_or_else(crate::plan::processors, usize::from);
+    let jobs = args.jobs.said().unwrap_or_else(crate::plan::processors);
     let mut total = Total::default();
     run_all(first, args.seeds, jobs, |seed, verdict| {
         total.add(seed, &verdict);

@@ -1,11 +1,11 @@
 //! Options of `bisect`.
 
-use std::path::PathBuf;
-
 use clap::Args;
 use highwater_report::render::Format;
 
-use super::{MachineArgs, SetArgs, formats, options, parse_seed, size};
+use super::formats;
+use super::options::options;
+use super::shared::{JobsArgs, KeepArgs, MachineArgs, SeedArgs, SetArgs, SizeArgs};
 use crate::plan::{BisectOptions, Options};
 
 /// `highwater bisect`.
@@ -28,33 +28,24 @@ pub struct BisectArgs {
     /// Seeds of each trial; default: 5, or the job's number if it is larger; 3 with --quick
     #[arg(long, value_name = "N", alias = "iterations", value_parser = clap::value_parser!(u32).range(2..=10_000))]
     pub seeds: Option<u32>,
-    /// Run a short version, for a first look
-    #[arg(long)]
-    pub quick: bool,
-    /// Run with the job's own sizes and times, where it is smaller by default
-    #[arg(long, conflicts_with = "quick")]
-    pub full: bool,
-    /// Seed of the first run: a number, or hexadecimal digits such as a commit hash
-    #[arg(long, value_name = "S", value_parser = parse_seed)]
-    pub seed: Option<u64>,
-    /// Simulations at a time; default: one per CPU
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub jobs: Option<u16>,
+    #[command(flatten)]
+    /// How large it is.
+    pub size: SizeArgs,
+    #[command(flatten)]
+    /// Which seed.
+    pub seed: SeedArgs,
+    #[command(flatten)]
+    /// How many at a time.
+    pub jobs: JobsArgs,
     #[command(flatten)]
     /// The machine instead of the job's own.
     pub machine: MachineArgs,
     #[command(flatten)]
     /// Single keys.
     pub set: SetArgs,
-    /// Also write the answer to this directory, and keep each finished run there at once
-    #[arg(long, value_name = "DIR")]
-    pub out: Option<PathBuf>,
-    /// Write to the directory even if that replaces results
-    #[arg(long, requires = "out")]
-    pub force: bool,
-    /// Continue an interrupted command: runs that the directory already holds are not repeated
-    #[arg(long, requires = "out")]
-    pub resume: bool,
+    #[command(flatten)]
+    /// Where results are kept.
+    pub keep: KeepArgs,
     /// Output format
     #[arg(long, default_value = "terminal", value_parser = formats())]
     pub format: Format,
@@ -65,12 +56,12 @@ impl BisectArgs {
     pub fn options(&self) -> BisectOptions {
         let new = BisectOptions::new(&self.from, &self.to, &self.job, &self.metric);
         let options = Options {
-            size: size(self.quick, self.full),
+            size: self.size.said(),
             machine: self.machine.options(),
             settings: self.set.said(),
             iterations: self.seeds,
-            jobs: self.jobs.map(usize::from),
-            ..options(new.options.clone(), self.seed)
+            jobs: self.jobs.said(),
+            ..options(new.options.clone(), self.seed.seed)
         };
         BisectOptions { options, ..new }
     }

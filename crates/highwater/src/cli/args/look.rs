@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use clap::Args;
 use highwater_report::render::Format;
 
-use super::{MachineArgs, SetArgs, formats, options, parse_seed, size};
+use super::formats;
+use super::options::options;
+use super::shared::{JobsArgs, KeepArgs, MachineArgs, SeedArgs, SetArgs, SizeArgs};
 use crate::input::time::parse_time;
 use crate::plan::{FitOptions, OneRunOptions, Options};
 
@@ -26,15 +28,12 @@ pub struct OneRunArgs {
     /// operation, for watch the last step
     #[arg(long, value_name = "NAME")]
     pub step: Option<String>,
-    /// Run a short version, for a first look
-    #[arg(long)]
-    pub quick: bool,
-    /// Run with the study's own sizes and times, where the experiment is smaller by default
-    #[arg(long, conflicts_with = "quick")]
-    pub full: bool,
-    /// Seed: a number, or hexadecimal digits such as a commit hash
-    #[arg(long, value_name = "S", value_parser = parse_seed)]
-    pub seed: Option<u64>,
+    #[command(flatten)]
+    /// How large it is.
+    pub size: SizeArgs,
+    #[command(flatten)]
+    /// Which seed.
+    pub seed: SeedArgs,
     #[command(flatten)]
     /// Single keys.
     pub set: SetArgs,
@@ -44,12 +43,12 @@ impl OneRunArgs {
     /// The library's options.
     pub fn options(&self) -> OneRunOptions {
         let options = Options {
-            size: size(self.quick, self.full),
+            size: self.size.said(),
             machine: self.machine.options(),
             settings: self.set.said(),
-            ..options(Options::compare(&self.what), self.seed)
+            ..options(Options::compare(&self.what), self.seed.seed)
         };
-        OneRunOptions { options, policy: self.policy.clone(), seed: self.seed }
+        OneRunOptions { options, policy: self.policy.clone(), seed: self.seed.seed }
     }
 }
 
@@ -175,37 +174,27 @@ pub struct FitArgs {
     /// Policy instead of the job's own
     #[arg(long, value_name = "NAME|FILE")]
     pub policy: Option<String>,
-    /// Run a short version, for a first look
-    #[arg(long)]
-    pub quick: bool,
-    /// Run with the job's own sizes and times, where it is smaller by default
-    #[arg(long, conflicts_with = "quick")]
-    pub full: bool,
+    #[command(flatten)]
+    /// How large it is.
+    pub size: SizeArgs,
     /// Seeds of each point
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub iterations: Option<u32>,
-    /// Seed of the first run: a number, or hexadecimal digits such as a commit hash
-    #[arg(long, value_name = "S", value_parser = parse_seed)]
-    pub seed: Option<u64>,
-    /// Simulations at a time; default: one per CPU
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub jobs: Option<u16>,
+    #[command(flatten)]
+    /// Which seed.
+    pub seed: SeedArgs,
+    #[command(flatten)]
+    /// How many at a time.
+    pub jobs: JobsArgs,
     #[command(flatten)]
     /// The machine instead of the job's own.
     pub machine: MachineArgs,
     #[command(flatten)]
     /// Single keys.
     pub set: SetArgs,
-    /// Also write the points to this directory, and keep each finished run there at once
-    #[arg(long, value_name = "DIR")]
-    pub out: Option<PathBuf>,
-    /// Write to the directory even if that replaces results
-    #[arg(long, requires = "out")]
-    pub force: bool,
-    /// Continue an interrupted command: runs that the directory already holds are not repeated.
-    /// Results are byte for byte those of an uninterrupted command
-    #[arg(long, requires = "out")]
-    pub resume: bool,
+    #[command(flatten)]
+    /// Where results are kept.
+    pub keep: KeepArgs,
     /// Output format
     #[arg(long, default_value = "terminal", value_parser = formats())]
     pub format: Format,
@@ -215,13 +204,13 @@ impl FitArgs {
     /// The library's options.
     pub fn options(&self) -> FitOptions {
         let options = Options {
-            size: size(self.quick, self.full),
+            size: self.size.said(),
             machine: self.machine.options(),
             policies: self.policy.iter().cloned().collect(),
             settings: self.set.said(),
             iterations: self.iterations,
-            jobs: self.jobs.map(usize::from),
-            ..options(Options::compare(&self.job), self.seed)
+            jobs: self.jobs.said(),
+            ..options(Options::compare(&self.job), self.seed.seed)
         };
         FitOptions {
             options,

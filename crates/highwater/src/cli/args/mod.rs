@@ -4,6 +4,7 @@ mod bisect;
 mod calibrate;
 mod look;
 mod options;
+mod shared;
 mod swarm;
 
 use std::path::PathBuf;
@@ -13,7 +14,7 @@ use clap::{Args, Parser, Subcommand};
 use highwater_core::config::Policy;
 use highwater_report::render::Format;
 
-use options::{options, size};
+use shared::SampleArgs;
 
 pub(super) use bisect::BisectArgs;
 pub(super) use calibrate::{CalibrateArgs, PredictArgs};
@@ -21,15 +22,16 @@ pub(super) use look::{
     CaptureArgs, CompletionsArgs, FitArgs, ManArgs, OneRunArgs, TraceArgs, TraceFormat, WatchArgs,
 };
 
+pub(super) use shared::{
+    FailArgs, HostArg, JobsArgs, KeepArgs, MachineArgs, SeedArgs, SetArgs, SizeArgs,
+};
 pub(super) use swarm::SwarmArgs;
 
 use super::CliError;
 use super::progress::ProgressArg;
-use crate::input::size::CPUS_MAX;
 use crate::plan::{OPTION, refuse_namesake};
 use crate::policy_file;
 use crate::schema::Kind;
-use crate::settings::Said;
 
 /// Linux-style memory management that can be run, replayed and taken apart.
 #[derive(Debug, Parser)]
@@ -211,34 +213,21 @@ pub struct CompareCommand {
     pub fail: FailArgs,
 }
 
-/// When a comparison fails.
-#[derive(Clone, Debug, Default, Args)]
-pub struct FailArgs {
-    /// Exit with status 1 if a mean is worse than the baseline's by more than this (5%) and the 95%
-    /// interval of its change excludes 0. Needs at least two seeds (--iterations), better six. Differences
-    /// and shares are measured against their wholes
-    #[arg(long, value_name = "PERCENT", value_parser = limit, allow_negative_numbers = true)]
-    pub fail_if_worse: Option<f64>,
-}
-
 /// What `highwater compare` runs.
 #[derive(Clone, Debug, Args)]
 pub struct CompareArgs {
-    /// Run a short version, for a first look
-    #[arg(long)]
-    pub quick: bool,
-    /// Run with the study's own sizes and times, where the experiment is smaller by default
-    #[arg(long, conflicts_with = "quick")]
-    pub full: bool,
+    #[command(flatten)]
+    /// How large it is.
+    pub size: SizeArgs,
     /// Runs of each policy
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub iterations: Option<u32>,
-    /// Seed of the first run: a number, or hexadecimal digits such as a commit hash
-    #[arg(long, value_name = "S", value_parser = parse_seed)]
-    pub seed: Option<u64>,
-    /// Simulations at a time; default: one per CPU
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub jobs: Option<u16>,
+    #[command(flatten)]
+    /// Which seed.
+    pub seed: SeedArgs,
+    #[command(flatten)]
+    /// How many at a time.
+    pub jobs: JobsArgs,
     /// Run in virtual time, or on this computer's threads and memory
     #[arg(long, value_enum, default_value = "sim")]
     pub host: HostArg,
@@ -264,34 +253,15 @@ pub struct CompareArgs {
     #[command(flatten)]
     /// Single keys.
     pub set: SetArgs,
-    /// Also write the results to this directory
-    #[arg(long, value_name = "DIR")]
-    pub out: Option<PathBuf>,
-    /// Also write counters and free blocks to samples.csv in that directory, every MS milliseconds
-    /// of virtual time
-    #[arg(long, value_name = "MS", requires = "out",
-          value_parser = clap::value_parser!(u64).range(1..=86_400_000))]
-    pub sample_every: Option<u64>,
-    /// Write to the directory even if that replaces results
-    #[arg(long, requires = "out")]
-    pub force: bool,
-    /// Continue an interrupted command: runs that the directory already holds are not repeated.
-    /// Results are byte for byte those of an uninterrupted command
-    #[arg(long, requires = "out")]
-    pub resume: bool,
+    #[command(flatten)]
+    /// Where results are kept.
+    pub keep: KeepArgs,
+    #[command(flatten)]
+    /// What is sampled.
+    pub sample: SampleArgs,
     /// Output format
     #[arg(long, default_value = "terminal", value_parser = formats())]
     pub format: Format,
-}
-
-/// Where an experiment runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum HostArg {
-    /// The simulated machine.
-    #[default]
-    Sim,
-    /// This computer.
-    Native,
 }
 
 /// `highwater run`.
@@ -308,9 +278,9 @@ pub struct RunArgs {
     #[command(flatten)]
     /// Single keys.
     pub set: SetArgs,
-    /// Seed: a number, or hexadecimal digits such as a commit hash
-    #[arg(long, value_name = "S", value_parser = parse_seed)]
-    pub seed: Option<u64>,
+    #[command(flatten)]
+    /// Which seed.
+    pub seed: SeedArgs,
     /// Run in virtual time, or on this computer's threads and memory
     #[arg(long, value_enum, default_value = "sim")]
     pub host: HostArg,
@@ -320,21 +290,12 @@ pub struct RunArgs {
     /// Show all evidence, also of figures that did not change
     #[arg(long)]
     pub all: bool,
-    /// Also write the results to this directory
-    #[arg(long, value_name = "DIR")]
-    pub out: Option<PathBuf>,
-    /// Also write counters and free blocks to samples.csv in that directory, every MS milliseconds
-    /// of virtual time
-    #[arg(long, value_name = "MS", requires = "out",
-          value_parser = clap::value_parser!(u64).range(1..=86_400_000))]
-    pub sample_every: Option<u64>,
-    /// Write to the directory even if that replaces results
-    #[arg(long, requires = "out")]
-    pub force: bool,
-    /// Continue an interrupted command: runs that the directory already holds are not repeated.
-    /// Results are byte for byte those of an uninterrupted command
-    #[arg(long, requires = "out")]
-    pub resume: bool,
+    #[command(flatten)]
+    /// Where results are kept.
+    pub keep: KeepArgs,
+    #[command(flatten)]
+    /// What is sampled.
+    pub sample: SampleArgs,
     /// Output format
     #[arg(long, default_value = "terminal", value_parser = formats())]
     pub format: Format,
@@ -379,21 +340,18 @@ pub struct ExplainArgs {
     /// Show only this operation, by its name in reports: reader.get of a job, mmap-48 of stutterp
     #[arg(long, value_name = "TASK.OP")]
     pub op: Option<String>,
-    /// Run a short version, for a first look
-    #[arg(long)]
-    pub quick: bool,
-    /// Run with the study's own sizes and times, where the experiment is smaller by default
-    #[arg(long, conflicts_with = "quick")]
-    pub full: bool,
+    #[command(flatten)]
+    /// How large it is.
+    pub size: SizeArgs,
     /// Runs of each policy
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub iterations: Option<u32>,
-    /// Seed of the first run: a number, or hexadecimal digits such as a commit hash
-    #[arg(long, value_name = "S", value_parser = parse_seed)]
-    pub seed: Option<u64>,
-    /// Simulations at a time; default: one per CPU
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub jobs: Option<u16>,
+    #[command(flatten)]
+    /// Which seed.
+    pub seed: SeedArgs,
+    #[command(flatten)]
+    /// How many at a time.
+    pub jobs: JobsArgs,
     /// Run in virtual time (sim, the default), or on this computer's threads and memory
     #[arg(long, value_enum)]
     pub host: Option<HostArg>,
@@ -498,49 +456,6 @@ pub struct BenchArgs {
     /// Output format
     #[arg(long, default_value = "terminal", value_parser = formats())]
     pub format: Format,
-}
-
-/// Single keys of what runs.
-#[derive(Clone, Debug, Default, Args)]
-pub struct SetArgs {
-    /// Set a key of the workload (stutterp.seconds=10, or job.task.0.count=3 of a job), the machine (machine.memory=2G,
-    /// vm.swappiness=10) or the policies (policy.watermark.boost=false), for this run alone
-    #[arg(long = "set", value_name = "KEY=VALUE")]
-    pub set: Vec<String>,
-}
-
-impl SetArgs {
-    /// The library's options.
-    pub fn said(&self) -> Vec<Said> {
-        self.set.iter().map(|text| Said::set(text.as_str())).collect()
-    }
-}
-
-/// How to say which machine.
-#[derive(Clone, Debug, Default, Args)]
-pub struct MachineArgs {
-    /// Machine: a name or a file
-    #[arg(long, value_name = "NAME|FILE", conflicts_with_all = ["mem", "cpus", "numa"])]
-    pub machine: Option<String>,
-    /// One node of this much memory, such as 8G
-    #[arg(long, value_name = "SIZE", conflicts_with = "numa")]
-    pub mem: Option<String>,
-    /// CPUs of that node
-    #[arg(long, value_name = "N", conflicts_with = "numa",
-          value_parser = clap::value_parser!(u16).range(1..=i64::from(CPUS_MAX)))]
-    pub cpus: Option<u16>,
-    /// A node: SIZE,cpus=FIRST-LAST (repeat it for each node; size 0: no memory)
-    #[arg(long, value_name = "NODE")]
-    pub numa: Vec<String>,
-    /// Distance between two nodes: FROM,TO=DISTANCE
-    #[arg(long, value_name = "DISTANCE")]
-    pub numa_distance: Vec<String>,
-    /// Disk for a machine that has none: nvme, ssd, hdd or ram
-    #[arg(long, value_name = "MODEL")]
-    pub disk: Option<String>,
-    /// Swap of the machine, such as 2G; 0: no swap
-    #[arg(long, value_name = "SIZE")]
-    pub swap: Option<String>,
 }
 
 /// The policies of these names; `default` if there are none.

@@ -1,6 +1,6 @@
 //! From arguments to the library's options.
 
-use super::{CompareArgs, ExplainArgs, HostArg, MachineArgs, RunArgs};
+use super::{CompareArgs, ExplainArgs, HostArg, JobsArgs, MachineArgs, RunArgs, SizeArgs};
 use crate::cli::remark_once;
 use crate::experiment::HostKind;
 use crate::machine_file::MachineArg;
@@ -11,18 +11,18 @@ impl CompareArgs {
     /// The library's options, without `--vary`.
     pub fn options(&self, experiment: &str) -> Options {
         Options {
-            size: size(self.quick, self.full),
+            size: self.size.said(),
             machine: self.machine.options(),
             policies: self.policies.clone(),
             beyond: self.beyond,
             ablate: self.ablate,
             settings: self.set.said(),
             iterations: self.iterations,
-            jobs: self.jobs.map(usize::from),
+            jobs: self.jobs.said(),
             host: self.host.kind(),
-            sample_every_ms: self.sample_every,
-            story: self.out.is_some(),
-            ..options(Options::compare(experiment), self.seed)
+            sample_every_ms: self.sample.sample_every,
+            story: self.keep.out.is_some(),
+            ..options(Options::compare(experiment), self.seed.seed)
         }
     }
 }
@@ -33,12 +33,21 @@ pub(super) fn options(of: Options, seed: Option<u64>) -> Options {
     Options { seed, said: Some(crate::cli::command_line()), ..of }
 }
 
-/// `--quick` and `--full`.
-pub(super) fn size(quick: bool, full: bool) -> Size {
-    match (quick, full) {
-        (true, _) => Size::Quick,
-        (_, true) => Size::Full,
-        _ => Size::AsWritten,
+impl SizeArgs {
+    /// The library's option.
+    pub const fn said(self) -> Size {
+        match (self.quick, self.full) {
+            (true, _) => Size::Quick,
+            (_, true) => Size::Full,
+            _ => Size::AsWritten,
+        }
+    }
+}
+
+impl JobsArgs {
+    /// The library's option.
+    pub fn said(self) -> Option<usize> {
+        self.jobs.map(usize::from)
     }
 }
 
@@ -60,10 +69,10 @@ impl RunArgs {
             policies: vec![self.policy.clone()],
             settings: self.set.said(),
             host: self.host.kind(),
-            sample_every_ms: self.sample_every,
-            story: self.out.is_some(),
+            sample_every_ms: self.sample.sample_every,
+            story: self.keep.out.is_some(),
             histograms: self.histograms,
-            ..options(Options::run(&self.workload), self.seed)
+            ..options(Options::run(&self.workload), self.seed.seed)
         }
     }
 }
@@ -72,15 +81,15 @@ impl ExplainArgs {
     /// Options for a named experiment, with `seeds` seeds unless `--iterations` says otherwise.
     pub fn options(&self, seeds: u32) -> Options {
         Options {
-            size: size(self.quick, self.full),
+            size: self.size.said(),
             machine: self.machine.options(),
             policies: self.policies.clone(),
             settings: self.set.said(),
             iterations: self.iterations,
             iterations_unless_set: Some(seeds),
-            jobs: self.jobs.map(usize::from),
+            jobs: self.jobs.said(),
             host: self.host.unwrap_or_default().kind(),
-            ..options(Options::compare(&self.experiment), self.seed)
+            ..options(Options::compare(&self.experiment), self.seed.seed)
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use clap::Args;
 
+use super::JobsArgs;
+
 /// `highwater swarm`.
 #[derive(Debug, Args)]
 pub struct SwarmArgs {
@@ -11,7 +13,7 @@ pub struct SwarmArgs {
     /// Number of seeds, from SEED on; of more than one, a line each instead of the options
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub seeds: u64,
-    /// Seeds at a time; default: one per processor
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub jobs: Option<u16>,
+    #[command(flatten)]
+    /// How many at a time.
+    pub jobs: JobsArgs,
 }
