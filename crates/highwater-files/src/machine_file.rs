@@ -28,6 +28,7 @@
 pub mod costs;
 pub mod disks;
 pub mod equip;
+pub mod schema;
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -278,31 +279,31 @@ pub struct Raw {
     distances: Option<Spanned<Vec<Vec<u16>>>>,
     /// Sysctls of the machine's kernel, by their names.
     #[serde(default)]
-    #[schemars(schema_with = "crate::schema::machine::tunables")]
+    #[schemars(schema_with = "crate::machine_file::schema::tunables")]
     tunables: Tunables,
     /// Cost table that comes with the program, or a file of costs such as `highwater calibrate`
     /// writes, by its path from this file. Without it and without `[cost]`: the costs of a generic
     /// server.
     #[serde(default)]
-    #[schemars(schema_with = "crate::schema::machine::cost_tables")]
+    #[schemars(schema_with = "crate::machine_file::schema::cost_tables")]
     costs: Option<Spanned<String>>,
     /// Scheduler of the machine's CPUs; default: `fifo`.
     #[serde(default)]
-    #[schemars(schema_with = "crate::schema::machine::sched")]
+    #[schemars(schema_with = "crate::machine_file::schema::sched")]
     sched: Option<Spanned<String>>,
     /// Caches of the machine, with all keys; default: those of a generic server, with one socket
     /// per node.
     #[serde(default)]
-    #[schemars(schema_with = "crate::schema::machine::cache")]
+    #[schemars(schema_with = "crate::machine_file::schema::cache")]
     cache: Option<toml::Table>,
     /// Costs of operations in nanoseconds; they override the table that `costs` names. Without
     /// `costs` every key is required.
     #[serde(default)]
-    #[schemars(schema_with = "crate::schema::machine::cost")]
+    #[schemars(schema_with = "crate::machine_file::schema::cost")]
     cost: Option<toml::Table>,
     /// Disks, by number; at most 256.
     #[serde(default, rename = "disk")]
-    #[schemars(schema_with = "crate::schema::machine::disks")]
+    #[schemars(schema_with = "crate::machine_file::schema::disks")]
     disks: Vec<RawDisk>,
     /// Swap areas.
     #[serde(default)]
@@ -320,7 +321,7 @@ struct RawNode {
     memory: Option<Spanned<String>>,
     /// CPUs of the node; default: none.
     #[serde(default)]
-    #[schemars(schema_with = "crate::schema::machine::cpus")]
+    #[schemars(schema_with = "crate::machine_file::schema::cpus")]
     cpus: Option<Spanned<String>>,
     /// Memory of the node zone by zone, instead of `memory`.
     #[serde(default)]
@@ -334,7 +335,7 @@ struct RawNode {
 #[schemars(rename = "Zone")]
 struct RawZone {
     /// Zone type.
-    #[schemars(schema_with = "crate::schema::machine::zone_type")]
+    #[schemars(schema_with = "crate::machine_file::schema::zone_type")]
     zone: ZoneType,
     /// First page frame.
     start_pfn: u64,

@@ -24,15 +24,14 @@
 //! |---|---|
 //! | `said` | [`Said`]: the text, and the option that gave it |
 //! | `value` | values, in the forms that their places want |
-//! | `params` | keys of the workload |
 //! | `machine`, `place` | keys of machines |
 //!
-//! Key type: [`Settings`]. Neighbours: the command parses the settings, applies them to what it
-//! resolved, and puts them into the plan.
+//! Key type: [`Settings`]. Neighbours: [`crate::plan`] parses the settings, applies them to the machines and policies
+//! that it resolved, and puts them into the plan. An experiment takes its own
+//! ([`Experiment::set`](crate::experiment::Experiment::set)).
 
 mod machine;
-mod params;
-mod place;
+pub(crate) mod place;
 mod said;
 mod value;
 
@@ -42,18 +41,14 @@ use toml::Table;
 
 pub use self::machine::in_full;
 pub use self::said::{Said, SaidBy};
-use self::value::Written;
-use crate::experiment::{Experiment, Given, NativeShape};
+pub(crate) use self::value::Written;
 use highwater_files::input::names::{nearest, not_modelled, unknown};
-use highwater_files::input::size::{CPUS_MAX, parse_size};
 use highwater_files::input::{InputError, one_line};
 use highwater_files::machine_file::MachineFile;
 use highwater_files::machine_file::equip::Storage;
 use highwater_files::policy_file;
-use highwater_runs::workload::{Bytes, HostKind};
+use highwater_runs::workload::HostKind;
 
-/// Prefix of the names of a job's variables.
-const VAR: &str = "var.";
 /// Sections of a machine that only its simulation knows.
 const OF_SIMULATION: [&str; 6] = ["disk", "swap", "cache", "cost", "costs", "sched"];
 
@@ -66,15 +61,18 @@ pub struct Settings(Vec<Setting>);
 
 /// A setting: read once, applied as it is.
 #[derive(Clone, Debug, PartialEq)]
-struct Setting {
-    key: Key,
-    value: Written,
+pub(crate) struct Setting {
+    /// The key.
+    pub(crate) key: Key,
+    /// The value.
+    pub(crate) value: Written,
     /// As the user gave it.
-    said: Said,
+    pub(crate) said: Said,
 }
 
 impl Setting {
-    fn wrong(&self, reason: impl Into<String>) -> InputError {
+    /// An error about it.
+    pub(crate) fn wrong(&self, reason: impl Into<String>) -> InputError {
         InputError::whole(self.said.to_string(), reason)
     }
 }
@@ -142,7 +140,8 @@ impl Settings {
         storage
     }
 
-    fn of(&self, scope: Scope) -> impl Iterator<Item = &Setting> {
+    /// The settings of a scope.
+    pub(crate) fn of(&self, scope: Scope) -> impl Iterator<Item = &Setting> {
         self.0.iter().filter(move |setting| setting.key.scope() == scope)
     }
 
@@ -168,30 +167,6 @@ impl Settings {
                 Err(setting.wrong(reason))
             }
         }
-    }
-
-    /// Applies the settings of the experiment: parameters of its workload, seeds, the shape of
-    /// native runs.
-    ///
-    /// # Errors
-    /// If there is no such key, or the value is not valid for it.
-    pub fn set_experiment(&self, experiment: &mut Experiment) -> Result<(), InputError> {
-        for setting in self.of(Scope::Experiment) {
-            setting.set_experiment(experiment)?;
-        }
-        // Variables first, because the other settings apply to the job that they make.
-        let var = |setting: &Setting| setting.key.path().strip_prefix(VAR).map(str::to_owned);
-        let vars: Vec<Given> = self
-            .of(Scope::Workload)
-            .filter_map(|setting| Some(Given::new(&var(setting)?, &setting.value.text)))
-            .collect();
-        if !vars.is_empty() {
-            experiment.set_vars(&vars)?;
-        }
-        for setting in self.of(Scope::Workload).filter(|setting| var(setting).is_none()) {
-            setting.set_params(experiment)?;
-        }
-        Ok(())
     }
 
     /// A machine with its settings applied.
@@ -297,7 +272,7 @@ impl Setting {
                     "cannot be set for a run; a phase of a job compacts: do = \"compact\"".to_owned()
                 }
                 "thp_faults" => {
-                    "is gone: vm.thp alone decides who gets huge pages: always, madvise or never"
+                    "is gone: vm.thp alone decides which tasks get huge pages: always, madvise or never"
                         .to_owned()
                 }
                 name => unknown("sysctl", name, &known),
@@ -312,35 +287,5 @@ impl Setting {
     fn is_wholesale(&self) -> bool {
         let is_model = self.key.path().starts_with("disk.") && self.key.path().ends_with(".model");
         is_model || ["costs", "memory"].contains(&self.key.path())
-    }
-
-    fn set_experiment(&self, experiment: &mut Experiment) -> Result<(), InputError> {
-        let number = |most: u32| match self.value.text.parse::<u32>() {
-            Ok(n) if (1..=most).contains(&n) => Ok(n),
-            _ => Err(self.wrong(format!("must be a number from 1 to {most}"))),
-        };
-        let mut native = |change: &dyn Fn(&mut NativeShape)| match &mut experiment.native {
-            Some(shape) => {
-                change(shape);
-                Ok(())
-            }
-            None => {
-                Err(self.wrong("the experiment has no shape for native runs; give --mem, --cpus"))
-            }
-        };
-        match self.key.path() {
-            "native.memory" => {
-                let bytes = parse_size(&self.value.text).map_err(|reason| self.wrong(reason))?;
-                native(&|shape| shape.memory = Bytes(bytes))
-            }
-            "native.cpus" => {
-                let cpus = number(CPUS_MAX.into())? as u16;
-                native(&|shape| shape.cpus = cpus)
-            }
-            _ => {
-                experiment.iterations = number(10_000)?;
-                Ok(())
-            }
-        }
     }
 }

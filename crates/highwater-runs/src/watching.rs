@@ -22,9 +22,9 @@ use highwater_sim::host::SimHost;
 use highwater_sim::ledger::NodeKey;
 use highwater_sim::pressure::{Reading, SINCE};
 
-use crate::ledger::place;
-use crate::workload::harness::See;
-use crate::workload::outcome::counters_of;
+use crate::names::place;
+use crate::outcome::counters_of;
+use crate::sampling::See;
 
 /// One look at a run.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -66,7 +66,7 @@ impl Experiment {
                 by: SaidBy::Variant(machine.name.clone()),
             };
             let texts: Vec<Said> = machine.set.iter().map(of).collect();
-            Settings::parse(&texts, workload)?.set_experiment(&mut variant)?;
+            variant.set(&Settings::parse(&texts, workload)?)?;
             self.variants.push((machine.name.clone(), variant.job));
         }
         Ok(())

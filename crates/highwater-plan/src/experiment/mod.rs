@@ -16,6 +16,8 @@ mod file;
 mod jobs;
 mod raw;
 mod runner;
+mod set;
+mod set_params;
 pub mod unit;
 mod units;
 mod vars;
@@ -31,7 +33,6 @@ pub use raw::{Beyond, BeyondPolicy, NativeShape, PolicyEntry};
 pub use runner::{Progress, Quiet, Ran, RunPlan, run, run_all};
 pub use units::UnitOf;
 pub(crate) use units::on_threads;
-pub(crate) use vars::Given;
 pub use work::Work;
 
 pub use highwater_runs::workload::HostKind;

@@ -174,7 +174,7 @@ fn settings(
 ) -> Result<Settings, PlanError> {
     let settings = Settings::parse(said, experiment.job.entry().name)?;
     settings.check_host(host)?;
-    settings.set_experiment(experiment)?;
+    experiment.set(&settings)?;
     Ok(settings)
 }
 

@@ -5,7 +5,7 @@ use toml::{Table, Value};
 use highwater_files::input::names::unknown;
 
 /// The names of a list's elements that have one.
-pub(super) fn names(list: &[Value]) -> impl Iterator<Item = String> {
+pub(crate) fn names(list: &[Value]) -> impl Iterator<Item = String> {
     let name = |value: &Value| {
         ["name", "disk"].iter().find_map(|key| Some(value.get(key)?.as_str()?.to_owned()))
     };
@@ -13,14 +13,14 @@ pub(super) fn names(list: &[Value]) -> impl Iterator<Item = String> {
 }
 
 /// A place in a table to go down from.
-pub(super) enum Node<'a> {
+pub(crate) enum Node<'a> {
     Table(&'a mut Table),
     List(&'a mut Vec<Value>),
 }
 
 impl<'a> Node<'a> {
     /// A table or a list; none of a plain value.
-    pub(super) fn of(value: &'a mut Value) -> Option<Node<'a>> {
+    pub(crate) fn of(value: &'a mut Value) -> Option<Node<'a>> {
         match value {
             Value::Table(table) => Some(Node::Table(table)),
             Value::Array(list) => Some(Node::List(list)),
@@ -29,7 +29,7 @@ impl<'a> Node<'a> {
     }
 
     /// The part of this name; of a list the element of this number or name.
-    pub(super) fn below(self, part: &str) -> Result<Node<'a>, String> {
+    pub(crate) fn below(self, part: &str) -> Result<Node<'a>, String> {
         let value = match self {
             Node::Table(table) => {
                 let keys: Vec<String> = table.keys().cloned().collect();

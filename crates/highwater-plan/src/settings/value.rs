@@ -5,9 +5,9 @@ use toml::{Table, Value};
 
 /// A value as it was written, and what it is.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Written {
+pub(crate) struct Written {
     /// As it was written.
-    pub(super) text: String,
+    pub(crate) text: String,
     /// Its form: a number, a truth value, text in quotes, a list, a table.
     literal: Option<Value>,
     /// The elements of a list without its brackets.
@@ -15,7 +15,7 @@ pub(super) struct Written {
 }
 
 impl Written {
-    pub(super) fn new(text: &str) -> Written {
+    pub(crate) fn new(text: &str) -> Written {
         let (literal, listed) = (literal(text), literal(&format!("[{text}]")));
         Written { text: text.to_owned(), literal, listed }
     }
@@ -25,13 +25,13 @@ impl Written {
     }
 
     /// As it looks: text needs no quotes, and commas make a list.
-    pub(super) fn value(&self) -> Value {
+    pub(crate) fn value(&self) -> Value {
         let listed = || self.listed.clone().filter(|_| self.text.contains(','));
         self.literal.clone().or_else(listed).unwrap_or_else(|| self.bare())
     }
 
     /// The value in the place of another one: as text where there is text, as a list where there is one, else as it looks.
-    pub(super) fn like(&self, old: Option<&Value>) -> Value {
+    pub(crate) fn like(&self, old: Option<&Value>) -> Value {
         match old {
             Some(Value::String(_)) => match &self.literal {
                 Some(text @ Value::String(_)) => text.clone(),
@@ -45,7 +45,7 @@ impl Written {
     }
 
     /// All that it can be in the place of another one, or of none, the likeliest first: a size is text or a share.
-    pub(super) fn candidates(&self, old: Option<&Value>) -> Vec<Value> {
+    pub(crate) fn candidates(&self, old: Option<&Value>) -> Vec<Value> {
         let mut all = vec![self.like(old)];
         let flag = match self.literal {
             Some(Value::Integer(nr @ (0 | 1))) => Some(Value::Boolean(nr == 1)),

@@ -7,7 +7,7 @@ use highwater_results::recording::{FieldValue, Happening, NameId, RecordedTask, 
 use highwater_sim::ledger::journal::{ENTRIES_MAX, Entry, Journal, What};
 use highwater_sim::ledger::{Ledger, NodeKey, Window};
 
-use crate::ledger::name;
+use crate::names::name;
 
 /// The rows of a journal. The caller fills in machine, policy, seed and part.
 pub(super) fn recording(ledger: &Ledger, journal: Journal, window: Window) -> Recording {

@@ -14,7 +14,7 @@ use highwater_results::recording::Recording;
 use highwater_sim::engine::Sim;
 use highwater_sim::ledger::{KindSet, Ledger, Window};
 
-use crate::workload::Sampling;
+use crate::sampling::Sampling;
 
 /// Accompanies a unit of work and collects its events.
 #[derive(Debug)]

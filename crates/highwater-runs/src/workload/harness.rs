@@ -15,20 +15,17 @@ use std::sync::Arc;
 
 use highwater_core::Kernel;
 use highwater_core::host::{CpuId, Cx, HZ, Host};
-use highwater_core::page_alloc::PageAllocator;
+use highwater_core::page_alloc::{self, PageAllocator};
 use highwater_results::Times;
 use highwater_results::explain::ExplainedRun;
-use highwater_sim::engine::{JoinHandle, Placement, Sim, TaskTimes};
-use highwater_sim::host::{SimHost, Tracing};
+use highwater_sim::engine::{Engine, JoinHandle, Placement, Sim, TaskTimes};
+use highwater_sim::host::{SimHost, Tracing, engine_config};
 use highwater_sim::machine::{MachineConfig, SimMachine};
 
-use super::sampling::More;
 use super::{RunError, Unit};
 use crate::ledger;
 use crate::recorder::Recorder;
-
-/// Inspects the memory of a machine.
-pub(crate) type See<'a> = dyn FnMut(&PageAllocator<SimHost>) + 'a;
+use crate::sampling::{More, See};
 
 /// Ten seconds, in which flushers and kswapd finish.
 const SETTLE_JIFFIES: u64 = 10 * HZ;
@@ -53,6 +50,42 @@ pub fn config(unit: &Unit<'_>) -> Result<MachineConfig, RunError> {
 /// Pages that a unit's machine manages at boot.
 pub fn managed_pages(unit: &Unit<'_>) -> u64 {
     unit.machine.machine.managed_pages()
+}
+
+/// A unit's page allocator alone: no disks, no daemons.
+pub(crate) struct AllocatorOnly {
+    /// Runs the tasks.
+    pub(crate) engine: Engine,
+    /// The simulated time and CPUs.
+    pub(crate) sim: Sim,
+    /// The host of the allocator.
+    pub(crate) host: Rc<SimHost>,
+    /// The booted memory.
+    pub(crate) memory: Rc<PageAllocator<SimHost>>,
+}
+
+/// Boots the page allocator of a unit's machine, watched and sampled as the unit says.
+///
+/// # Errors
+/// If the machine file has no usable costs, or the machine cannot boot.
+pub(crate) fn boot_allocator(unit: &Unit<'_>) -> Result<AllocatorOnly, RunError> {
+    let machine = &unit.machine.machine;
+    let costs = unit.machine.costs().map_err(RunError::Costs)?;
+    let engine = Engine::new(&engine_config(machine, &costs));
+    let sim = engine.sim().clone();
+    let tracing = recorded(unit, Tracing { digest: true, ..Tracing::default() });
+    let host = Rc::new(SimHost::new(&sim, machine, costs, tracing));
+    let memory = page_alloc::boot(&*host, machine, unit.policy)
+        .map_err(|reason| RunError::Machine { name: unit.machine.name.clone(), reason })?;
+    let memory = Rc::new(memory);
+    watch(&sim, unit);
+    let pages = Rc::downgrade(&memory);
+    sample(&sim, unit, None, move |see| {
+        if let Some(pages) = pages.upgrade() {
+            see(&pages);
+        }
+    });
+    Ok(AllocatorOnly { engine, sim, host, memory })
 }
 
 /// Boots a machine of a unit.

@@ -18,24 +18,21 @@
 //! | `pagealloc` | the allocator alone |
 //! | [`job`] | job files of users |
 //! | [`params`](mod@params) | parameters, declared once |
+//! | [`before`] | columns of results that an earlier version wrote |
 //! | [`ends`] | results of its tasks at their end |
 //! | [`harness`] | a simulated machine from boot to audit |
-//! | [`outcome`] | the results of a unit |
-//! | [`sampling`] | its counters over time |
 //! | [`storage`] | its disks and swap |
 //!
 //! [`params!`]: crate::params!
 
+pub mod before;
 pub mod ends;
 pub mod harness;
 pub mod highalloc;
 pub mod job;
-mod moments;
 pub mod netperf;
-pub mod outcome;
 pub mod pagealloc;
 pub mod params;
-pub mod sampling;
 pub mod storage;
 pub mod stutter;
 pub mod stutterp;
@@ -46,20 +43,18 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use highwater_core::config::{KernelVersion, Policy};
+use highwater_core::config::KernelVersion;
 use highwater_results::{Definition, Metric, Section};
-use highwater_sim::engine::Passed;
 use toml::de::{DeTable, ValueDeserializer};
 
 pub use highwater_files::input::size::Bytes;
-pub use outcome::{Outcome, RunError};
 pub use params::{Param, Params, Problem};
-pub use sampling::Sampling;
 #[doc(hidden)]
 pub use {schemars, serde};
 
-use crate::recorder::Recorder;
-use crate::watching::Watcher;
+pub use crate::outcome::{self, Outcome, RunError};
+pub use crate::sampling::{self, Sampling};
+pub use crate::unit::{HostKind, Unit};
 use highwater_files::machine_file::MachineFile;
 
 /// The workloads that come with the program.
@@ -72,74 +67,6 @@ pub const STANDARD: &[Entry] = &[
     Entry::of::<unmap::Unmap>(),
     Entry::of::<job::Job>(),
 ];
-
-/// Where a unit of work runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HostKind {
-    /// Virtual time.
-    Sim,
-    /// Threads and memory of this computer.
-    Native,
-}
-
-impl HostKind {
-    /// The name in reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            HostKind::Sim => "sim",
-            HostKind::Native => "native",
-        }
-    }
-}
-
-/// One policy on one machine with one seed, or an independent part of that.
-#[derive(Clone, Copy, Debug)]
-pub struct Unit<'a> {
-    /// The machine.
-    pub machine: &'a MachineFile,
-    /// The policy.
-    pub policy: &'a Policy,
-    /// The seed: the same for every policy of an iteration.
-    pub seed: u64,
-    /// Where.
-    pub host: HostKind,
-    /// Number of this unit in the cell, from 0.
-    pub part: usize,
-    /// Book the time of operations by cause; how many of the slowest to keep.
-    pub explain: Option<usize>,
-    /// The outcome reports a task whose call fails; without this flag the unit fails.
-    pub tolerates_failures: bool,
-    /// Keep only the slowest of this operation.
-    pub only_op: Option<&'a str>,
-    /// Where to add elapsed virtual time and events, for a progress display.
-    pub clock: Option<&'a Arc<Passed>>,
-    /// Takes samples of counters over virtual time.
-    pub sampling: Option<&'a Sampling>,
-    /// Records events.
-    pub recorder: Option<&'a Recorder>,
-    /// Publishes looks for `watch`.
-    pub watcher: Option<&'a Watcher>,
-}
-
-impl<'a> Unit<'a> {
-    /// The first unit of a cell in virtual time, no time booked.
-    pub const fn of(machine: &'a MachineFile, policy: &'a Policy, seed: u64) -> Unit<'a> {
-        Unit {
-            machine,
-            policy,
-            seed,
-            host: HostKind::Sim,
-            part: 0,
-            explain: None,
-            tolerates_failures: false,
-            only_op: None,
-            clock: None,
-            sampling: None,
-            recorder: None,
-            watcher: None,
-        }
-    }
-}
 
 /// A benchmark. The type is only a name: all differences between two runs are in the parameters.
 pub trait Workload: 'static {

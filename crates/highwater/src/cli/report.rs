@@ -31,7 +31,7 @@ use crate::explain::source;
 use crate::input::misplaced;
 use crate::plan::report_text;
 use crate::settings::in_full;
-use crate::workload::sampling::before;
+use crate::workload::before;
 
 /// Prints the report of a directory of results, or of two.
 pub(super) fn run(args: &ReportArgs) -> Result<Outcome, CliError> {

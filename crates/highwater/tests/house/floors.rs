@@ -1,8 +1,8 @@
-//! The core's floors: its modules stand in the order of their dependencies, and that is true.
+//! The floors of crates: their modules stand in the order of their dependencies, and that is true.
 //!
-//! `lib.rs` declares the modules lowest first; `ARCHITECTURE.md` prints the same list. Outside its tests a
-//! module imports only from those before it, and, being part of `Kernel`, calls and looks at nothing that
-//! belongs to a module after it. One name is known to all floors above the allocator: `Kernel` itself, the sum
+//! `lib.rs` declares the modules lowest first. Outside its tests a module imports only from those before it. In the
+//! core, `ARCHITECTURE.md` prints the same list, and a module, being part of `Kernel`, calls and looks at nothing
+//! that belongs to a module after it. One name is known to all floors above the allocator: `Kernel` itself, the sum
 //! of all state, because operations are its methods. What a lower floor needs of an upper one it declares as
 //! a trait (`Relief`, `Completion`, `Mappings`, `DirtyAccount`, `MemoryFiles`), which an upper one implements.
 
@@ -11,10 +11,20 @@ use std::fs;
 
 use super::{pattern, root};
 
-/// The modules in the order of `lib.rs`.
+/// Crates whose modules have an order.
+const CRATES: [&str; 5] =
+    ["highwater-core", "highwater-files", "highwater-runs", "highwater-plan", "highwater-linux"];
+
+/// The core's modules in the order of `lib.rs`.
 fn floors() -> Vec<String> {
-    let lib = fs::read_to_string(root().join("crates/highwater-core/src/lib.rs")).expect("a crate");
-    let module = pattern(r"(?m)^pub mod (\w+);");
+    floors_of(CRATES[0])
+}
+
+/// The modules of a crate in the order of its `lib.rs`.
+fn floors_of(name: &str) -> Vec<String> {
+    let lib = root().join("crates").join(name).join("src/lib.rs");
+    let lib = fs::read_to_string(lib).expect("a crate");
+    let module = pattern(r"(?m)^(?:pub )?mod (\w+);");
     module.captures_iter(&lib).map(|found| found[1].to_owned()).collect()
 }
 
@@ -25,8 +35,15 @@ struct Source {
     text: String,
 }
 
+/// The core's sources.
 fn sources() -> Vec<Source> {
-    let src = root().join("crates/highwater-core/src");
+    let found = sources_of(CRATES[0]);
+    assert!(found.len() > 150, "the search found the sources");
+    found
+}
+
+fn sources_of(name: &str) -> Vec<Source> {
+    let src = root().join("crates").join(name).join("src");
     let mut found = Vec::new();
     let mut dirs = vec![src.clone()];
     while let Some(dir) = dirs.pop() {
@@ -37,7 +54,11 @@ fn sources() -> Vec<Source> {
                 continue;
             }
             let name = path.strip_prefix(&src).expect("inside").to_string_lossy().into_owned();
-            let Some((module, _)) = name.split_once('/') else { continue };
+            let module = match name.split_once('/') {
+                Some((module, _)) => module,
+                None if name == "lib.rs" => continue,
+                None => name.trim_end_matches(".rs"),
+            };
             let text = fs::read_to_string(&path).expect("readable");
             found.push(Source { module: module.to_owned(), path: name.clone(), text });
         }
@@ -48,7 +69,6 @@ fn sources() -> Vec<Source> {
         source.text = code(&source.text);
     }
     found.sort_by(|a, b| a.path.cmp(&b.path));
-    assert!(found.len() > 150, "the search found the sources");
     found
 }
 
@@ -57,12 +77,13 @@ fn declared_for_tests(sources: &[Source]) -> Vec<String> {
     let declared = pattern(r"#\[cfg\(test\)\]\s*(?:pub\(crate\) )?mod (\w+);");
     let mut tests = Vec::new();
     for source in sources {
-        let (dir, file) = source.path.rsplit_once('/').expect("in a folder");
+        let (dir, file) = source.path.rsplit_once('/').unwrap_or(("", &source.path));
         // The children of `mod.rs` lie beside it, those of `tree.rs` in `tree/`.
         let dir = match file {
             "mod.rs" => dir.to_owned(),
             _ => format!("{dir}/{}", file.trim_end_matches(".rs")),
         };
+        let dir = dir.trim_start_matches('/');
         for found in declared.captures_iter(&source.text) {
             tests.push(format!("{dir}/{}.rs", &found[1]));
             tests.push(format!("{dir}/{}/", &found[1]));
@@ -109,11 +130,14 @@ fn upward_imports(floors: &[String], module: &str, text: &str) -> Vec<String> {
 
 #[test]
 fn no_module_imports_from_above() {
-    let floors = floors();
     let mut wrong = Vec::new();
-    for source in sources() {
-        for import in upward_imports(&floors, &source.module, &source.text) {
-            wrong.push(format!("{} imports {import} from above", source.path));
+    for name in CRATES {
+        let (floors, sources) = (floors_of(name), sources_of(name));
+        assert!(!floors.is_empty() && sources.len() >= floors.len(), "{name}");
+        for source in sources {
+            for import in upward_imports(&floors, &source.module, &source.text) {
+                wrong.push(format!("{name}: {} imports {import} from above", source.path));
+            }
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

@@ -19,11 +19,11 @@ use highwater_workloads::highalloc::{
 use highwater_workloads::stutterp::{Chooser, Stop, worker_seed};
 
 use super::super::harness::{self, Timed, lost, run_to_end, timed};
-use super::super::outcome::{Outcome, RunError, snapshot};
 use super::super::storage::{DATA, Storage};
 use super::super::{Unit, Workload};
 use super::watch::Watch;
 use super::{Highalloc, HighallocParams, PASSES, free, success};
+use crate::outcome::{Outcome, RunError, snapshot};
 
 /// Sleeps of the script before the first pass.
 const WAITS: u32 = 10;

@@ -73,7 +73,7 @@ impl JsonSchema for JobDisk {
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        highwater_files::schema::machine::disk(generator)
+        highwater_files::machine_file::schema::disk(generator)
     }
 }
 

@@ -19,7 +19,7 @@ use highwater_results::Column;
 use highwater_results::column::{Kind, Owner, Unit};
 use highwater_sim::host::SimHost;
 
-use super::super::sampling::More;
+use crate::sampling::More;
 
 /// Columns of a task.
 const PARTS: [&str; 4] = ["anon", "file", "swap", "tables"];

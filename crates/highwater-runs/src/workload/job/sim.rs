@@ -25,7 +25,6 @@ use highwater_workloads::jobs::{
 
 use super::super::ends::{Ends, Worker};
 use super::super::harness::{self, lost, run_to_end, timed};
-use super::super::outcome::{Outcome, RunError, snapshot};
 use super::super::{Unit, Workload};
 use super::disks::{self, Placed};
 use super::failed;
@@ -38,6 +37,7 @@ use super::stuck::{Stuck, Waited};
 use super::{
     FAILED, FAULT_KINDS, HITS, Job, LONGEST, PERCENTILES, PRESSURE_LINES, RATE, REFAULTS, named,
 };
+use crate::outcome::{Outcome, RunError, snapshot};
 
 /// How often a task that waits for another one looks.
 const LOOK_NS: u64 = 1_000_000;

@@ -9,10 +9,10 @@ use highwater_results::{Counters, Times};
 use highwater_workloads::netperf::{Flow, NetperfError, Receiver, Sender};
 
 use super::super::harness::audit;
-use super::super::outcome::{Outcome, RunError, snapshot};
 use super::super::{Unit, Workload};
 use super::{Netperf, NetperfParams, hottest, throughput};
 use crate::ledger;
+use crate::outcome::{Outcome, RunError, snapshot};
 
 /// Maps the memory, boots it, and runs sender and receiver as threads.
 pub(super) fn run(unit: &Unit<'_>, params: &NetperfParams) -> Result<Outcome, RunError> {

@@ -4,19 +4,18 @@ use std::rc::Rc;
 
 use highwater_core::config::Machine;
 use highwater_core::host::{CpuId, Cx, HZ};
-use highwater_core::page_alloc::boot;
 use highwater_core::page_alloc::{NoRelief, PageAllocator};
 use highwater_results::{Counters, Times};
-use highwater_sim::engine::{Engine, JoinHandle, Sim, Spawn, TaskTimes};
-use highwater_sim::host::{SimHost, Tracing, engine_config};
+use highwater_sim::engine::{JoinHandle, Sim, Spawn, TaskTimes};
+use highwater_sim::host::SimHost;
 use highwater_sim::rng::Stream;
 use highwater_workloads::netperf::{Flow, NetperfError, Plan, Receiver, Sender};
 
-use super::super::harness::{audit, recorded, sample, watch};
-use super::super::outcome::{Outcome, RunError, snapshot};
+use super::super::harness::{AllocatorOnly, audit, boot_allocator};
 use super::super::{Unit, Workload};
 use super::{Netperf, NetperfParams, hottest, throughput};
 use crate::ledger;
+use crate::outcome::{Outcome, RunError, snapshot};
 
 /// Interrupts and other small work that takes CPU time now and then: about one per millisecond,
 /// three microseconds each, both exponential. This is a guess at the housekeeping of an idle
@@ -27,21 +26,7 @@ const NOISE_NS: f64 = 3e3;
 /// Boots the machine and runs the workload to its end.
 pub(super) fn run(unit: &Unit<'_>, params: &NetperfParams) -> Result<Outcome, RunError> {
     let machine = &unit.machine.machine;
-    let costs = unit.machine.costs().map_err(RunError::Costs)?;
-    let mut engine = Engine::new(&engine_config(machine, &costs));
-    let sim = engine.sim().clone();
-    let tracing = recorded(unit, Tracing { digest: true, ..Tracing::default() });
-    let host = Rc::new(SimHost::new(&sim, machine, costs, tracing));
-    let memory = boot(&*host, machine, unit.policy)
-        .map_err(|reason| RunError::Machine { name: unit.machine.name.clone(), reason })?;
-    let memory = Rc::new(memory);
-    watch(&sim, unit);
-    let pages = Rc::downgrade(&memory);
-    sample(&sim, unit, None, move |see| {
-        if let Some(pages) = pages.upgrade() {
-            see(&pages);
-        }
-    });
+    let AllocatorOnly { mut engine, sim, host, memory } = boot_allocator(unit)?;
     let before = snapshot(&memory);
 
     let plan = Rc::new(params.plan());

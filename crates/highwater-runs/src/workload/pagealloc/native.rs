@@ -7,9 +7,9 @@ use highwater_workloads::pagealloc::Batches;
 
 use super::super::Unit;
 use super::super::harness::audit;
-use super::super::outcome::{Outcome, RunError, snapshot};
 use super::{PageAllocParams, samples};
 use crate::ledger;
+use crate::outcome::{Outcome, RunError, snapshot};
 
 /// Maps the memory, boots it, and runs all batches on its first CPU.
 pub(super) fn run(unit: &Unit<'_>, params: &PageAllocParams) -> Result<Outcome, RunError> {

@@ -3,36 +3,19 @@
 use std::rc::Rc;
 
 use highwater_core::host::{CpuId, Cx};
-use highwater_core::page_alloc::boot;
 use highwater_results::{Counters, Times};
-use highwater_sim::engine::{Engine, Spawn};
-use highwater_sim::host::{SimHost, Tracing, engine_config};
+use highwater_sim::engine::Spawn;
 use highwater_workloads::pagealloc::Batches;
 
-use super::super::harness::{audit, lost, recorded, sample, timed, watch};
-use super::super::outcome::{Outcome, RunError, snapshot};
+use super::super::harness::{AllocatorOnly, audit, boot_allocator, lost, timed};
 use super::super::{Unit, Workload};
 use super::{PageAlloc, PageAllocParams, samples};
 use crate::ledger;
+use crate::outcome::{Outcome, RunError, snapshot};
 
 /// Boots the machine's memory and runs all batches on its first CPU.
 pub(super) fn run(unit: &Unit<'_>, params: &PageAllocParams) -> Result<Outcome, RunError> {
-    let machine = &unit.machine.machine;
-    let costs = unit.machine.costs().map_err(RunError::Costs)?;
-    let mut engine = Engine::new(&engine_config(machine, &costs));
-    let sim = engine.sim().clone();
-    let tracing = recorded(unit, Tracing { digest: true, ..Tracing::default() });
-    let host = Rc::new(SimHost::new(&sim, machine, costs, tracing));
-    let memory = boot(&*host, machine, unit.policy)
-        .map_err(|reason| RunError::Machine { name: unit.machine.name.clone(), reason })?;
-    let memory = Rc::new(memory);
-    watch(&sim, unit);
-    let pages = Rc::downgrade(&memory);
-    sample(&sim, unit, None, move |see| {
-        if let Some(pages) = pages.upgrade() {
-            see(&pages);
-        }
-    });
+    let AllocatorOnly { mut engine, sim, host, memory } = boot_allocator(unit)?;
     let before = snapshot(&memory);
     let parts = (Rc::clone(&host), Rc::clone(&memory), params.clone());
     let task = sim.spawn(Spawn::new(PageAlloc::NAME).pinned(CpuId(0)), move |_| {

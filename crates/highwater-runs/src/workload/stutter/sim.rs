@@ -18,11 +18,11 @@ use highwater_workloads::stutter::{Copier, Hog, HogHabit, Lap, Latency, Sizes, S
 
 use super::super::ends::{Ends, Worker};
 use super::super::harness::{self, lost, run_to_end, timed};
-use super::super::outcome::{Outcome, RunError, snapshot};
 use super::super::storage::{DATA, Storage};
 use super::super::{Unit, Workload};
 use super::places::Places;
 use super::{MMAP, Stutter, StutterParams, WRITES};
+use crate::outcome::{Outcome, RunError, snapshot};
 
 /// The disk that the copied file is on, if the machine has one that is large enough.
 const OTHER: DeviceId = DeviceId(1);

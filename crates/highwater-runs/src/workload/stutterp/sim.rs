@@ -19,11 +19,11 @@ use highwater_workloads::stutterp::{
 
 use super::super::ends::{Ends, Worker};
 use super::super::harness::{self, lost, run_to_end, timed};
-use super::super::outcome::{Outcome, RunError, snapshot};
 use super::super::storage::{DATA, Storage};
 use super::super::{Unit, Workload};
 use super::stalls::{STALLS, Stalls};
 use super::{FilesPerWriter, Stutterp, StutterpParams};
+use crate::outcome::{Outcome, RunError, snapshot};
 
 /// Each of the reader's files is this fraction (1/n) of memory: 100 MiB on a machine of 8 GiB
 /// (rules/benchmarks#stutterp-scaled).

@@ -14,10 +14,10 @@ use highwater_results::{Counters, Times};
 use highwater_workloads::unmap::{Barrier, Mapper, RoundTimes, aftermath};
 
 use super::super::harness::{audit_kernel, managed_pages};
-use super::super::outcome::{Outcome, RunError, snapshot};
 use super::super::{Unit, Workload};
 use super::{Unmap, UnmapParams, Unmapped, pages_of, samples};
 use crate::ledger;
+use crate::outcome::{Outcome, RunError, snapshot};
 
 const DATA: DeviceId = DeviceId(0);
 

@@ -14,10 +14,10 @@ use highwater_sim::machine::SimMachine;
 use highwater_workloads::unmap::{Barrier, Mapper, RoundTimes, UnmapError, aftermath};
 
 use super::super::harness::{self, Timed, finished, run_to_end, timed};
-use super::super::outcome::{Outcome, RunError, snapshot};
 use super::super::storage::{DATA, Storage};
 use super::super::{Unit, Workload};
 use super::{Unmap, UnmapParams, Unmapped, pages_of, samples};
+use crate::outcome::{Outcome, RunError, snapshot};
 
 type Rounds = Timed<Result<Vec<RoundTimes>, UnmapError>>;
 

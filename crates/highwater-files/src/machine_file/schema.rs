@@ -11,9 +11,9 @@ use highwater_sim::disk::{DiskSpec, FIGURES, Figure, FigureValue};
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value, json};
 
-use super::{choice, flag, size};
+use super::disks::MODELS;
 use crate::input::catalogue::texts::COSTS;
-use crate::machine_file::disks::MODELS;
+use crate::schema::{choice, flag, size};
 
 /// `[tunables]`.
 pub(crate) fn tunables(_: &mut SchemaGenerator) -> Schema {

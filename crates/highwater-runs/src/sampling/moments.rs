@@ -1,7 +1,7 @@
 //! Memory maps of a simulated machine, and the ages of pages on its LRU lists, at a few moments of
 //! a run. Each moment reads every page descriptor, so there are few of them.
 //!
-//! The times are those of [`super::sampling`], and the simulation is not affected. A page
+//! The times are those of [`super`], and the simulation is not affected. A page
 //! descriptor does not say how long a page has been on its list. So this module remembers when it
 //! first saw a page on a list. A frame whose page has another mapping by then, or was on no list in
 //! between, counts as a new page; so does a page that compaction moved to another frame. An age is

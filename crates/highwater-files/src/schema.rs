@@ -1,7 +1,5 @@
 //! Parts of JSON Schemas that several formats share. `highwater::schema` makes whole schemas of them.
 
-pub mod machine;
-
 use schemars::{Schema, json_schema};
 use serde_json::{Value, json};
 
@@ -22,7 +20,7 @@ pub fn choice<'a>(words: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<Va
     words.into_iter().map(word).collect()
 }
 
-/// A size as [`crate::input::size::parse_size`] reads it.
+/// A size, such as 8G or 512M.
 pub fn size() -> Schema {
     json_schema!({
         "type": "string",

@@ -5,32 +5,32 @@
 
 use toml::{Table, Value};
 
-use super::Setting;
-use super::place::{Node, names};
-use crate::experiment::Experiment;
+use super::file::Experiment;
+use crate::settings::Setting;
+use crate::settings::place::{Node, names};
 use highwater_files::input::names::{there, unknown};
 use highwater_files::input::{InputError, one_line};
 
 /// Most elements of a list that an error names one by one.
 const NAMED_MAX: usize = 12;
 
-impl Setting {
-    /// Sets a parameter of an experiment's workload.
-    pub(super) fn set_params(&self, experiment: &mut Experiment) -> Result<(), InputError> {
-        let wrong = |reason: String| self.wrong(one_line(&reason));
-        let mut params = experiment.job.params().map_err(wrong)?;
-        let (table, numbers) = self.place(&mut params, experiment).map_err(wrong)?;
+impl Experiment {
+    /// Sets a parameter of the workload.
+    pub(super) fn set_param(&mut self, setting: &Setting) -> Result<(), InputError> {
+        let wrong = |reason: String| setting.wrong(one_line(&reason));
+        let mut params = self.job.params().map_err(wrong)?;
+        let (table, numbers) = self.place(setting, &mut params).map_err(wrong)?;
         let key = numbers.last().cloned().unwrap_or_default();
         let old = table.get(&key).cloned();
         let mut first = None;
-        for value in self.value.candidates(old.as_ref()) {
+        for value in setting.value.candidates(old.as_ref()) {
             let mut params = params.clone();
-            if let Ok((table, _)) = self.place(&mut params, experiment) {
+            if let Ok((table, _)) = self.place(setting, &mut params) {
                 table.insert(key.clone(), value);
             }
-            match experiment.set_params(params) {
+            match self.set_params(params) {
                 Ok(()) => {
-                    experiment.keep_said(numbers.join("."), self.said.to_string());
+                    self.keep_said(numbers.join("."), setting.said.to_string());
                     return Ok(());
                 }
                 Err(reason) => first = first.or(Some(reason)),
@@ -42,13 +42,13 @@ impl Setting {
     /// The table in which the setting's last key stands, and its path with numbers for names.
     fn place<'a>(
         &self,
+        setting: &Setting,
         params: &'a mut Table,
-        experiment: &Experiment,
     ) -> Result<(&'a mut Table, Vec<String>), String> {
-        let parts: Vec<&str> = self.key.path().split('.').collect();
+        let parts: Vec<&str> = setting.key.path().split('.').collect();
         let (mut at, mut numbers) = (Node::Table(params), Vec::<String>::new());
         for (depth, part) in parts.iter().enumerate() {
-            let below = [self.key.head()].into_iter().chain(numbers.iter().map(String::as_str));
+            let below = [setting.key.head()].into_iter().chain(numbers.iter().map(String::as_str));
             let path = below.collect::<Vec<_>>().join(".");
             let is_last = depth + 1 == parts.len();
             match at {
@@ -77,7 +77,7 @@ impl Setting {
                     return Err(format!("is a list of values: set all of it, {path}=[..]"));
                 }
                 Node::List(list) => {
-                    let file = experiment.called();
+                    let file = self.called();
                     let number = index(list, part).ok_or_else(|| {
                         let what = numbers.last().map_or("element", String::as_str);
                         none_such(list, &file, &path, what, part)
@@ -94,7 +94,7 @@ impl Setting {
                 }
             }
         }
-        Err(format!("{}: which key of it?", self.key.head()))
+        Err(format!("{}: which key of it?", setting.key.head()))
     }
 }
 

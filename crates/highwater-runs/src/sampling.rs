@@ -11,9 +11,9 @@
 //! | [`Sampling::timeline`] | each millisecond | a bounded number: above it, every other sample is dropped |
 //! | [`Sampling::window`] | some thousand times in a part of the run | all |
 //!
-//! From: [`super::harness`] · to: [`highwater_results::series`].
+//! From: [`crate::workload::harness`] · to: [`highwater_results::series`].
 
-pub mod before;
+mod moments;
 
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
@@ -30,9 +30,8 @@ use highwater_sim::host::SimHost;
 use highwater_sim::ledger::Window;
 use highwater_sim::pressure::{Reading, Resource, SINCE};
 
-use super::harness::See;
-use super::moments::Moments;
-use super::outcome::counters_of;
+use self::moments::Moments;
+use crate::outcome::counters_of;
 
 /// Most rows of one unit: some hundred MB.
 const ROWS_MAX: usize = 1 << 18;
@@ -40,6 +39,9 @@ const NS_PER_MS: u64 = 1_000_000;
 /// Samples of a part of a run, and how near each other they may be.
 const ROWS_OF_WINDOW: u64 = 2000;
 const WINDOW_EVERY_NS_MIN: u64 = 50_000;
+
+/// Inspects the memory of a machine.
+pub(crate) type See<'a> = dyn FnMut(&PageAllocator<SimHost>) + 'a;
 
 /// Reports the number of each column, in order.
 pub type ReadColumns = Rc<dyn Fn(&mut dyn FnMut(u64))>;
@@ -232,7 +234,7 @@ impl Taken {
 }
 
 /// A counter of `/proc/vmstat`, as the core declares it.
-fn counter(name: &str) -> Column {
+pub(crate) fn counter(name: &str) -> Column {
     // Every counter of the core has a meaning, which a test pins.
     let meaning = vmstat::meaning(name).unwrap_or(Meaning::Total(vmstat::Unit::Events));
     let (kind, unit) = match meaning {
@@ -249,7 +251,7 @@ fn counter(name: &str) -> Column {
 }
 
 /// Microseconds since boot, as the lines of `/proc/pressure` have them. CPUs have no "full".
-fn pressure_columns() -> Vec<Column> {
+pub(crate) fn pressure_columns() -> Vec<Column> {
     let columns = Resource::ALL.into_iter().flat_map(|resource| {
         let lines = if resource == Resource::Cpu { &["some"][..] } else { &["some", "full"] };
         lines.iter().map(move |line| {
@@ -273,7 +275,7 @@ fn pressure_of(pressure: Reading, mut each: impl FnMut(u64)) {
 
 /// Of a zone with memory its free pages and watermarks, as `/proc/zoneinfo` has them, and its free blocks of each
 /// order, as `/proc/buddyinfo`.
-fn zone_columns(node: u16, zone: &str) -> Vec<Column> {
+pub(crate) fn zone_columns(node: u16, zone: &str) -> Vec<Column> {
     let column = |what: &str, unit, kind| {
         Column::new(Owner::Zone { node, zone: zone.to_owned() }, what, unit, kind)
     };

@@ -6,8 +6,8 @@
 use highwater_core::vmstat;
 use highwater_results::Column;
 
-use super::super::job::task_columns;
-use super::{counter, pressure_columns, zone_columns};
+use super::job::task_columns;
+use crate::sampling::{counter, pressure_columns, zone_columns};
 
 /// The column that has this name.
 pub fn column(name: &str) -> Option<Column> {
