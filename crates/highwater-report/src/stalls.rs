@@ -124,8 +124,8 @@ pub fn table(runs: &[(&Run, Vec<&PublishedHistogram>)]) -> Table {
     let columns = columns.iter().map(|&column| column.to_owned()).collect();
     let title = "Throttled tasks: how long they slept".to_owned();
     // The columns of ours and theirs.
-    let mut table =
-        Table::new(title, &["run", "reason", "who"], columns, Layout::Fitted).breaking_at(&[0, 4]);
+    let mut table = Table::new(title, &["run", "reason", "tasks"], columns, Layout::Fitted)
+        .breaking_at(&[0, 4]);
     for (run, histograms) in runs {
         let published: Vec<Delays> =
             histograms.iter().flat_map(|histogram| Delays::of_published(histogram)).collect();

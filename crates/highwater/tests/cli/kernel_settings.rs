@@ -122,7 +122,7 @@ fn huge_pages_that_stay_off_are_reported() {
     assert!(text.contains("does nothing: vm.thp is never"), "{text}");
     let (code, text) = said(&plain, "1G", &["--set", "vm.thp_faults=true"]);
     assert_eq!(code, Some(2));
-    assert!(text.contains("is gone: vm.thp alone decides who gets huge pages"), "{text}");
+    assert!(text.contains("is gone: vm.thp alone decides which tasks get huge pages"), "{text}");
 }
 
 #[test]

@@ -99,7 +99,7 @@ impl Seen {
         }
         heading(&mut lines, "Waited for since boot, percent of the time");
         lines.push(Line::raw(cut(&pressure_line(frame), width)));
-        heading(&mut lines, "Who does what");
+        heading(&mut lines, "Tasks");
         self.task_lines(&mut lines, frame, width);
         lines
     }

@@ -54,7 +54,7 @@ impl Drop for Over {
 pub(super) fn run(registry: &Registry, args: &WatchArgs) -> Result<Outcome, CliError> {
     let is_terminal = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
     if args.at.is_none() && !is_terminal {
-        let reason = "nobody can press keys here; --at TIME prints what it looks like at a time";
+        let reason = "needs a terminal, for its keys; --at TIME prints the screen of that time";
         return Err(CliError::new(format!("watch: {reason}")));
     }
     let plan = one_run::plan(registry, &args.run)?;
