@@ -1,4 +1,6 @@
 //! Page faults and unmapping, by kind.
+//!
+//! The numbers of pages are small: their frames stay in the second-level cache.
 
 use std::fs;
 use std::os::fd::AsFd;
@@ -13,12 +15,22 @@ use crate::system::{HUGE, PAGE, Region};
 
 /// Pages of a sample: their frames stay in the second-level cache between two samples.
 const PAGES: usize = 64;
-/// Pages of a file: whole windows of fault-around.
+/// Pages of a file.
 const FILE_PAGES: usize = 256;
+/// Pages that a fault of a mapped file maps at once (fault-around).
+const WINDOW: usize = 16;
+/// Pages of two mappings whose unmapping is compared.
+const MANY: usize = FILE_PAGES;
+const FEW: usize = 32;
 /// Huge pages of a sample.
 const HUGE_PAGES: usize = 8;
 
 pub(crate) fn measure(session: &mut Session<'_>) {
+    let bytes = rustix::param::page_size();
+    if bytes != PAGE {
+        let why = format!("pages of this kernel have {} KiB, those of the model 4", bytes >> 10);
+        return session.leave_out("fault, unmap", why);
+    }
     anonymous(session);
     mappings(session);
     huge(session);
@@ -28,46 +40,45 @@ pub(crate) fn measure(session: &mut Session<'_>) {
     }
 }
 
-/// Time of one touch of each page.
-fn touch(region: &Region, step: usize, write: bool) -> f64 {
+/// Time of one touch of each page, after the first window: that one also makes a page table.
+fn touch(region: &Region, write: bool) -> f64 {
+    let one = |at: usize| match write {
+        true => region.write(at),
+        false => drop(std::hint::black_box(region.read(at))),
+    };
+    (0..WINDOW * PAGE).step_by(PAGE).for_each(one);
+    let rest = (WINDOW * PAGE..region.len()).step_by(PAGE);
+    let nr = rest.len();
     let begun = Instant::now();
-    for at in (0..region.len()).step_by(step) {
-        match write {
-            true => region.write(at),
-            false => drop(std::hint::black_box(region.read(at))),
-        }
-    }
-    each(begun.elapsed(), region.len() / step)
+    rest.for_each(one);
+    each(begun.elapsed(), nr)
 }
 
-/// Time of the unmapping, for each page.
-fn unmap(region: Region) -> f64 {
-    let pages = region.len() / PAGE;
-    let begun = Instant::now();
-    drop(region);
-    each(begun.elapsed(), pages)
+/// Time of unmapping a page: the difference between many touched pages and few of them, each in one
+/// page table.
+fn unmap(new: impl Fn(usize) -> Result<Region, String>, write: bool) -> Result<f64, String> {
+    let took = |pages: usize| -> Result<f64, String> {
+        let region = new(pages * PAGE)?;
+        touch(&region, write);
+        let begun = Instant::now();
+        drop(region);
+        Ok(begun.elapsed().as_nanos() as f64)
+    };
+    Ok((took(MANY)? - took(FEW)?) / (MANY - FEW) as f64)
 }
 
 fn anonymous(session: &mut Session<'_>) {
     let new = || Region::anonymous(PAGES * PAGE, false);
-    session.measure("fault.anon", format!("first write to each of {PAGES} new pages"), || {
-        Ok(touch(&new()?, PAGE, true))
+    session
+        .measure("fault.anon", "first write to each of 64 new pages", || Ok(touch(&new()?, true)));
+    session.measure("fault.zero-page", "first read of each of 64 new pages", || {
+        Ok(touch(&new()?, false))
     });
-    session.measure("fault.zero-page", format!("first read of each of {PAGES} new pages"), || {
-        Ok(touch(&new()?, PAGE, false))
-    });
-    let less = "less the same without pages, for each page";
-    session.measure("unmap.anon", format!("munmap of {PAGES} written pages, {less}"), || {
-        let region = new()?;
-        touch(&region, PAGE, true);
-        let with_pages = unmap(region);
-        Ok(with_pages - unmap(new()?))
-    });
-    session.measure("unmap.zero-page", format!("munmap of {PAGES} read pages, {less}"), || {
-        let region = new()?;
-        touch(&region, PAGE, false);
-        let with_pages = unmap(region);
-        Ok(with_pages - unmap(new()?))
+    let new = |len| Region::anonymous(len, false);
+    session
+        .measure("unmap.anon", "munmap of 256 written pages, less that of 32", || unmap(new, true));
+    session.measure("unmap.zero-page", "munmap of 256 read pages, less that of 32", || {
+        unmap(new, false)
     });
 }
 
@@ -136,32 +147,28 @@ fn of_file(session: &mut Session<'_>, file: &fs::File) {
     let file = file.as_fd();
     let len = FILE_PAGES * PAGE;
     let how = format!("first read of each of {FILE_PAGES} pages of a mapped file in memory");
-    session.measure("fault.file", how, || {
-        Ok(touch(&Region::of_file(file, len, true, false)?, PAGE, false))
-    });
+    session
+        .measure("fault.file", how, || Ok(touch(&Region::of_file(file, len, true, false)?, false)));
     // A mapping that is read in sequence leaves no mark on its pages when it goes.
-    let how = "munmap of a file mapping with MADV_SEQUENTIAL, less the same without pages";
+    let how = "munmap of 256 read pages of a file with MADV_SEQUENTIAL, less that of 32";
     session.measure("unmap.file", how, || {
-        let new = || -> Result<Region, String> {
+        let new = |len| -> Result<Region, String> {
             let region = Region::of_file(file, len, true, false)?;
             region.advise(Advice::Sequential)?;
             Ok(region)
         };
-        let region = new()?;
-        touch(&region, PAGE, false);
-        let with_pages = unmap(region);
-        Ok(with_pages - unmap(new()?))
+        unmap(new, false)
     });
     session.measure(
         "fault.shared-write",
         "first write to each page of a shared file mapping",
-        || Ok(touch(&Region::of_file(file, len, true, true)?, PAGE, true)),
+        || Ok(touch(&Region::of_file(file, len, true, true)?, true)),
     );
     let how = "first write to each page of a private file mapping that was read before";
     session.measure("fault.copy", how, || {
         let region = Region::of_file(file, PAGES * PAGE, false, true)?;
-        touch(&region, PAGE, false);
-        Ok(touch(&region, PAGE, true))
+        touch(&region, false);
+        Ok(touch(&region, true))
     });
     let spread = session.samples(|| {
         let region = Region::of_file(file, len, true, false)?;

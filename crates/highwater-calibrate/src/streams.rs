@@ -14,6 +14,8 @@ use crate::wake::cpu_time;
 
 /// Bytes of a message.
 const SIZES: [usize; 5] = [64, 1024, 4096, 16_384, 65_536];
+/// Bytes of a message that is a segment of its own.
+const SEGMENTS: [usize; 3] = [64, 1024, 16_384];
 /// Messages of a sample, and bytes of one at most.
 const MESSAGES: usize = 2000;
 const BYTES_MAX: usize = 4 << 20;
@@ -30,11 +32,29 @@ pub(crate) fn measure(session: &mut Session<'_>) {
     for size in SIZES {
         kind(session, "tcp", size, || tcp(false));
     }
-    // Each call sends its segment at once, so the difference to `tcp.64` is what a segment costs.
-    kind(session, "tcp-nodelay", SIZES[0], || tcp(true));
+    // Each call sends its segment at once, so the difference to `tcp` is what a segment costs.
+    for size in SEGMENTS {
+        kind(session, "tcp-nodelay", size, || tcp(true));
+    }
     for size in SIZES {
         kind(session, "unix", size, unix);
     }
+}
+
+/// CPUs of the sender and of the receiver.
+fn ends(session: &Session<'_>) -> [usize; 2] {
+    [session.cpus.first(), session.cpus.last()].map(|cpu| cpu.copied().unwrap_or(0))
+}
+
+/// CPU time for a message of the slower side of a TCP stream: with a CPU for each side, that is the
+/// time between two messages.
+pub(crate) fn slower_side(session: &Session<'_>, size: usize) -> Result<Spread, String> {
+    let cpus = ends(session);
+    if cpus[0] == cpus[1] {
+        return Err("this process may run on one CPU only".to_owned());
+    }
+    let [send, receive, _] = stream_of(session, size, tcp(false)?, cpus)?;
+    Ok(if send.median > receive.median { send } else { receive })
 }
 
 fn tcp(at_once: bool) -> Result<Stream, String> {
@@ -62,7 +82,7 @@ fn kind(
     size: usize,
     open: impl FnOnce() -> Result<Stream, String>,
 ) {
-    let cpus = [session.cpus.first(), session.cpus.last()].map(|cpu| cpu.copied().unwrap_or(0));
+    let cpus = ends(session);
     let on = match cpus[0] == cpus[1] {
         true => "both ends on one CPU".to_owned(),
         false => format!("from CPU {} to CPU {}", cpus[0], cpus[1]),

@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 
-/// Bytes of a page, in all costs. The kernel's pages may be larger; then touches of 4 KiB share them.
+/// Bytes of a page, in all costs.
 pub(crate) const PAGE: usize = 4096;
 /// Bytes of a huge page on x86-64, and on arm64 with pages of 4 KiB.
 pub(crate) const HUGE: usize = 2 << 20;

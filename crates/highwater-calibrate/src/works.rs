@@ -15,7 +15,7 @@ use crate::row::Spread;
 use crate::session::{Session, each};
 use crate::system::{PAGE, Region};
 use crate::wake::cpu_time;
-use crate::{Options, check_dir, cpus, disk};
+use crate::{Options, check_dir, cpus, disk, streams};
 
 /// Bytes of a mapping that is not touched.
 pub const MAPPED: usize = 4 << 20;
@@ -47,11 +47,13 @@ pub enum Work {
     ColdRead,
     /// 4 KiB appended and synced, as a log does.
     FsyncLog,
+    /// A message of so many bytes of a TCP stream on the loopback device.
+    TcpStream(usize),
 }
 
 impl Work {
     /// All works.
-    pub const ALL: [Work; 8] = [
+    pub const ALL: [Work; 11] = [
         Work::MapUnmap,
         Work::PageFault1,
         Work::PageFault2,
@@ -60,6 +62,9 @@ impl Work {
         Work::CachedRead1M,
         Work::ColdRead,
         Work::FsyncLog,
+        Work::TcpStream(1024),
+        Work::TcpStream(4096),
+        Work::TcpStream(16_384),
     ];
 
     /// The name in tables.
@@ -73,6 +78,10 @@ impl Work {
             Work::CachedRead1M => "cached-read-1m",
             Work::ColdRead => "cold-read",
             Work::FsyncLog => "fsync-log",
+            Work::TcpStream(1024) => "tcp-stream-1024",
+            Work::TcpStream(4096) => "tcp-stream-4096",
+            Work::TcpStream(16_384) => "tcp-stream-16384",
+            Work::TcpStream(_) => "tcp-stream",
         }
     }
 
@@ -91,6 +100,7 @@ impl Work {
             Work::CachedRead1M => "16 MiB of a cached file, read by 1 MiB",
             Work::ColdRead => "64 MiB of a file that is not in memory, read by 1 MiB",
             Work::FsyncLog => "append 4 KiB to a file, fsync",
+            Work::TcpStream(_) => "a message of a TCP stream from one CPU to another",
         }
     }
 
@@ -131,6 +141,7 @@ impl Work {
                 file.sync_all().map_err(failed)?;
                 read(session, &file, COLD, 1 << 20, true)
             }
+            Work::TcpStream(size) => streams::slower_side(session, size),
             Work::FsyncLog => {
                 let mut file = unnamed_file(dir)?;
                 session.samples(|| {
@@ -143,14 +154,14 @@ impl Work {
     }
 }
 
-/// Measures every work. `progress` is called as that of [`crate::run`].
+/// Measures every work, in the order of [`Work::ALL`]. `progress` is called as that of [`crate::run`].
 ///
 /// # Errors
 /// If the directory is none, or this process cannot find out on which CPUs it may run.
 pub fn run(
     options: &Options,
     progress: &mut dyn FnMut(usize, usize, &str),
-) -> Result<Vec<(Work, Result<Spread, String>)>, String> {
+) -> Result<Vec<Result<Spread, String>>, String> {
     check_dir(&options.dir)?;
     let (cpus, place) = (cpus::allowed()?, disk::place(&options.dir));
     let _home = cpus::Home::here();
@@ -162,7 +173,7 @@ pub fn run(
     let session = Session::for_parts(options, works as u32, &cpus, &place);
     let measure = |(at, work): (usize, &Work)| {
         progress(at, works, work.name());
-        (*work, work.measure(&session))
+        work.measure(&session)
     };
     Ok(Work::ALL.iter().enumerate().map(measure).collect())
 }

@@ -15,6 +15,7 @@ use highwater_files::input::InputError;
 use highwater_files::machine_file::MachineFile;
 use highwater_files::policy_file;
 use highwater_plan::experiment::{Experiment, Quiet, RunPlan, run};
+use highwater_results::Document;
 use highwater_runs::workload::{Registry, RunError};
 
 /// Rounds of the two runs.
@@ -25,8 +26,8 @@ const ROUNDS: [u32; 2] = [4, 12];
 pub struct Prediction {
     /// The work.
     pub work: Work,
-    /// Nanoseconds of a round on the model.
-    pub model_ns: f64,
+    /// Nanoseconds of a round on the model, or why it cannot run there.
+    pub model_ns: Result<f64, String>,
     /// The same on this computer, or why it could not be measured.
     pub here: Result<Spread, String>,
 }
@@ -35,7 +36,8 @@ impl Prediction {
     /// The model's time as a multiple of this computer's.
     pub fn ratio(&self) -> Option<f64> {
         let here = self.here.as_ref().ok()?.median;
-        (here > 0.0).then(|| self.model_ns / here)
+        let model = *self.model_ns.as_ref().ok()?;
+        (here > 0.0 && model > 0.0).then(|| model / here)
     }
 
     /// How far the two are apart, whichever is larger: 1 is none.
@@ -44,22 +46,31 @@ impl Prediction {
     }
 }
 
-/// Runs each work on the model.
+/// Runs each work on the model: nanoseconds of a round, or why it cannot run there, in the order of
+/// [`Work::ALL`].
 ///
 /// # Errors
 /// If the policy does not exist or a job cannot run on the machine.
-pub fn model(machine: &MachineFile, policy: &str) -> Result<Vec<(Work, f64)>, RunError> {
-    Work::ALL.iter().map(|work| Ok((*work, round_ns(*work, machine, policy)?))).collect()
+pub fn model(machine: &MachineFile, policy: &str) -> Result<Vec<Result<f64, String>>, RunError> {
+    let nr_cpus: usize = machine.machine.nodes.iter().map(|node| node.cpus.len()).sum();
+    let time = |work: &Work| {
+        Ok(match work {
+            Work::TcpStream(_) if nr_cpus < 2 => Err("the machine has one CPU".to_owned()),
+            Work::TcpStream(size) => Ok(message_ns(*size, machine, policy)?),
+            work => Ok(round_ns(*work, machine, policy)?),
+        })
+    };
+    Work::ALL.iter().map(time).collect()
 }
 
-/// Measures each work on this computer.
+/// Measures each work on this computer, in the order of [`Work::ALL`].
 ///
 /// # Errors
 /// As [`highwater_calibrate::run`].
 pub fn here(
     options: &Options,
     progress: &mut dyn FnMut(usize, usize, &str),
-) -> Result<Vec<(Work, Result<Spread, String>)>, String> {
+) -> Result<Vec<Result<Spread, String>>, String> {
     works::run(options, progress)
 }
 
@@ -77,16 +88,33 @@ fn elapsed_ns(
     machine: &MachineFile,
     policy: &str,
 ) -> Result<f64, RunError> {
+    let document = ran(work, &job(work, rounds), machine, policy)?;
+    let elapsed = document.runs.iter().map(|run| run.times.elapsed_s()).sum::<f64>();
+    Ok(elapsed * 1e9)
+}
+
+/// Nanoseconds of a message of a stream on the model.
+fn message_ns(size: usize, machine: &MachineFile, policy: &str) -> Result<f64, RunError> {
+    let text = format!(
+        "name = \"tcp\"\ntitle = \"tcp\"\nworkload = \"netperf-tcp\"\niterations = 1\n\
+         [[policy]]\nname = \"6.1\"\nlabel = \"6.1\"\n[[machine]]\nname = \"small-vm\"\n\
+         [netperf-tcp]\nsizes = [{size}]\nms-per-size = 20\nwarmup = \"16M\"\n"
+    );
+    let document = ran(Work::TcpStream(size), &text, machine, policy)?;
+    let mbit_per_s: Vec<f64> =
+        document.runs.iter().flat_map(|run| &run.samples).map(|sample| sample.value).collect();
+    let mean = mbit_per_s.iter().sum::<f64>() / mbit_per_s.len().max(1) as f64;
+    Ok(size as f64 * 8e3 / mean)
+}
+
+fn ran(work: Work, text: &str, machine: &MachineFile, policy: &str) -> Result<Document, RunError> {
     let refused = |error: InputError| RunError::Costs(error.to_string());
     let file = format!("predict/{}.toml", work.name());
-    let experiment =
-        Experiment::parse(&Registry::default(), &file, &job(work, rounds)).map_err(refused)?;
+    let experiment = Experiment::parse(&Registry::default(), &file, text).map_err(refused)?;
     let policy = policy_file::load(policy).map_err(refused)?;
     let label = policy.name.clone();
     let plan = RunPlan::new(experiment, vec![machine.clone()], vec![(policy, label)]);
-    let document = run(&plan, &Quiet, &AtomicBool::new(false))?;
-    let elapsed = document.runs.iter().map(|run| run.times.elapsed_s()).sum::<f64>();
-    Ok(elapsed * 1e9)
+    run(&plan, &Quiet, &AtomicBool::new(false))
 }
 
 /// A work as a job of so many rounds.
@@ -125,6 +153,8 @@ fn job(work: Work, rounds: u32) -> String {
             let sync = phase("do = \"fsync\"\nof = \"log\"");
             ("[[file]]\nname = \"log\"\nsize = \"0\"\n".to_owned(), format!("{log}{sync}"))
         }
+        // A workload of its own.
+        Work::TcpStream(_) => (String::new(), String::new()),
     };
     format!(
         "title = \"{}\"\nseconds = 600\n{files}[[task]]\nname = \"work\"\nrounds = {rounds}\n{phases}",
@@ -137,7 +167,7 @@ mod tests {
     use super::*;
 
     fn machine() -> MachineFile {
-        let text = "costs = \"server-3ghz\"\n[[node]]\nmemory = \"256M\"\ncpus = \"0\"\n\
+        let text = "costs = \"server-3ghz\"\n[[node]]\nmemory = \"256M\"\ncpus = \"0-1\"\n\
                     [[disk]]\nmodel = \"nvme\"\nsize = \"1G\"\nsource = \"test\"\n";
         MachineFile::parse("m.toml", text).unwrap()
     }
@@ -147,10 +177,16 @@ mod tests {
         let machine = machine();
         let all = model(&machine, "6.1").unwrap();
         assert_eq!(all.len(), Work::ALL.len());
-        for (work, ns) in &all {
-            assert!(*ns > 0.0 && ns.is_finite(), "{work:?}: {ns}");
+        let of = |wanted: Work| {
+            let at = Work::ALL.iter().position(|work| *work == wanted).unwrap();
+            *all[at].as_ref().unwrap()
+        };
+        for work in Work::ALL {
+            assert!(of(work) > 0.0 && of(work).is_finite(), "{work:?}: {}", of(work));
         }
-        let of = |wanted: Work| all.iter().find(|(work, _)| *work == wanted).unwrap().1;
+        // A message is a call at least, and a large one takes longer.
+        assert!(of(Work::TcpStream(1024)) > 500.0);
+        assert!(of(Work::TcpStream(1024)) < of(Work::TcpStream(16_384)));
         // 4096 faults of about 700 ns, and their unmapping.
         let fault = of(Work::PageFault1) / 4096.0;
         assert!((500.0..1500.0).contains(&fault), "{fault}");

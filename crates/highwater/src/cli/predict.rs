@@ -11,7 +11,7 @@ use super::progress::Bar;
 use super::{CliError, Outcome, show, tables};
 use crate::calibrate::{Computer, Options};
 use crate::machine_file::MachineFile;
-use crate::predict::{Prediction, here, model};
+use crate::predict::{Prediction, Work, here, model};
 
 /// Runs both and prints the table.
 pub(super) fn run(args: &PredictArgs) -> Result<Outcome, CliError> {
@@ -28,10 +28,11 @@ pub(super) fn run(args: &PredictArgs) -> Result<Outcome, CliError> {
     let measured = here(&options, &mut |done, total, _| bar.set(done, total))
         .map_err(|error| CliError::new(format!("predict: {error}")))?;
     bar.finish();
-    let predictions: Vec<Prediction> = modelled
+    let predictions: Vec<Prediction> = Work::ALL
         .into_iter()
+        .zip(modelled)
         .zip(measured)
-        .map(|((work, model_ns), (_, here))| Prediction { work, model_ns, here })
+        .map(|((work, model_ns), here)| Prediction { work, model_ns, here })
         .collect();
     let table = table(&predictions, &machine, &computer, &args.policy);
     show(args.format, &tables(args.format, &[table]))?;
@@ -53,9 +54,16 @@ fn table(
             Ok(here) => (us(here.median), format!("{:.1} to {:.1}", here.q1 / 1e3, here.q3 / 1e3)),
             Err(_) => (Cell::text("not measured"), String::new()),
         };
+        let model = match &prediction.model_ns {
+            Ok(ns) => us(*ns),
+            Err(why) => {
+                table.notes.push(format!("{}: not modelled: {why}", prediction.work.name()));
+                Cell::text("not modelled")
+            }
+        };
         let ratio = prediction.ratio().map_or(Cell::text(""), |ratio| Cell::number(ratio, 2));
         let about = Cell::text(prediction.work.about());
-        let cells = vec![us(prediction.model_ns), median, Cell::text(quartiles), ratio, about];
+        let cells = vec![model, median, Cell::text(quartiles), ratio, about];
         table.push(&[prediction.work.name()], cells);
         if let Err(why) = &prediction.here {
             table.notes.push(format!("{}: not measured: {why}", prediction.work.name()));

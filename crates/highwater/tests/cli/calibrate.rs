@@ -158,7 +158,7 @@ fn works_run_on_the_model_and_here() {
         .expect("the output is JSON");
     let rows = table.pointer("/0/rows").or(table.pointer("/rows")).expect("rows");
     let rows = rows.as_array().expect("a list");
-    assert_eq!(rows.len(), 8, "{table}");
+    assert_eq!(rows.len(), 11, "{table}");
     for row in rows {
         let model = row["cells"][0]["value"].as_f64().or(row["cells"][0]["number"].as_f64());
         assert!(model.is_none_or(|us| us > 0.0), "{row}");
