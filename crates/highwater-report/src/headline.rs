@@ -365,7 +365,7 @@ mod tests {
             table.rows[row].cells[6..].iter().map(Cell::value_text).collect()
         };
         assert_eq!(texts(0), ["0.95% (-0.00%)", "noise", "noise"]);
-        assert_eq!(texts(1), ["-x10.4 (-x94.2)", "NO", "not judged"]);
+        assert_eq!(texts(1), ["-x10.4 (-x94.3)", "NO", "not judged"]);
         assert_eq!(texts(2)[1..], ["NO", "NO"]);
         assert_eq!(
             table.notes[0],
