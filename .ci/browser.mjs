@@ -73,14 +73,19 @@ for (const file of process.argv.slice(2)) {
     }
     await page.screenshot({ path: `${picture}.png`, fullPage: true });
 
+    const unfold = (isOpen) => page.evaluate((isOpen) => document.querySelectorAll("details").forEach((it) => { it.open = isOpen; }), isOpen);
+    await unfold(true);
+    assert.deepEqual(said(await check(colours)), []);
+    await unfold(false);
+
     // The theme changes, and charts with it; the other one is as readable.
     const before = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
     await page.locator("#theme").click();
     const after = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
     assert.notEqual(before, after, "the theme does not change");
-    await page.evaluate(() => document.querySelectorAll("details").forEach((it) => { it.open = true; }));
+    await unfold(true);
     assert.deepEqual(said(await check(all)), []);
-    await page.evaluate(() => document.querySelectorAll("details").forEach((it) => { it.open = false; }));
+    await unfold(false);
 
     // A table comes as a file.
     const csv = page.locator("#verdict .csv:visible").first();

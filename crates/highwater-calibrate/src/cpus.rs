@@ -73,12 +73,12 @@ impl Drop for Home {
 /// At most `most` pairs: one of each relation first, then the first CPU with others, then the rest.
 pub(crate) fn pairs(cpus: &[usize], most: usize) -> Vec<Pair> {
     let mut all = Vec::new();
-    for (at, &a) in cpus.iter().enumerate() {
+    'all: for (at, &a) in cpus.iter().enumerate() {
         for &b in &cpus[at + 1..] {
             all.push(Pair { a, b, relation: relation(a, b) });
             // Of very many CPUs the first few hundred pairs have every relation to the first CPU.
             if all.len() >= 512 {
-                break;
+                break 'all;
             }
         }
     }
@@ -104,21 +104,37 @@ fn relation(a: usize, b: usize) -> Relation {
         let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/{file}");
         fs::read_to_string(path).ok()?.trim().parse().ok()
     };
-    let same = |file: &str| match (number(a, file), number(b, file)) {
-        (Some(a), Some(b)) => a == b,
-        // A kernel that does not say has one socket and no threads of a core.
-        _ => file == "physical_package_id",
-    };
-    match (same("physical_package_id"), same("core_id")) {
+    let socket = |cpu| number(cpu, "physical_package_id");
+    // A kernel that does not say has one socket and no threads of a core.
+    let same_socket = socket(a).zip(socket(b)).is_none_or(|(a, b)| a == b);
+    // Numbers of cores may repeat in another die of the socket, so the list of threads decides.
+    let threads = format!("/sys/devices/system/cpu/cpu{a}/topology/thread_siblings_list");
+    let same_core = fs::read_to_string(threads).is_ok_and(|list| is_in(&list, b));
+    match (same_socket, same_core) {
         (false, _) => Relation::OtherSocket,
         (true, true) => Relation::SameCore,
         (true, false) => Relation::SameSocket,
     }
 }
 
+/// Whether a list of the kernel, `0,4-7`, has a CPU.
+fn is_in(list: &str, cpu: usize) -> bool {
+    list.trim().split(',').any(|part| {
+        let (from, to) = part.split_once('-').unwrap_or((part, part));
+        let range = from.parse::<usize>().ok().zip(to.parse::<usize>().ok());
+        range.is_some_and(|(from, to)| (from..=to).contains(&cpu))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lists_of_cpus() {
+        assert!(is_in("0,4-7\n", 5) && is_in("0,4-7", 0) && is_in("3", 3));
+        assert!(!is_in("0,4-7", 3) && !is_in("", 0));
+    }
 
     #[test]
     fn pairs_are_bounded_and_differ() {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{Advice, Mode, OFlags, fadvise, fstatvfs, major, minor, open};
+use rustix::fs::{Mode, OFlags, fstatvfs, major, minor, open};
 use serde::Serialize;
 
 use crate::row::{Spread, Unit};
@@ -77,9 +77,19 @@ fn mounted(number: &str) -> Option<Mounted> {
     Some(Mounted { filesystem: words.next()?, source: words.next()? })
 }
 
-/// The disk with a device number, or that of the partition with the number.
+/// The disk with a device number, or that of the partition with the number. Below a device that maps another one
+/// (dm-crypt, LVM) it is that one; a device that maps several is no single disk.
 fn disk_of_number(number: &str) -> Option<String> {
-    let path = fs::canonicalize(format!("/sys/dev/block/{number}")).ok()?;
+    let mut path = fs::canonicalize(format!("/sys/dev/block/{number}")).ok()?;
+    loop {
+        let below = fs::read_dir(path.join("slaves")).into_iter().flatten().flatten();
+        let below: Vec<PathBuf> = below.map(|entry| entry.path()).collect();
+        match &below[..] {
+            [] => break,
+            [one] => path = fs::canonicalize(one).ok()?,
+            _ => return None,
+        }
+    }
     let of_disk = if path.join("partition").exists() { path.parent()? } else { &path };
     Some(of_disk.file_name()?.to_str()?.to_owned())
 }
@@ -116,14 +126,18 @@ pub(crate) fn measure(session: &mut Session<'_>) {
     let page = vec![5; PAGE];
     let mut at = 0;
     let failed = |error: std::io::Error| format!("a file of this directory: {error}");
-    session.measure("fsync.4k", format!("pwrite of 4 KiB and fsync, {on}"), || {
-        file.write_all_at(&page, at).map_err(failed)?;
-        at = (at + PAGE as u64) % (1 << 20);
-        let mut done = Ok(());
-        let took = timed(|| done = file.sync_all());
-        done.map_err(failed)?;
-        Ok(took.as_nanos() as f64)
-    });
+    session.measure(
+        "fsync.4k",
+        format!("fsync after a pwrite of 4 KiB at the end of a file, {on}"),
+        || {
+            file.write_all_at(&page, at).map_err(failed)?;
+            at += PAGE as u64;
+            let mut done = Ok(());
+            let took = timed(|| done = file.sync_all());
+            done.map_err(failed)?;
+            Ok(took.as_nanos() as f64)
+        },
+    );
     reads_of_file(session, &on);
     swaps(session);
 }
@@ -146,20 +160,24 @@ fn reads_of_file(session: &mut Session<'_>, on: &str) {
     };
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     let direct = open(&path, OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC, Mode::empty());
-    let direct = direct.ok().map(File::from).filter(|file| {
-        let region = Region::anonymous(PAGE, false);
-        region.is_ok_and(|mut region| file.read_exact_at(region.bytes_mut(), 0).is_ok())
+    let direct = direct.map(File::from).map_err(std::io::Error::from).and_then(|file| {
+        let mut region = Region::anonymous(PAGE, false).map_err(std::io::Error::other)?;
+        file.read_exact_at(region.bytes_mut(), 0)?;
+        Ok(file)
     });
-    let how = match direct {
-        Some(_) => format!("O_DIRECT, {on}"),
-        None => format!("through the page cache after POSIX_FADV_DONTNEED (no O_DIRECT), {on}"),
+    let file = match direct {
+        Ok(direct) => direct,
+        Err(error) => {
+            let why = format!(
+                "{on}: no direct reads (O_DIRECT: {error}); through the page cache they would measure memory"
+            );
+            return session.leave_out(name, why);
+        }
     };
-    let file = direct.unwrap_or(file);
+    let how = format!("O_DIRECT, {on}");
     for (size, size_name) in SIZES {
         for depth in DEPTHS {
             let name = format!("read.{size_name}.depth{depth}");
-            // Without O_DIRECT the cache must forget the file first.
-            let _ = fadvise(&file, 0, None, Advice::DontNeed);
             reads(session, &file, bytes, (size, depth), &name, &how);
         }
     }
@@ -273,7 +291,10 @@ fn read_at_random(
 
 /// Swap areas, as far as they can be read.
 fn swaps(session: &mut Session<'_>) {
-    let text = fs::read_to_string("/proc/swaps").unwrap_or_default();
+    let text = match fs::read_to_string("/proc/swaps") {
+        Ok(text) => text,
+        Err(error) => return session.leave_out("swap", format!("/proc/swaps: {error}")),
+    };
     let areas: Vec<&str> =
         text.lines().skip(1).filter_map(|l| l.split_whitespace().next()).collect();
     if areas.is_empty() {

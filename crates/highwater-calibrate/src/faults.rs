@@ -121,7 +121,7 @@ fn huge(session: &mut Session<'_>) {
 }
 
 /// Huge pages of this process, in KiB.
-fn huge_kib() -> Result<u64, String> {
+pub(crate) fn huge_kib() -> Result<u64, String> {
     let file = "/proc/self/smaps_rollup";
     let text = fs::read_to_string(file).map_err(|error| format!("{file}: {error}"))?;
     let line = text.lines().find_map(|line| line.strip_prefix("AnonHugePages:"));

@@ -6,6 +6,7 @@
 
 use std::hint::black_box;
 
+use crate::faults::huge_kib;
 use crate::row::{Spread, Unit};
 use crate::session::{Session, each, timed};
 use crate::system::{HUGE, PAGE, Region, STRING_MOVES, clear, copy};
@@ -91,9 +92,18 @@ fn levels(session: &mut Session<'_>) {
         Err(why) => return session.leave_out("clear, copy-to, copy-from, read", why),
     };
     let first = region.first_huge().min(HUGE);
+    let before = huge_kib().unwrap_or(0);
     let bytes = &mut region.bytes_mut()[first..];
     bytes.fill(1);
+    let is_huge = huge_kib().is_ok_and(|now| now.saturating_sub(before) >= memory >> 11);
+    let mapped = if is_huge { "" } else { ", mapped by 4 KiB (the kernel had no huge pages)" };
     for (level, footprint) in footprints {
+        if level == "llc" && (footprint > caches.llc / 2 || footprint > memory) {
+            let why =
+                "the last level is not much larger than the second, or than the memory used here";
+            session.leave_out("clear, copy-to, copy-from, read of llc", why);
+            continue;
+        }
         if level == "memory" && footprint < 2 * caches.llc {
             let why = format!(
                 "a footprint that the caches do not hold would need {} MiB",
@@ -105,7 +115,7 @@ fn levels(session: &mut Session<'_>) {
         let pages = (footprint as usize / PAGE).max(2);
         for access in Access::ALL {
             for (order, name) in [(in_order(pages), "in-order"), (at_random(pages), "random")] {
-                let how = format!("{}; pages {name} in {}", access.how(), kib(footprint));
+                let how = format!("{}; pages {name} in {}{mapped}", access.how(), kib(footprint));
                 let spread = through(session, access, bytes, &order);
                 let row = format!("{}.{level}.{name}", access.name());
                 session.put(row, Unit::NsPerPage, how, spread);

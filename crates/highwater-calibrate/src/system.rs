@@ -128,7 +128,11 @@ pub(crate) fn clear(to: &mut [u8]) {
         );
     }
     #[cfg(not(target_arch = "x86_64"))]
-    to.fill(0);
+    {
+        to.fill(0);
+        // Nobody reads it: without this the compiler may leave it out.
+        std::hint::black_box(to);
+    }
 }
 
 /// Copies bytes between slices of one length, with the instruction that kernels use (`rep movsb`)
@@ -149,7 +153,10 @@ pub(crate) fn copy(to: &mut [u8], from: &[u8]) {
         );
     }
     #[cfg(not(target_arch = "x86_64"))]
-    to.copy_from_slice(from);
+    {
+        to.copy_from_slice(from);
+        std::hint::black_box(to);
+    }
 }
 
 /// The instructions of [`clear`] and [`copy`], for descriptions.

@@ -260,12 +260,13 @@ fn spinners(session: &Session<'_>, nr: usize) -> Result<Spread, String> {
         }
         let round = || {
             spinners.iter().for_each(|one| one.0.away_ns.store(0, Ordering::Release));
+            let mut done = Ok(());
             let took = timed(|| {
                 for _ in 0..BARRIERS {
-                    // It was registered, so it cannot fail.
-                    let _ = membarrier(MembarrierCommand::PrivateExpedited);
+                    done = done.and(membarrier(MembarrierCommand::PrivateExpedited));
                 }
             });
+            done.map_err(|error| format!("membarrier: {error}"))?;
             // A thread that was away reports that as soon as it runs again, and must run now.
             let beats = |one: &Apart<Spinner>| one.0.beats.load(Ordering::Acquire);
             let before: Vec<u64> = spinners.iter().map(beats).collect();
@@ -276,7 +277,7 @@ fn spinners(session: &Session<'_>, nr: usize) -> Result<Spread, String> {
             let ran = spinners.iter().zip(before).all(|(one, before)| {
                 beats(one) > before && one.0.away_ns.load(Ordering::Acquire) == 0
             });
-            Ok(ran.then(|| [each(took, BARRIERS)]))
+            Ok::<_, String>(ran.then(|| [each(took, BARRIERS)]))
         };
         let result = until(|| running.load(Ordering::Acquire) == nr as u32)
             .and_then(|()| session.rounds(round));

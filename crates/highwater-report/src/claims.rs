@@ -187,7 +187,7 @@ pub fn of(document: &Document) -> Result<Vec<Claim>, PublishedError> {
     Ok(all)
 }
 
-/// Columns of [`csv`].
+/// Columns of [`csv()`].
 const COLUMNS: [&str; 14] = [
     "experiment",
     "machine",

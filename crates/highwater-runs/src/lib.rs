@@ -7,7 +7,7 @@
 //! | `names` | names of what tasks do and wait for |
 //! | [`recorder`] | what a recorded run did, moment by moment |
 //! | [`watching`] | frames of a run while it goes on |
-//! | [`unit`] | a unit of work, and what accompanies it |
+//! | [`mod@unit`] | a unit of work, and what accompanies it |
 //! | [`ledger`] | rows of what a host booked: where the time of operations went |
 //! | [`workload`] | the trait, the registry, the harness of a simulated run, the workloads of the studies, jobs |
 

@@ -7,7 +7,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`derive`] | which rows give which cost, and what is subtracted |
+//! | `derive` | which rows give which cost, and what is subtracted |
 //! | `file` | the file of costs |
 //! | [`disk`] | the figures of a disk |
 //!
@@ -41,10 +41,10 @@ pub struct Base {
 }
 
 impl Base {
-    /// A cost table or a machine by name, or a file of either.
+    /// A cost table by name, or a machine by name or file.
     ///
     /// # Errors
-    /// If there is none of that name, or the file is neither.
+    /// If there is none of that name, or the file is no machine.
     pub fn load(name: &str) -> Result<Base, InputError> {
         let is_table = costs::names().any(|known| known == name);
         let machine = match is_table {

@@ -66,14 +66,14 @@ pub(super) fn to_toml(
     }
     tunables(&mut text, captured)?;
     caches(&mut text, system);
-    disks(&mut text, system, measured.and_then(|measured| measured.disk.as_ref()));
+    disks(&mut text, system, used(system, measured));
     Ok(text)
 }
 
 fn head(text: &mut String, system: &System, measured: Option<&MeasuredCosts>) {
     let guesses = match measured {
         None => "Guesses: what operations cost, what the disks can do.",
-        Some(measured) if measured.disk.is_none() => {
+        Some(_) if used(system, measured).is_none() => {
             "Measured: what operations cost. A guess: what the disks can do."
         }
         Some(_) => {
@@ -152,11 +152,23 @@ fn caches(text: &mut String, system: &System) {
     let _ = writeln!(text, "sockets = {{ count = {}, source = \"{source}\" }}", system.nr_sockets);
 }
 
+/// Whether a model's reads are those of a solid-state disk, with figures of its own.
+fn has_figures(model: &str) -> bool {
+    ["nvme", "ssd"].contains(&model)
+}
+
+/// The measured disk, if it is one of the machine's and its model can have the figures.
+fn used<'a>(system: &System, measured: Option<&'a MeasuredCosts>) -> Option<&'a MeasuredDisk> {
+    let measured = measured?.disk.as_ref()?;
+    let disk = system.disks.iter().find(|disk| disk.name == measured.name)?;
+    has_figures(model(&disk.name, disk.is_rotational).0).then_some(measured)
+}
+
 fn disks(text: &mut String, system: &System, measured: Option<&MeasuredDisk>) {
     for disk in &system.disks {
         let (model, guess) = model(&disk.name, disk.is_rotational);
         // Only a solid-state model has the measured figures.
-        let measured = measured.filter(|m| m.name == disk.name && ["nvme", "ssd"].contains(&model));
+        let measured = measured.filter(|m| m.name == disk.name && has_figures(model));
         let source = match measured {
             None => format!("guess: {guess}"),
             Some(measured) => format!("{}; a guess: writes ({guess})", measured.source),

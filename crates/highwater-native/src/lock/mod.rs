@@ -8,8 +8,9 @@
 //!
 //! Both locks wait by spinning, then by yielding to the OS: the holder may not be running.
 //!
-//! `unsafe` in this module: the guard hands out a reference into an `UnsafeCell`, a lock promises that
-//! it has let the caller in when it makes one, and each lock is declared `Sync`. The proofs are beside the code; `tests/loom.rs` explores the interleavings.
+//! `unsafe` in this module: the guard hands out a reference into an `UnsafeCell`; making a guard
+//! requires that the lock was just taken; each lock is declared `Sync`. The proofs are beside
+//! the code; `tests/loom.rs` explores the interleavings.
 
 mod biased;
 mod guard;

@@ -29,7 +29,7 @@
 //! A task that blocks looks for the next event itself (`dispatch`). If that event is its own, no
 //! switch happens. Otherwise the task records the next task to run and switches to the run loop,
 //! which resumes that task. An event whose task would only queue at a lock resumes no task
-//! ([`Errand`](super::task::Errand)).
+//! ([`Errand`]).
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};

@@ -124,7 +124,14 @@ impl State {
         let Some(index) = slot.current else { return };
         let task = &self.tasks[index];
         let Errand::Computes { since_ns } = task.errand else { return };
-        if task.state != TaskState::Ready || !self.sched.must_leave(cpu, now_ns) {
+        if task.state != TaskState::Ready {
+            return;
+        }
+        // The waker's clock may be ahead of the end of the step: then the task looks for itself.
+        if self.queue.time_of(index.0).is_none_or(|end_ns| end_ns <= now_ns) {
+            return;
+        }
+        if !self.sched.must_leave(cpu, now_ns) {
             return;
         }
         self.queue.cancel(index.0);

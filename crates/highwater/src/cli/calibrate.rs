@@ -21,6 +21,7 @@ const OTHERS_MAX: f64 = 0.05;
 /// Measures, writes the file and prints the tables.
 pub(super) fn run(args: &CalibrateArgs) -> Result<Outcome, CliError> {
     new_file(&args.output, args.force)?;
+    has_suffix("--output", &args.output)?;
     let base = Base::load(&args.base)?;
     let computer = Computer::running()?;
     let interrupts = exit_on_interrupt(AtEnd::default())?;
@@ -47,6 +48,16 @@ pub(super) fn new_file(file: &Path, force: bool) -> Result<(), CliError> {
         return Err(CliError::new(format!("{}: {reason}", file.display())));
     }
     check_file("--output", file)
+}
+
+/// Refuses a name that `costs = "FILE"` of a machine file would not take for a file.
+pub(super) fn has_suffix(option: &str, file: &Path) -> Result<(), CliError> {
+    let is_toml = file.extension().is_some_and(|suffix| suffix == "toml");
+    if is_toml && file.to_str().is_some() {
+        return Ok(());
+    }
+    let reason = "a file of costs is named NAME.toml, so that costs = \"FILE\" finds it";
+    Err(CliError::new(format!("{option}: {}: {reason}", file.display())))
 }
 
 /// Measures this computer, with progress.

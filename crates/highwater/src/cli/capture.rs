@@ -35,6 +35,9 @@ pub(super) fn run(args: &CaptureArgs) -> Result<Outcome, CliError> {
         }
         check_file(["--output", "--machine", "--reference", "--costs"][at], file)?;
     }
+    if args.calibrate {
+        calibrate::has_suffix("--costs", &args.costs)?;
+    }
     let source = match &args.root {
         Some(root) => Source::recorded(root),
         None => Source::running()?,
@@ -104,7 +107,8 @@ fn calibrated(args: &CaptureArgs, captured: &Capture) -> Result<MeasuredCosts, C
     write(&args.costs, &text)?;
     remark(&calibrate::summary(&costs, &calibration, &file));
     calibrate::spoiled(&calibration).iter().for_each(|note| remark(note));
-    let is_beside = args.costs.parent() == args.machine.parent();
+    let full = |file: &Path| std::path::absolute(file).ok()?.parent().map(Path::to_owned);
+    let is_beside = full(&args.costs) == full(&args.machine);
     let beside = args.costs.file_name().filter(|_| is_beside).map(Path::new);
     let file = match beside {
         Some(name) => name.to_owned(),

@@ -216,17 +216,33 @@ fn in_words(claims: &[Claim], all: Tally) -> String {
     let with_size = claims.iter().filter(has_size).count();
     let percent = |part: u32, of: u32| f64::from(100 * part) / f64::from(of.max(1));
     let share = percent(all.of(Class::Reproduced), u32::try_from(with_size).unwrap_or(u32::MAX));
+    let is_003 = |claim: &&Claim| claim.experiment.starts_with("003");
+    let of_003 =
+        u32::try_from(claims.iter().filter(is_003).filter(|c| c.class.is_judged()).count());
+    let of_003 = of_003.unwrap_or(u32::MAX);
+    let noise = all.of(Class::Noise);
+    let lucky = claims.iter().filter(|c| c.class == Class::Noise && c.is_same_way == Some(true));
+    let lucky = u32::try_from(lucky.count()).unwrap_or(u32::MAX);
+    let with_noise = judged - missed + lucky;
     format!(
         "Of {} {} have the published direction ({:.0} %) and {missed} do not. {} of the judged claims have a size \
          that can be judged: {} of them come out within a factor of 2 ({share:.0} %), {} in direction only, and the \
-         others are missed. {} within the published noise do not count.\n",
+         others are missed. {} within the published noise do not count: {lucky} of them have the published direction, so with them \
+         it would be {with_noise} of {} ({:.0} %). Without study 003, whose costs were chosen by it, {} of {} have the \
+         direction, and {} of {} the size.\n",
         count(judged as usize, "judged claim"),
         judged - missed,
         percent(judged - missed, judged),
         with_size,
         all.of(Class::Reproduced),
         sized - all.of(Class::Reproduced),
-        count(all.of(Class::Noise) as usize, "claim"),
+        count(noise as usize, "claim"),
+        judged + noise,
+        percent(with_noise, judged + noise),
+        judged - missed - of_003,
+        judged - of_003,
+        all.of(Class::Reproduced) - of_003,
+        with_size as u32 - of_003,
     )
 }
 

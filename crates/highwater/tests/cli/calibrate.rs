@@ -71,15 +71,17 @@ fn every_row_is_a_figure_with_its_spread() {
         assert!(is_rest || *median > 0.0, "{name}: {median}");
         assert!(*median < 10e9 || name.ends_with(".rate"), "{name}: {median}");
     }
-    let median = |name: &str| rows.iter().find(|(known, _)| known == name).map(|(_, all)| all[1]);
-    assert!(median("trap.getppid").is_some_and(|ns| ns > 5.0), "a system call takes time");
-    // Levels differ by a factor of five or more; a busy computer does not turn them around.
-    if let (Some(near), Some(far)) = (median("copy-to.l1.random"), median("copy-to.memory.random"))
+    let spread = |name: &str| rows.iter().find(|(known, _)| known == name).map(|(_, all)| *all);
+    assert!(spread("trap.getppid").is_some_and(|[_, ns, _]| ns > 5.0), "a system call takes time");
+    // They differ by a factor of five or more. A busy computer moves medians, and hardly the quick quarter of the one and
+    // the slow quarter of the other at once.
+    for (near, far) in
+        [("copy-to.l1.random", "copy-to.memory.random"), ("unix.64.message", "unix.65536.message")]
     {
-        assert!(far > 0.7 * near, "memory {far}, L1 {near}");
+        if let (Some([quick, ..]), Some([.., slow])) = (spread(near), spread(far)) {
+            assert!(slow > quick, "{near} {quick}, {far} {slow}");
+        }
     }
-    let (small, large) = (median("unix.64.message"), median("unix.65536.message"));
-    assert!(small < large, "a longer message takes longer: {small:?}, {large:?}");
 }
 
 #[test]
@@ -159,9 +161,13 @@ fn works_run_on_the_model_and_here() {
     let rows = table.pointer("/0/rows").or(table.pointer("/rows")).expect("rows");
     let rows = rows.as_array().expect("a list");
     assert_eq!(rows.len(), 11, "{table}");
-    for row in rows {
-        let model = row["cells"][0]["value"].as_f64().or(row["cells"][0]["number"].as_f64());
-        assert!(model.is_none_or(|us| us > 0.0), "{row}");
+    let figure = |row: &Value, column: usize| {
+        let cell = &row["cells"][column];
+        cell["value"].as_f64().or(cell["number"].as_f64()).filter(|us| *us > 0.0)
+    };
+    for column in [0, 1] {
+        let nr = rows.iter().filter(|row| figure(row, column).is_some()).count();
+        assert!(nr >= 6, "{nr} of column {column}: {table}");
     }
     assert!(table.to_string().contains("apart by a factor of"), "{table}");
     // Without a machine file of this computer the command says how to make one.

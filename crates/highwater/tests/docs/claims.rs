@@ -75,9 +75,9 @@ fn claims_of_studies_are_those_on_record() {
     );
 }
 
-/// The record is judged by today's rules: what a rule or a table says now is what it says.
+/// Classes, postings and published figures on record are those of today. Its verdicts are the runs'.
 #[test]
-fn the_record_is_judged_by_todays_rules() {
+fn classes_on_record_follow_from_its_verdicts() {
     let (published, postings) = (Published::load().expect("JSON"), Postings::load().expect("JSON"));
     let known = recorded();
     assert!(known.len() > 90, "the claims are on record");

@@ -39,6 +39,25 @@ fn dependencies_point_down() {
     }
 }
 
+/// A crate is a package of its own: its folder has all that a reader of crates.io wants.
+#[test]
+fn every_crate_can_be_a_package() {
+    let all = fs::read_dir(root().join("crates")).expect("readable");
+    for path in all.map(|entry| entry.expect("readable").path()) {
+        let name = path.file_name().expect("a folder").to_string_lossy().into_owned();
+        assert!(layer(&name).is_some(), "{name} is in no layer");
+        for file in ["README.md", "LICENSE-APACHE", "LICENSE-MIT"] {
+            assert!(path.join(file).is_file(), "{name} has no {file}");
+        }
+        let text = fs::read_to_string(path.join("Cargo.toml")).expect("a manifest");
+        let manifest: toml::Table = text.parse().expect("a manifest is TOML");
+        let package = manifest["package"].as_table().expect("a package");
+        for key in ["description", "license", "readme", "keywords", "categories", "rust-version"] {
+            assert!(package.contains_key(key), "{name} says no {key}");
+        }
+    }
+}
+
 /// Measuring reads clocks, so nothing that is simulated may reach it: the crates that run
 /// simulations do not depend on it, and no crate but those that talk to the computer does.
 #[test]

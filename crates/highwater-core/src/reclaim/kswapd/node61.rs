@@ -95,7 +95,7 @@ impl<H: Devices> Kswapd<H> for Node61 {
     }
 }
 
-/// One sleep: until the node is short of `balanced` blocks, for a request of `asked`.
+/// One sleep: while the node is balanced for order `balanced`; `asked` is the order of the request.
 struct Rest {
     node: NodeId,
     asked: u8,

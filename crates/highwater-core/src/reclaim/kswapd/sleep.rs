@@ -23,6 +23,8 @@ use crate::zone::NodeId;
 const NAP: u64 = HZ / 10;
 
 /// A kernel's part in the sleep of its kswapd.
+///
+/// Linux up to 4.7 resets compaction before the sleep, later kernels before the nap.
 pub(super) trait Sleep<H: Devices> {
     /// Wakes the tasks at the gate, and reports whether kswapd may sleep.
     fn is_ready(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>) -> bool;

@@ -6,7 +6,7 @@
 
 use std::cmp::Reverse;
 
-use super::fair::{Fair, Joins};
+use super::fair::{Fair, Joins, Look};
 use super::{Candidate, Sched};
 use crate::cpu::CpuId;
 use crate::engine::clock::NS_PER_JIFFY;
@@ -93,7 +93,7 @@ impl Sched {
             fair.catch_up(cpu, now_ns);
             fair.cpus[cpu.idx()].queue.detach(&mut fair.entities, task, now_ns);
         }
-        self.set_resched(cpu, now_ns);
+        self.set_resched(cpu, now_ns, Look::Kept);
     }
 
     /// Balances at a tick of a CPU that has waiting tasks.

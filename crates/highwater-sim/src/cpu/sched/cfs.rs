@@ -35,7 +35,7 @@ pub(crate) struct CfsParams {
 }
 
 impl CfsParams {
-    /// Those of 6.1 on a machine of `nr_cpus` CPUs.
+    /// The sysctls of 6.1 on a machine of `nr_cpus` CPUs.
     pub(crate) fn new(nr_cpus: usize) -> CfsParams {
         let factor = factor(nr_cpus);
         CfsParams {
@@ -46,7 +46,7 @@ impl CfsParams {
         }
     }
 
-    /// Those before 5.13.
+    /// The sysctls before 5.13.
     #[cfg(test)]
     pub(super) fn without_least_slice(self) -> CfsParams {
         CfsParams { has_least_slice: false, ..self }

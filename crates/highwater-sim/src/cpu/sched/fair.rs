@@ -36,6 +36,15 @@ pub(super) enum Joins {
     Moved,
 }
 
+/// The running task's look at a tick that is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    /// It has just looked.
+    Done,
+    /// It has not looked yet: a wake-up or a poll may only bring the look forward.
+    Kept,
+}
+
 impl Fair {
     /// Run queues of a policy; `None` for the policy that has none.
     pub(super) fn new(policy: SchedPolicy, nr_cpus: usize) -> Option<Fair> {
@@ -69,6 +78,8 @@ impl Fair {
     /// A task waits for a CPU from now on.
     fn join(&mut self, cpu: CpuId, task: TaskIndex, joins: Joins, now_ns: u64) {
         self.catch_up(cpu, now_ns);
+        // The queue's virtual time is that of now, before another virtual runtime is counted from it.
+        self.cpus[cpu.idx()].queue.update(&mut self.entities, now_ns);
         let here_v = self.cpus[cpu.idx()].queue.min_v();
         let before = self.entities[task].cpu;
         let there_v = self.cpus[before.idx()].queue.min_v();
@@ -114,7 +125,7 @@ impl Fair {
     }
 }
 
-/// Functions of the fair policies. Each does nothing under the other one.
+/// Functions of the fair policies. Each does nothing under `fifo`.
 impl Sched {
     /// True under CFS and EEVDF.
     pub(crate) fn is_fair(&self) -> bool {
@@ -146,7 +157,7 @@ impl Sched {
         if let Some(fair) = &mut self.fair {
             fair.join(cpu, task, joins, now_ns);
         }
-        self.set_resched(cpu, now_ns)
+        self.set_resched(cpu, now_ns, Look::Kept)
     }
 
     /// CPU of a sleeping task that is still a member of its run queue: it wakes there.
@@ -155,7 +166,7 @@ impl Sched {
         (entity.standing == Standing::Delayed).then_some(entity.cpu)
     }
 
-    /// Gives a woken task a place under a fair policy, unless the CPU where it ran last is idle.
+    /// Gives a woken task a place under a fair policy. Called if the CPU where it ran last is not idle.
     pub(super) fn place_fairly(&mut self, candidate: Candidate, now_ns: u64) -> Placed {
         let joins = Joins::Woken(candidate.woken_by.map(|(waker, _)| waker));
         let cpu = match self.fair_stays_on(candidate.task) {
@@ -173,7 +184,7 @@ impl Sched {
 
     /// Sets the time at which the running task of a CPU looks whether it must leave: now, at the
     /// next tick, or never. Returns true for now.
-    pub(super) fn set_resched(&mut self, cpu: CpuId, now_ns: u64) -> bool {
+    pub(super) fn set_resched(&mut self, cpu: CpuId, now_ns: u64, look: Look) -> bool {
         let Some(fair) = &self.fair else { return false };
         let queue = &fair.cpus[cpu.idx()].queue;
         let slot = &mut self.cpus[cpu.idx()];
@@ -181,8 +192,12 @@ impl Sched {
             slot.resched_at_ns = slot.resched_at_ns.min(now_ns);
             return true;
         }
-        let has_others = !queue.waiting().is_empty();
-        slot.resched_at_ns = if has_others { next_tick_ns(now_ns) } else { u64::MAX };
+        let next_ns = if queue.waiting().is_empty() { u64::MAX } else { next_tick_ns(now_ns) };
+        slot.resched_at_ns = match look {
+            Look::Done => next_ns,
+            Look::Kept if next_ns == u64::MAX => next_ns,
+            Look::Kept => slot.resched_at_ns.min(next_ns),
+        };
         false
     }
 
@@ -191,14 +206,16 @@ impl Sched {
         if let Some(fair) = &mut self.fair {
             fair.catch_up(cpu, now_ns);
         }
-        self.set_resched(cpu, now_ns)
+        self.set_resched(cpu, now_ns, Look::Kept)
     }
 
     /// True if the running task of a CPU must leave it now: it is marked, and the turn is another
     /// task's.
     #[doc(alias = "schedule")]
     pub(crate) fn must_leave(&mut self, cpu: CpuId, now_ns: u64) -> bool {
-        if !self.is_marked(cpu, now_ns) {
+        let Some(fair) = &mut self.fair else { return false };
+        fair.catch_up(cpu, now_ns);
+        if !self.set_resched(cpu, now_ns, Look::Done) {
             return false;
         }
         let Some(fair) = &mut self.fair else { return false };
@@ -208,7 +225,7 @@ impl Sched {
             return true;
         }
         queue.start(&mut fair.entities, current, now_ns);
-        self.set_resched(cpu, now_ns);
+        self.set_resched(cpu, now_ns, Look::Done);
         false
     }
 
@@ -260,7 +277,7 @@ impl Sched {
         if let Some(fair) = &mut self.fair {
             fair.start(cpu, task, starts_ns);
         }
-        self.set_resched(cpu, starts_ns);
+        self.set_resched(cpu, starts_ns, Look::Done);
         Some((task, starts_ns))
     }
 

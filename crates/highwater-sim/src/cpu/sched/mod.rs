@@ -177,7 +177,7 @@ pub(crate) enum Placed {
     Queued { cpu: CpuId, preempts: bool },
 }
 
-/// What becomes of a task that gives up its CPU.
+/// State of a task that gives up its CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Leaves {
     /// It can go on, and waits for its next turn.

@@ -25,7 +25,7 @@ impl SchedPolicy {
         }
     }
 
-    /// What it does, in a sentence.
+    /// One sentence about it.
     pub const fn about(self) -> &'static str {
         match self {
             SchedPolicy::Fifo => {

@@ -23,7 +23,7 @@ pub struct CalibrateArgs {
     /// Take 3 seconds, for a first look
     #[arg(long, conflicts_with = "seconds")]
     pub quick: bool,
-    /// Costs of everything that cannot be measured: a cost table or a machine, by name or file
+    /// Costs of everything that cannot be measured: a cost table by name, or a machine by name or file
     #[arg(long, value_name = "NAME|FILE", default_value = "server-3ghz")]
     pub base: String,
     /// Write even if that replaces a file
