@@ -1,4 +1,4 @@
-//! What primitives cost on this computer: measured without root, within a given time.
+//! Measures the costs of primitives on this computer, without root and within a given time.
 //!
 //! ```text
 //!  Options ──▶ run ──▶ Calibration { rows, left out, where }

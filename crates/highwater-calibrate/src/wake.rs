@@ -107,7 +107,7 @@ fn ping_pong(session: &Session<'_>, pair: Pair) -> Result<Spread, String> {
     })
 }
 
-/// What waking a thread costs the waker.
+/// Cost to the waker of waking a thread.
 fn woken(session: &Session<'_>, cpu: usize) -> Result<Spread, String> {
     cpus::pin(cpu)?;
     let (word, asleep) = (AtomicU32::new(0), AtomicU32::new(0));

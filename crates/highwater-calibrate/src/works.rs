@@ -85,7 +85,7 @@ impl Work {
         }
     }
 
-    /// What a round does.
+    /// The steps of a round.
     pub const fn about(self) -> &'static str {
         match self {
             Work::MapUnmap => "mmap and munmap of 4 MiB",

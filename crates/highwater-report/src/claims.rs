@@ -39,7 +39,7 @@ pub struct Judged {
 }
 
 impl Judged {
-    /// What came out.
+    /// The class.
     pub fn class(&self) -> Class {
         Class::of(self.verdict, self.repeats)
     }
@@ -151,7 +151,7 @@ pub struct Claim {
     /// Whether it also has the published size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub is_same_size: Option<bool>,
-    /// What came out.
+    /// The class.
     pub class: Class,
 }
 

@@ -33,7 +33,7 @@ pub fn by_position<'a>(runs: &[&'a Run], published: &PublishedTable) -> Vec<Pair
     pairs.map(|(&run, column)| Pairing { run, column }).collect()
 }
 
-/// What a column of other postings has.
+/// A cell of the column of other postings.
 pub(crate) const ELSEWHERE: &str =
     "elsewhere: the change of the same row in other postings; in brackets on another machine";
 

@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::headline::Verdict;
 
-/// What of a published change comes out again when its author measures it again on the same kind of
-/// machine.
+/// The part of a published change that repeats when its author measures it again on the same kind
+/// of machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Repeats {

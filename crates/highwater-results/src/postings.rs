@@ -22,7 +22,7 @@ const SCHEMA_VERSION: u32 = 1;
 #[serde(deny_unknown_fields)]
 pub struct Postings {
     schema_version: u32,
-    /// What the file holds.
+    /// A description of the file.
     pub description: String,
     /// The postings, by study; within a study the latest first, then those of other machines.
     pub postings: Vec<Posting>,

@@ -193,7 +193,7 @@ pub enum PublishedError {
     /// The further postings have another layout.
     #[error("reference/further-postings.json: {reason}")]
     Postings {
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
     /// There is no table or histogram of that name.

@@ -131,7 +131,7 @@ mod tests {
         let read = |text: &str| MachineFile::parse(&file, text).unwrap().cost_table().unwrap();
         let table = read(&machine("mine.toml", ""));
         assert_eq!((table.ns("syscall"), table.l1_bytes.value), (Some(68), 7));
-        // What the machine file says itself comes first.
+        // Entries of the machine file come first.
         let own = format!(
             "[cost]\nsyscall = {{ ns = 5, source = \"s\" }}\n[cache]\n{}",
             cache.replace("= 7", "= 64")

@@ -120,7 +120,7 @@ pub struct Capture {
     vmstat: Option<[Vmstat; 2]>,
     /// Unknown facts, one line each.
     pub notes: Vec<String>,
-    /// What operations cost, if that was measured too.
+    /// Measured costs of operations, if wanted.
     pub costs: Option<MeasuredCosts>,
 }
 

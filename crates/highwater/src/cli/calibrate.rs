@@ -81,7 +81,7 @@ pub(super) fn calibrate(
 fn rows(calibration: &Calibration, computer: &Computer, is_data: bool) -> Table {
     let mut heads = ["median", "quartiles", "samples", "unit"].map(str::to_owned).to_vec();
     heads.extend(is_data.then(|| "how".to_owned()));
-    let title = format!("What primitives cost here ({})", computer.name);
+    let title = format!("Costs of primitives here ({})", computer.name);
     let mut table = Table::new(title, &["row"], heads, Layout::Fitted);
     for row in &calibration.rows {
         let spread = &row.spread;

@@ -14,7 +14,7 @@ use super::{hold, read, with_part};
 const PAGE: &str = "docs/src/reproduced.md";
 const CAUSES: &str = "docs/causes.toml";
 const RECORD: &str = "record/claims.json";
-/// What a claim without a cause has.
+/// Text of a claim without a cause.
 const NOT_KNOWN: &str = "not known";
 
 #[derive(Deserialize)]
@@ -205,7 +205,7 @@ fn part(claims: &[Claim], causes: &[Cause]) -> String {
     text
 }
 
-/// What the numbers add up to.
+/// The sums of the table, in words.
 fn in_words(claims: &[Claim], all: Tally) -> String {
     let judged = all.judged();
     let missed = all.of(Class::Missed);

@@ -66,7 +66,7 @@ fn every_row_is_a_figure_with_its_spread() {
     for (name, [q1, median, q3]) in &rows {
         assert!(q1.is_finite() && median.is_finite() && q3.is_finite(), "{name}");
         assert!(q1 <= median && median <= q3, "{name}: {q1} {median} {q3}");
-        // What is left after a subtraction may be nothing; a whole operation takes time.
+        // A subtraction may leave nothing; a whole operation takes time.
         let is_rest = name.starts_with("unmap.");
         assert!(is_rest || *median > 0.0, "{name}: {median}");
         assert!(*median < 10e9 || name.ends_with(".rate"), "{name}: {median}");
@@ -116,7 +116,7 @@ fn a_machine_runs_with_the_written_file() {
     let words = ["compare", &job, "--machine", &machine, "--iterations", "1"];
     let once = stdout(&words);
     assert!(once.contains("a.fill"), "{once}");
-    // What was measured is now part of the input: the same file, the same bytes.
+    // The measured figures are part of the input now: the same file, the same bytes.
     assert_eq!(stdout(&words), once);
     // As a value, the figures replace those of a machine.
     let set = format!("machine.costs={}", done().costs());

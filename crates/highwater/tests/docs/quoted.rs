@@ -19,7 +19,7 @@ const NOT_PRINTED: &[(&str, &str, &str)] = &[
     ("docs/src/swap-and-disks.md", " mapped", "a drawing of a page's way"),
     ("docs/src/embedding/library.md", "node 0 DMA", "examples/embed, whose test compares it"),
     ("docs/src/how-to/swarm.md", "seed 1234: FAILED", "a failure; no seed fails"),
-    ("docs/src/how-to/calibrate.md", "What primitives cost here", "measured on one computer"),
+    ("docs/src/how-to/calibrate.md", "Costs of primitives here", "measured on one computer"),
     ("docs/src/how-to/calibrate.md", "6.1 on machine beside", "measured on one computer"),
     ("docs/src/how-to/calibrate.md", "Costs in costs.toml", "measured on one computer"),
     ("docs/src/how-to/capture.md", "machine.toml: ", "a capture of a machine that runs"),

@@ -70,7 +70,7 @@ impl<H: Devices> ReclaimAlgorithm<H> for Clock {
     fn run_done(&self, _: &Kernel<H>, _: NodeId) {}
 }
 
-/// What algorithms with one queue for each type share.
+/// The part that algorithms with one queue for each type share.
 impl<H: Devices> Kernel<H> {
     /// Pages on the queues of a node; without swap, on those of files.
     pub(super) fn queued_on(&self, node: NodeId) -> u64 {

@@ -41,7 +41,7 @@ pub(super) struct Program {
     pub(super) nice: i8,
     /// Time at which it becomes runnable; `None`: a task forks it.
     pub(super) from_ns: Option<u64>,
-    /// What it does; it ends after the last step.
+    /// Its steps; it ends after the last one.
     pub(super) steps: Vec<Step>,
 }
 

@@ -257,7 +257,7 @@ pub struct CompareArgs {
     /// Where results are kept.
     pub keep: KeepArgs,
     #[command(flatten)]
-    /// What is sampled.
+    /// Samples over time.
     pub sample: SampleArgs,
     /// Output format
     #[arg(long, default_value = "terminal", value_parser = formats())]
@@ -294,7 +294,7 @@ pub struct RunArgs {
     /// Where results are kept.
     pub keep: KeepArgs,
     #[command(flatten)]
-    /// What is sampled.
+    /// Samples over time.
     pub sample: SampleArgs,
     /// Output format
     #[arg(long, default_value = "terminal", value_parser = formats())]

@@ -51,7 +51,7 @@ pub struct KeepArgs {
     pub resume: bool,
 }
 
-/// What is sampled.
+/// Samples over time.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub struct SampleArgs {
     /// Also write counters and free blocks to samples.csv in the directory of --out, every MS
