@@ -116,21 +116,25 @@ pub(crate) fn with_helper<T>(
     })
 }
 
+/// Waits for each odd number in the word, does something, and answers with the next number.
+fn answers(word: &AtomicU32, each: impl Fn()) -> Result<(), String> {
+    let mut next = 1;
+    loop {
+        until(|| word.load(Ordering::Acquire) >= next)?;
+        if word.load(Ordering::Acquire) == STOP {
+            return Ok(());
+        }
+        each();
+        word.store(next + 1, Ordering::Release);
+        next += 2;
+    }
+}
+
 /// One way of a line between two CPUs.
 fn line(session: &Session<'_>, pair: Pair) -> Result<Spread, String> {
     let word = Apart(AtomicU32::new(0));
     let word = &word.0;
-    let helper = || {
-        let mut next = 1;
-        loop {
-            until(|| word.load(Ordering::Acquire) >= next)?;
-            if word.load(Ordering::Acquire) == STOP {
-                return Ok(());
-            }
-            word.store(next + 1, Ordering::Release);
-            next += 2;
-        }
-    };
+    let helper = || answers(word, || ());
     let mut next = 1;
     with_helper(pair, word, helper, || {
         session.samples(|| {
@@ -182,18 +186,7 @@ fn moved(session: &Session<'_>, pair: Pair) -> Result<Spread, String> {
     let links = ring();
     let word = Apart(AtomicU32::new(0));
     let word = &word.0;
-    let helper = || {
-        let mut next = 1;
-        loop {
-            until(|| word.load(Ordering::Acquire) >= next)?;
-            if word.load(Ordering::Acquire) == STOP {
-                return Ok(());
-            }
-            take_all(&links);
-            word.store(next + 1, Ordering::Release);
-            next += 2;
-        }
-    };
+    let helper = || answers(word, || take_all(&links));
     let mut next = 1;
     with_helper(pair, word, helper, || {
         session.samples(|| {

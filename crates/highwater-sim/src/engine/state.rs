@@ -29,7 +29,8 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// Gives a woken task a CPU; `waker`: the task that woke it, if one did. Returns when it starts; `None` if it waits in a runqueue.
+    /// Gives a woken task a CPU. `waker`: the task that woke it, if one did. Returns when it starts;
+    /// `None` if it waits in a runqueue.
     #[inline(always)]
     pub(crate) fn place(&mut self, index: TaskIndex, waker: TaskIndex, now_ns: u64) -> Option<u64> {
         if let Placement::Interrupt(_) = self.tasks[index].placement {

@@ -103,16 +103,11 @@ struct Rest {
     highest: ZoneType,
 }
 
-impl Rest {
-    /// Single pages are available. A request for a block may get one from compaction.
-    fn hand_over<H: Devices>(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, when: HandOver) {
-        if kernel.mem.policy.reclaim.kswapd.hand_over == when {
-            kernel.wake_kcompactd(cx, self.node, Order(self.asked), self.highest);
-        }
-    }
-}
-
 impl<H: Devices> Sleep<H> for Rest {
+    fn request(&self) -> (Order, ZoneType) {
+        (Order(self.asked), self.highest)
+    }
+
     fn is_ready(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>) -> bool {
         kernel.kswapd_is_ready(cx, self.node, self.balanced, self.highest)
     }
@@ -121,7 +116,7 @@ impl<H: Devices> Sleep<H> for Rest {
         // Before kcompactd is woken, because its records of full zones may be out of date.
         kernel.reset_compaction(cx, self.node);
         // It can use the freed pages and has the time of the nap.
-        self.hand_over(kernel, cx, HandOver::BeforeNap);
+        kernel.hand_over(cx, self.node, self, HandOver::BeforeNap);
     }
 
     /// The rest of the old request is added to the new one.
@@ -132,7 +127,7 @@ impl<H: Devices> Sleep<H> for Rest {
     }
 
     fn before_sleep(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>) {
-        self.hand_over(kernel, cx, HandOver::AfterNap);
+        kernel.hand_over(cx, self.node, self, HandOver::AfterNap);
         kernel.mem.use_normal_thresholds(self.node);
     }
 }

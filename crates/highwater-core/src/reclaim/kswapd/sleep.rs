@@ -13,11 +13,13 @@
 //!
 //! From: [`super::node61`], [`super::zones45`] · to: the wait queue of the node.
 
+use crate::config::HandOver;
 use crate::host::{Cx, Devices, HZ, Probe};
 use crate::kernel::Kernel;
+use crate::page::Order;
 use crate::trace::Event;
 use crate::vmstat::VmEvent;
-use crate::zone::NodeId;
+use crate::zone::{NodeId, ZoneType};
 
 /// How long kswapd naps before it sleeps (rules/kswapd#sleep).
 const NAP: u64 = HZ / 10;
@@ -26,6 +28,9 @@ const NAP: u64 = HZ / 10;
 ///
 /// Linux up to 4.7 resets compaction before the sleep, later kernels before the nap.
 pub(super) trait Sleep<H: Devices> {
+    /// The order and the highest zone of the last request.
+    fn request(&self) -> (Order, ZoneType);
+
     /// Wakes the tasks at the gate, and reports whether kswapd may sleep.
     fn is_ready(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>) -> bool;
 
@@ -73,5 +78,20 @@ impl<H: Devices> Kernel<H> {
             self.mem.events.add(cx.cpu(), which, 1);
         }
         queue.leave(cx, ticket);
+    }
+
+    /// Wakes kcompactd for the last request, if the policy does so at this point. Single pages are
+    /// available; a request for a block may get one from compaction.
+    pub(super) fn hand_over(
+        &self,
+        cx: &Cx<'_, H>,
+        node: NodeId,
+        how: &impl Sleep<H>,
+        when: HandOver,
+    ) {
+        if self.mem.policy.reclaim.kswapd.hand_over == when {
+            let (order, highest) = how.request();
+            self.wake_kcompactd(cx, node, order, highest);
+        }
     }
 }

@@ -109,21 +109,17 @@ struct Rest {
     judged: Task,
 }
 
-impl Rest {
-    fn hand_over<H: Devices>(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, when: HandOver) {
-        if kernel.mem.policy.reclaim.kswapd.hand_over == when {
-            kernel.wake_kcompactd(cx, self.node, Order(self.now.order), self.now.highest);
-        }
-    }
-}
-
 impl<H: Devices> Sleep<H> for Rest {
+    fn request(&self) -> (Order, ZoneType) {
+        (Order(self.now.order), self.now.highest)
+    }
+
     fn is_ready(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>) -> bool {
         kernel.zones_are_ready(cx, self.node, self.judged)
     }
 
     fn before_nap(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>) {
-        self.hand_over(kernel, cx, HandOver::BeforeNap);
+        kernel.hand_over(cx, self.node, self, HandOver::BeforeNap);
     }
 
     /// The request lies where the next fetch finds it.
@@ -133,7 +129,7 @@ impl<H: Devices> Sleep<H> for Rest {
         kernel.mem.use_normal_thresholds(self.node);
         kernel.reset_compaction(cx, self.node);
         // No request came during the nap, so the freed pages are still available for compaction.
-        self.hand_over(kernel, cx, HandOver::AfterNap);
+        kernel.hand_over(cx, self.node, self, HandOver::AfterNap);
     }
 }
 
