@@ -1,8 +1,6 @@
 //! `/proc` text: golden strings for small machines, and the very lines of a real 6.1.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use highwater_core::config::{Machine, ZoneSpec};
 use highwater_core::host::CpuId;
 use highwater_core::page::{MigrateType, Pfn};

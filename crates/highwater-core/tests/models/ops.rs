@@ -14,8 +14,8 @@ use highwater_core::trace::Event;
 use highwater_core::vmstat::{NumaStat, VmEvent};
 use highwater_core::zone::{NodeId, NodeMask, Zone, ZoneFlags, ZoneId, ZoneType};
 
-use crate::machine::{Rng, Setup};
-use crate::model::{Block, Model};
+use crate::models::machine::{Rng, Setup};
+use crate::models::model::{Block, Model};
 
 /// Operations between two audits, per thousand frames of the page array.
 const OPS_PER_AUDIT: u64 = 50;

@@ -10,6 +10,10 @@
 //! Seeds are fixed. `HIGHWATER_SHUTTLE_ITERATIONS` says how many schedules of each case to try.
 //! Plain atomics (counters, page words) are not switched at: orderings of single memory accesses
 //! are beyond this test.
+//!
+//! Run with `RUSTFLAGS="--cfg shuttle" cargo test -p highwater-core --test shuttle`.
+
+#![cfg(shuttle)]
 
 mod files;
 mod host;

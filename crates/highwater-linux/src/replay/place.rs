@@ -14,7 +14,7 @@
 //! Without such counts, everything not known to be in use is free, as after boot.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 
 use highwater_core::config::{PcpLists, Policy};
 use highwater_core::host::CpuId;
@@ -185,6 +185,8 @@ struct Builder {
     evidence: BTreeMap<u64, [u64; 3]>,
     nr_placed: u64,
     free_heads: HashSet<(u64, u8)>,
+    /// Frames that the trace shows to be free.
+    known_free: BTreeSet<u64>,
     placed: Placed,
 }
 
@@ -197,6 +199,7 @@ impl Builder {
             evidence: BTreeMap::new(),
             nr_placed: 0,
             free_heads: HashSet::new(),
+            known_free: BTreeSet::new(),
             placed: Placed::default(),
         }
     }
@@ -227,6 +230,7 @@ impl Builder {
             for frame in pfn..pfn + (1 << order) {
                 if let Some(known @ Frame::Unknown) = self.frame_mut(frame) {
                     *known = Frame::KnownFree;
+                    self.known_free.insert(frame);
                 }
             }
         }
@@ -265,44 +269,75 @@ impl Builder {
         }
         let size = 1u64 << order;
         let room = self.zone.managed.saturating_sub(self.nr_placed + reserve) / size;
-        let first = self.zone.start.next_multiple_of(size);
-        let candidates = (first..).step_by(size as usize).take_while(|p| p + size <= self.zone.end);
-        let mut candidates: Vec<_> = candidates
-            .filter_map(|pfn| {
-                let frames = &self.frames[self.index(pfn)..self.index(pfn) + size as usize];
-                let usable = |f: &Frame| matches!(f, Frame::Unknown | Frame::KnownFree);
-                let known = frames.iter().filter(|f| **f == Frame::KnownFree).count();
-                let block = pfn >> PAGEBLOCK_ORDER;
-                let own = self.types.get(&block).is_none_or(|t| *t == migratetype);
-                let likes = self.likely_type(block) == Some(migratetype);
-                frames.iter().all(usable).then_some((
-                    Reverse(if likes || order < PAGEBLOCK_ORDER { known } else { 0 }),
-                    !own,
-                    pfn,
-                ))
-            })
+        let (first, last) = (self.zone.start.next_multiple_of(size), self.zone.end);
+        let most = wanted.min(room);
+        // Blocks with frames that the trace shows to be free come first. They are few, and only they have to be sorted.
+        let mut shown: Vec<_> = self.known_free.iter().map(|pfn| pfn - pfn % size).collect();
+        shown.dedup();
+        let rank = |pfn: u64| {
+            let likes = self.likely_type(pfn >> PAGEBLOCK_ORDER) == Some(migratetype);
+            let known = self.block(pfn, size).iter().filter(|f| **f == Frame::KnownFree).count();
+            if likes || order < PAGEBLOCK_ORDER { known } else { 0 }
+        };
+        let is_inside = |pfn: &u64| (first..).contains(pfn) && pfn + size <= last;
+        let mut shown: Vec<_> = shown
+            .into_iter()
+            .filter(|pfn| is_inside(pfn) && self.is_usable(*pfn, size) && rank(*pfn) > 0)
+            .map(|pfn| (Reverse(rank(pfn)), !self.is_own(pfn, migratetype), pfn))
             .collect();
-        candidates.sort_unstable();
+        shown.sort_unstable();
         let mut placed = 0;
-        for (_, _, pfn) in candidates {
-            if placed == wanted.min(room) {
-                break;
+        for (_, _, pfn) in shown {
+            if placed == most {
+                return placed;
             }
-            if self.may_merge(pfn, order) {
-                continue;
-            }
-            let Some(block) = self.claim(pfn, order) else { continue };
-            self.block_buddy(pfn, order);
-            for pageblock in (pfn..pfn + size).step_by(PAGEBLOCK_PAGES as usize) {
-                if order >= PAGEBLOCK_ORDER {
-                    self.set_type(pageblock >> PAGEBLOCK_ORDER, migratetype);
+            placed += u64::from(self.place_block(pfn, order, migratetype));
+        }
+        // The others by address: those in pageblocks of the type or of none yet, then those of other types.
+        for is_own in [true, false] {
+            for pfn in (first..last).step_by(size as usize).take_while(|pfn| pfn + size <= last) {
+                if placed == most {
+                    return placed;
+                }
+                if self.is_own(pfn, migratetype) == is_own && self.is_usable(pfn, size) {
+                    placed += u64::from(self.place_block(pfn, order, migratetype));
                 }
             }
-            self.placed.state.free.push((block, migratetype));
-            self.free_heads.insert((pfn, order));
-            placed += 1;
         }
         placed
+    }
+
+    /// A free block at this frame, if no neighbour would merge with it; true if it has its place.
+    fn place_block(&mut self, pfn: u64, order: u8, migratetype: MigrateType) -> bool {
+        if self.may_merge(pfn, order) {
+            return false;
+        }
+        let Some(block) = self.claim(pfn, order) else { return false };
+        self.block_buddy(pfn, order);
+        if order >= PAGEBLOCK_ORDER {
+            for pageblock in (pfn..pfn + (1 << order)).step_by(PAGEBLOCK_PAGES as usize) {
+                self.set_type(pageblock >> PAGEBLOCK_ORDER, migratetype);
+            }
+        }
+        self.placed.state.free.push((block, migratetype));
+        self.free_heads.insert((pfn, order));
+        true
+    }
+
+    /// The frames of a block.
+    fn block(&self, pfn: u64, size: u64) -> &[Frame] {
+        let first = self.index(pfn);
+        &self.frames[first..first + size as usize]
+    }
+
+    /// True if no frame of the block has its place or is kept in use.
+    fn is_usable(&self, pfn: u64, size: u64) -> bool {
+        self.block(pfn, size).iter().all(|f| matches!(f, Frame::Unknown | Frame::KnownFree))
+    }
+
+    /// True if the pageblock has this type, or none yet.
+    fn is_own(&self, pfn: u64, migratetype: MigrateType) -> bool {
+        self.types.get(&(pfn >> PAGEBLOCK_ORDER)).is_none_or(|t| *t == migratetype)
     }
 
     /// Types for the pageblocks without large free blocks: first those that the trace reveals, then

@@ -25,6 +25,7 @@ mod replaced;
 mod replay;
 mod report;
 mod resume;
+mod round_trip;
 mod samples;
 mod schemas;
 mod services;

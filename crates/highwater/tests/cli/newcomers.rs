@@ -172,7 +172,10 @@ fn trees_of_causes_keep_to_the_width_and_lists_too() {
         String::from_utf8(run.output().expect("it runs").stdout).expect("text")
     };
     let widest = |text: &str| text.lines().map(|line| line.chars().count()).max().unwrap_or(0);
-    let explain = ["explain", "leak", "--quick", "--worst", "2"];
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path().join("kept").to_string_lossy().into_owned();
+    stdout(&["explain", "leak", "--quick", "--worst", "2", "--out", &dir]);
+    let explain = ["explain", &dir, "--worst", "2"];
     let page = command(None, &explain);
     let (trees, tables) = page.split_once("\nleaker.page: where").expect("trees, then tables");
     assert!(widest(trees) <= 80 && widest(tables) <= 100, "{page}");

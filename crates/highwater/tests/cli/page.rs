@@ -95,7 +95,7 @@ fn grids_and_several_experiments_are_pages_too() {
     let temporary = tempfile::tempdir().unwrap();
     let path = |name: &str| temporary.path().join(name).to_str().unwrap().to_owned();
     let (dir, file) = (path("grid"), path("grid.html"));
-    let of = ["compare", "003", "--quick", "--machine", "little-core", "--iterations", "1"];
+    let of = ["compare", "003", "--quick", "--machine", SMALL, "--iterations", "1"];
     let grid = ["--vary", "vm.swappiness=0,60", "--vary", "unmap.rounds=1,2", "--out", &dir];
     let printed = stdout(&[&of[..], &grid].concat());
     assert_eq!(stdout(&["report", &dir]), printed);
@@ -118,7 +118,7 @@ fn grids_and_several_experiments_are_pages_too() {
     assert!(output.status.code() == Some(2) && errors.contains("point-0004"), "{errors}");
 
     let (dir, file) = (path("several"), path("several.html"));
-    let machine = ["--machine", "little-core", "--iterations", "1", "--out", &dir];
+    let machine = ["--machine", SMALL, "--iterations", "1", "--out", &dir];
     stdout(&[&["compare", "002", "003", "--quick"], &machine[..]].concat());
     assert!(stdout(&["report", &dir]).starts_with("Summary: "));
     stdout(&["report", &dir, "-o", &file]);

@@ -6,7 +6,7 @@ use super::{highwater, stdout};
 
 /// A comparison that takes a second, and what it printed.
 fn kept(dir: &str, more: &[&str]) -> String {
-    let machine = ["--machine", "little-core", "--iterations", "1", "--out", dir];
+    let machine = ["--machine", super::SMALL, "--iterations", "1", "--out", dir];
     let compare = [&["compare", "003", "--quick"][..], &machine].concat();
     stdout(&[&compare[..], more].concat())
 }
@@ -49,7 +49,7 @@ fn a_report_is_what_compare_printed() {
     assert!(explained.contains("munmap"), "{explained}");
 
     // Results are not lost to a second run by mistake.
-    let again = ["compare", "003", "--quick", "--machine", "little-core", "--out", dir];
+    let again = ["compare", "003", "--quick", "--machine", super::SMALL, "--out", dir];
     let refused = complaint(&again);
     assert!(refused.contains("there are results in it; --force replaces them"), "{refused}");
     assert_eq!(kept(dir, &["--force"]), printed);

@@ -6,10 +6,10 @@ use std::fs;
 use highwater_results::column::{Kind, Unit};
 use highwater_results::{Column, Columns};
 
-use super::{highwater, stdout};
+use super::{SMALL, highwater, stdout};
 
 const COMPARE: [&str; 9] =
-    ["compare", "003", "--quick", "--machine", "little-core", "--iterations", "1", "--out", ""];
+    ["compare", "003", "--quick", "--machine", SMALL, "--iterations", "1", "--out", ""];
 
 /// Compares with results in a directory; the printed report.
 fn compare(dir: &str, more: &[&str]) -> String {
@@ -36,7 +36,7 @@ fn samples_are_taken_and_change_nothing() {
     let temporary = tempfile::tempdir().unwrap();
     let dir = |name: &str| temporary.path().join(name).to_str().unwrap().to_owned();
     let (with, without) = (dir("with"), dir("without"));
-    let printed = compare(&with, &["--sample-every", "20"]);
+    let printed = compare(&with, &["--sample-every", "5"]);
     assert_eq!(compare(&without, &[]), printed);
     let lines = lines(&with);
     let number = |line: &BTreeMap<String, String>, name: &str| line[name].parse::<f64>().unwrap();
@@ -46,8 +46,8 @@ fn samples_are_taken_and_change_nothing() {
         // All memory that is free is in some block, and what per-CPU lists hold is not.
         for (at, line) in (0..).zip(&of) {
             // The first is of the boot, which takes a while.
-            assert_eq!((number(line, "ms") / 20.0).floor(), f64::from(at));
-            assert!(at == 0 || number(line, "ms") % 20.0 == 0.0);
+            assert_eq!((number(line, "ms") / 5.0).floor(), f64::from(at));
+            assert!(at == 0 || number(line, "ms") % 5.0 == 0.0);
             let blocks = line.iter().filter_map(|(name, value)| {
                 let order: u32 = name.split_once("/order")?.1.parse().ok()?;
                 Some(value.parse::<u64>().unwrap() << order)
@@ -76,9 +76,7 @@ fn samples_are_taken_and_change_nothing() {
     assert!(blocks.clone().count() > 0 && blocks.clone().all(|c| c.what() == "order9"));
     // Results say that there are samples; without them, those of another run do not stay.
     let document = fs::read_to_string(format!("{with}/results.json")).unwrap();
-    assert!(
-        document.contains("\"every_ms\": 20") && document.contains("\"file\": \"samples.csv\"")
-    );
+    assert!(document.contains("\"every_ms\": 5") && document.contains("\"file\": \"samples.csv\""));
     compare(&with, &["--force"]);
     assert!(!fs::exists(format!("{with}/samples.csv")).unwrap());
     // A part of a run is named.

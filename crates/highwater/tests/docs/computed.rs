@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::sync::LazyLock;
 
 use highwater_results::{Published, Store};
 use regex::Regex;
@@ -59,6 +60,8 @@ struct Computed {
 enum When {
     /// Seconds, as it stands: with all tests.
     Always,
+    /// A check of the whole model against captured Linux: a step of the gate.
+    Gate,
     /// Less than a minute when released: in CI.
     Ci,
     /// Minutes: when somebody asks for it.
@@ -84,6 +87,21 @@ fn figures() -> Figures {
     toml::from_str(&text).unwrap_or_else(|error| panic!("{FILE}: {error}"))
 }
 
+/// The captured files that a check reads.
+fn captured(line: &str) -> Vec<&str> {
+    line.split_whitespace().filter(|word| word.contains("reference/")).collect()
+}
+
+/// True if the gate has a step for this check of the model, or for one of the same files.
+pub(crate) fn is_of_gate(line: &str) -> bool {
+    static CHECKED: LazyLock<Vec<String>> = LazyLock::new(|| {
+        let gate = figures().computed.into_iter().filter(|computed| computed.when == When::Gate);
+        gate.filter_map(|computed| computed.command).collect()
+    });
+    let is_check = arguments(line).is_some_and(|args| args[0] == "check");
+    is_check && CHECKED.iter().any(|checked| captured(checked) == captured(line))
+}
+
 /// A text in which every space is one.
 fn flat(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
@@ -97,8 +115,8 @@ fn page(name: &str) -> Page {
 fn source(computed: &Computed) -> Source {
     let Some(command) = &computed.command else { return Source::Published };
     let args = arguments(command).unwrap_or_else(|| panic!("{FILE}: {command} is not ours"));
-    let is_always = computed.when == When::Always;
-    let done = highwater(&if is_always { short(&args) } else { full(&args) });
+    let is_short = matches!(computed.when, When::Always | When::Gate);
+    let done = highwater(&if is_short { short(&args) } else { full(&args) });
     assert!(matches!(done.status, Some(0 | 1)), "{command}: {}", done.stderr);
     match args[0].as_str() {
         "check" => Source::Checked(serde_json::from_str(&done.stdout).expect("JSON")),
@@ -145,6 +163,21 @@ fn compare(when: When) {
 #[test]
 fn pages_have_the_figures_that_take_seconds() {
     compare(When::Always);
+}
+
+#[test]
+#[ignore = "runs every captured program on the model: a step of the gate"]
+fn checks_of_the_model_agree_as_their_pages_say() {
+    for command in figures().computed.iter().filter(|of| of.when == When::Gate) {
+        let line = command.command.as_deref().expect("a check");
+        let args = short(&arguments(line).expect("a command of ours"));
+        let done = highwater(&args);
+        // With a least agreement the command itself says whether it is reached.
+        let wanted: &[i32] = if line.contains("--min-agreement") { &[0] } else { &[0, 1] };
+        let is_good = done.status.is_some_and(|status| wanted.contains(&status));
+        assert!(is_good, "{line}: {:?} {}", done.status, done.stderr);
+    }
+    compare(When::Gate);
 }
 
 #[test]

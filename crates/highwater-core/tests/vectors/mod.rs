@@ -1,8 +1,5 @@
 //! The allocator by the numbers of its rules, and the 12 reference machines, by topic.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 mod buddy; // rules/buddy#lists
 mod memory_policies; // rules/memory-policies#allocation
 mod numa; // rules/zones#node-order

@@ -31,7 +31,7 @@ impl Drop for Replay {
         if std::thread::panicking() {
             eprintln!(
                 "replay: HIGHWATER_MODEL_SEED={} HIGHWATER_MODEL_OPS={} cargo test -p \
-                 highwater-core --test models long_run",
+                 highwater-core --test all models::long_run",
                 self.0, self.1
             );
         }
