@@ -126,8 +126,10 @@ async function look(file, name) {
   await done();
 }
 
-// As many at a time as there are processors; the longest, in light, first.
-const left = Object.keys(views).flatMap((name) => process.argv.slice(2).map((file) => [file, name]));
+// As many at a time as there are processors; the longest, in light, first. Style sheet and layout are the same for all
+// pages: three are enough for the other views.
+const files = process.argv.slice(2);
+const left = Object.keys(views).flatMap((name) => (name === "light" ? files : files.slice(-3)).map((file) => [file, name]));
 await Promise.all(Array.from({ length: availableParallelism() }, async () => {
   for (let next = left.shift(); next; next = left.shift()) await look(...next);
 }));

@@ -24,7 +24,7 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("highwater check reference/linux-6.1/scenarios", "a part of the first command of its page"),
     (
         "highwater compare 000 001 002 003 004 --quick",
-        "the five one after the other: CI runs it with the released program",
+        "the five one after the other: .ci/full runs it",
     ),
     (
         "highwater compare postgres-like --machine laptop --vary vm.swappiness=0,60,200 --vary machine.memory=8G,16G,32G --set job.var.buffers=4G --set job.var.tables=24G --set job.var.sorts=256M --set job.var.night=60000000 --set job.seconds=100 --iterations 3",
@@ -244,7 +244,16 @@ fn rank(command: &Command) -> usize {
     heavy.iter().position(|heavy| *heavy == name).unwrap_or(heavy.len())
 }
 
-/// True if the gate leaves this command to `.ci/full`.
+/// True if the command may take seconds.
+fn simulates(command: &Command) -> bool {
+    let long = [
+        "bench", "bisect", "check", "compare", "explain", "fit", "replay", "report", "run",
+        "swarm", "trace",
+    ];
+    arguments(&command.line).is_some_and(|args| long.contains(&args[0].as_str()))
+}
+
+/// True if only the released program is fast enough for this command.
 fn is_long(command: &Command) -> bool {
     let form = arguments(&command.line).map(|args| short(&args).join(" ")).unwrap_or_default();
     LONG.iter().any(|words| form.contains(words))
@@ -292,7 +301,16 @@ fn every_command_of_readme_and_book_runs() {
         })
         .collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    ours.retain(|command| !is_long(command) && !is_of_gate(&command.line));
+    ours.retain(|command| !simulates(command));
+    run_all(ours, &blocks);
+}
+
+#[test]
+#[ignore = "simulates for a minute: .ci/full runs it first"]
+fn every_simulation_of_readme_and_book_runs() {
+    let blocks = all_blocks();
+    let (mut ours, _) = commands(&blocks);
+    ours.retain(|command| simulates(command) && !is_long(command) && !is_of_gate(&command.line));
     run_all(ours, &blocks);
 }
 

@@ -161,6 +161,7 @@ fn compare(when: When) {
 }
 
 #[test]
+#[ignore = "simulates for seconds: .ci/full runs it first"]
 fn pages_have_the_figures_that_take_seconds() {
     compare(When::Always);
 }
