@@ -31,7 +31,7 @@ fn every_static_file_agrees_exactly() {
 }
 
 #[test]
-#[ignore = "simulates for seconds: .ci/full runs it first"]
+#[ignore = "simulates for seconds: a step of the gate"]
 fn real_kernels_that_differ_in_one_rule() {
     let ab = "reference/linux-6.1/ab";
     let report = json(&["check", "--min-agreement", "98", ab, "--format", "json"]);

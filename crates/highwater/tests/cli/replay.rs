@@ -37,7 +37,7 @@ fn assert_near(work: &str, trace: &Value, model: &Value, factor: f64) {
 }
 
 #[test]
-#[ignore = "simulates for seconds: .ci/full runs it first"]
+#[ignore = "simulates for seconds: a step of the gate"]
 fn traces_are_replayed_as_they_were() {
     for work in ["unix-stream-16384", "netperf-tcp-16384", "file-read"] {
         for sidecars in
@@ -87,7 +87,7 @@ fn captured_free_blocks_are_there_at_the_start() {
 }
 
 #[test]
-#[ignore = "simulates for seconds: .ci/full runs it first"]
+#[ignore = "simulates for seconds: a step of the gate"]
 fn same_command_same_bytes() {
     let trace = trace("netperf-tcp-16384");
     for format in ["terminal", "json", "csv", "markdown"] {

@@ -24,7 +24,7 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("highwater check reference/linux-6.1/scenarios", "a part of the first command of its page"),
     (
         "highwater compare 000 001 002 003 004 --quick",
-        "the five one after the other: .ci/full runs it",
+        "the five one after the other: a step of the gate",
     ),
     (
         "highwater compare postgres-like --machine laptop --vary vm.swappiness=0,60,200 --vary machine.memory=8G,16G,32G --set job.var.buffers=4G --set job.var.tables=24G --set job.var.sorts=256M --set job.var.night=60000000 --set job.seconds=100 --iterations 3",
@@ -306,7 +306,7 @@ fn every_command_of_readme_and_book_runs() {
 }
 
 #[test]
-#[ignore = "simulates for a minute: .ci/full runs it first"]
+#[ignore = "simulates for a minute: a step of the gate"]
 fn every_simulation_of_readme_and_book_runs() {
     let blocks = all_blocks();
     let (mut ours, _) = commands(&blocks);

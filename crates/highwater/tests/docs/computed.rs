@@ -58,7 +58,7 @@ struct Computed {
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum When {
-    /// Seconds, as it stands: with all tests.
+    /// Seconds: a step of the gate.
     Always,
     /// A check of the whole model against captured Linux: a step of the gate.
     Gate,
@@ -161,7 +161,7 @@ fn compare(when: When) {
 }
 
 #[test]
-#[ignore = "simulates for seconds: .ci/full runs it first"]
+#[ignore = "simulates for seconds: a step of the gate"]
 fn pages_have_the_figures_that_take_seconds() {
     compare(When::Always);
 }
