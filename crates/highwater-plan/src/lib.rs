@@ -1,19 +1,19 @@
-//! Plans: an experiment, its machines, policies and seeds; what of it the user set; and how it is run.
+//! Plans: an experiment with its machines, policies and seeds, the user's settings, and the runner.
 //!
 //! | module | holds |
 //! |---|---|
 //! | [`settings`] | `--set KEY=VALUE` |
 //! | [`sysctls`] | which sysctls the kernel of a policy has |
 //! | [`experiment`] | files of experiments and jobs, units of work by id, the runner |
-//! | [`metric`] | figures of results, by name |
+//! | [`metric`] | metrics of a run, by name |
 //! | [`explain`] | where the time of a plan's operations went |
 //! | [`recording`] | which part of a run to record |
-//! | [`fit`] | the least value of a setting that keeps bounds |
+//! | [`fit`] | the least value of a setting that meets objectives |
 //! | [`bisect`] | the switches that explain a change |
 //! | [`plan`] | options of a user, and the units of work that follow from them |
 
-// Lowest first: a module uses only those before it (tested by `crates/highwater/tests/house/floors.rs`). Blank lines
-// keep rustfmt from sorting them.
+// Lowest first: a module uses only those before it (tested by
+// `crates/highwater/tests/house/floors.rs`). Blank lines keep rustfmt from sorting them.
 pub mod settings;
 
 pub mod sysctls;

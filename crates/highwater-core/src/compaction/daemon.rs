@@ -60,6 +60,8 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Reports whether compaction could serve what kcompactd is asked for in any zone of the node.
+    ///
+    /// Linux 4.6 on.
     #[doc(alias = "kcompactd_node_suitable")]
     fn kcompactd_has_work(&self, node: NodeId) -> bool {
         let (order, highest) = self.compaction.node(node).asked();
@@ -124,6 +126,8 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Compacts each zone of the node for the order that kcompactd is asked for.
+    ///
+    /// Linux 4.6 on.
     #[doc(alias = "kcompactd_do_work")]
     pub(super) fn kcompactd_work(&self, cx: &Cx<'_, H>, node: NodeId) {
         let _stall = cx.stall(Stall::Memory);

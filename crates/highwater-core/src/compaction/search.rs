@@ -241,7 +241,7 @@ impl<H: Devices> Run<'_, H> {
     /// Returns the next order to search, or `None` after all. The next search then starts one order
     /// lower.
     ///
-    /// Linux: same name.
+    /// Linux 5.1 on: same name.
     fn next_search_order(&mut self, here: u8, order: Order) -> Option<u8> {
         let top = order.0 - 1;
         let below = |order: u8| order.checked_sub(1).unwrap_or(top);

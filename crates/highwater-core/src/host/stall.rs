@@ -32,7 +32,8 @@ pub struct StallScope<'a, H: Host> {
 impl<'h, H: Host> Cx<'h, H> {
     /// Marks the running task as stalled, for pressure, until the scope is dropped.
     ///
-    /// Linux: only memory stalls are marked this way; stalls for I/O come from `in_iowait`.
+    /// Linux: marks memory stalls only, and takes stalls for I/O from `in_iowait`; here both are
+    /// marked.
     #[doc(alias = "psi_memstall_enter")]
     #[doc(alias = "psi_memstall_leave")]
     #[inline(always)]

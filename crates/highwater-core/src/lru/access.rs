@@ -5,8 +5,8 @@ use crate::kernel::Kernel;
 use crate::page::{Folio, PageFlags};
 
 impl<H: Devices> Kernel<H> {
-    /// Marks a page as used: inactive and unreferenced, inactive and referenced, active and
-    /// unreferenced, active and referenced.
+    /// Moves a used page one step on: inactive and unreferenced, inactive and referenced, active
+    /// and unreferenced, active and referenced.
     ///
     /// An activation is charged when the batch drains, under `lru_lock`.
     ///

@@ -41,7 +41,8 @@ impl<H: Host> PageAllocator<H> {
     /// Frees about `n` pages from a CPU's lists to the buddy lists under one zone lock. `start` is
     /// the list that was freed to.
     ///
-    /// Linux: one lock hold for all; on the native host one for each bounded batch of blocks.
+    /// Linux: one hold of the zone lock for all blocks; here the native host takes the lock once
+    /// for each bounded batch of blocks.
     #[doc(alias = "free_pcppages_bulk")]
     pub(super) fn bulk_drain(
         &self,

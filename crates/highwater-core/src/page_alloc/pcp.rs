@@ -361,7 +361,8 @@ impl<H: Host> PageAllocator<H> {
     /// By the high-order rule it is 0. Otherwise it is `high`, which is 0 until boot has computed
     /// it.
     ///
-    /// Linux: only returns the limit; `free_unref_page_commit` does the drain.
+    /// Linux: only returns the limit, and `free_unref_page_commit` does the drain; here one
+    /// function does both.
     #[doc(alias = "nr_pcp_high")]
     #[inline(never)]
     pub(super) fn pcp_limit(

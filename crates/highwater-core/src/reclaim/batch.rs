@@ -76,7 +76,7 @@ impl<H: Devices> Kernel<H> {
     /// Isolates a batch of `want` pages at most from the tail of the inactive list of a type and
     /// reclaims those that `rules` let go. The others are put back; returns the pages freed.
     ///
-    /// Linux: the part that all reclaim algorithms share; the two-list LRU enters by
+    /// Linux: here the part that all reclaim algorithms share; the two-list LRU enters by
     /// `shrink_inactive`.
     #[doc(alias = "shrink_inactive_list")]
     pub(super) fn reclaim_batch<F: Fn(&Uses) -> Decision>(
@@ -164,7 +164,7 @@ impl<H: Devices> Kernel<H> {
     /// inactive one, except those that `look` says stay. Nothing is freed or written here, so there
     /// is no wait for too many isolated pages: they are back at once.
     ///
-    /// Linux: the part that all reclaim algorithms share; the two-list LRU enters by
+    /// Linux: here the part that all reclaim algorithms share; the two-list LRU enters by
     /// `shrink_active`.
     #[doc(alias = "shrink_active_list")]
     pub(super) fn refill_batch(

@@ -77,7 +77,7 @@ pub struct ModeInput {
 /// first checks what is impossible, then what is desperate, then what is clear. Weights are
 /// estimates, and are used only if none of these applies.
 ///
-/// Linux: the first half, which chooses between EQUAL, FRACT, ANON and FILE.
+/// Linux: here the first half of the function, which chooses between EQUAL, FRACT, ANON and FILE.
 ///
 /// At priority 0 weights do not count, because a kill is next. Swappiness 0 counts even then,
 /// unless almost no cache is left.
@@ -99,7 +99,7 @@ pub const fn mode(input: ModeInput, weights: Weights) -> Mode {
 /// Computes the pages to scan of each list (rules/scan-budget#targets). `sizes` count the zones
 /// that may be reclaimed from.
 ///
-/// Linux: the second half, which turns the choice into numbers.
+/// Linux: here the second half of the function, which turns the choice into numbers.
 ///
 /// There is no minimum, so a list shorter than 2^priority pages gets nothing at that priority. It need not:
 /// the longer ones get theirs, and if all are short the priority falls quickly.

@@ -13,15 +13,15 @@ use crate::zone::{NodeMask, ZoneType};
 /// Sums over one node pass, or one batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PassSums {
-    /// Dirty or under writeback.
+    /// File pages that are dirty or under writeback.
     pub dirty: u64,
-    /// Dirty, not under writeback.
+    /// File pages that are dirty, not under writeback.
     pub unqueued_dirty: u64,
-    /// Under writeback and already marked for reclaim.
+    /// File pages under writeback that were already marked, or on a congested device (up to 4.20).
     pub congested: u64,
-    /// Under writeback, marked now.
+    /// Under writeback and not `immediate`; marked now if not before.
     pub writeback: u64,
-    /// Under writeback, met again by kswapd.
+    /// Under writeback and already marked, met by kswapd while the lists are full of writeback.
     pub immediate: u64,
     /// File pages isolated.
     pub file_taken: u64,
@@ -76,8 +76,8 @@ pub struct Control {
     pub nr_scanned: u64,
     /// Pages freed.
     pub nr_reclaimed: u64,
-    /// Of those, pages for which sleepers were woken already: `nr_reclaimed` runs on over the priorities, and
-    /// a page wakes one sleeper's worth once.
+    /// Of those, pages for which sleepers were woken already: `nr_reclaimed` runs on over the
+    /// priorities, and a page wakes one sleeper's worth once.
     pub nr_announced: u64,
     /// Sums of the pass.
     pub sums: PassSums,

@@ -6,9 +6,10 @@
 //! lock → evictable? → under writeback? → referenced? → swap slot → unmap → dirty? → remove, free
 //! ```
 //!
-//! Pages that are not freed stay in the batch, in order; freed pages go to the allocator in one
-//! call at the end. A huge page is judged as one, unless it has to be split on the way; then its
-//! first page takes its place in the batch, and the others are judged after it.
+//! Pages that are not freed stay in the batch, in order. Freed pages go to the allocator at the
+//! end, in one call, or in several if split huge pages make them more than a batch. A huge page is
+//! judged as one, unless it has to be split on the way; then its first page takes its place in the
+//! batch, and the others are judged after it.
 //!
 //! The reclaim algorithm decides what the uses of a page mean ([`Rules`]); everything else about a
 //! page is the same for all algorithms. The steps are ordered by cost: first checks of the flags,
@@ -38,9 +39,10 @@
 //! Key types: [`Rules`] (how a batch is judged), [`BatchStats`] (the figures that the pass sums
 //! up), `Verdict` (the end of one page).
 //!
-//! [`dirty`]: those that are dirty or under writeback.
+//! [`dirty`] has the steps for pages that are dirty or under writeback.
 //!
-//! Synchronisation: no lock is held from step to step but the page's own, and that is only tried.
+//! Synchronisation: from step to step only the page lock is held, and it is only ever taken by
+//! trylock.
 //!
 //! From: [`super::batch`], MADV_PAGEOUT · to: `vm::rmap`, `swap`, `page_cache::lookup`,
 //! `writeback::io`.
@@ -68,15 +70,15 @@ use crate::zone::ZoneType;
 #[doc(alias = "reclaim_stat")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct BatchStats {
-    /// Dirty or under writeback.
+    /// File pages that are dirty or under writeback.
     pub dirty: u64,
-    /// Dirty, not under writeback.
+    /// File pages that are dirty, not under writeback.
     pub unqueued_dirty: u64,
-    /// Under writeback and already marked for reclaim.
+    /// File pages under writeback that were already marked, or on a congested device (up to 4.20).
     pub congested: u64,
-    /// Under writeback, marked now.
+    /// Under writeback and not `immediate`; marked now if not before.
     pub writeback: u64,
-    /// Under writeback, met again by kswapd.
+    /// Under writeback and already marked, met by kswapd while the lists are full of writeback.
     pub immediate: u64,
     /// Written by reclaim itself.
     pub pageout: u64,
@@ -105,7 +107,7 @@ pub(super) struct ShrunkBatch {
 enum Verdict {
     /// No task can find it any more.
     Free,
-    /// Back to where it came from.
+    /// Back to the head of its list.
     Keep,
     /// The same; it is not locked by us.
     KeepUnlocked,
@@ -116,37 +118,38 @@ enum Verdict {
 /// The result of walking a page's mappings, and its flags.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Uses {
-    /// Areas in which its mapping was young; none: a lock was contended.
+    /// Number of VMAs that used the page (young bit set); `None`: a lock was contended.
     pub users: Option<u32>,
     /// Flags of those VMAs.
     pub flags: VmaFlags,
-    /// Its referenced flag, cleared by now.
+    /// Its REFERENCED flag, cleared by now.
     pub was_referenced: bool,
-    /// It was used more than once, and noted as such; cleared likewise.
+    /// Its NOTED flag (used again since REFERENCED was set, policy `handed-over`), cleared by now.
     pub was_noted: bool,
     /// Page cache, or lazily freed memory.
     pub is_file: bool,
 }
 
-/// The meaning of a page's uses. True as second value: set its referenced flag again.
+/// A rule's decision, and whether to set the referenced flag again.
 pub(super) type Decision = (References, bool);
 
-/// Where pages go that cannot be reclaimed now: dirty, under writeback, or held by other tasks.
+/// Effect of the verdict `Activate`: the active list, or the head of the same list if the algorithm
+/// has no active list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Busy {
     /// To the active list, out of the way of the next batches.
     Activate,
-    /// Back to the head of where they were: the algorithm has no active list.
+    /// To the head of the same list: the algorithm has no active list.
     Keep,
 }
 
-/// How an algorithm has its batches judged. `F` decides about each page, so it is a type: judging is made for
-/// each algorithm anew, with its rule inside.
+/// An algorithm's rules for judging a batch. `F` runs once per page, so it is a type parameter: the
+/// compiler inlines each algorithm's rule into its own copy of the judging code.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rules<F = fn(&Uses) -> Decision> {
     /// The meaning of uses; `None`: they are not checked.
     pub uses: Option<F>,
-    /// Where pages go that are in use or cannot go.
+    /// Effect of the verdict `Activate`.
     pub busy: Busy,
 }
 
@@ -177,21 +180,24 @@ fn own_verdict(
 /// One batch under way.
 struct Batch<'a, H: Devices> {
     sc: &'a mut Control,
-    /// What reclaim knows of the lists that they come from, and the counters of their node.
+    /// Reclaim's flags of the lruvec that the batch comes from.
     tail: &'a TailState,
+    /// Counters of its node.
     counters: &'a StatSet<{ NodeStat::COUNT }>,
-    /// Where dirty pages at the tail go: the active list, or back (up to 4.10). Put back, the same pages are
-    /// met again at once while clean ones lie behind them. Made active they are out of the way, at the price
-    /// that they age like pages in use if the write does not bring them back.
+    /// The verdict for dirty pages at the tail: activate, or keep (up to 4.10). Pages that are kept
+    /// go to the head, so they are back at the tail once per cycle of the inactive list. Activated
+    /// pages are out of the way. The end of the write brings them back to the tail; until then they
+    /// age like pages in use.
     out_of_the_way: Verdict,
     busy: Busy,
     stats: BatchStats,
     trail: Trail<H>,
-    /// Pages that came of a split, not judged yet.
+    /// Further pages of huge pages that were split, not judged yet.
     tails: Vec<Folio>,
 }
 
-/// Pages that are to be freed, in one call for a batch.
+/// Pages that are to be freed: one call for a batch, or several if split huge pages make them more
+/// than a batch.
 #[derive(Default)]
 struct Freed {
     folios: [Folio; BATCH],
@@ -294,17 +300,18 @@ impl<H: Devices> Kernel<H> {
         Some(folio)
     }
 
-    /// The order matters: until the flush, a CPU may still use a removed translation and write to a
-    /// page that has a new user (rules/rmap#deferred-flush). One flush serves all 32.
+    /// Flushes the TLB, then frees the batch. In the other order a CPU could still write through a
+    /// removed translation to a page that has a new user (rules/rmap#deferred-flush). One flush
+    /// serves up to 32 pages.
     fn free_batch(&self, cx: &Cx<'_, H>, freed: &mut Freed) {
         self.flush_unmapped(cx, false);
         freed.pages += self.retire_and_free(cx, &freed.folios[..freed.nr]);
         freed.nr = 0;
     }
 
-    /// Reclaims isolated pages at once where it can, even if they were used, and puts the others back
-    /// (MADV_PAGEOUT). Returns the pages freed. Works as direct reclaim, so dirty file pages are
-    /// only marked and left to the flushers.
+    /// Reclaims isolated pages at once where it can, even if they were used, and puts the others
+    /// back (MADV_PAGEOUT). Returns the pages freed. Works as direct reclaim, so dirty file pages
+    /// are only marked and left to the flushers.
     ///
     /// Linux: same name.
     pub(crate) fn reclaim_pages(&self, cx: &Cx<'_, H>, pages: &[Folio]) -> u64 {
@@ -344,8 +351,9 @@ impl<H: Devices> Kernel<H> {
     ) -> Verdict {
         let folio = *whole;
         let page = self.mem.map.page(folio);
-        // The lock's holder may be reading it in, or be stuck in the allocator. It does not count
-        // as scanned, because priorities go by judged pages.
+        // The holder may be reading the page in, or be stuck in the allocator. The page does not
+        // count in `nr_scanned`: kswapd compares that count with its target to choose the next
+        // priority, so only judged pages count.
         if !page.try_lock::<H>() {
             cold_path();
             return Verdict::KeepUnlocked;
@@ -390,8 +398,8 @@ impl<H: Devices> Kernel<H> {
         } else if let flags = page.flags()
             && flags & (PageFlags::SWAPBACKED | PageFlags::SWAPCACHE) == PageFlags::SWAPBACKED
         {
-            // What cannot be written need not get a slot. A page that a device may be writing to has no
-            // contents that could be put on disk.
+            // Without IO the page cannot be written, so it needs no slot. A pinned page may change
+            // under DMA, so it has no stable contents to write.
             if !batch.sc.gfp.contains(Gfp::IO) || flags.contains(PageFlags::PINNED) {
                 return Verdict::Keep;
             }
@@ -400,7 +408,8 @@ impl<H: Devices> Kernel<H> {
                 false => self.add_to_swap(cx, folio),
                 true => self.add_huge_to_swap(cx, whole, &mut batch.tails),
             };
-            // Counted as a whole so far: of a split one each of the others counts when it is judged.
+            // The huge page was counted whole. After a split only its first page counts here; each
+            // tail counts when it is judged.
             batch.sc.nr_scanned -= folio.nr_pages() - whole.nr_pages();
             if !has_slot {
                 return Verdict::Activate;
@@ -438,7 +447,8 @@ impl<H: Devices> Kernel<H> {
         rule: impl Fn(&Uses) -> Decision,
     ) -> References {
         if !page.is_mapped() {
-            // For most pages the number of mappings is known where the rule is compiled.
+            // Most pages are unmapped. The constant 0 lets the compiler simplify the inlined rule
+            // for them.
             return self.judge_uses((folio, page), Some(0), VmaFlags::empty(), rule);
         }
         let (users, flags) = match self.page_referenced(cx, folio, &mut batch.trail) {
@@ -519,9 +529,9 @@ impl<H: Devices> Kernel<H> {
         Verdict::Free
     }
 
-    /// To the active list if the algorithm has one, unless mlock claims the page; a swap cache page may give
-    /// up its slot. The slot of a page that is in use only saves a write later on; when more than half of
-    /// swap is taken (rules/swap#full), others need it more.
+    /// Marks the page active if the algorithm has an active list and the page is not mlocked.
+    /// Frees its swap slot if it is mlocked or more than half of swap is taken (rules/swap#full):
+    /// the slot only saves a later write, and other pages need it more.
     #[inline(always)]
     fn activate(&self, cx: &Cx<'_, H>, batch: &mut Batch<'_, H>, (folio, page): (Folio, &Page)) {
         let flags = page.flags();

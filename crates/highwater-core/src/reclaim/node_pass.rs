@@ -44,7 +44,7 @@ const CONTINUE_BELOW: u8 = DEF_PRIORITY - 2;
 impl<H: Devices> Kernel<H> {
     /// Makes one reclaim pass over a node, or several while a high order needs them.
     ///
-    /// Linux: same name.
+    /// Linux 4.8 on: same name; older kernels go by `shrink_zone`.
     #[inline(never)]
     pub(super) fn shrink_node(&self, cx: &Cx<'_, H>, node: NodeId, sc: &mut Control) {
         let state = self.reclaim.node(node);
@@ -81,7 +81,7 @@ impl<H: Devices> Kernel<H> {
     /// lists are per node, the pass goes over those up to this zone. Slab is per node, so one of
     /// its zones stands for all.
     ///
-    /// Linux up to 4.7: same name; LRU lists are a node's since.
+    /// Linux up to 4.7: same name; newer kernels go by `shrink_node`.
     #[inline(never)]
     pub(super) fn shrink_zone(&self, cx: &Cx<'_, H>, zone: &Zone<H>, sc: &mut Control, slab: Slab) {
         let (node, vec) = (zone.node, self.lru.id_of_zone(zone.id()));

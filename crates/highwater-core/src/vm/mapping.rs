@@ -188,7 +188,7 @@ impl<H: Devices> Kernel<H> {
     /// Replaces the VMAs in `start..end` by parts with other flags or another policy (none: by
     /// nothing), splitting at both ends. Files still know the parts for which nothing came.
     ///
-    /// Linux: equal neighbours are not merged (`vma_merge`).
+    /// Linux: `vma_merge` merges equal neighbours; here they are not merged.
     #[doc(alias = "__split_vma")]
     #[doc(alias = "split_vma")]
     fn replace_vmas(

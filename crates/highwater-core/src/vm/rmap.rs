@@ -481,7 +481,9 @@ impl<H: Devices> Kernel<H> {
     /// Returns the entry that replaces one that mapped a page; `None`: the page must stay mapped.
     /// `slot`: where the page is in swap. A dirty entry makes its page dirty in any case.
     ///
-    /// Linux: one function also walks to the entry; the walk is `Kernel::visit_place` here.
+    /// Linux: one function walks to the entry and replaces it; here only the new entry is chosen.
+    /// The walk is `Kernel::visit_place`, the rest is in `Kernel::try_to_unmap` and
+    /// `Kernel::unmap_large`.
     #[doc(alias = "try_to_unmap_one")]
     fn entry_after_unmap(
         &self,

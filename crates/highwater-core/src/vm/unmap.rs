@@ -189,6 +189,8 @@ impl<H: Devices> Kernel<H> {
 
     /// Unmaps a victim's private memory (the OOM reaper); false if its `mmap_lock` is contended: try
     /// again later.
+    ///
+    /// Linux: the OOM reaper exists from 4.6 on.
     #[doc(alias = "__oom_reap_task_mm")]
     pub(crate) fn reap_mm(&self, cx: &Cx<'_, H>, mm: &Mm<H>) -> bool {
         let Some(_guard) = mm.mmap_lock.try_read(cx) else { return false };

@@ -180,6 +180,8 @@ impl<H: Devices> Kernel<H> {
 
     /// Counts pages that a task dirtied and throttles it when it has dirtied enough since the last
     /// look. The caller holds nothing that writeback needs.
+    ///
+    /// Linux: its `balance_dirty_pages` is `Kernel::balance` here.
     #[doc(alias = "balance_dirty_pages_ratelimited")]
     pub fn balance_dirty_pages(&self, cx: &Cx<'_, H>, file: &File<H>, pages: u32) {
         if file.is_memory() {
@@ -197,6 +199,9 @@ impl<H: Devices> Kernel<H> {
 
     /// Throttles a writer while too much is dirty: wakes the flusher and sleeps for the pauses it
     /// is due.
+    ///
+    /// Linux: `balance_dirty_pages_ratelimited`, which calls it, is `Kernel::balance_dirty_pages`
+    /// here.
     #[doc(alias = "balance_dirty_pages")]
     #[cold]
     fn balance(&self, cx: &Cx<'_, H>, wb: &Writeback<H>) {

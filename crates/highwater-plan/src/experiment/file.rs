@@ -34,7 +34,7 @@ const CATALOGUE: Catalogue = Catalogue {
 /// An experiment.
 #[derive(Clone, Debug)]
 pub struct Experiment {
-    /// Name, starting with the study's number.
+    /// Name; a study's starts with its number.
     pub name: String,
     /// One line.
     pub title: String,
@@ -48,7 +48,7 @@ pub struct Experiment {
     pub machines: Vec<MachineFigures>,
     /// The workload, with its parameters.
     pub job: Arc<dyn Job>,
-    /// Machines on which it has others, by their names in reports.
+    /// Jobs of machines that set parameters of their own, by the machine's name in reports.
     pub(super) variants: Vec<(String, Arc<dyn Job>)>,
     /// The policies and settings that `--beyond` adds.
     pub beyond: Option<Beyond>,
@@ -60,7 +60,7 @@ pub struct Experiment {
     pub(super) size: Option<&'static str>,
     /// Where the experiment was written; `None` if it is not from a file.
     pub(super) origin: Option<Origin>,
-    /// Parameters that were set from outside: their paths, and the settings as errors call them.
+    /// Parameters that the user set: the path of each, and the setting as errors name it.
     pub(super) said: Vec<(String, String)>,
 }
 
@@ -97,10 +97,11 @@ pub(super) struct Size {
     pub(super) job: Arc<dyn Job>,
 }
 
-/// Every embedded experiment whose workload is registered.
+/// Parses every embedded experiment.
 ///
 /// # Errors
-/// Never for the released program: a test parses all of them.
+/// If one is not valid, or its workload is not in `registry`. Neither happens in the released
+/// program: a test parses all of them.
 pub fn embedded(registry: &Registry) -> Result<Vec<Experiment>, InputError> {
     CATALOGUE.all().map(|found| Experiment::parse(registry, &found.file, &found.text)).collect()
 }
@@ -126,7 +127,8 @@ impl Experiment {
         Experiment::parse(registry, &found.file, &found.text)
     }
 
-    /// The job with a name, or from a file; `None` if there is neither.
+    /// Loads an embedded job by name, or a job or experiment from a path; `None` if `name` is
+    /// neither.
     ///
     /// # Errors
     /// If it is not valid.
@@ -169,7 +171,7 @@ impl Experiment {
         let Definition { name, definition, .. } = &document.workload;
         let entry = registry.find(name).ok_or_else(|| {
             let unknown = unknown("workload", name, &registry.names());
-            format!("{unknown}; the program that has it explains its results")
+            format!("{unknown}; run `explain` with the program that defines this workload")
         })?;
         let reader = Reader(Source { file: name, text: definition });
         let table =
@@ -200,7 +202,7 @@ impl Experiment {
         Experiment::parse_given(registry, file, text, &[])
     }
 
-    /// The same, with values for variables of the file.
+    /// Like [`parse`](Self::parse), with values for the file's variables.
     pub(super) fn parse_given(
         registry: &Registry,
         file: &str,
@@ -217,7 +219,7 @@ impl Experiment {
         }
         let params = job_of(&mut root, file);
         let entry = reader.entry(registry, &root)?;
-        // The workload reads its own parameters: each size adds its own to those of the experiment.
+        // The workload parses its own parameters. A size's parameters override the experiment's.
         let mut params = params.or_else(|| take_table(&mut root, entry.name));
         if let Some(params) = &mut params {
             read_flags_of(entry, params);
@@ -318,7 +320,7 @@ impl Experiment {
         self
     }
 
-    /// The machine of a number. A path is relative to the experiment's file.
+    /// Loads machine number `at`. A path is relative to the experiment's file.
     ///
     /// # Errors
     /// If the name cannot be resolved, with its place in the file.
@@ -345,13 +347,15 @@ impl Experiment {
         added.map_or(&[], |beyond| &beyond.policies)
     }
 
-    /// Why the policy with a heading was added; `None` for a shipped one.
+    /// The experiment's reason for adding the policy with this heading; `None` for a shipped
+    /// policy.
     pub fn why(&self, label: &str) -> Option<&str> {
         let mut added = self.added().iter();
         added.find(|policy| policy.label == label).map(|policy| policy.why.as_str())
     }
 
-    /// The heading of the shipped policy with which added ones are compared.
+    /// The heading of the last shipped policy, with which added policies are compared; `None` if
+    /// none was added.
     pub fn shipped(&self) -> Option<&str> {
         let shipped = self.policies.last().filter(|_| !self.added().is_empty());
         shipped.map(|policy| policy.label.as_str())
@@ -365,13 +369,14 @@ impl Experiment {
         }
     }
 
-    /// The policy of a number with its heading, likewise.
+    /// Loads policy number `at`, and returns it with its heading. A path is relative to the
+    /// experiment's file.
     ///
     /// # Errors
-    /// As there.
+    /// If the name cannot be resolved, with its place in the file.
     ///
     /// # Panics
-    /// As there.
+    /// If `at` is out of range.
     pub fn load_policy(&self, at: usize) -> Result<(Policy, String), InputError> {
         let (name, label) = match at.checked_sub(self.policies.len()) {
             None => (&self.policies[at].name, &self.policies[at].label),
@@ -392,7 +397,7 @@ impl Experiment {
         if error.line.is_some() || error.field.is_some() {
             return error;
         }
-        // The user did not give the option of that name.
+        // The error names an option that the user did not give; report only its reason.
         let is_option = error.file.starts_with("--");
         self.wrong(path, what, if is_option { error.reason } else { error.to_string() })
     }
@@ -495,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_beyond_stands_behind_what_was_shipped() {
+    fn beyond_policies_come_after_shipped_ones() {
         for mut experiment in embedded(&Registry::default()).unwrap() {
             let shipped = experiment.policies.len();
             if experiment.beyond.is_none() {

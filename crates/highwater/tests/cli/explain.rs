@@ -221,7 +221,7 @@ fn what_cannot_be_explained_is_said_in_one_line() {
     document["workload"]["name"] = "naps".into();
     std::fs::write(&file, document.to_string()).unwrap();
     let text = complaint(&["explain", dir]);
-    assert!(text.contains("the program that has it explains its results"), "{text}");
+    assert!(text.contains("run `explain` with the program that defines this workload"), "{text}");
 }
 
 #[test]

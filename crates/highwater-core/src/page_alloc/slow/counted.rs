@@ -459,6 +459,8 @@ impl<H: Host> PageAllocator<H> {
     /// targets. Only a fraction of the reclaimable pages counts, smaller for larger orders, because
     /// a large block is not worth evicting everything. A zone that passes the test already has free
     /// memory: compaction was not skipped there for lack of room.
+    ///
+    /// Linux 4.7 on.
     #[doc(alias = "compaction_zonelist_suitable")]
     fn compaction_has_room<R: Relief<H>>(
         &self,

@@ -51,6 +51,9 @@ use crate::zone::Zone;
 impl<H: Host> PageAllocator<H> {
     /// Serves a request whose fast path failed: wakes kswapd, compacts, reclaims, and kills as a
     /// last resort.
+    ///
+    /// Linux: the rounds are `PageAllocator::alloc_counted` here, those up to 4.6
+    /// `PageAllocator::alloc_while_progress`.
     #[doc(alias = "__alloc_pages_slowpath")]
     #[cold]
     #[inline(never)]

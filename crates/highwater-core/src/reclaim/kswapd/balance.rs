@@ -207,6 +207,8 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Makes one priority step of kswapd over a node; true if it scanned as much as it wanted.
+    ///
+    /// Linux 4.8 on.
     #[doc(alias = "kswapd_shrink_node")]
     fn shrink_kswapd_node(&self, cx: &Cx<'_, H>, node: NodeId, sc: &mut Control) -> bool {
         let zones = self.zones_upto(node, sc.reclaim_idx);

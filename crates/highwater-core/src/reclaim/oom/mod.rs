@@ -287,6 +287,8 @@ impl<H: Devices> Kernel<H> {
 
     /// Marks a victim's address space as dying and queues it for the OOM reaper. Done once for each
     /// mm, although several of its tasks may come here.
+    ///
+    /// Linux: the OOM reaper exists from 4.6 on.
     #[doc(alias = "queue_oom_reaper")]
     #[doc(alias = "mark_oom_victim")]
     fn reap_later(&self, cx: &Cx<'_, H>, mm: &Arc<Mm<H>>) {

@@ -15,6 +15,8 @@ use crate::vmstat::NodeStat;
 impl<H: Devices> Kernel<H> {
     /// Handles the first access to anonymous memory: maps the zero page, or a fresh page for a
     /// write.
+    ///
+    /// Linux: tries a huge page already in `__handle_mm_fault`; here this function tries it first.
     #[doc(alias = "do_anonymous_page")]
     pub(super) fn anon_fault(&self, pass: &mut Pass<'_, '_, H>) -> Result<Step, Error> {
         let cx = pass.cx;

@@ -31,7 +31,7 @@ impl<H: Devices> Kernel<H> {
     /// Deactivates a batch of `want` pages at most from the tail of the active list of a type,
     /// sparing executable file pages in use. The walk needs no `lru_lock`: the pages are isolated.
     ///
-    /// Linux: the two-list LRU's rules; `refill_batch` does the work.
+    /// Linux: here the two-list LRU's rules; `refill_batch` does the work.
     #[doc(alias = "shrink_active_list")]
     #[inline(never)]
     pub(in crate::reclaim) fn shrink_active(

@@ -154,7 +154,7 @@ impl<H: Devices> Kernel<H> {
     /// Reclaims a batch of `want` pages at most from the tail of the inactive list of a type;
     /// returns the pages freed.
     ///
-    /// Linux: the two-list LRU's rules; `reclaim_batch` does the work.
+    /// Linux: here the two-list LRU's rules; `reclaim_batch` does the work.
     #[doc(alias = "shrink_inactive_list")]
     pub(in crate::reclaim) fn shrink_inactive(
         &self,
