@@ -39,10 +39,14 @@ costs! {
     BuddyFree = "buddy_free",
     /// Entering and leaving a system call.
     Syscall = "syscall",
-    /// Protocol work of one packet on the sending side.
+    /// One call that sends on a stream socket (without system call, locks, copy and segments).
     PacketSend = "packet_send",
-    /// Protocol work of one packet on the receiving side.
+    /// One call that receives from a stream socket (without system call, lock, copy and segments).
     PacketReceive = "packet_receive",
+    /// Protocol work of one segment on the sending side; on the loopback device also its delivery.
+    SegmentSend = "segment_send",
+    /// Protocol work of one segment on the receiving side, its acknowledgement included.
+    SegmentReceive = "segment_receive",
     /// Waking a task that sleeps (paid by the waker).
     Wakeup = "wakeup",
     /// Exception entry and exit, finding the VMA, walking the upper page tables.

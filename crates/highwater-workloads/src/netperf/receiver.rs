@@ -54,9 +54,10 @@ impl<H: Tasks> Receiver<'_, H> {
         for phase in &self.plan.phases {
             let mut bytes = 0;
             'phase: loop {
-                self.flow.receive(cx, phase.size, &mut taken);
+                let nr_segments = self.flow.receive(cx, phase.size, &mut taken);
                 cx.host.charge(Cost::Syscall, 1);
                 cx.host.charge(Cost::PacketReceive, 1);
+                cx.host.charge(Cost::SegmentReceive, nr_segments as u32);
                 for (item, whole) in taken.drain(..) {
                     let Item::Data(fragment) = item else { break 'phase };
                     self.consume(cx, &fragment, &mut buffer, offset)?;
