@@ -43,6 +43,20 @@ struct State<T> {
 }
 
 impl<T> State<T> {
+    /// Nothing was sent yet.
+    fn new() -> State<T> {
+        State {
+            items: VecDeque::new(),
+            queued: 0,
+            readable: 0,
+            segments: VecDeque::new(),
+            nr_segments: 0,
+            sender: None,
+            receiver: None,
+            closed: false,
+        }
+    }
+
     /// Bytes that may leave now: whole segments, and less than a segment if none is
     /// unacknowledged (Nagle's rule, RFC 896) or at the end of a phase.
     fn due(&self, all: bool) -> usize {
@@ -83,17 +97,7 @@ pub struct Flow<H: Tasks> {
 impl<H: Tasks> Flow<H> {
     /// A connection with at most `limit` bytes in flight (but always room for one message).
     pub fn new(host: &H, limit: usize) -> Flow<H> {
-        let state = State {
-            items: VecDeque::new(),
-            queued: 0,
-            readable: 0,
-            segments: VecDeque::new(),
-            nr_segments: 0,
-            sender: None,
-            receiver: None,
-            closed: false,
-        };
-        Flow { state: host.new_lock(LockClass::Workload, state), limit }
+        Flow { state: host.new_lock(LockClass::Workload, State::new()), limit }
     }
 
     /// Waits until `bytes` more fit. False once the receiver is gone.
@@ -137,7 +141,8 @@ impl<H: Tasks> Flow<H> {
     }
 
     /// Sends the next `bytes` bytes in segments and wakes the receiver if it waits. The sender
-    /// pays: on the loopback device it also delivers.
+    /// pays: on the loopback device it also delivers. Only the sender queues and sends, so the bytes
+    /// are still there when the lock is taken again.
     fn transmit(&self, cx: &Cx<'_, H>, bytes: usize) {
         cx.host.charge(Cost::SegmentSend, bytes.div_ceil(SEGMENT) as u32);
         let mut state = self.state.lock(cx.cpu());
@@ -244,19 +249,6 @@ fn take<T>(state: &mut State<T>, bytes: usize, into: &mut Vec<(Item, bool)>) {
 mod tests {
     use super::*;
 
-    fn state() -> State<()> {
-        State {
-            items: VecDeque::new(),
-            queued: 0,
-            readable: 0,
-            segments: VecDeque::new(),
-            nr_segments: 0,
-            sender: None,
-            receiver: None,
-            closed: false,
-        }
-    }
-
     /// Queues `bytes` and lets leave what may.
     fn send(state: &mut State<()>, bytes: usize, ends: bool) -> usize {
         state.queued += bytes;
@@ -273,7 +265,7 @@ mod tests {
 
     #[test]
     fn less_than_a_segment_waits_for_the_acknowledgement() {
-        let mut state = state();
+        let mut state = State::new();
         assert_eq!(send(&mut state, 64, false), 64, "nothing is unacknowledged");
         assert_eq!(send(&mut state, 64, false), 0);
         assert_eq!(send(&mut state, SEGMENT, false), SEGMENT, "a whole one always leaves");
@@ -286,7 +278,7 @@ mod tests {
 
     #[test]
     fn the_end_of_a_phase_takes_everything_along() {
-        let mut state = state();
+        let mut state = State::new();
         assert_eq!(send(&mut state, 2 * SEGMENT + 100, false), 2 * SEGMENT);
         assert_eq!(send(&mut state, 0, true), 100);
         assert_eq!(state.segments, [SEGMENT, SEGMENT, 100]);

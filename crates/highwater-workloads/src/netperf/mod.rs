@@ -9,9 +9,9 @@
 //! So one CPU only allocates and the other only frees: A can never take the pages that the frees
 //! leave on B's per-CPU lists. Payload lies in page fragments cut from order-3 blocks (order 0 if
 //! there is none), as the kernel's per-task page fragment does. Each call costs a system call and
-//! its protocol work, each wait a wakeup, so small sends are bound by the cost of calls. Data travels
-//! in segments, and each segment costs both sides: small messages gather while a segment is unacknowledged
-//! (Nagle's rule), large ones fill segments of 32 KiB.
+//! its protocol work, each wait a wakeup, so small sends are bound by the cost of calls. Data
+//! travels in segments, and each segment costs both sides: small messages gather while a segment is
+//! unacknowledged (Nagle's rule), large ones fill segments of 32 KiB.
 //!
 //! Key types: [`Plan`] (the messages to send), [`Flow`] (the connection), [`Sender`], [`Receiver`].
 //! Synchronisation: the flow's queue is behind one lock; a block's last reference frees it.
