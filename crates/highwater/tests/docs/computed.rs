@@ -4,6 +4,9 @@
 //! ([`values`]) in the place of each figure. What is computed has to be on the page; if it is not, the failure prints
 //! the text as it should be. Figures that the program cannot compute are listed there too, each text or section
 //! with the reason ([`Stated`]), and a page must not have others.
+//!
+//! `UPDATE_FIGURES=1` writes the computed figures into the pages. The words around them are not changed, so read the
+//! difference: "rises by −3 %" is right by this test.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -146,18 +149,44 @@ fn compare(when: When) {
     };
     let these: Vec<&Computed> = all.iter().filter(is_meant).collect();
     assert!(!these.is_empty(), "there are such figures");
+    let updates = std::env::var_os("UPDATE_FIGURES").is_some();
     let mut wrong = Vec::new();
     for computed in these {
-        let text = flat(&page(&computed.page).text);
-        for filled in filled(computed) {
-            match filled {
-                Ok(filled) if text.contains(&filled) => {}
-                Ok(filled) => wrong.push(format!("{} should have:\n  {filled}", computed.page)),
-                Err(error) => wrong.push(format!("{FILE}: {}: {error}", computed.page)),
+        let Page { name, mut text } = page(&computed.page);
+        for (sums, filled) in computed.texts.iter().zip(filled(computed)) {
+            let filled = match filled {
+                Ok(filled) => filled,
+                Err(error) => {
+                    wrong.push(format!("{FILE}: {name}: {error}"));
+                    continue;
+                }
+            };
+            if updates {
+                text = with_figures(&text, &flat(sums), &filled);
             }
+            if !flat(&text).contains(&filled) {
+                wrong.push(format!("{name} should have:\n  {filled}"));
+            }
+        }
+        if updates {
+            fs::write(root().join(&name), text).expect("the page can be written");
         }
     }
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+/// A page with the figures of a filled text in the place of those that it has.
+fn with_figures(page: &str, sums: &str, filled: &str) -> String {
+    let of_filled = template(sums, " ").captures(filled).expect("it is filled");
+    let Some(on_page) = template(sums, r"\s+").captures(page) else { return page.to_owned() };
+    let (mut text, mut from) = (String::new(), 0);
+    for (old, new) in on_page.iter().zip(of_filled.iter()).skip(1) {
+        let (old, new) = (old.expect("not optional"), new.expect("not optional"));
+        text += &page[from..old.start()];
+        text += new.as_str();
+        from = old.end();
+    }
+    text + &page[from..]
 }
 
 #[test]
@@ -212,16 +241,17 @@ fn covered(text: &str, pattern: &str, is_covered: &mut [bool]) -> usize {
     found.len()
 }
 
-/// The pattern that finds a text whatever its figures are.
-fn template(text: &str) -> Regex {
+/// The pattern that finds a text whatever its figures are. Between its words stands `space`.
+fn template(text: &str, space: &str) -> Regex {
+    let words = |text: &str| regex::escape(text).replace(' ', space);
     let mut pattern = String::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('{') {
-        pattern += &regex::escape(before);
-        pattern += r"[−+]?[\d,.]+";
+        pattern += &words(before);
+        pattern += r"([−+]?\d[\d,.]*\d|[−+]?\d)";
         rest = after.split_once('}').map_or("", |(_, behind)| behind);
     }
-    Regex::new(&(pattern + &regex::escape(rest))).expect("a pattern")
+    Regex::new(&(pattern + &words(rest))).expect("a pattern")
 }
 
 #[test]
@@ -241,7 +271,7 @@ fn every_figure_is_computed_or_stated() {
         }
         for computed in figures.computed.iter().filter(|computed| computed.page == page.name) {
             for line in &computed.texts {
-                let found: Vec<_> = template(&flat(line)).find_iter(&text).collect();
+                let found: Vec<_> = template(&flat(line), " ").find_iter(&text).collect();
                 for found in &found {
                     is_covered[found.range()].fill(true);
                 }
@@ -316,6 +346,10 @@ fn figures_and_sections_are_found() {
     assert_eq!(section(text, "One"), Some("## One\na\n### Part\nb\n"));
     assert_eq!(section(text, "Two"), Some("## Two\nc\n"));
     assert_eq!(section(text, "Three"), None);
-    assert!(template("of {a(b) | 2} ms").is_match("of −1,234.5 ms"));
-    assert!(!template("of {a(b)} ms").is_match("of many ms"));
+    assert!(template("of {a(b) | 2} ms", " ").is_match("of −1,234.5 ms"));
+    assert!(!template("of {a(b)} ms", " ").is_match("of many ms"));
+    let page = "It takes 5 s\nand 6.1 ms.";
+    let new = with_figures(page, "takes {a} s and {b | 1} ms.", "takes 1,234 s and −7.0 ms.");
+    assert_eq!(new, "It takes 1,234 s\nand −7.0 ms.");
+    assert_eq!(with_figures(page, "no {a} text", "no 1 text"), page);
 }
