@@ -15,7 +15,8 @@ use crate::zone::Zone;
 /// Whether a request's runs all ended for others (4.5): then reclaim would not help it either.
 #[derive(Default)]
 struct Contended {
-    /// Zones that were tried, and those of them where a lock was held.
+    /// Zones that were not put off, and those of them where a lock was held. A zone that was skipped
+    /// (too few free pages, or a block is there) is one without: then not all were contended.
     nr: u32,
     locked: u32,
     /// Somebody waits for the CPU.
@@ -24,9 +25,6 @@ struct Contended {
 
 impl Contended {
     fn add(&mut self, ended: Ended) {
-        if ended.result == CompactResult::Skipped {
-            return;
-        }
         self.nr += 1;
         self.locked += u32::from(ended.contended == Some(Contention::Lock));
         self.waited_for |= ended.contended == Some(Contention::Cpu);
@@ -165,5 +163,29 @@ impl<H: Devices> Kernel<H> {
             self.compaction.zone(zone.id()).flush_pending.store(false, Relaxed);
             self.note_success(cx, zone, order, true);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::preset;
+
+    #[test]
+    fn a_skipped_zone_had_no_lock_in_the_way() {
+        let policy = &preset("4.5").unwrap().compaction;
+        let ended = |result, contended| Ended { result, contended, scanned: [0; 2] };
+        let locked = ended(CompactResult::Contended, Some(Contention::Lock));
+        let in_vain = |zones: &[Ended]| {
+            let mut all = Contended::default();
+            zones.iter().for_each(|&zone| all.add(zone));
+            all.is_in_vain(policy, false)
+        };
+        assert!(!in_vain(&[]));
+        assert!(in_vain(&[locked, locked]));
+        assert!(!in_vain(&[locked, ended(CompactResult::Complete, None)]));
+        assert!(!in_vain(&[locked, ended(CompactResult::Skipped, None)]), "as ZONE_DMA always is");
+        let wanted = ended(CompactResult::Contended, Some(Contention::Cpu));
+        assert!(in_vain(&[locked, wanted]), "a task waits for the CPU");
     }
 }
