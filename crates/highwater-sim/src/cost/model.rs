@@ -16,6 +16,8 @@ pub struct CostModel {
     by_cost: [u64; Cost::COUNT],
     /// Scheduling and interrupts.
     pub sched: SchedParams,
+    /// The scheduler that the machine names; `None`: the kernel's, when one boots.
+    pub sched_named: Option<SchedPolicy>,
     /// Cache sizes.
     pub cache_sizes: CacheSizes,
     /// Memory by cache level.
@@ -40,6 +42,8 @@ impl CostModel {
             l2_ns: ns(&format!("{what}_4k_l2")),
             llc_ns: ns(&format!("{what}_4k_llc")),
             dram_ns: ns(&format!("{what}_4k_dram")),
+            llc_in_order_ns: ns(&format!("{what}_4k_llc_in_order")),
+            dram_in_order_ns: ns(&format!("{what}_4k_dram_in_order")),
         };
         let mut by_cost = [0; Cost::COUNT];
         for &cost in Cost::ALL {
@@ -59,13 +63,13 @@ impl CostModel {
                 ipi_first_ns: ns("ipi_first"),
                 ipi_next_ns: ns("ipi_next"),
             },
+            sched_named: None,
             cache_sizes: CacheSizes {
                 l1_bytes: table.l1_bytes.value,
                 l2_bytes: table.l2_bytes.value,
                 llc_bytes: table.llc_bytes.value,
             },
             cache_costs: CacheCosts {
-                read: levels("read"),
                 zero: levels("zero"),
                 copy: levels("copy"),
                 zero_2m_ns: ns("zero_2m"),

@@ -40,15 +40,27 @@ pub const MACHINE_KEYS: &[(&str, &str)] = &[
     ("zero_4k_l2", "Zeroing a page that is in L2."),
     ("zero_4k_llc", "Zeroing a page that is in the last-level cache."),
     ("zero_4k_dram", "Zeroing a page that is in no cache."),
+    (
+        "zero_4k_llc_in_order",
+        "Zeroing a page that is in the last-level cache, right after the page before it.",
+    ),
+    (
+        "zero_4k_dram_in_order",
+        "Zeroing a page that is in no cache, right after the page before it.",
+    ),
     ("zero_2m", "Zeroing a huge page."),
     ("copy_4k_l1", "Copying a page that is in L1."),
     ("copy_4k_l2", "Copying a page that is in L2."),
     ("copy_4k_llc", "Copying a page that is in the last-level cache."),
     ("copy_4k_dram", "Copying a page that is in no cache."),
-    ("read_4k_l1", "Reading a page that is in L1."),
-    ("read_4k_l2", "Reading a page that is in L2."),
-    ("read_4k_llc", "Reading a page that is in the last-level cache."),
-    ("read_4k_dram", "Reading a page that is in no cache."),
+    (
+        "copy_4k_llc_in_order",
+        "Copying a page that is in the last-level cache, right after the page before it.",
+    ),
+    (
+        "copy_4k_dram_in_order",
+        "Copying a page that is in no cache, right after the page before it.",
+    ),
     ("context_switch", "Switching from one task to another."),
     ("wakeup", "Waking a task that sleeps (paid by the waker)."),
     (

@@ -24,7 +24,7 @@ use std::rc::Rc;
 
 use highwater_core::config::Machine;
 use highwater_core::host::{Cost, CpuId, CpuSet, Host, IpiScope, Lock, Phase, Stall, Tasks};
-use highwater_core::page::{Order, PAGE_SIZE, Pfn};
+use highwater_core::page::{Order, Pfn};
 use highwater_core::sync::order::LockClass as CoreLockClass;
 use highwater_core::sync::prefetch::prefetch_read;
 use highwater_core::trace::{Event, Kind};
@@ -187,20 +187,10 @@ impl SimHost {
 
     /// Charges a copy of `bytes` bytes from or to memory that starts in frame `pfn`.
     fn copy(&self, pfn: Pfn, offset: usize, bytes: usize, touch: Touch) {
-        let cpu = self.sim.cpu();
-        let node = self.node_of(pfn);
-        let mut warmth = self.warmth.borrow_mut();
-        let (mut at, end) = (offset, offset + bytes);
-        let mut total_ns = 0;
-        while at < end {
-            let frame_end = (at / PAGE_SIZE + 1) * PAGE_SIZE;
-            let part = frame_end.min(end) - at;
-            let frame = pfn.get() as usize + at / PAGE_SIZE;
-            total_ns += warmth.touch_part(cpu, frame, node, touch, part as u64);
-            at += part;
-        }
-        drop(warmth);
-        self.sim.charge(total_ns);
+        let (cpu, node) = (self.sim.cpu(), self.node_of(pfn));
+        let (first, offset, bytes) = (pfn.get() as usize, offset as u64, bytes as u64);
+        let ns = self.warmth.borrow_mut().touch_range(cpu, first, node, touch, offset, bytes);
+        self.sim.charge(ns);
     }
 }
 

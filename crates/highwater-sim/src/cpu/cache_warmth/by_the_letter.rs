@@ -8,6 +8,9 @@ struct ByTheLetter {
     caches: CacheWarmth,
     /// Last CPU, dirty, stamps.
     frames: Vec<Option<(CpuId, bool, u64, u64)>>,
+    /// By CPU and direction: the frame that is touched in parts, bytes so far, and how deep in the
+    /// last-level cache it was.
+    begun: [[(usize, u64, u64); 2]; 4],
 }
 
 impl ByTheLetter {
@@ -40,8 +43,28 @@ impl ByTheLetter {
         }
     }
 
-    fn touch(&mut self, cpu: CpuId, pfn: usize, writes: bool, bytes: u64) {
-        self.caches.touch_elsewhere(cpu, bytes);
+    /// A touch of a whole frame, or of a part, which is as warm as the first part was.
+    fn touch(&mut self, cpu: CpuId, pfn: usize, writes: bool, part: Option<u64>) {
+        let socket = |cpu: CpuId| usize::from(self.caches.socket_of_cpu[cpu.idx()]);
+        let own = socket(cpu);
+        let mut depth = match self.frames[pfn] {
+            Some((last, .., stamp)) if socket(last) == own => self.counts(last).1 - stamp,
+            _ => SIZES.llc_bytes,
+        };
+        depth = depth.min(SIZES.llc_bytes);
+        if let Some(bytes) = part {
+            let begun = &mut self.begun[cpu.idx()][usize::from(writes)];
+            *begun = match *begun {
+                (frame, before, first) if frame == pfn && before + bytes <= FRAME_BYTES => {
+                    (pfn, before + bytes, first)
+                }
+                _ => (pfn, bytes, depth),
+            };
+            depth = begun.2;
+        }
+        let bytes = part.unwrap_or(FRAME_BYTES);
+        self.caches.cpu_bytes[cpu.idx()] += bytes;
+        self.caches.socket_bytes[own] += bytes * depth / SIZES.llc_bytes;
         let (own, shared) = self.counts(cpu);
         let was = self.frames[pfn].is_some_and(|(last, dirty, ..)| dirty && last == cpu);
         self.frames[pfn] = Some((cpu, writes || was, own, shared));
@@ -63,7 +86,7 @@ fn acts() -> impl proptest::strategy::Strategy<Value = Vec<(u16, Act)>> {
     use proptest::prelude::*;
     // A few frames are touched often, many seldom.
     let pfn = || prop_oneof![0..64_usize, 0..NR_FRAMES - 4096];
-    let kind = prop::sample::select(vec![Touch::Read, Touch::Zero, Touch::CopyFrom, Touch::CopyTo]);
+    let kind = prop::sample::select(vec![Touch::Zero, Touch::CopyFrom, Touch::CopyTo]);
     let bytes = prop_oneof![Just(4096_u64), 1..4097_u64];
     let act = prop_oneof![
         8 => (pfn(), prop_oneof![1..8_usize, 1..4096_usize], kind, bytes)
@@ -83,28 +106,31 @@ proptest::proptest! {
         let sockets = vec![0, 0, 1, 1];
         let new = |nr| CacheWarmth::new(SIZES, COSTS, sockets.clone(), vec![0, 1], nr);
         let mut caches = new(NR_FRAMES);
-        let mut rules = ByTheLetter { caches: new(0), frames: vec![None; NR_FRAMES] };
+        let mut rules = ByTheLetter {
+            caches: new(0),
+            frames: vec![None; NR_FRAMES],
+            begun: [[(usize::MAX, 0, 0); 2]; 4],
+        };
         for (cpu, act) in acts {
             let cpu = CpuId(cpu);
             match act {
                 Act::Touch(first, nr, kind, bytes) => {
-                    let writes = matches!(kind, Touch::Zero | Touch::CopyTo);
                     for pfn in first..first + nr {
                         proptest::prop_assert_eq!(
                             caches.level(cpu, pfn, 0),
                             rules.level(cpu, pfn, 0)
                         );
-                        if bytes == FRAME_BYTES {
-                            caches.touch(cpu, pfn, 0, kind);
-                        } else {
-                            caches.touch_part(cpu, pfn, 0, kind, bytes);
-                        }
-                        rules.touch(cpu, pfn, writes, bytes);
+                        let part = (bytes != FRAME_BYTES).then_some(bytes);
+                        match part {
+                            None => caches.touch(cpu, pfn, 0, kind),
+                            Some(bytes) => caches.touch_range(cpu, pfn, 0, kind, 0, bytes),
+                        };
+                        rules.touch(cpu, pfn, kind.writes(), part);
                     }
                 }
                 Act::Block(first) => {
                     caches.zero_block(cpu, first, 0, 512);
-                    (first..first + 512).for_each(|pfn| rules.touch(cpu, pfn, true, 4096));
+                    (first..first + 512).for_each(|pfn| rules.touch(cpu, pfn, true, None));
                 }
                 Act::Forget(pfn) => {
                     caches.forget(pfn);
