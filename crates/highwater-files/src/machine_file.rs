@@ -5,7 +5,7 @@
 //! summary = "one line"
 //! distances = [[10, 21], [21, 10]]    # default: 20 between nodes
 //! costs = "server-3ghz"               # a table of machines/costs, or a file; optional
-//! sched = "fifo"                      # its scheduler: fifo, cfs or eevdf
+//! sched = "cfs"                       # its scheduler: fifo, cfs or eevdf (default: the kernel's)
 //!
 //! [[node]]
 //! memory = "8G"                       # laid out as x86-64 does; "0" = none
@@ -146,8 +146,8 @@ pub struct MachineFile {
     simulation: toml::Table,
     /// `[[disk]]` and `[[swap]]`.
     disks: Disks,
-    /// Its scheduler.
-    sched: SchedPolicy,
+    /// The scheduler that it names.
+    sched: Option<SchedPolicy>,
 }
 
 impl MachineFile {
@@ -184,7 +184,7 @@ impl MachineFile {
             source: None,
             simulation: default_simulation(machine.nodes.len()),
             disks: Disks::default(),
-            sched: SchedPolicy::default(),
+            sched: None,
             machine,
         }
     }
@@ -242,7 +242,7 @@ impl MachineFile {
             format!("{file}: {}: {}", error.field, error.problem)
         })?;
         let mut model = CostModel::new(&table);
-        model.sched.policy = self.sched;
+        model.sched_named = self.sched;
         Ok(model)
     }
 
@@ -287,7 +287,7 @@ pub struct Raw {
     #[serde(default)]
     #[schemars(schema_with = "crate::machine_file::schema::cost_tables")]
     costs: Option<Spanned<String>>,
-    /// Scheduler of the machine's CPUs; default: `fifo`.
+    /// Scheduler of the machine's CPUs; default: the kernel's, `cfs` up to 6.5 and `eevdf` from 6.6.
     #[serde(default)]
     #[schemars(schema_with = "crate::machine_file::schema::sched")]
     sched: Option<Spanned<String>>,
@@ -464,10 +464,10 @@ impl Raw {
         }
     }
 
-    fn sched(&self, place: Source<'_>) -> Result<SchedPolicy, InputError> {
-        let Some(sched) = &self.sched else { return Ok(SchedPolicy::default()) };
+    fn sched(&self, place: Source<'_>) -> Result<Option<SchedPolicy>, InputError> {
+        let Some(sched) = &self.sched else { return Ok(None) };
         let name = sched.get_ref();
-        SchedPolicy::from_name(name).ok_or_else(|| {
+        SchedPolicy::from_name(name).map(Some).ok_or_else(|| {
             let known = SchedPolicy::ALL.map(SchedPolicy::name);
             place.at(sched.span(), "sched", unknown("scheduler", name, &known))
         })
@@ -535,10 +535,10 @@ fn default_simulation(nr_nodes: usize) -> toml::Table {
 }
 
 /// A machine in this module's own format, zone by zone.
-fn to_toml(machine: &Machine, summary: &str, sched: SchedPolicy) -> String {
+fn to_toml(machine: &Machine, summary: &str, sched: Option<SchedPolicy>) -> String {
     let mut text = format!("name = {:?}\nsummary = {summary:?}\n", machine.name);
     let _ = writeln!(text, "distances = {:?}", machine.distances);
-    if sched != SchedPolicy::default() {
+    if let Some(sched) = sched {
         let _ = writeln!(text, "sched = \"{}\"", sched.name());
     }
     for node in &machine.nodes {

@@ -145,6 +145,9 @@ impl SimMachine {
         let MachineConfig { machine, costs, policy, disks, swap, seed, tracing, digest, advised } =
             config;
         machine.validate().map_err(BootError::Machine)?;
+        let mut costs = costs;
+        costs.sched.policy =
+            costs.sched_named.unwrap_or_else(|| SchedPolicy::of_kernel(policy.kernel));
         let engine = Engine::new(&EngineConfig { digest, ..engine_config(&machine, &costs) });
         let host = SimHost::new(engine.sim(), &machine, costs, tracing).with_disks(&disks, seed);
         let memory = boot(&host, &machine, &policy).map_err(BootError::Machine)?;
@@ -239,7 +242,7 @@ impl SimKernel {
 
     fn start_daemons(&self, advised: bool) {
         let for_advice = self.kernel.khugepaged_for_advice().filter(|_| advised);
-        // Under `fifo` all daemons have nice 0, as before the other schedulers came.
+        // Nice values mean nothing to `fifo`, which takes none but 0.
         let is_fair = self.host.costs().sched.policy != SchedPolicy::Fifo;
         let nice = |daemon: Daemon| Nice::new(daemon.nice()).filter(|_| is_fair);
         for daemon in self.kernel.daemons().into_iter().chain(for_advice) {

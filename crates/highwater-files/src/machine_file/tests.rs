@@ -47,16 +47,16 @@ fn errors_name_line_and_field() {
 fn a_machine_names_its_scheduler() {
     let node = "[[node]]\nmemory = \"1G\"\ncpus = \"0\"\n";
     let parse = |text: &str| MachineFile::parse("m.toml", text);
-    let sched = |machine: &MachineFile| machine.costs().unwrap().sched.policy;
+    let sched = |machine: &MachineFile| machine.costs().unwrap().sched_named;
     let default = parse(node).unwrap();
-    assert_eq!(sched(&default), SchedPolicy::Fifo);
+    assert_eq!(sched(&default), None, "the kernel's");
     assert!(!default.definition().definition.contains("sched"), "results keep their bytes");
     for policy in SchedPolicy::ALL {
         let machine = parse(&format!("sched = \"{}\"\n{node}", policy.name())).unwrap();
-        assert_eq!(sched(&machine), policy);
+        assert_eq!(sched(&machine), Some(policy));
         // A run can be repeated from its definition.
         let again = parse(&machine.definition().definition).unwrap();
-        assert_eq!(sched(&again), policy);
+        assert_eq!(sched(&again), Some(policy));
     }
     let error = parse(&format!("sched = \"csf\"\n{node}")).unwrap_err().to_string();
     assert!(error.starts_with("m.toml:1: sched: unknown scheduler \"csf\"; "), "{error}");

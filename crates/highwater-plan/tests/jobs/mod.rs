@@ -249,14 +249,14 @@ fn a_job_ends_with_its_time_and_is_the_same_again() {
 
 #[test]
 fn who_takes_too_much_is_killed_and_that_is_told() {
-    let text = "[[task]]\nname = \"leak\"\ncount = 4\n[[task.phase]]\ndo = \"map\"\nof = \"heap\"\nsize = \"100%\"\n\
+    let text = "[[task]]\nname = \"leak\"\ncount = 6\n[[task.phase]]\ndo = \"map\"\nof = \"heap\"\nsize = \"100%\"\n\
                 [[task.phase]]\ndo = \"touch\"\nof = \"heap\"\nwrite = true\n";
     let document = ran(text);
     let notes = &document.runs[0].notes;
     let killed = |note: &String| {
         let words = ["was killed for its memory", "were killed for their memory"];
         note.starts_with("leak: ")
-            && words.iter().any(|end| note.ends_with(&format!(" of 4 {end}")))
+            && words.iter().any(|end| note.ends_with(&format!(" of 6 {end}")))
     };
     assert!(notes.iter().any(killed), "{notes:?}");
     assert!(document.runs[0].counters.get("oom_kill") > 0);

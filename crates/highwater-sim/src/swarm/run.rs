@@ -136,7 +136,7 @@ fn run_with(
     is_booked: bool,
 ) -> Run {
     let mut costs = CostModel::new(&options.costs.1);
-    costs.sched.policy = options.sched;
+    costs.sched_named = Some(options.sched);
     let config = MachineConfig {
         disks: options.disks.clone(),
         swap: options.swap.clone(),

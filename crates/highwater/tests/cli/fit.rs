@@ -77,7 +77,7 @@ fn of_two_services_both_have_to_live() {
     // The other one lives with less, but only because its neighbour dies.
     let (_, table) = fit("two", "noswap-machine", &["--slo", "a.get.p99<1ms"]);
     assert_eq!(knee(&table), (462, 461));
-    let more = ["--slo", "a.get.p99<1ms", "--allow-kills"];
+    let more = ["--slo", "b.get.p99<1ms", "--allow-kills"];
     let (_, table) = fit("two", "noswap-machine", &more);
     assert!(knee(&table).0 < 400, "{}", said(&table));
     let notes = table["notes"].as_array().unwrap();
@@ -182,17 +182,17 @@ fn an_upper_end_that_cannot_start_does_not_keep() {
 /// More memory is not always better: a p99 of one seed hangs on which few operations wait behind a burst of reclaim.
 #[test]
 fn where_more_did_worse_is_said() {
-    let range = ["--slo", "a.get.p99<1ms", "--to", "1G"];
+    let range = ["--slo", "a.get.p99<400us", "--to", "1G"];
     let (_, table) = fit("remap", "swap-machine", &range);
-    assert_eq!(knee(&table), (68, 67));
+    assert_eq!(knee(&table), (77, 76));
     let notes = table["notes"].as_array().unwrap();
-    let wanted = "not monotone: 102M does not keep it: a.get.p99 is 1.98 ms; all that were tried from 124M on do; \
+    let wanted = "not monotone: 86M does not keep it: a.get.p99 is 428 us; all that were tried from 94M on do; \
                   check with highwater compare crates/highwater/tests/cli/fit/remap.toml --machine \
-                  crates/highwater/tests/cli/fit/swap-machine.toml --vary machine.memory=68M,102M,124M; one seed: --iterations 5 shows how much of it is chance";
+                  crates/highwater/tests/cli/fit/swap-machine.toml --vary machine.memory=77M,86M,94M; one seed: --iterations 5 shows how much of it is chance";
     assert_eq!(notes[1], wanted);
     // With seeds enough it is monotone, and more memory is recommended.
     let (_, table) = fit("remap", "swap-machine", &[&range[..], &["--iterations", "5"]].concat());
-    assert_eq!(knee(&table), (173, 172));
+    assert_eq!(knee(&table), (171, 170));
     assert_eq!(table["notes"].as_array().unwrap().len(), 1, "{table}");
 }
 

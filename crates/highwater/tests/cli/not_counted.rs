@@ -57,7 +57,7 @@ fn a_grid_has_no_number_for_it() {
         "--counter",
         "workingset_refault_anon",
         "--counter",
-        "pswpin",
+        "pswpout",
     ];
     let all = [&grid[..], &vary, &SHORT].concat();
     let text = stdout(&all);
@@ -73,7 +73,7 @@ fn a_grid_has_no_number_for_it() {
     let number = |line: &str| line.split_whitespace().last().unwrap().parse::<f64>().unwrap();
     assert!(
         number(&row("workingset_refault_anon", "5.10")) > 0.0
-            && number(&row("pswpin", "5.4")) > 0.0
+            && number(&row("pswpout", "5.4")) > 0.0
     );
     assert!(text.contains("# not counted in 5.4 (since 5.9): refaults-anon"), "{text}");
     let csv = stdout(&[&all[..], &["--format", "csv"]].concat());

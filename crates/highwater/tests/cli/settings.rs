@@ -60,9 +60,9 @@ fn reports_say_what_was_set_and_explain_takes_it_too() {
     assert!(ran.contains("# set for this run: unmap.rounds=1 machine.cpus=2\n"), "{ran}");
     let explain = ["explain", "003", "--quick", "--machine", SMALL, "--format", "json"];
     let explained = |set_: &[&str]| stdout(&set(&explain, set_));
-    assert!(explained(&[]).contains("\"unmap/3\""));
+    assert!(explained(&[]).contains("\"unmap/4\""));
     let three = explained(&["unmap.processes=3"]);
-    assert!(!three.contains("\"unmap/3\"") && three.contains("\"unmap.processes=3\""), "{three}");
+    assert!(!three.contains("\"unmap/4\"") && three.contains("\"unmap.processes=3\""), "{three}");
     let text = stdout(&set(&explain[..5], &["unmap.processes=1"]));
     assert!(text.contains("\n# set for this run: unmap.processes=1\n"), "{text}");
 }

@@ -7,9 +7,9 @@ const STEPS: [&str; 4] = ["--set", "stutterp.ladder=[4,5]", "--set", "stutterp.s
 #[test]
 fn a_look_is_printed_and_is_the_same_each_time() {
     let watch = ["watch", "001", "--quick", "--machine", SMALL, "--policy", "5.16-events"];
-    let watch = [&watch[..], &STEPS, &["--step", "mmap-5", "--at", "1.54s"]].concat();
+    let watch = [&watch[..], &STEPS, &["--step", "mmap-5", "--at", "1.6s"]].concat();
     let printed = stdout(&watch);
-    let title = "001-reclaim-throttle: 5.16-events on small, seed 1, mmap-5: 1.540 s";
+    let title = "001-reclaim-throttle: 5.16-events on small, seed 1, mmap-5: 1.600 s";
     assert_eq!(printed.lines().next(), Some(title), "{printed}");
     for word in ["Zones:", "node 0 DMA32", "inactive file", "scanned by kswapd", "on CPUs", "CPU "]
     {

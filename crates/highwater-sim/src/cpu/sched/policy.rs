@@ -1,4 +1,6 @@
-//! The names of the schedulers.
+//! The names of the schedulers, and which kernel has which.
+
+use highwater_core::config::KernelVersion;
 
 /// The scheduler of a simulated machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -33,6 +35,14 @@ impl SchedPolicy {
             }
             SchedPolicy::Cfs => "CFS, the scheduler of Linux 4.3 to 6.5, as in 6.1.",
             SchedPolicy::Eevdf => "EEVDF, the scheduler of Linux 6.6 and later, as in 6.12.",
+        }
+    }
+
+    /// The scheduler of a kernel.
+    pub fn of_kernel(version: KernelVersion) -> SchedPolicy {
+        match version < KernelVersion::of("6.6") {
+            true => SchedPolicy::Cfs,
+            false => SchedPolicy::Eevdf,
         }
     }
 
