@@ -62,10 +62,10 @@ params! {
                 => "each number is at least 3, with a reader 4, and at most 4096",
             |p| p.ladder.is_sorted_by(|a, b| a < b) => "each number is larger than the one before";
         /// Seconds that the latency worker runs in each step.
-        seconds: f64 = 37.5, |p| p.seconds != 0.0 && is_time(p.seconds)
+        seconds: f64 = 20.0, |p| p.seconds != 0.0 && is_time(p.seconds)
             => "must be above 0 and at most 36000";
         /// Seconds that the writers run before that.
-        warm_up: f64 = 5.8, |p| is_time(p.warm_up) => "must be between 0 and 36000 seconds";
+        warm_up: f64 = 42.0, |p| is_time(p.warm_up) => "must be between 0 and 36000 seconds";
         /// Readers of files beside the writers.
         readers: u32 = 0, |p| p.readers <= 1 => "must be 0 or 1";
         /// Files of the reader.
@@ -77,16 +77,16 @@ params! {
         /// Bytes of one write.
         block: Bytes = Bytes(1 << 20), |p| is_pages(p.block) => "must be a number of 4 KiB pages";
         /// Unit to which sizes of files and mappings are rounded down.
-        grain: Bytes = Bytes(128 << 10), |p| is_pages(p.grain) => "must be a number of 4 KiB pages";
+        grain: Bytes = Bytes(1 << 20), |p| is_pages(p.grain) => "must be a number of 4 KiB pages";
         /// Size of the latency worker's mapping, a fraction of memory.
-        mapping: f64 = 0.015_625, |p| p.mapping > 0.0 && p.mapping <= 1.0
+        mapping: f64 = 0.007_812_5, |p| p.mapping > 0.0 && p.mapping <= 1.0
             => "must be above 0 and at most 1";
         /// Milliseconds that the latency worker sleeps before each operation.
         pause_ms: f64 = 5.0, |p| (0.0..=10_000.0).contains(&p.pause_ms)
             => "must be between 0 and 10000";
         /// Memory that the rest of the system holds for good, a fraction of memory: slab, stacks,
         /// daemons.
-        resident: f64 = 0.0, |p| (0.0..=0.5).contains(&p.resident) => "must be between 0 and 0.5";
+        resident: f64 = 0.02, |p| (0.0..=0.5).contains(&p.resident) => "must be between 0 and 0.5";
     }
 }
 
