@@ -195,7 +195,7 @@ fn a_disk_in_memory_is_done_at_once_and_its_copying_is_the_submitters() {
         let start_ns = sim.now_ns();
         let back = host.submit(request(1, 0, IoDirection::Write, 5, &[3000, 3001]));
         assert!(matches!(back, Some((IoRequest { id: 1, .. }, Ok(())))));
-        assert_eq!(sim.now_ns() - start_ns, 25 + 450, "one page hot, one in memory");
+        assert_eq!(sim.now_ns() - start_ns, 25 + 210, "one page hot, the next one in memory");
     });
     rig.engine.run().expect("run");
     assert!(rig.ended.borrow().is_empty());

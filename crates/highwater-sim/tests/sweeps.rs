@@ -12,6 +12,7 @@ use highwater_core::sync::order::LockClass;
 use highwater_core::vm::{Access, Backing, VmaFlags};
 use highwater_core::vmstat::VmEvent;
 use highwater_sim::cost::{CostModel, CostTable};
+use highwater_sim::cpu::SchedPolicy;
 use highwater_sim::disk::DiskSpec;
 use highwater_sim::engine::Placement;
 use highwater_sim::machine::{MachineConfig, SimMachine};
@@ -46,7 +47,9 @@ enum Way {
 /// can be observed afterwards. Their mappings begin `offset` pages into a table.
 fn run(way: Way, pages: u32, offset: u32, touch_ns: Option<u64>) -> String {
     let machine = Machine::from_sizes("test", &[(64 << 20, vec![0, 1])]).expect("machine");
-    let costs = costs(touch_ns);
+    // Under the other schedulers a task may be preempted anywhere, and each table is passed alone.
+    let mut costs = costs(touch_ns);
+    costs.sched_named = Some(SchedPolicy::Fifo);
     let mut config = MachineConfig::new(machine, costs, preset("6.1").expect("preset"));
     config.disks = vec![DiskSpec::sata_ssd("swap", 1 << 18)];
     config.swap = vec![SwapSpec { device: DeviceId(0), pages: 1 << 16, priority: -2 }];
