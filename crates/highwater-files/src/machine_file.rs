@@ -160,7 +160,8 @@ impl MachineFile {
         Self::parse(&found.file, &found.text)
     }
 
-    /// The machine that a file of something else calls by a name, or by a path from its own directory.
+    /// The machine that a file of something else calls by a name, or by a path from its own
+    /// directory.
     ///
     /// # Errors
     /// As [`MachineFile::load`].
@@ -287,7 +288,8 @@ pub struct Raw {
     #[serde(default)]
     #[schemars(schema_with = "crate::machine_file::schema::cost_tables")]
     costs: Option<Spanned<String>>,
-    /// Scheduler of the machine's CPUs; default: the kernel's, `cfs` up to 6.5 and `eevdf` from 6.6.
+    /// Scheduler of the machine's CPUs; default: the kernel's, `cfs` up to 6.5 and `eevdf` from
+    /// 6.6.
     #[serde(default)]
     #[schemars(schema_with = "crate::machine_file::schema::sched")]
     sched: Option<Spanned<String>>,
@@ -425,7 +427,8 @@ impl Raw {
         Ok(machine)
     }
 
-    /// The sysctls. Of two that say the same in bytes and as a share the one written last holds, and the other is 0.
+    /// The sysctls. Of two that say the same in bytes and as a share the one written last holds,
+    /// and the other is 0.
     fn tunables(&self, place: Source<'_>) -> Tunables {
         // What was read from TOML can be TOML again.
         let Ok(mut table) = toml::Table::try_from(&self.tunables) else {

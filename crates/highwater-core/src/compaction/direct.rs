@@ -15,8 +15,9 @@ use crate::zone::Zone;
 /// Whether a request's runs all ended for others (4.5): then reclaim would not help it either.
 #[derive(Default)]
 struct Contended {
-    /// Zones that were not put off, and those of them where a lock was held. A zone that was skipped
-    /// (too few free pages, or a block is there) is one without: then not all were contended.
+    /// Zones that were not put off, and those of them where a lock was held. A zone that was
+    /// skipped (too few free pages, or a block is there) is one without: then not all were
+    /// contended.
     nr: u32,
     locked: u32,
     /// Somebody waits for the CPU.
@@ -184,7 +185,10 @@ mod tests {
         assert!(!in_vain(&[]));
         assert!(in_vain(&[locked, locked]));
         assert!(!in_vain(&[locked, ended(CompactResult::Complete, None)]));
-        assert!(!in_vain(&[locked, ended(CompactResult::Skipped, None)]), "as ZONE_DMA always is");
+        assert!(
+            !in_vain(&[locked, ended(CompactResult::Skipped, None)]),
+            "as ZONE_DMA is on large machines"
+        );
         let wanted = ended(CompactResult::Contended, Some(Contention::Cpu));
         assert!(in_vain(&[locked, wanted]), "a task waits for the CPU");
     }

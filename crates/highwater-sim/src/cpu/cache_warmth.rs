@@ -3,8 +3,8 @@
 //!
 //! This is not a cache simulator. Each CPU counts the bytes that it touches. Each socket counts the
 //! bytes by which its last-level cache (LLC) moves on. A frame's record holds the CPU that touched
-//! it last and the value of both counters at that time. The bytes counted since then are the frame's
-//! *distance*. A frame whose distance is smaller than a cache is still in that cache.
+//! it last and the value of both counters at that time. The bytes counted since then are the
+//! frame's *distance*. A frame whose distance is smaller than a cache is still in that cache.
 //!
 //! | last touched by | distance | level |
 //! |---|---|---|
@@ -15,15 +15,15 @@
 //! | another socket | of that socket < LLC | LLC × 2.5 |
 //! | any CPU | no cache has it | DRAM, × 1.6 if the frame's node belongs to another socket |
 //!
-//! How far does the LLC move on? A frame that was not in it takes the place of the oldest one, so all
-//! frames move by its bytes. A frame at distance d comes to the front, which moves only the younger
-//! ones: a share d / LLC of all. Each frame is moved by that share of the bytes. So data that one
-//! CPU writes and another reads soon after counts once, and a set of frames that is used over and
-//! over stays if it fits.
+//! The LLC moves on as follows. A frame that was not in it takes the place of the oldest one, so
+//! all frames move by its bytes. A frame at distance d comes to the front, which moves only the
+//! younger ones: a share d / LLC of all. Each frame is moved by that share of the bytes. So data
+//! that one CPU writes and another reads soon after counts once, and a set of frames that is used
+//! over and over stays if it fits.
 //!
-//! Data in address order costs less, because the processor fetches ahead: a frame has another price in
-//! the LLC and in memory if this CPU touched the frame before it last, in the same direction (reading
-//! or writing).
+//! Data in address order costs less, because the processor fetches ahead: a frame has another price
+//! in the LLC and in memory if the last frame that this CPU touched in that direction (reading or
+//! writing) is the one before it.
 //!
 //! Distances only grow, so a frame that is in no cache stays cold until a CPU touches it, and its
 //! record is not needed. Caches hold few frames of a large memory: [`WarmFrames`] keeps the records
@@ -58,9 +58,9 @@ pub struct LevelCosts {
     pub llc_ns: u64,
     /// In the memory of the own socket.
     pub dram_ns: u64,
-    /// In the last-level cache, if the frame before it was the last one.
+    /// In the last-level cache, if the CPU's last frame is the one before it.
     pub llc_in_order_ns: u64,
-    /// In memory, if the frame before it was the last one.
+    /// In memory, if the CPU's last frame is the one before it.
     pub dram_in_order_ns: u64,
 }
 
@@ -125,7 +125,7 @@ impl CacheCosts {
 
 impl Level {
     /// Cost of 4 KiB at this level, with the factors of rules/costs#cache-warmth. `in_order`: the
-    /// CPU touched the frame before it last.
+    /// CPU's last frame is the one before it.
     #[inline]
     pub fn ns(self, costs: &LevelCosts, in_order: bool) -> u64 {
         let (llc_ns, dram_ns) = match in_order {
@@ -258,8 +258,8 @@ impl CacheWarmth {
         local.ns(&per_block, false) * (nr_frames / HUGE_FRAMES) as u64
     }
 
-    /// `cpu` touches `bytes` bytes from `offset` on, which counts from frame `pfn`. A part of a frame
-    /// takes its share of the time, rounded up.
+    /// `cpu` touches `bytes` bytes from `offset` on, which counts from frame `pfn`. A part of a
+    /// frame takes its share of the time, rounded up.
     pub fn touch_range(
         &mut self,
         cpu: CpuId,

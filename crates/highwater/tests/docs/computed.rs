@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, Mutex, PoisonError};
 
 use highwater_results::{Published, Store};
 use regex::Regex;
@@ -140,6 +140,9 @@ fn filled(computed: &Computed) -> Vec<Result<String, String>> {
     computed.texts.iter().map(|text| fill(&flat(text), &lookup)).collect()
 }
 
+/// Held while a page is read, compared and written.
+static WRITING: Mutex<()> = Mutex::new(());
+
 fn compare(when: When) {
     let all = figures().computed;
     // What takes minutes can be asked for page by page.
@@ -152,8 +155,11 @@ fn compare(when: When) {
     let updates = std::env::var_os("UPDATE_FIGURES").is_some();
     let mut wrong = Vec::new();
     for computed in these {
+        let filled = filled(computed);
+        // Tests beside this one write pages, too.
+        let _writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
         let Page { name, mut text } = page(&computed.page);
-        for (sums, filled) in computed.texts.iter().zip(filled(computed)) {
+        for (sums, filled) in computed.texts.iter().zip(filled) {
             let filled = match filled {
                 Ok(filled) => filled,
                 Err(error) => {

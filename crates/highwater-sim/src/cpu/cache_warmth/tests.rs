@@ -200,7 +200,8 @@ fn hits(mut frames: impl FnMut(u64) -> u64) -> f64 {
     hits.count() as f64 / nr as f64
 }
 
-/// A cache of 2048 frames that always drops the oldest: in turn all or nothing, at random its share.
+/// A cache of 2048 frames that always drops the oldest: in turn all or nothing, at random its
+/// share.
 #[test]
 fn the_last_level_holds_as_much_as_fits() {
     let mut state = 1_u64;
@@ -223,7 +224,7 @@ fn frames_in_address_order_cost_less_than_the_first() {
     let mut caches = CacheWarmth::new(SIZES, COSTS, vec![0, 1], vec![0, 1], 64);
     let of = |first: u64, next: u64, nr: u64| first + (nr - 1) * next;
     assert_eq!(caches.touch_range(A, 0, 0, Touch::CopyTo, 0, 32 << 10), of(450, 190, 8));
-    // Whatever the CPU does in between; but reading and writing are apart.
+    // Other work in between does not matter; reading and writing are apart.
     assert_eq!(caches.touch_range(A, 20, 0, Touch::CopyFrom, 0, 4096), 450);
     let mut piece = |at| caches.touch_range(A, 8, 0, Touch::CopyTo, at, 2048);
     assert_eq!([0, 2048, 4096, 6144].map(&mut piece), [95; 4]);

@@ -72,7 +72,8 @@ impl Topology {
 /// table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SchedParams {
-    /// The scheduler.
+    /// The scheduler. A booting machine sets it: to the one that `CostModel::sched_named` names, or
+    /// the kernel's.
     pub policy: SchedPolicy,
     /// Under `fifo`: time that a task runs while others wait for its CPU; rounded up to whole ticks.
     pub slice_ns: u64,
