@@ -242,7 +242,7 @@ impl SimKernel {
 
     fn start_daemons(&self, advised: bool) {
         let for_advice = self.kernel.khugepaged_for_advice().filter(|_| advised);
-        // Nice values mean nothing to `fifo`, which takes none but 0.
+        // Under `fifo` all daemons have nice 0: its results stay those of older versions.
         let is_fair = self.host.costs().sched.policy != SchedPolicy::Fifo;
         let nice = |daemon: Daemon| Nice::new(daemon.nice()).filter(|_| is_fair);
         for daemon in self.kernel.daemons().into_iter().chain(for_advice) {

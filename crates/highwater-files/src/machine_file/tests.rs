@@ -50,7 +50,7 @@ fn a_machine_names_its_scheduler() {
     let sched = |machine: &MachineFile| machine.costs().unwrap().sched_named;
     let default = parse(node).unwrap();
     assert_eq!(sched(&default), None, "the kernel's");
-    assert!(!default.definition().definition.contains("sched"), "results keep their bytes");
+    assert!(!default.definition().definition.contains("sched"), "it names none");
     for policy in SchedPolicy::ALL {
         let machine = parse(&format!("sched = \"{}\"\n{node}", policy.name())).unwrap();
         assert_eq!(sched(&machine), Some(policy));

@@ -57,7 +57,8 @@ const fn between(
 }
 
 /// The rules, in the order in which they are applied. Frames come from free lists, whose order is
-/// random in memory: so the rows of memory are those of random pages.
+/// random in memory: so the rows of memory are those of random pages. A frame right after another
+/// one costs what pages in address order do.
 const RULES: &[Rule] = &[
     row("syscall", &["trap.getppid"]),
     row("zero_4k_l1", &["clear.l1.random"]),

@@ -245,13 +245,10 @@ impl CacheWarmth {
 
     /// `cpu` clears `nr_frames` frames from `pfn` on. Whole 2 MiB blocks cost a flat figure.
     pub fn zero_block(&mut self, cpu: CpuId, pfn: usize, node: u16, nr_frames: usize) -> u64 {
+        let frames_ns: u64 =
+            (pfn..pfn + nr_frames).map(|pfn| self.touch(cpu, pfn, node, Touch::Zero)).sum();
         if nr_frames < HUGE_FRAMES {
-            return (pfn..pfn + nr_frames).map(|pfn| self.touch(cpu, pfn, node, Touch::Zero)).sum();
-        }
-        for pfn in pfn..pfn + nr_frames {
-            let place = self.warm.find(pfn);
-            let found = self.find(self.warm.at(place, pfn), cpu, pfn, node);
-            self.remember(cpu, pfn, place, true, FRAME_BYTES, found.depth);
+            return frames_ns;
         }
         let local = self.level_in_memory(cpu, node);
         let per_block = LevelCosts { dram_ns: self.costs.zero_2m_ns, ..LevelCosts::default() };

@@ -1,6 +1,7 @@
 //! Levels, costs and counts of cache warmth, by example.
 
 use super::*;
+use crate::rng::Stream;
 
 pub(super) const SIZES: CacheSizes =
     CacheSizes { l1_bytes: 32 << 10, l2_bytes: 256 << 10, llc_bytes: 8 << 20 };
@@ -204,12 +205,8 @@ fn hits(mut frames: impl FnMut(u64) -> u64) -> f64 {
 /// share.
 #[test]
 fn the_last_level_holds_as_much_as_fits() {
-    let mut state = 1_u64;
-    let mut random = |below: u64| {
-        state =
-            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) % below
-    };
+    let mut stream = Stream::new(1, "cache");
+    let mut random = |below: u64| stream.below(below);
     assert_eq!(hits(|at| at % 2000), 1.0);
     assert_eq!(hits(|at| at % 2100), 0.0);
     assert_eq!(hits(|_| random(2000)), 1.0);
