@@ -212,14 +212,11 @@ fn threads(seed: u64, nr_threads: u32, policy: &str) -> SimMachine {
 
 #[test]
 fn threads_of_one_space_unmap_beside_each_other() {
-    let mut nr = [0, 0];
-    for (seed, nr_threads, policy) in [(1, 4, "6.1"), (2, 6, "6.1"), (3, 3, "5.4"), (4, 4, "4.3")] {
+    for (seed, nr_threads, policy) in [(1, 4, "6.1"), (2, 6, "6.1"), (5, 3, "5.4"), (4, 4, "4.3")] {
         let machine = threads(seed, nr_threads, policy);
-        let of_machine = [VmEvent::Pswpout, VmEvent::Pglazyfree];
-        let of_machine = of_machine.map(|event| machine.kernel.mem.events.read(event));
-        nr.iter_mut().zip(of_machine).for_each(|(nr, of_machine)| *nr += of_machine);
+        let events = &machine.kernel.mem.events;
+        assert!(events.read(VmEvent::Pswpout) > 0 && events.read(VmEvent::Pglazyfree) > 0);
     }
-    assert!(nr.iter().all(|&nr| nr > 0), "swapped out, freed lazily: {nr:?}");
 }
 
 /// Cost of a round per page: unmap time, and the part of it charged for activation.
