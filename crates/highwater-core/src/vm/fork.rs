@@ -36,11 +36,10 @@ use crate::sync::order::LockClass;
 use crate::units::Error;
 
 /// Counts of one table's copied entries.
-#[derive(Default)]
-pub(super) struct Copied {
-    pub(super) anon: i64,
-    file: i64,
-    swap: i64,
+pub(super) struct Copied<'a> {
+    /// Resident pages of the child. A page counts before its entry is filled: reclaim may unmap it
+    /// as soon as it is there.
+    pub(super) rss: &'a Rss,
     /// Entries of the parent that became read-only.
     pub(super) protected: u32,
     pub(super) entries: u32,
@@ -147,7 +146,7 @@ impl<H: Devices> Kernel<H> {
                 None => self.make_table(cx, child, part.start),
             };
             let to = to.ok_or(Error::NoMemory)?;
-            let mut copied = Copied::default();
+            let mut copied = Copied { rss: &child.rss, protected: 0, entries: 0, pages: 0 };
             let mut at = part.start;
             while at < part.end {
                 at = {
@@ -168,12 +167,6 @@ impl<H: Devices> Kernel<H> {
             cx.charge(Cost::SetPte, copied.entries);
             cx.charge(Cost::ClearPte, copied.protected);
             cx.charge(Cost::ForkPage, copied.pages);
-            let rss = &child.rss;
-            for (count, pages) in
-                [(&rss.anon, copied.anon), (&rss.file, copied.file), (&rss.swap, copied.swap)]
-            {
-                Rss::add::<H>(count, pages);
-            }
             cx.host.yield_now();
         }
         Ok(())
@@ -188,7 +181,7 @@ impl<H: Devices> Kernel<H> {
         from: &mut Ptes<'_, H>,
         to: &PageTable<H>,
         part: Range<u32>,
-        copied: &mut Copied,
+        copied: &mut Copied<'_>,
     ) -> u32 {
         let end = part.end;
         for vpn in part {
@@ -204,8 +197,8 @@ impl<H: Devices> Kernel<H> {
                 self.swap_dup(cx, slot);
                 let shared = pte.with_shared_swap(true);
                 from.set(vpn, shared);
+                Rss::add::<H>(&copied.rss.swap, 1);
                 to.fill(vpn, shared);
-                copied.swap += 1;
                 continue;
             }
             let Some(folio) = self.mapped_folio(pte) else {
@@ -221,9 +214,9 @@ impl<H: Devices> Kernel<H> {
             }
             if page.is_anon() {
                 page.flag_set::<H>(PageFlags::FORKED);
-                copied.anon += 1;
+                Rss::add::<H>(&copied.rss.anon, 1);
             } else {
-                copied.file += 1;
+                Rss::add::<H>(&copied.rss.file, 1);
             }
             page.get::<H>(1);
             page.map_add::<H>(1);

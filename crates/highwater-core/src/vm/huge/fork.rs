@@ -18,6 +18,7 @@ use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
 use crate::page::PageFlags;
 use crate::vm::fork::Copied;
+use crate::vm::mm::Rss;
 use crate::vm::{PageTable, Ptes};
 
 impl<H: Devices> Kernel<H> {
@@ -28,7 +29,7 @@ impl<H: Devices> Kernel<H> {
         cx: &Cx<'_, H>,
         from: &mut Ptes<'_, H>,
         to: &PageTable<H>,
-        copied: &mut Copied,
+        copied: &mut Copied<'_>,
     ) -> bool {
         let Some(mut leaf) = from.leaf() else { return false };
         copied.entries += 1;
@@ -50,7 +51,7 @@ impl<H: Devices> Kernel<H> {
         page.map_add::<H>(NR);
         self.count_leaf(cx, folio);
         copied.pages += 1;
-        copied.anon += i64::from(NR);
+        Rss::add::<H>(&copied.rss.anon, NR.into());
         to.fill_leaf(leaf.with_young(false));
         true
     }
