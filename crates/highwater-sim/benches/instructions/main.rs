@@ -64,7 +64,7 @@ const LOOPS: [Loop; 26] = [
     one("sweep", "table", [1, 65], kernel::sweep),
     one("anon-fault", "page", [1, 5], kernel::anon_fault),
     one("file-fault", "page", [1, 9], kernel::file_fault),
-    one("swap", "page in, page out", [512, 8_704], kernel::swap),
+    one("swap", "page in, page out", [1_024, 9_216], kernel::swap),
     one("cache-read", "page", [1, 17], kernel::cache_read),
     one("native-pair-0", "alloc and free", [1_000, 51_000], kernel::native_order_0),
     one("native-pair-9", "alloc and free", [1_000, 21_000], kernel::native_order_9),

@@ -20,6 +20,7 @@ use highwater_core::vm::{Access, Backing, Mm, VmaFlags};
 use highwater_core::vmstat::VmEvent;
 use highwater_core::zone::{NodeId, watermark::Marks};
 use highwater_sim::cost::{CostModel, CostTable};
+use highwater_sim::cpu::SchedPolicy;
 use highwater_sim::disk::DiskSpec;
 use highwater_sim::engine::Placement;
 use highwater_sim::host::SimHost;
@@ -41,7 +42,9 @@ pub(crate) fn boot_with(mib: u64, has_swap: bool, data: DiskSpec) -> SimMachine 
     let mut machine = Machine::from_sizes("bench", &[(mib << 20, vec![0])]).expect("machine");
     (machine.tunables.dirty_bytes, machine.tunables.dirty_background_bytes) =
         (mib << 20, mib << 20);
-    let costs = CostModel::new(&CostTable::server_3ghz());
+    let mut costs = CostModel::new(&CostTable::server_3ghz());
+    // The loops on record were measured without preemption.
+    costs.sched_named = Some(SchedPolicy::Fifo);
     let mut config = MachineConfig::new(machine, costs, preset("6.1").expect("preset"));
     let pages = mib << 9;
     config.disks = vec![data, DiskSpec::ram("swap", pages)];
