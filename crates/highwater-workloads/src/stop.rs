@@ -1,6 +1,6 @@
 //! The signal that ends workers.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use core::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
@@ -12,7 +12,8 @@ use highwater_core::host::{Cx, Host, Signals, TaskFlags};
 #[derive(Debug, Default)]
 pub struct Stop {
     is_set: AtomicBool,
-    enlisted: Mutex<Vec<Arc<Signals>>>,
+    /// Tasks that have ended are forgotten when the list is full.
+    enlisted: Mutex<Vec<Weak<Signals>>>,
 }
 
 impl Stop {
@@ -20,7 +21,8 @@ impl Stop {
     pub fn set(&self) {
         self.is_set.store(true, SeqCst);
         let enlisted = self.enlisted.lock().unwrap_or_else(PoisonError::into_inner);
-        enlisted.iter().for_each(|signals| signals.raise(TaskFlags::FATAL_SIGNAL));
+        let living = enlisted.iter().filter_map(Weak::upgrade);
+        living.for_each(|signals| signals.raise(TaskFlags::FATAL_SIGNAL));
     }
 
     /// True once the workers were told to stop.
@@ -32,7 +34,10 @@ impl Stop {
     /// Registers the running task to be killed.
     pub(crate) fn enlist<H: Host>(&self, cx: &Cx<'_, H>) {
         let mut enlisted = self.enlisted.lock().unwrap_or_else(PoisonError::into_inner);
-        enlisted.push(Arc::clone(cx.signals()));
+        if enlisted.len() == enlisted.capacity() {
+            enlisted.retain(|signals| signals.strong_count() > 0);
+        }
+        enlisted.push(Arc::downgrade(cx.signals()));
         if self.is_set() {
             cx.signals().raise(TaskFlags::FATAL_SIGNAL);
         }

@@ -1,5 +1,6 @@
 //! A build: `make` with one job, until it is killed (rules/benchmarks#highalloc-builds).
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use highwater_core::host::{Cx, Devices};
@@ -7,8 +8,9 @@ use highwater_core::kernel::{Error, Kernel};
 use highwater_core::page_cache::File;
 use highwater_core::vm::{Access, Backing, Mm, VmaFlags};
 
-use super::compile::Shop;
-use super::{Compute, Disk, Entry, Tree};
+use super::compile::Source;
+use super::shop::{Programs, Shop};
+use super::{Disk, Entry, Tree};
 use crate::process;
 use crate::random::Random;
 use crate::stop::Stop;
@@ -17,17 +19,17 @@ use crate::stop::Stop;
 const MAKE_PAGES: u32 = 1024;
 
 /// A `make`.
-pub struct Build<'a, H: Devices> {
+pub struct Build<H: Devices, P> {
     /// The kernel.
-    pub kernel: &'a Kernel<H>,
+    pub kernel: Rc<Kernel<H>>,
     /// The source tree.
-    pub tree: &'a Tree<H>,
+    pub tree: Rc<Tree<H>>,
     /// The program text of the compiler.
-    pub tools: &'a Arc<File<H>>,
+    pub tools: Arc<File<H>>,
     /// The disk for objects.
-    pub disk: &'a Disk<H>,
-    /// Passes CPU time.
-    pub compute: &'a Compute<H>,
+    pub disk: Rc<Disk<H>>,
+    /// Starts processes and passes CPU time.
+    pub programs: P,
     /// Divisor of CPU times.
     pub compression: f64,
     /// Seed of its random choices.
@@ -72,12 +74,12 @@ impl<H: Devices> Default for Built<H> {
     }
 }
 
-impl<H: Devices> Build<'_, H> {
+impl<H: Devices + 'static, P: Programs<H>> Build<H, P> {
     /// Compiles one source after the other until it is killed: by `stop`, or by the OOM killer.
     ///
     /// # Errors
     /// If a call fails for another reason.
-    pub fn run(&self, cx: &Cx<'_, H>, stop: &Stop) -> Result<Built<H>, Error> {
+    pub fn run(&self, cx: &Cx<'_, H>, stop: &Rc<Stop>) -> Result<Built<H>, Error> {
         stop.enlist(cx);
         self.compile(cx, u64::MAX, stop)
     }
@@ -87,17 +89,17 @@ impl<H: Devices> Build<'_, H> {
     /// # Errors
     /// As [`Build::run`].
     pub fn some(&self, cx: &Cx<'_, H>, nr: u64) -> Result<Built<H>, Error> {
-        self.compile(cx, nr, &Stop::default())
+        self.compile(cx, nr, &Rc::default())
     }
 
-    fn compile(&self, cx: &Cx<'_, H>, nr: u64, stop: &Stop) -> Result<Built<H>, Error> {
-        let make = match process::start(self.kernel, cx) {
+    fn compile(&self, cx: &Cx<'_, H>, nr: u64, stop: &Rc<Stop>) -> Result<Built<H>, Error> {
+        let make = match process::start(&self.kernel, cx) {
             Err(Error::Killed) => return Ok(Built::default()),
             made => made?,
         };
         let mut built = Built::default();
         let ended = self.compile_all(cx, &make, nr, stop, &mut built);
-        process::end(self.kernel, cx, &make);
+        process::end(&self.kernel, cx, &make);
         match ended {
             Ok(()) | Err(Error::Killed) => Ok(built),
             // A call that a signal ended fails like one without memory.
@@ -111,32 +113,50 @@ impl<H: Devices> Build<'_, H> {
         cx: &Cx<'_, H>,
         make: &Mm<H>,
         nr: u64,
-        stop: &Stop,
+        stop: &Rc<Stop>,
         built: &mut Built<H>,
     ) -> Result<(), Error> {
-        let flags = VmaFlags::READ | VmaFlags::WRITE;
-        // A first page keeps the next mapping off a 2 MiB boundary, so that no huge page fits.
-        self.kernel.mmap(cx, make, 1, 1, VmaFlags::READ, Backing::Anon)?;
-        let start = self.kernel.mmap(cx, make, MAKE_PAGES / 4, 1, flags, Backing::Anon)?;
-        self.kernel.touch_range(cx, make, start, MAKE_PAGES / 4, Access::Write)?;
-        for _ in 1..4 {
-            let new = self.kernel.grow_vma(cx, make, start, MAKE_PAGES / 4)?;
-            self.kernel.touch_range(cx, make, new, MAKE_PAGES / 4, Access::Write)?;
-        }
-        let &Build { kernel, tree, tools, disk, compute, compression, .. } = self;
-        let shop = Shop { kernel, tree, tools, disk, compute, compression };
+        self.read_makefiles(cx, make)?;
+        let shop = Rc::new(Shop {
+            kernel: Rc::clone(&self.kernel),
+            tree: Rc::clone(&self.tree),
+            tools: Arc::clone(&self.tools),
+            disk: Rc::clone(&self.disk),
+            programs: self.programs.clone(),
+            stop: Rc::clone(stop),
+            compression: self.compression,
+        });
         let mut random = Random::new(self.seed);
         let mut unlinked = Unlinked::default();
         for _ in 0..nr {
             if stop.is_set() {
                 break;
             }
+            let source = Source::choose(&mut random, self.tree.len());
+            let [object, kept] = shop.compile(cx, make, source)?;
             unlinked.add(0, built.made.len());
-            shop.compile(cx, make, &mut random, &mut built.made)?;
+            built.made.extend([object, kept]);
             built.compiles += 1;
             while let Some((level, inputs)) = unlinked.due() {
-                unlinked.add(level + 1, shop.link(cx, make, &inputs, &mut built.made)?);
+                let inputs = inputs.iter().map(|&file| built.made[file].clone()).collect();
+                unlinked.add(level + 1, built.made.len());
+                built.made.push(shop.link(cx, make, inputs)?);
             }
+        }
+        Ok(())
+    }
+
+    /// The memory of `make`.
+    fn read_makefiles(&self, cx: &Cx<'_, H>, make: &Mm<H>) -> Result<(), Error> {
+        let flags = VmaFlags::READ | VmaFlags::WRITE;
+        let kernel = &*self.kernel;
+        // A first page keeps the next mapping off a 2 MiB boundary, so that no huge page fits.
+        kernel.mmap(cx, make, 1, 1, VmaFlags::READ, Backing::Anon)?;
+        let start = kernel.mmap(cx, make, MAKE_PAGES / 4, 1, flags, Backing::Anon)?;
+        kernel.touch_range(cx, make, start, MAKE_PAGES / 4, Access::Write)?;
+        for _ in 1..4 {
+            let new = kernel.grow_vma(cx, make, start, MAKE_PAGES / 4)?;
+            kernel.touch_range(cx, make, new, MAKE_PAGES / 4, Access::Write)?;
         }
         Ok(())
     }

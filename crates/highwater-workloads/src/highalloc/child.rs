@@ -22,19 +22,27 @@ pub(super) struct Child<'a, H: Devices> {
 }
 
 impl<'a, H: Devices> Child<'a, H> {
-    /// Forks a process and starts another program in the child. The running task does the child's
-    /// work meanwhile, because the parent only waits.
+    /// Forks a process and starts another program in the child, as the running task: the parent has
+    /// no task of its own.
     pub(super) fn start(
         kernel: &'a Kernel<H>,
         cx: &'a Cx<'a, H>,
         parent: &Mm<H>,
     ) -> Result<Child<'a, H>, Error> {
-        let child = kernel.fork(cx, parent)?;
-        child.add_task(cx);
-        match kernel.exec(cx, &child) {
+        Child::exec(kernel, cx, &kernel.fork(cx, parent)?)
+    }
+
+    /// The running task is that of the forked process `mm`, and starts another program in it.
+    pub(super) fn exec(
+        kernel: &'a Kernel<H>,
+        cx: &'a Cx<'a, H>,
+        mm: &Arc<Mm<H>>,
+    ) -> Result<Child<'a, H>, Error> {
+        mm.add_task(cx);
+        match kernel.exec(cx, mm) {
             Ok(mm) => Ok(Child { kernel, cx, mm }),
             Err(error) => {
-                process::end(kernel, cx, &child);
+                process::end(kernel, cx, mm);
                 Err(error)
             }
         }

@@ -5,7 +5,7 @@
 //!
 //! * [`Sizes`]: the script's sizes, computed from memory.
 //! * [`Disk`] and [`Tree`]: kernel sources as files.
-//! * [`Build`]: a `make` of one job (the body of a task).
+//! * [`Build`]: a `make` of one job (the body of a task), and [`Programs`], by which it starts others.
 //! * [`Daemon`]: another program of the system.
 //! * [`Pass`]: the attempts.
 //! * [`flush()`]: a file as large as memory.
@@ -18,18 +18,20 @@
 //! | [`tree`] | trees: sizes of their files, unpacking, copying |
 //! | [`build`] | the work of `make`, compile by compile |
 //! | [`compile`] | the processes of one compile |
+//! | [`shop`] | what processes of a build share, and how one starts another |
+//! | [`pipe`] | a pipe between two of them |
 //! | [`child`] | a process and its mapped memory |
 //! | [`system`] | the programs of a booted distribution |
 //! | [`pass`] | the attempts, and the wait between two |
 //! | [`mod@flush`] | writing, reading and deleting a file |
 //!
-//! The host passes CPU time of programs: the caller that starts a build supplies [`Compute`].
-
 mod build;
 mod child;
 mod compile;
 mod flush;
 mod pass;
+mod pipe;
+mod shop;
 mod sizes;
 mod system;
 mod tree;
@@ -37,11 +39,7 @@ mod tree;
 pub use build::{Build, Built};
 pub use flush::flush;
 pub use pass::{Pass, PassEnd, pace_jiffies};
+pub use shop::Programs;
 pub use sizes::{BUILD_MIB, HUGE_ORDER, RATE_MIB, Sizes};
 pub use system::{Daemon, SystemSize};
 pub use tree::{Disk, Entry, Tree};
-
-use highwater_core::host::Cx;
-
-/// Makes a program compute for this many nanoseconds of CPU time, in user mode.
-pub type Compute<H> = dyn Fn(&Cx<'_, H>, u64);

@@ -43,6 +43,12 @@ pub struct Entry<H: Devices> {
     inode: u64,
 }
 
+impl<H: Devices> Clone for Entry<H> {
+    fn clone(&self) -> Self {
+        Entry { file: Arc::clone(&self.file), ..*self }
+    }
+}
+
 impl<H: Devices> Entry<H> {
     /// Bytes of the file.
     pub fn bytes(&self) -> u64 {
@@ -130,6 +136,21 @@ impl<H: Devices> Disk<H> {
     ) -> Result<(), Error> {
         self.change(kernel, cx, entry)?;
         kernel.delete_file(cx, &entry.file);
+        cx.host.user_point();
+        Ok(())
+    }
+
+    /// Gives a file another name in its directory.
+    ///
+    /// # Errors
+    /// As [`Disk::delete`].
+    pub(super) fn rename(
+        &self,
+        kernel: &Kernel<H>,
+        cx: &Cx<'_, H>,
+        entry: &Entry<H>,
+    ) -> Result<(), Error> {
+        self.change(kernel, cx, entry)?;
         cx.host.user_point();
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! One run on the simulated machine: the steps of mmtests' script, in its order
 //! (rules/benchmarks#highalloc-script).
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -10,18 +11,19 @@ use highwater_core::page_cache::{File, FileSpec, Filesystem};
 use highwater_core::vmstat::VmEvent;
 use highwater_core::zone::Mark;
 use highwater_results::{Counters, Times};
-use highwater_sim::engine::{JoinHandle, Placement};
+use highwater_sim::engine::{JoinHandle, Placement, TaskTimes};
 use highwater_sim::host::{SimHost, Tracing};
 use highwater_sim::machine::SimKernel;
 use highwater_workloads::highalloc::{
-    Build, Built, Daemon, Disk, Entry, Pass, PassEnd, Sizes, SystemSize, Tree, flush, pace_jiffies,
+    Build, Built, Daemon, Disk, Entry, Pass, PassEnd, Programs, Sizes, SystemSize, Tree, flush,
+    pace_jiffies,
 };
 use highwater_workloads::stutterp::{Chooser, Stop, worker_seed};
 
 use super::super::harness::{self, Timed, lost, run_to_end, timed};
 use super::super::storage::{DATA, Storage};
 use super::super::{Unit, Workload};
-use super::watch::Watch;
+use super::watch::{KINDS, Watch};
 use super::{Highalloc, HighallocParams, PASSES, free, success};
 use crate::outcome::{Outcome, RunError, snapshot};
 
@@ -42,7 +44,7 @@ const MIN_FREE_KBYTES: u64 = 1024;
 const SPIN_NS: u64 = 500_000;
 /// Most pages of object files that a second of compiling makes, including linking; and the factor
 /// of spare room.
-const OBJECT_PAGES: u64 = 70;
+const OBJECT_PAGES: u64 = 280;
 const OBJECT_ROOM: u64 = 4;
 /// Number of the first job of the build before the script.
 const BEFORE: u32 = 1 << 16;
@@ -61,6 +63,7 @@ pub(super) const BUILD: [&str; 7] = [
 ];
 
 type Builder = JoinHandle<Timed<Result<Built<SimHost>, Error>>>;
+type HostBuild = Build<SimHost, SimPrograms>;
 type Daemons = Vec<JoinHandle<Result<(), Error>>>;
 type HostTree = Tree<SimHost>;
 
@@ -85,7 +88,8 @@ pub(super) fn run(unit: &Unit<'_>, params: &HighallocParams) -> Result<Outcome, 
     let mut config = harness::config(unit)?;
     storage.attach(&mut config);
     let watch = Watch::default();
-    config.tracing = Tracing { sink: Some(watch.sink()), ..Tracing::default() };
+    config.tracing =
+        Tracing { sink: Some(watch.sink()), sink_kinds: Some(KINDS), ..Tracing::default() };
     let mut machine = harness::boot(unit, config)?;
     watch.of(machine.sim());
 
@@ -211,7 +215,7 @@ impl Script {
         let tree = Tree::unpack(kernel, cx, disk, self.sizes.tree_bytes).map_err(failed)?;
         let tree = Rc::new(tree);
         let jobs = 0..self.nr_cpus;
-        let jobs = jobs.map(|job| self.start(Rc::clone(&tree), BEFORE + job, &stop)).collect();
+        let jobs = jobs.map(|job| self.start(&tree, BEFORE + job, &stop)).collect();
         let spent_ns = cx.host.now_ns() - begin_ns;
         cx.host.sleep_ns(self.params.ns(self.params.before).saturating_sub(spent_ns));
         stop.set();
@@ -229,6 +233,9 @@ impl Script {
 
         // The headers for the module belong to the running system, and stay.
         let headers = Tree::unpack(kernel, cx, &self.disk, HEADERS_BYTES).map_err(failed)?;
+        let headers = Rc::new(headers);
+        // Times of the processes that the script waits for.
+        let by_driver = SharedTimes::default();
         // Each copy is built as soon as it exists, the original last.
         let (disk, bytes) = (&*self.disk, self.sizes.tree_bytes);
         let original = Rc::new(Tree::unpack(kernel, cx, disk, bytes).map_err(failed)?);
@@ -237,13 +244,12 @@ impl Script {
         let mut builders: Vec<Builder> = Vec::new();
         for number in 0..self.sizes.copies {
             let copy = Rc::new(original.copy(kernel, cx, disk).map_err(failed)?);
-            made.extend(
-                self.build(&copy, number).some(cx, CONFIGURE_COMPILES).map_err(failed)?.made,
-            );
-            builders.push(self.start(Rc::clone(&copy), number, &stop));
+            let configure = self.build(&copy, number, &by_driver);
+            made.extend(configure.some(cx, CONFIGURE_COMPILES).map_err(failed)?.made);
+            builders.push(self.start(&copy, number, &stop));
             trees.push(copy);
         }
-        builders.push(self.start(original, self.sizes.copies, &stop));
+        builders.push(self.start(&original, self.sizes.copies, &stop));
         for _ in 0..WAITS {
             cx.host.sleep_ns(self.params.ns(self.params.wait));
         }
@@ -253,13 +259,13 @@ impl Script {
         let unmovable = free::unmovable_percent(kernel);
         samples.extend(free::samples(kernel, free::POINTS[0]));
         for pass in 1..PASSES {
-            self.pass(cx, &headers, pass, &mut samples)?;
+            self.pass(cx, &headers, pass, &by_driver, &mut samples)?;
             cx.host.sleep_ns(self.params.ns(self.params.gap));
         }
         cx.host.sleep_ns(self.params.ns(self.params.rest));
 
         stop.set();
-        let (compiles, times) = add_up(builders, &mut made)?;
+        let (compiles, mut times) = add_up(builders, &mut made)?;
         trees.iter().try_for_each(|tree| tree.delete(kernel, cx, disk)).map_err(failed)?;
         made.iter().try_for_each(|entry| disk.delete(kernel, cx, entry)).map_err(failed)?;
         drop((trees, made));
@@ -269,9 +275,12 @@ impl Script {
         kernel.mem.set_min_free_kbytes(MIN_FREE_KBYTES);
         let free_after = 100.0 * kernel.mem.nr_free_pages() as f64 / self.memory_pages as f64;
         samples.extend(free::samples(kernel, free::POINTS[3]));
-        self.pass(cx, &headers, PASSES, &mut samples)?;
+        self.pass(cx, &headers, PASSES, &by_driver, &mut samples)?;
         kernel.mem.set_min_free_kbytes(min_free_kbytes);
 
+        let waited_for = by_driver.get();
+        times.user_ns += waited_for.user_ns;
+        times.system_ns += waited_for.system_ns;
         let counters = Counters::difference(before, &snapshot(&kernel.mem));
         let count = |event: VmEvent| counters.get(event.name()) as f64;
         let asked = count(VmEvent::ThpFaultAlloc) + count(VmEvent::ThpFaultFallback);
@@ -289,31 +298,27 @@ impl Script {
         Ok(Ended { samples, times, counters: Counters::default() })
     }
 
-    /// A build of a tree.
-    fn build<'a>(&'a self, tree: &'a HostTree, number: u32) -> Build<'a, SimHost> {
+    /// A build of a tree. The times of its processes are added to `times`.
+    fn build(&self, tree: &Rc<HostTree>, number: u32, times: &SharedTimes) -> HostBuild {
         Build {
-            kernel: &self.machine.kernel,
-            tree,
-            tools: &self.tools,
-            disk: &self.disk,
-            compute: &|cx, ns| cx.host.sim().compute(ns),
+            kernel: Rc::clone(&self.machine.kernel),
+            tree: Rc::clone(tree),
+            tools: Arc::clone(&self.tools),
+            disk: Rc::clone(&self.disk),
+            programs: SimPrograms { machine: self.machine.clone(), times: Rc::clone(times) },
             compression: self.params.compression,
             seed: worker_seed(self.seed, Chooser::Build, number),
         }
     }
 
     /// Starts a build that runs until it is stopped.
-    fn start(&self, tree: Rc<HostTree>, number: u32, stop: &Rc<Stop>) -> Builder {
-        let (stop, tools, disk) = (Rc::clone(stop), Arc::clone(&self.tools), Rc::clone(&self.disk));
-        let compression = self.params.compression;
-        let seed = worker_seed(self.seed, Chooser::Build, number);
+    fn start(&self, tree: &Rc<HostTree>, number: u32, stop: &Rc<Stop>) -> Builder {
+        let (stop, times) = (Rc::clone(stop), SharedTimes::default());
+        let build = self.build(tree, number, &times);
         let name = format!("make/{number}");
-        self.machine.spawn_task(name, Placement::Anywhere, move |cx, kernel| {
-            timed(cx, || {
-                let compute = &|cx: &Cx<'_, SimHost>, ns| cx.host.sim().compute(ns);
-                let (tree, tools, disk) = (&*tree, &tools, &*disk);
-                Build { kernel, tree, tools, disk, compute, compression, seed }.run(cx, &stop)
-            })
+        self.machine.spawn_task(name, Placement::Anywhere, move |cx, _| {
+            let (built, own) = timed(cx, || build.run(cx, &stop));
+            (built, sum(own, times.get()))
         })
     }
 
@@ -321,12 +326,13 @@ impl Script {
     fn pass(
         &self,
         cx: &Cx<'_, SimHost>,
-        tree: &HostTree,
+        tree: &Rc<HostTree>,
         number: usize,
+        times: &SharedTimes,
         samples: &mut Vec<(String, f64)>,
     ) -> Result<(), RunError> {
         let kernel = &*self.machine.kernel;
-        let module = self.build(tree, u32::MAX - number as u32);
+        let module = self.build(tree, u32::MAX - number as u32, times);
         module.some(cx, MODULE_COMPILES).map_err(|error| RunError::of(Highalloc::NAME, error))?;
         let pass = Pass {
             kernel,
@@ -342,6 +348,45 @@ impl Script {
         samples.extend(free::samples(kernel, free::POINTS[point]));
         end.release(kernel, cx);
         Ok(())
+    }
+}
+
+/// Times of the processes of a build that have ended.
+type SharedTimes = Rc<Cell<TaskTimes>>;
+
+fn sum(a: TaskTimes, b: TaskTimes) -> TaskTimes {
+    TaskTimes { user_ns: a.user_ns + b.user_ns, system_ns: a.system_ns + b.system_ns }
+}
+
+/// Processes of a build: tasks of the simulation.
+#[derive(Clone)]
+struct SimPrograms {
+    machine: SimKernel,
+    times: SharedTimes,
+}
+
+impl Programs<SimHost> for SimPrograms {
+    type Process<T: 'static> = JoinHandle<T>;
+
+    fn compute(&self, cx: &Cx<'_, SimHost>, ns: u64) {
+        cx.host.sim().compute(ns);
+    }
+
+    fn start<T: 'static>(
+        &self,
+        name: &'static str,
+        body: impl FnOnce(&Cx<'_, SimHost>) -> T + 'static,
+    ) -> JoinHandle<T> {
+        let times = Rc::clone(&self.times);
+        self.machine.spawn_task(name, Placement::Anywhere, move |cx, _| {
+            let (value, used) = timed(cx, || body(cx));
+            times.set(sum(times.get(), used));
+            value
+        })
+    }
+
+    fn wait<T: 'static>(&self, process: JoinHandle<T>) -> Option<T> {
+        process.join()
     }
 }
 

@@ -6,13 +6,24 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use highwater_core::page::MigrateType;
-use highwater_core::trace::Event;
+use highwater_core::trace::{Event, Kind, KindSet};
 use highwater_results::{Counters, TRACE_TIMES};
 use highwater_sim::engine::Sim;
 use highwater_sim::host::TraceSink;
 
 /// Names of the counts of [`Seen::extfrag`].
 pub(super) const EXTFRAG: [&str; 4] = ["unmovable", "reclaimable", "movable", "whole pageblock"];
+
+/// Events that [`Watch`] looks at: no others are built for it.
+pub(super) const KINDS: KindSet = KindSet::of(&[
+    Kind::KswapdWake,
+    Kind::KswapdSleep,
+    Kind::CompactionKcompactdWake,
+    Kind::CompactionKcompactdSleep,
+    Kind::CompactionBegin,
+    Kind::CompactionEnd,
+    Kind::PageAllocExtfrag,
+]);
 
 /// Kind of a compacting task in the report, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,6 +127,7 @@ impl Watch {
     }
 
     fn see(&self, at_ns: u64, event: &Event) {
+        debug_assert!(KINDS.has(event.kind()), "nobody looks at {event:?}");
         let seen = || self.seen.borrow_mut();
         match *event {
             Event::KswapdWake { nid, .. } => seen().wake(KSWAPD_AWAKE, nid.0, at_ns),
