@@ -2,30 +2,30 @@
 //! (rules/costs#cache-warmth).
 //!
 //! This is not a cache simulator. Each CPU counts the bytes that it touches. Each socket counts the
-//! bytes by which its last-level cache (LLC) moves on. A frame's record holds the CPU that touched
-//! it last and the value of both counters at that time. The bytes counted since then are the
-//! frame's *distance*. A frame whose distance is smaller than a cache is still in that cache.
+//! bytes that its last-level cache (LLC) fetched. A frame's record holds the CPU that touched it
+//! last and the value of both counters at that time. A frame is in a CPU's own cache if that CPU
+//! has touched fewer bytes since than the cache holds. The LLC holds a share of it.
 //!
-//! | last touched by | distance | level |
+//! | last touched by | touched or fetched since | level |
 //! |---|---|---|
-//! | this CPU | of the CPU < L1, < L2 | L1, L2 |
-//! | this CPU | else, of the socket < LLC | LLC |
-//! | another CPU of the socket | of that CPU < L2, and dirty | LLC × 1.5 (snoop) |
-//! | another CPU of the socket | else, of the socket < LLC | LLC |
-//! | another socket | of that socket < LLC | LLC × 2.5 |
-//! | any CPU | no cache has it | DRAM, × 1.6 if the frame's node belongs to another socket |
+//! | this CPU | by the CPU < L1, < L2 | L1, L2 |
+//! | this CPU | else, a share of it is in the LLC | LLC |
+//! | another CPU of the socket | by that CPU < L2, and dirty | LLC × 1.5 (snoop) |
+//! | another CPU of the socket | else, a share of it is in the LLC | LLC |
+//! | another socket | a share of it is in that LLC | LLC × 2.5 |
+//! | any CPU | the rest of it | DRAM, × 1.6 if the frame's node belongs to another socket |
 //!
-//! The LLC moves on as follows. A frame that was not in it takes the place of the oldest one, so
-//! all frames move by its bytes. A frame at distance d comes to the front, which moves only the
-//! younger ones: a share d / LLC of all. Each frame is moved by that share of the bytes. So data
-//! that one CPU writes and another reads soon after counts once, and a set of frames that is used
-//! over and over stays if it fits.
+//! The LLC replaces lines at random: a share exp(-fetched / LLC) of a frame is still there, and
+//! touching it fetches the rest. Real ones are not random, but they do not drop the oldest line
+//! each time either (rules/costs#llc-share). So data that one CPU writes and another reads soon
+//! after is fetched once, a set of frames that is used over and over stays if it fits, and if it
+//! does not, some of it stays.
 //!
 //! Data in address order costs less, because the processor fetches ahead: a frame has another price
 //! in the LLC and in memory if the last frame that this CPU touched in that direction (reading or
 //! writing) is the one before it.
 //!
-//! Distances only grow, so a frame that is in no cache stays cold until a CPU touches it, and its
+//! Counters only grow, so a frame that is in no cache stays cold until a CPU touches it, and its
 //! record is not needed. Caches hold few frames of a large memory: [`WarmFrames`] keeps the records
 //! of those frames and their neighbours, and forgets cold ones. The CPU that wrote a frame is kept
 //! for every frame (two bytes) until another CPU touches the frame. It cannot be forgotten with the
@@ -144,12 +144,87 @@ impl Level {
     }
 }
 
-/// Where a touch finds a frame.
+/// Where a touch finds a frame: a share in a cache, the rest in memory.
 #[derive(Clone, Copy, Debug)]
 struct Found {
-    level: Level,
-    /// The frame's distance in the LLC of the CPU's socket, at most the size of that cache.
-    depth: u64,
+    cached: Level,
+    /// Parts of [`WHOLE`] that are in the cache.
+    share: u64,
+    memory: Level,
+}
+
+/// All of a frame.
+const WHOLE: u64 = 1 << 16;
+
+impl Found {
+    /// All of the frame is at this level.
+    const fn all(level: Level) -> Found {
+        Found { cached: level, share: WHOLE, memory: level }
+    }
+
+    /// Cost of 4 KiB.
+    #[inline]
+    fn ns(&self, costs: &LevelCosts, in_order: bool) -> u64 {
+        let cached_ns = self.cached.ns(costs, in_order);
+        if self.share == WHOLE {
+            return cached_ns;
+        }
+        let memory_ns = self.memory.ns(costs, in_order);
+        (cached_ns * self.share + memory_ns * (WHOLE - self.share)) / WHOLE
+    }
+
+    /// The part of `bytes` that the socket's LLC fetches: what is neither in the CPU's caches nor
+    /// in the socket's.
+    #[inline]
+    fn fetched(&self, bytes: u64) -> u64 {
+        match self.cached {
+            Level::L1 | Level::L2 | Level::LlcSnoop => 0,
+            Level::Llc => bytes * (WHOLE - self.share) / WHOLE,
+            Level::RemoteCache | Level::Dram | Level::RemoteDram => bytes,
+        }
+    }
+
+    /// The level that most of the frame is at.
+    fn level(&self) -> Level {
+        if 2 * self.share >= WHOLE { self.cached } else { self.memory }
+    }
+}
+
+/// Steps of the table of shares for each size of the LLC that was fetched, and sizes after which
+/// nothing is left (a share of 0.7 %).
+const STEPS: u64 = 256;
+const SIZES_MAX: u64 = 5;
+
+/// The share of a frame that is left in an LLC after others were fetched.
+#[derive(Clone, Debug)]
+struct Shares {
+    /// By step: parts of [`WHOLE`], rounded.
+    left: Vec<u32>,
+    /// Steps for each byte, times 2^64.
+    per_byte: u128,
+    /// Fetched bytes after which nothing is left.
+    bytes_max: u64,
+}
+
+impl Shares {
+    fn new(llc_bytes: u64) -> Shares {
+        let left = (0..=STEPS * SIZES_MAX)
+            .map(|step| (WHOLE as f64 * libm::exp(-(step as f64) / STEPS as f64)).round() as u32)
+            .collect();
+        let llc_bytes = llc_bytes.max(1);
+        let per_byte = (u128::from(STEPS) << 64) / u128::from(llc_bytes);
+        Shares { left, per_byte, bytes_max: SIZES_MAX * llc_bytes }
+    }
+
+    /// Parts of [`WHOLE`] that are left after `fetched` bytes, by the nearest step.
+    #[inline]
+    fn left(&self, fetched: u64) -> u64 {
+        if fetched >= self.bytes_max {
+            return 0;
+        }
+        let step = (u128::from(fetched) * self.per_byte + (1 << 63)) >> 64;
+        self.left.get(step as usize).map_or(0, |&left| u64::from(left))
+    }
 }
 
 /// Neither a frame nor the one before a frame.
@@ -165,12 +240,8 @@ struct Begun {
 }
 
 impl Begun {
-    const NONE: Begun = Begun {
-        pfn: NO_FRAME,
-        bytes: 0,
-        found: Found { level: Level::Dram, depth: 0 },
-        in_order: false,
-    };
+    const NONE: Begun =
+        Begun { pfn: NO_FRAME, bytes: 0, found: Found::all(Level::Dram), in_order: false };
 }
 
 /// Caches of a machine and the warmth of its frames.
@@ -178,13 +249,14 @@ impl Begun {
 pub struct CacheWarmth {
     sizes: CacheSizes,
     costs: CacheCosts,
+    shares: Shares,
     /// Socket of each CPU.
     socket_of_cpu: Vec<u16>,
     /// Socket of each node's memory.
     socket_of_node: Vec<u16>,
     /// C: bytes touched by each CPU.
     cpu_bytes: Vec<u64>,
-    /// S: bytes by which each socket's LLC moved on.
+    /// S: bytes that each socket's LLC fetched.
     socket_bytes: Vec<u64>,
     /// By CPU: the frames that it read and wrote last.
     last: Vec<[usize; 2]>,
@@ -216,6 +288,7 @@ impl CacheWarmth {
         CacheWarmth {
             sizes,
             costs,
+            shares: Shares::new(sizes.llc_bytes),
             cpu_bytes: vec![0; socket_of_cpu.len()],
             socket_bytes: vec![0; usize::from(nr_sockets)],
             last: vec![[NO_FRAME; 2]; socket_of_cpu.len()],
@@ -233,8 +306,8 @@ impl CacheWarmth {
         let place = self.warm.find(pfn);
         let found = self.find(self.warm.at(place, pfn), cpu, pfn, node);
         let in_order = self.follows(cpu, pfn, touch.writes());
-        self.remember(cpu, pfn, place, touch.writes(), FRAME_BYTES, found.depth);
-        found.level.ns(self.costs.of(touch), in_order)
+        self.remember(cpu, pfn, place, touch.writes(), FRAME_BYTES, &found);
+        found.ns(self.costs.of(touch), in_order)
     }
 
     /// True if the last frame that `cpu` touched in this direction is the one before `pfn`.
@@ -289,12 +362,12 @@ impl CacheWarmth {
             begun = Begun { pfn, bytes, found, in_order: self.follows(cpu, pfn, touch.writes()) };
         }
         self.begun[cpu.idx()][usize::from(touch.writes())] = begun;
-        self.remember(cpu, pfn, place, touch.writes(), bytes, begun.found.depth);
-        let ns = begun.found.level.ns(self.costs.of(touch), begun.in_order);
+        self.remember(cpu, pfn, place, touch.writes(), bytes, &begun.found);
+        let ns = begun.found.ns(self.costs.of(touch), begun.in_order);
         (ns * bytes).div_ceil(FRAME_BYTES)
     }
 
-    /// `cpu` fetches `bytes` bytes of other memory: the frames in its caches move further away.
+    /// `cpu` fetches `bytes` bytes of other memory into its caches.
     #[cfg(test)]
     fn touch_elsewhere(&mut self, cpu: CpuId, bytes: u64) {
         self.cpu_bytes[cpu.idx()] += bytes;
@@ -309,39 +382,37 @@ impl CacheWarmth {
         }
     }
 
-    /// The level in which `cpu` would find frame `pfn` now.
+    /// The level in which `cpu` would find most of frame `pfn` now.
     #[inline]
     pub fn level(&self, cpu: CpuId, pfn: usize, node: u16) -> Level {
-        self.find(self.warm.at(self.warm.find(pfn), pfn), cpu, pfn, node).level
+        self.find(self.warm.at(self.warm.find(pfn), pfn), cpu, pfn, node).level()
     }
 
     #[inline]
     fn find(&self, record: Option<&Record>, cpu: CpuId, pfn: usize, node: u16) -> Found {
-        let CacheSizes { l1_bytes, l2_bytes, llc_bytes } = self.sizes;
-        let in_memory = || Found { level: self.level_in_memory(cpu, node), depth: llc_bytes };
-        let Some(record) = record else { return in_memory() };
+        let CacheSizes { l1_bytes, l2_bytes, .. } = self.sizes;
+        let memory = self.level_in_memory(cpu, node);
+        let Some(record) = record else { return Found::all(memory) };
         let last = record.last_cpu;
         let last_socket = self.socket_of_cpu[last.idx()];
         let own_socket = last_socket == self.socket_of_cpu[cpu.idx()];
-        let cpu_distance = self.cpu_bytes[last.idx()] - record.cpu_stamp;
-        let llc_distance = self.socket_bytes[usize::from(last_socket)] - record.socket_stamp;
-        let in_llc = llc_distance < llc_bytes;
-        let level = match () {
-            () if last == cpu && cpu_distance < l1_bytes => Level::L1,
-            () if last == cpu && cpu_distance < l2_bytes => Level::L2,
-            () if last != cpu
-                && own_socket
-                && cpu_distance < l2_bytes
-                && self.dirty_by[pfn] != 0 =>
-            {
-                Level::LlcSnoop
+        let touched = self.cpu_bytes[last.idx()] - record.cpu_stamp;
+        match last == cpu {
+            true if touched < l1_bytes => return Found::all(Level::L1),
+            true if touched < l2_bytes => return Found::all(Level::L2),
+            false if own_socket && touched < l2_bytes && self.dirty_by[pfn] != 0 => {
+                return Found::all(Level::LlcSnoop);
             }
-            () if in_llc && own_socket => Level::Llc,
-            () if in_llc => Level::RemoteCache,
-            () => return in_memory(),
-        };
-        let depth = if own_socket { llc_distance.min(llc_bytes) } else { llc_bytes };
-        Found { level, depth }
+            _ => {}
+        }
+        let fetched = self.socket_bytes[usize::from(last_socket)] - record.socket_stamp;
+        match self.shares.left(fetched) {
+            0 => Found::all(memory),
+            share => {
+                let cached = if own_socket { Level::Llc } else { Level::RemoteCache };
+                Found { cached, share, memory }
+            }
+        }
     }
 
     fn level_in_memory(&self, cpu: CpuId, node: u16) -> Level {
@@ -354,7 +425,7 @@ impl CacheWarmth {
         }
     }
 
-    /// Records a touch of a frame at this depth. `place` is the result of the lookup of the frame.
+    /// Records a touch of a frame that was found there. `place` is the result of its lookup.
     #[inline]
     fn remember(
         &mut self,
@@ -363,11 +434,10 @@ impl CacheWarmth {
         place: Place,
         writes: bool,
         bytes: u64,
-        depth: u64,
+        found: &Found,
     ) {
         self.cpu_bytes[cpu.idx()] += bytes;
-        self.socket_bytes[usize::from(self.socket_of_cpu[cpu.idx()])] +=
-            bytes * depth / self.sizes.llc_bytes;
+        self.socket_bytes[usize::from(self.socket_of_cpu[cpu.idx()])] += found.fetched(bytes);
         self.last[cpu.idx()][usize::from(writes)] = pfn;
         let Some(dirty_by) = self.dirty_by.get_mut(pfn) else { return };
         if writes {
@@ -389,8 +459,8 @@ impl CacheWarmth {
     /// Drops the records of frames that no cache holds.
     #[cold]
     fn drop_cold(&mut self) {
-        let CacheSizes { l1_bytes, l2_bytes, llc_bytes } = self.sizes;
-        let own_bytes = l1_bytes.max(l2_bytes);
+        let CacheSizes { l1_bytes, l2_bytes, .. } = self.sizes;
+        let (own_bytes, llc_bytes) = (l1_bytes.max(l2_bytes), self.shares.bytes_max);
         let (cpu_bytes, socket_bytes) = (&self.cpu_bytes, &self.socket_bytes);
         let socket_of_cpu = &self.socket_of_cpu;
         self.warm.retain(|record| {

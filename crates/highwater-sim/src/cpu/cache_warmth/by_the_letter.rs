@@ -8,10 +8,13 @@ struct ByTheLetter {
     caches: CacheWarmth,
     /// Last CPU, dirty, stamps.
     frames: Vec<Option<(CpuId, bool, u64, u64)>>,
-    /// By CPU and direction: the frame that is touched in parts, bytes so far, and how deep in the
-    /// last-level cache it was.
-    begun: [[(usize, u64, u64); 2]; 4],
+    /// By CPU and direction: the frame that is touched in parts, bytes so far, and where its first
+    /// part was found.
+    begun: [[(usize, u64, Place); 2]; 4],
 }
+
+/// Where a touch finds a frame: in a cache or in memory, and the parts of 65,536 that are there.
+type Place = (Level, u64);
 
 impl ByTheLetter {
     fn counts(&self, cpu: CpuId) -> (u64, u64) {
@@ -20,51 +23,57 @@ impl ByTheLetter {
         (caches.cpu_bytes[cpu.idx()], caches.socket_bytes[socket])
     }
 
-    fn level(&self, cpu: CpuId, pfn: usize, node: u16) -> Level {
+    fn place(&self, cpu: CpuId, pfn: usize, node: u16) -> Place {
         let socket = |cpu: CpuId| self.caches.socket_of_cpu[cpu.idx()];
+        let memory = (self.caches.level_in_memory(cpu, node), 65_536);
         let Some((last, is_dirty, cpu_stamp, socket_stamp)) = self.frames[pfn] else {
-            return self.caches.level_in_memory(cpu, node);
+            return memory;
         };
         let (own, shared) = self.counts(last);
         let (own, shared) = (own - cpu_stamp, shared - socket_stamp);
+        let is_near = socket(last) == socket(cpu);
+        let step = (shared * 256 + SIZES.llc_bytes / 2) / SIZES.llc_bytes;
+        let left = (65_536.0 * libm::exp(-(step as f64) / 256.0)).round() as u64;
         match () {
-            () if last == cpu && own < SIZES.l1_bytes => Level::L1,
-            () if last == cpu && own < SIZES.l2_bytes => Level::L2,
-            () if last != cpu
-                && socket(last) == socket(cpu)
-                && own < SIZES.l2_bytes
-                && is_dirty =>
-            {
-                Level::LlcSnoop
+            () if last == cpu && own < SIZES.l1_bytes => (Level::L1, 65_536),
+            () if last == cpu && own < SIZES.l2_bytes => (Level::L2, 65_536),
+            () if last != cpu && is_near && own < SIZES.l2_bytes && is_dirty => {
+                (Level::LlcSnoop, 65_536)
             }
-            () if shared >= SIZES.llc_bytes => self.caches.level_in_memory(cpu, node),
-            () if socket(last) == socket(cpu) => Level::Llc,
-            () => Level::RemoteCache,
+            () if shared >= 5 * SIZES.llc_bytes => memory,
+            () if is_near => (Level::Llc, left),
+            () => (Level::RemoteCache, left),
+        }
+    }
+
+    fn level(&self, cpu: CpuId, pfn: usize, node: u16) -> Level {
+        match self.place(cpu, pfn, node) {
+            (level, 32_768..) => level,
+            _ => self.caches.level_in_memory(cpu, node),
         }
     }
 
     /// A touch of a whole frame, or of a part, which is as warm as the first part was.
     fn touch(&mut self, cpu: CpuId, pfn: usize, writes: bool, part: Option<u64>) {
-        let socket = |cpu: CpuId| usize::from(self.caches.socket_of_cpu[cpu.idx()]);
-        let own = socket(cpu);
-        let mut depth = match self.frames[pfn] {
-            Some((last, .., stamp)) if socket(last) == own => self.counts(last).1 - stamp,
-            _ => SIZES.llc_bytes,
-        };
-        depth = depth.min(SIZES.llc_bytes);
+        let own = usize::from(self.caches.socket_of_cpu[cpu.idx()]);
+        let mut place = self.place(cpu, pfn, 0);
         if let Some(bytes) = part {
             let begun = &mut self.begun[cpu.idx()][usize::from(writes)];
             *begun = match *begun {
                 (frame, before, first) if frame == pfn && before + bytes <= FRAME_BYTES => {
                     (pfn, before + bytes, first)
                 }
-                _ => (pfn, bytes, depth),
+                _ => (pfn, bytes, place),
             };
-            depth = begun.2;
+            place = begun.2;
         }
         let bytes = part.unwrap_or(FRAME_BYTES);
         self.caches.cpu_bytes[cpu.idx()] += bytes;
-        self.caches.socket_bytes[own] += bytes * depth / SIZES.llc_bytes;
+        self.caches.socket_bytes[own] += match place {
+            (Level::L1 | Level::L2 | Level::LlcSnoop, _) => 0,
+            (Level::Llc, left) => bytes * (65_536 - left) / 65_536,
+            _ => bytes,
+        };
         let (own, shared) = self.counts(cpu);
         let was = self.frames[pfn].is_some_and(|(last, dirty, ..)| dirty && last == cpu);
         self.frames[pfn] = Some((cpu, writes || was, own, shared));
@@ -109,7 +118,7 @@ proptest::proptest! {
         let mut rules = ByTheLetter {
             caches: new(0),
             frames: vec![None; NR_FRAMES],
-            begun: [[(usize::MAX, 0, 0); 2]; 4],
+            begun: [[(usize::MAX, 0, (Level::Dram, 0)); 2]; 4],
         };
         for (cpu, act) in acts {
             let cpu = CpuId(cpu);
