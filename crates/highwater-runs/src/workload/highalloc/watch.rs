@@ -6,24 +6,24 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use highwater_core::page::MigrateType;
-use highwater_core::trace::{Event, Kind, KindSet};
+use highwater_core::trace::{Event, Kind};
 use highwater_results::{Counters, TRACE_TIMES};
 use highwater_sim::engine::Sim;
 use highwater_sim::host::TraceSink;
+use highwater_sim::ledger::KindSet;
 
 /// Names of the counts of [`Seen::extfrag`].
 pub(super) const EXTFRAG: [&str; 4] = ["unmovable", "reclaimable", "movable", "whole pageblock"];
 
 /// Events that [`Watch`] looks at: no others are built for it.
-pub(super) const KINDS: KindSet = KindSet::of(&[
-    Kind::KswapdWake,
-    Kind::KswapdSleep,
-    Kind::CompactionKcompactdWake,
-    Kind::CompactionKcompactdSleep,
-    Kind::CompactionBegin,
-    Kind::CompactionEnd,
-    Kind::PageAllocExtfrag,
-]);
+pub(super) const KINDS: KindSet = KindSet::NONE
+    .with(Kind::KswapdWake)
+    .with(Kind::KswapdSleep)
+    .with(Kind::CompactionKcompactdWake)
+    .with(Kind::CompactionKcompactdSleep)
+    .with(Kind::CompactionBegin)
+    .with(Kind::CompactionEnd)
+    .with(Kind::PageAllocExtfrag);
 
 /// Kind of a compacting task in the report, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
