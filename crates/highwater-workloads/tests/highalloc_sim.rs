@@ -1,5 +1,7 @@
 //! stress-highalloc's parts on the simulated machine: trees, builds, attempts.
 
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -13,11 +15,11 @@ use highwater_core::page_cache::{FileSpec, Filesystem};
 use highwater_core::vmstat::{NodeStat, VmEvent};
 use highwater_sim::cost::{CostModel, CostTable};
 use highwater_sim::disk::DiskSpec;
-use highwater_sim::engine::Placement;
+use highwater_sim::engine::{JoinHandle, Placement};
 use highwater_sim::host::SimHost;
-use highwater_sim::machine::{MachineConfig, SimMachine};
+use highwater_sim::machine::{MachineConfig, SimKernel, SimMachine};
 use highwater_workloads::highalloc::{
-    Build, Daemon, Disk, Pass, SystemSize, Tree, flush, pace_jiffies,
+    Build, Daemon, Disk, Pass, Programs, SystemSize, Tree, flush, pace_jiffies,
 };
 use highwater_workloads::stutterp::Stop;
 
@@ -25,6 +27,36 @@ const DISK: DeviceId = DeviceId(0);
 const DISK_PAGES: u64 = 1 << 20;
 const TOOLS: u32 = 64;
 const TREE_BYTES: u64 = 8 << 20;
+
+/// Processes as tasks of the simulation; counts them and adds up their user time.
+#[derive(Clone)]
+struct Counted {
+    machine: SimKernel,
+    started: Rc<RefCell<BTreeMap<&'static str, u32>>>,
+    user_ns: Rc<Cell<u64>>,
+}
+
+impl Programs<SimHost> for Counted {
+    type Process<T: 'static> = JoinHandle<T>;
+
+    fn compute(&self, cx: &Cx<'_, SimHost>, ns: u64) {
+        self.user_ns.set(self.user_ns.get() + ns);
+        cx.host.sim().compute(ns);
+    }
+
+    fn start<T: 'static>(
+        &self,
+        name: &'static str,
+        body: impl FnOnce(&Cx<'_, SimHost>) -> T + 'static,
+    ) -> JoinHandle<T> {
+        *self.started.borrow_mut().entry(name).or_default() += 1;
+        self.machine.spawn_task(name, Placement::Anywhere, move |cx, _| body(cx))
+    }
+
+    fn wait<T: 'static>(&self, process: JoinHandle<T>) -> Option<T> {
+        process.join()
+    }
+}
 
 fn machine(mib: u64) -> SimMachine {
     let shape = Machine::from_sizes("test", &[(mib << 20, vec![0, 1])]).unwrap();
@@ -88,38 +120,36 @@ fn tree_len(bytes: u64) -> u64 {
     bytes / 4096 * 16 / 49
 }
 
+/// A build of a tree on a machine, and its counts.
+fn build(
+    machine: &SimKernel,
+    cx: &Cx<'_, SimHost>,
+    compression: f64,
+) -> (Build<SimHost, Counted>, Counted) {
+    let kernel = Rc::clone(&machine.kernel);
+    let disk = Rc::new(disk(&kernel, cx));
+    let tree = Rc::new(Tree::unpack(&kernel, cx, &disk, TREE_BYTES).unwrap());
+    let tools = kernel.create_file(cx, FileSpec::new(Filesystem::EXT4, DISK, 0, TOOLS));
+    let (started, user_ns) = (Rc::default(), Rc::default());
+    let programs = Counted { machine: machine.clone(), started, user_ns };
+    let counts = programs.clone();
+    (Build { kernel, tree, tools, disk, programs, compression, seed: 7 }, counts)
+}
+
 /// rules/benchmarks#highalloc-builds.
 #[test]
-fn compiles_leave_files_and_no_memory() {
+fn compiles_are_processes_and_leave_files_and_no_memory() {
     let mut machine = machine(256);
-    let (made, anon, user_ns) = run(&mut machine, |cx, kernel| {
-        let disk = disk(kernel, cx);
-        let tree = Tree::unpack(kernel, cx, &disk, TREE_BYTES).unwrap();
-        let tools = kernel.create_file(cx, FileSpec::new(Filesystem::EXT4, DISK, 0, TOOLS));
-        let compute = &|cx: &Cx<'_, SimHost>, ns| cx.host.sim().compute(ns);
-        let build = Build {
-            kernel,
-            tree: &tree,
-            tools: &tools,
-            disk: &disk,
-            compute,
-            compression: 10.0,
-            seed: 7,
-        };
+    let parts = SimKernel::clone(&machine);
+    let (made, anon, counts) = run(&mut machine, move |cx, kernel| {
+        let (build, counts) = build(&parts, cx, 10.0);
         let built = build.some(cx, 17).unwrap();
         assert_eq!(built.compiles, 17);
         let anon = kernel.mem.nodes()[0]
             .stats
             .read_exact(highwater_core::vmstat::NodeStat::AnonPages as usize);
-        let sim = cx.host.sim();
-        sim.sync();
-        let times = sim.task_times(sim.current().unwrap()).unwrap();
         let sizes: Vec<u64> = built.made.iter().map(|entry| entry.bytes()).collect();
-        // A build that is stopped before it begins compiles nothing.
-        let stop = Stop::default();
-        stop.set();
-        assert_eq!(build.run(cx, &stop).unwrap().compiles, 0);
-        (sizes, anon, times.user_ns)
+        (sizes, anon, counts)
     });
     // An object and its dependencies each, and 16 objects linked into one.
     assert_eq!(made.len(), 2 * 17 + 1);
@@ -127,8 +157,42 @@ fn compiles_leave_files_and_no_memory() {
     assert_eq!(made[32], objects);
     assert!(made[..32].iter().step_by(2).all(|bytes| (30 << 10..=100 << 10).contains(bytes)));
     assert_eq!(anon, 0);
-    // 1 to 2 s each, a tenth of that.
-    assert!((1_600_000_000..3_500_000_000).contains(&user_ns), "{user_ns}");
+    let each = [("as", 17), ("cc1", 17), ("fixdep", 17), ("gcc", 17)];
+    let all = [("ld", 1), ("mv", 17), ("rm", 17), ("sh", 18)];
+    let expected: BTreeMap<&str, u32> = each.into_iter().chain(all).collect();
+    assert_eq!(*counts.started.borrow(), expected);
+    // 29.6 us for each page: 512 or 1024 for a table, 20 to 60 MiB of heap, 1,397 of the small
+    // processes; a tenth of that.
+    let pages = counts.user_ns.get() * 10 / 29_600;
+    assert!((17 * (5120 + 1909)..17 * (15_360 + 2421)).contains(&pages), "{pages} pages");
+}
+
+/// rules/benchmarks#highalloc-builds.
+#[test]
+fn a_stopped_build_leaves_no_process() {
+    let mut machine = machine(256);
+    let parts = SimKernel::clone(&machine);
+    let (compiles, anon) = run(&mut machine, move |cx, kernel| {
+        // Stopped before it begins: it compiles nothing.
+        let (one, _) = build(&parts, cx, 1.0);
+        let stop = Rc::new(Stop::default());
+        stop.set();
+        assert_eq!(one.run(cx, &stop).unwrap().compiles, 0);
+        // Stopped while processes wait for each other: all of them end.
+        let stop = Rc::new(Stop::default());
+        let told = Rc::clone(&stop);
+        let builder = parts.spawn_task("make", Placement::Anywhere, {
+            let (another, _) = build(&parts, cx, 1.0);
+            move |cx, _| another.run(cx, &told).unwrap().compiles
+        });
+        cx.host.sleep_ns(2_300_000_000);
+        stop.set();
+        let compiles = builder.join().unwrap();
+        let stats = &kernel.mem.nodes()[0].stats;
+        (compiles, stats.read_exact(NodeStat::AnonPages as usize))
+    });
+    assert!((2..12).contains(&compiles), "{compiles}");
+    assert_eq!(anon, 0);
 }
 
 /// rules/benchmarks#highalloc-system.

@@ -11,6 +11,8 @@ use crate::process;
 use crate::random::Random;
 
 const RW: VmaFlags = VmaFlags::READ.union(VmaFlags::WRITE);
+/// Pages of a huge page.
+pub(super) const HUGE_PAGES: u32 = 512;
 /// A program's text.
 pub(super) const TEXT: VmaFlags = VmaFlags::READ.union(VmaFlags::EXEC);
 
@@ -33,6 +35,7 @@ impl<'a, H: Devices> Child<'a, H> {
     }
 
     /// The running task is that of the forked process `mm`, and starts another program in it.
+    #[doc(alias = "do_execveat_common")]
     pub(super) fn exec(
         kernel: &'a Kernel<H>,
         cx: &'a Cx<'a, H>,
@@ -48,9 +51,10 @@ impl<'a, H: Devices> Child<'a, H> {
         }
     }
 
-    /// Maps memory that the process never touches, so that the next mapping begins behind it.
+    /// Maps memory that the process never touches, so that the next mapping begins `pages` pages
+    /// behind a multiple of 2 MiB: addresses are random.
     pub(super) fn reserve(&self, cx: &Cx<'_, H>, pages: u32) -> Result<(), Error> {
-        self.kernel.mmap(cx, &self.mm, pages, 1, VmaFlags::READ, Backing::Anon)?;
+        self.kernel.mmap(cx, &self.mm, pages, HUGE_PAGES, VmaFlags::READ, Backing::Anon)?;
         Ok(())
     }
 

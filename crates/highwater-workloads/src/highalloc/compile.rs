@@ -7,7 +7,7 @@
 //!           ├────▶ fixdep: dependencies, once more
 //!           ├────▶ rm
 //!           └────▶ mv
-//! make ──▶ ld, once for a directory: its objects in one; and those of several directories in one
+//! make ──▶ sh ──▶ ld: the objects of a directory in one file; later those of directories
 //! ```
 //!
 //! Each is a task: it is forked, executes another program, and wakes its parent when it ends.
@@ -22,20 +22,20 @@ use highwater_core::page_cache::OpenFile;
 use highwater_core::vm::{Backing, Mm};
 
 use super::Entry;
-use super::child::{Child, TEXT};
+use super::child::{Child, HUGE_PAGES, TEXT};
 use super::pipe::Pipe;
 use super::shop::{Programs, Shop};
 use crate::random::Random;
 
-/// Pages by which `cc1`'s heap grows: gcc's collector allocates 2 MiB at a time (`GGC_QUIRE_SIZE`, since
-/// 4.7).
+/// Pages by which `cc1`'s heap grows: gcc's collector allocates 2 MiB at a time (`GGC_QUIRE_SIZE`,
+/// since 4.7).
 const HEAP_STEP: u32 = 512;
 /// Pages that `cc1` uses, from its smallest heap to its largest: 20 to 60 MiB.
 const HEAP_PAGES: [u64; 2] = [20 << 8, 60 << 8];
 /// Pages of the table of source positions, which is doubled when it is full: 2 MiB, or 4 MiB for one
-/// source in six. Only the latter hold a whole range of 2 MiB wherever they begin, and so ask for a
-/// huge page: the study's builds did 1,372 times in 106.9 million faults (kernel before the change,
-/// attempts without direct reclaim), once in 6.3 of these compiles.
+/// source in six. Only the latter hold a whole range of 2 MiB, and so ask for a huge page. The
+/// study's runs asked 1,372 times in 106.9 million faults (kernel before the change, attempts
+/// without direct reclaim): once in 6.3 of these compiles.
 const TABLE_PAGES: [u32; 2] = [512, 1024];
 const ONE_LARGE_TABLE_IN: u64 = 6;
 /// Pages by which other heaps grow: 128 KiB, the step of glibc (`M_TOP_PAD`).
@@ -54,15 +54,13 @@ const HEADERS: usize = 300;
 const ALL_HEADERS: usize = 900;
 /// Bytes of an object file: 30 to 100 KiB.
 const OBJECT_BYTES: [u64; 2] = [30 << 10, 100 << 10];
-/// Bytes of assembly for each byte of the object, in hundredths; and the percentage of its work that
-/// `cc1` has done when it writes the first (measured as the processes).
+/// Bytes of assembly for each byte of the object, in hundredths; and the percentage of its work
+/// that `cc1` has done when it writes the first (measured as the processes).
 const ASSEMBLY_PERCENT: u64 = 235;
 const PARSING_PERCENT: u32 = 40;
-/// Bytes of the dependencies: the list of headers that the compiler writes and the makefiles keep.
-/// 300 names of 80 bytes, give or take a half (`.o.d`, `.o.cmd`).
+/// Bytes of the dependencies: the list of headers that the compiler writes and the makefiles keep
+/// (`.o.d`, `.o.cmd`): 300 names of some 80 bytes, from half to one and a half times that.
 const DEPENDENCY_BYTES: [u64; 2] = [12 << 10, 36 << 10];
-/// Most pages that a mapping begins behind a multiple of 2 MiB (addresses are random).
-const OFFSET_PAGES: u64 = 512;
 
 /// A source and the sizes of its compile.
 #[derive(Clone, Copy, Debug)]
@@ -74,7 +72,8 @@ pub(super) struct Source {
     table_pages: u32,
     /// Pages of the heap when the table is allocated.
     table_at: u32,
-    /// Pages in front of the table, of the heap, of the assembler's memory.
+    /// Pages behind a multiple of 2 MiB at which the table, the heap and the assembler's memory
+    /// begin: not at one, so that a heap which grows asks for no huge page.
     offsets: [u32; 3],
     dependency_bytes: u64,
     object_bytes: u64,
@@ -92,7 +91,7 @@ impl Source {
             heap_pages,
             table_pages: TABLE_PAGES[usize::from(random.below(ONE_LARGE_TABLE_IN) == 0)],
             table_at: random.below(u64::from(heap_pages)) as u32,
-            offsets: [0; 3].map(|_| random.below(OFFSET_PAGES) as u32 + 1),
+            offsets: [0; 3].map(|_| random.below(u64::from(HUGE_PAGES) - 1) as u32 + 1),
             dependency_bytes: between(random, DEPENDENCY_BYTES),
             object_bytes: between(random, OBJECT_BYTES),
         }
@@ -128,24 +127,49 @@ impl<H: Devices + 'static, P: Programs<H>> Shop<H, P> {
             shop.small(cx, sh, SH_PAGES)?;
             let [object, named] =
                 shop.call(cx, &sh.mm, "gcc", move |shop, cx, gcc| shop.drive(cx, gcc, source))?;
-            // The dependencies with the options in front, which the makefiles keep.
-            let [named, kept] = shop.call(cx, &sh.mm, "fixdep", move |shop, cx, fixdep| {
-                shop.small(cx, fixdep, FIXDEP_PAGES)?;
-                shop.disk.read(&shop.kernel, cx, &named)?;
-                let kept = shop.disk.write_new(&shop.kernel, cx, named.bytes())?;
-                Ok([named, kept])
-            })?;
-            shop.call(cx, &sh.mm, "rm", move |shop, cx, rm| {
-                shop.small(cx, rm, RM_PAGES)?;
-                shop.disk.delete(&shop.kernel, cx, &named)
-            })?;
-            let kept = shop.call(cx, &sh.mm, "mv", move |shop, cx, mv| {
-                shop.small(cx, mv, MV_PAGES)?;
-                shop.disk.rename(&shop.kernel, cx, &kept)?;
-                Ok(kept)
-            })?;
-            Ok([object, kept])
+            match shop.keep_dependencies(cx, sh, named) {
+                Ok(kept) => Ok([object, kept]),
+                Err(error) => Err(shop.discard(cx, &object, error)),
+            }
         })
+    }
+
+    /// The makefiles keep the dependencies with the options in front.
+    fn keep_dependencies(
+        self: &Rc<Self>,
+        cx: &Cx<'_, H>,
+        sh: &Child<'_, H>,
+        named: Entry<H>,
+    ) -> Result<Entry<H>, Error> {
+        let read = named.clone();
+        let kept = self.call(cx, &sh.mm, "fixdep", move |shop, cx, fixdep| {
+            shop.small(cx, fixdep, FIXDEP_PAGES)?;
+            shop.disk.read(&shop.kernel, cx, &read)?;
+            shop.disk.write_new(&shop.kernel, cx, read.bytes())
+        });
+        let removed = self.call(cx, &sh.mm, "rm", move |shop, cx, rm| {
+            shop.small(cx, rm, RM_PAGES)?;
+            shop.disk.delete(&shop.kernel, cx, &named)
+        });
+        let kept = kept?;
+        let moved = kept.clone();
+        let renamed = removed.and_then(|()| {
+            self.call(cx, &sh.mm, "mv", move |shop, cx, mv| {
+                shop.small(cx, mv, MV_PAGES)?;
+                shop.disk.rename(&shop.kernel, cx, &moved)
+            })
+        });
+        match renamed {
+            Ok(()) => Ok(kept),
+            Err(error) => Err(self.discard(cx, &kept, error)),
+        }
+    }
+
+    /// Deletes a file that a failed compile has made, as far as that goes. Returns its error.
+    fn discard(&self, cx: &Cx<'_, H>, made: &Entry<H>, error: Error) -> Error {
+        // The first error is the one to report.
+        let _ = self.disk.delete(&self.kernel, cx, made);
+        error
     }
 
     /// Links files for `make`: reads them and writes a file of their total size.
@@ -166,9 +190,13 @@ impl<H: Devices + 'static, P: Programs<H>> Shop<H, P> {
                     shop.disk.read(&shop.kernel, cx, object)?;
                     bytes += object.bytes();
                 }
-                ld.reserve(cx, 1)?;
                 let pages = (bytes >> PAGE_SHIFT) as u32 + 1;
-                ld.memory(cx, pages)?.touch(cx)?;
+                ld.reserve(cx, 1)?;
+                let memory = ld.memory(cx, STEP_PAGES)?;
+                memory.touch(cx)?;
+                for _ in 0..pages.saturating_sub(1) / STEP_PAGES {
+                    memory.grow(cx, STEP_PAGES)?.touch(cx)?;
+                }
                 shop.work(cx, pages)?;
                 shop.disk.write_new(&shop.kernel, cx, bytes)
             })
@@ -191,28 +219,42 @@ impl<H: Devices + 'static, P: Programs<H>> Shop<H, P> {
     ) -> Result<[Entry<H>; 2], Error> {
         self.small(cx, gcc, GCC_PAGES)?;
         let pipe = Rc::new(Pipe::new(cx.host));
-        let end = Rc::clone(&pipe);
-        let cc1 = self.start(cx, &gcc.mm, "cc1", move |shop, cx, cc1| {
-            let ended = shop.translate(cx, cc1, &source, &end);
-            end.close_writer(cx);
-            ended?;
-            shop.disk.write_new(&shop.kernel, cx, source.dependency_bytes)
-        })?;
-        let end = Rc::clone(&pipe);
-        let assembler = self.start(cx, &gcc.mm, "as", move |shop, cx, assembler| {
-            let ended = shop.assemble(cx, assembler, &source, &end);
-            end.close_reader(&shop.kernel, cx);
-            ended
-        });
-        let assembler = match assembler {
-            Ok(assembler) => assembler,
+        let [write_end, read_end] = [(); 2].map(|()| Rc::clone(&pipe));
+        let [written, unread] = [(); 2].map(|()| Rc::clone(&pipe));
+        let cc1 = self.start(
+            cx,
+            &gcc.mm,
+            "cc1",
+            move |shop, cx, cc1| {
+                shop.translate(cx, cc1, &source, &write_end)?;
+                write_end.close_writer(cx);
+                shop.disk.write_new(&shop.kernel, cx, source.dependency_bytes)
+            },
+            move |_, cx| written.close_writer(cx),
+        )?;
+        let assembler = self.start(
+            cx,
+            &gcc.mm,
+            "as",
+            move |shop, cx, assembler| shop.assemble(cx, assembler, &source, &read_end),
+            move |shop, cx| unread.close_reader(&shop.kernel, cx),
+        );
+        let ended = match assembler {
+            Ok(assembler) => {
+                let named = self.wait(cc1);
+                (self.wait(assembler), named)
+            }
             Err(error) => {
                 pipe.close_reader(&self.kernel, cx);
-                return self.wait(cc1).and(Err(error));
+                (Err(error), self.wait(cc1))
             }
         };
-        let (named, object) = (self.wait(cc1), self.wait(assembler));
-        Ok([object?, named?])
+        match ended {
+            (Ok(object), Ok(named)) => Ok([object, named]),
+            // gcc deletes what it made if one of them fails.
+            (Err(error), Ok(made)) | (Ok(made), Err(error)) => Err(self.discard(cx, &made, error)),
+            (Err(error), Err(_)) => Err(error),
+        }
     }
 
     /// `cc1`: reads, uses more memory while it computes, and writes assembly.
@@ -268,20 +310,20 @@ impl<H: Devices + 'static, P: Programs<H>> Shop<H, P> {
         assembler.reserve(cx, source.offsets[2])?;
         let memory = assembler.memory(cx, STEP_PAGES)?;
         memory.touch(cx)?;
-        let (mut read, mut touched) = (0, STEP_PAGES);
+        let (mut read, mut touched, mut worked) = (0, STEP_PAGES, 0);
         loop {
-            let pages = pipe.read(&self.kernel, cx) as u32;
-            if pages == 0 {
-                break;
+            match pipe.read(&self.kernel, cx)? {
+                0 => break,
+                pages => read += pages,
             }
-            read += pages;
-            let due = AS_PAGES * read / source.assembly().max(1);
+            let due = AS_PAGES * read / source.assembly();
             while touched < due {
                 let step = STEP_PAGES.min(AS_PAGES - touched);
                 memory.grow(cx, step)?.touch(cx)?;
                 touched += step;
             }
-            self.work(cx, AS_PAGES * pages / source.assembly().max(1))?;
+            self.work(cx, due - worked)?;
+            worked = due;
         }
         self.disk.write_new(&self.kernel, cx, source.object_bytes)
     }

@@ -5,7 +5,8 @@
 //!
 //! * [`Sizes`]: the script's sizes, computed from memory.
 //! * [`Disk`] and [`Tree`]: kernel sources as files.
-//! * [`Build`]: a `make` of one job (the body of a task), and [`Programs`], by which it starts others.
+//! * [`Build`]: a `make` of one job (the body of a task).
+//! * [`Programs`]: how the host runs processes.
 //! * [`Daemon`]: another program of the system.
 //! * [`Pass`]: the attempts.
 //! * [`flush()`]: a file as large as memory.
@@ -24,7 +25,7 @@
 //! | [`system`] | the programs of a booted distribution |
 //! | [`pass`] | the attempts, and the wait between two |
 //! | [`mod@flush`] | writing, reading and deleting a file |
-//!
+
 mod build;
 mod child;
 mod compile;

@@ -31,6 +31,7 @@ pub(super) struct Pipe<H: Devices> {
 
 impl<H: Devices> Pipe<H> {
     /// An empty pipe.
+    #[doc(alias = "alloc_pipe_info")]
     pub(super) fn new(host: &H) -> Pipe<H> {
         let state = State {
             buffers: VecDeque::new(),
@@ -45,7 +46,8 @@ impl<H: Devices> Pipe<H> {
     /// Writes a page, and waits while the pipe is full.
     ///
     /// # Errors
-    /// [`Error::Killed`] if nobody reads any more (SIGPIPE); if there is no memory for a buffer.
+    /// [`Error::Killed`] if nobody reads any more (SIGPIPE) or the task is told to end; if there is
+    /// no memory for a buffer.
     #[doc(alias = "pipe_write")]
     pub(super) fn write(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>) -> Result<(), Error> {
         cx.host.charge(Cost::Syscall, 1);
@@ -55,7 +57,7 @@ impl<H: Devices> Pipe<H> {
         cx.host.frame_write(page, 0, &[0; PAGE_SIZE]);
         loop {
             let mut state = self.state.lock(cx.cpu());
-            if state.read_closed {
+            if state.read_closed || cx.is_dying() {
                 drop(state);
                 free(kernel, cx, page);
                 return Err(Error::Killed);
@@ -76,10 +78,16 @@ impl<H: Devices> Pipe<H> {
 
     /// Reads all that is there, and waits for the first page. Returns the number of pages; 0 if
     /// nobody writes any more.
+    ///
+    /// # Errors
+    /// [`Error::Killed`] if the task is told to end.
     #[doc(alias = "pipe_read")]
-    pub(super) fn read(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>) -> usize {
+    pub(super) fn read(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>) -> Result<u32, Error> {
         cx.host.charge(Cost::Syscall, 1);
         loop {
+            if cx.is_dying() {
+                return Err(Error::Killed);
+            }
             let mut state = self.state.lock(cx.cpu());
             if state.buffers.is_empty() && !state.write_closed {
                 state.reader = Some(cx.host.current());
@@ -96,11 +104,12 @@ impl<H: Devices> Pipe<H> {
                 free(kernel, cx, page);
             }
             cx.host.user_point();
-            return pages.len();
+            return Ok(pages.len() as u32);
         }
     }
 
     /// The writer is done.
+    #[doc(alias = "pipe_release")]
     pub(super) fn close_writer(&self, cx: &Cx<'_, H>) {
         let mut state = self.state.lock(cx.cpu());
         state.write_closed = true;

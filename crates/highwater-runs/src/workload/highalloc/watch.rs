@@ -127,7 +127,7 @@ impl Watch {
     }
 
     fn see(&self, at_ns: u64, event: &Event) {
-        debug_assert!(KINDS.has(event.kind()), "nobody looks at {event:?}");
+        debug_assert!(KINDS.has(event.kind()), "KINDS lacks {event:?}");
         let seen = || self.seen.borrow_mut();
         match *event {
             Event::KswapdWake { nid, .. } => seen().wake(KSWAPD_AWAKE, nid.0, at_ns),
