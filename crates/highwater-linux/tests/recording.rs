@@ -123,7 +123,7 @@ fn a_part_is_that_part_of_the_whole() {
     let plan = stutterp();
     let (whole, _) = recorded(&plan, When::Window(Window::ALL), Some("mmap-5"));
     let middle_ns = whole.to_ns / 2;
-    let window = Window { from_ns: middle_ns, to_ns: middle_ns + 20_000_000 };
+    let window = Window { from_ns: middle_ns, to_ns: middle_ns + 60_000_000 };
     let (part, _) = recorded(&plan, When::Window(window), Some("mmap-5"));
     assert_eq!((part.from_ns, part.to_ns), (window.from_ns, window.to_ns));
     // Names have other numbers: a part has fewer.

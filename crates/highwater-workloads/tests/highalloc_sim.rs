@@ -1,6 +1,6 @@
 //! stress-highalloc's parts on the simulated machine: trees, builds, attempts.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use highwater_core::Kernel;
 use highwater_core::audit::check_kernel;
 use highwater_core::block::DeviceId;
 use highwater_core::config::{Machine, preset};
-use highwater_core::host::{Cx, HZ, Host};
+use highwater_core::host::{Cx, HZ, Host, TaskFlags};
 use highwater_core::page_alloc::Gfp;
 use highwater_core::page_cache::{FileSpec, Filesystem};
 use highwater_core::vmstat::{NodeStat, VmEvent};
@@ -28,20 +28,24 @@ const DISK_PAGES: u64 = 1 << 20;
 const TOOLS: u32 = 64;
 const TREE_BYTES: u64 = 8 << 20;
 
-/// Processes as tasks of the simulation; counts them and adds up their user time.
+/// Processes as tasks of the simulation; counts them and their user time by program.
 #[derive(Clone)]
 struct Counted {
     machine: SimKernel,
     started: Rc<RefCell<BTreeMap<&'static str, u32>>>,
-    user_ns: Rc<Cell<u64>>,
+    user_ns: Rc<RefCell<BTreeMap<String, u64>>>,
+    /// A program that is killed when it starts.
+    killed: Option<&'static str>,
 }
 
 impl Programs<SimHost> for Counted {
     type Process<T: 'static> = JoinHandle<T>;
 
     fn compute(&self, cx: &Cx<'_, SimHost>, ns: u64) {
-        self.user_ns.set(self.user_ns.get() + ns);
-        cx.host.sim().compute(ns);
+        let sim = cx.host.sim();
+        let name = sim.task_name(sim.current().unwrap()).unwrap();
+        *self.user_ns.borrow_mut().entry(name.to_string()).or_default() += ns;
+        sim.compute(ns);
     }
 
     fn start<T: 'static>(
@@ -50,7 +54,13 @@ impl Programs<SimHost> for Counted {
         body: impl FnOnce(&Cx<'_, SimHost>) -> T + 'static,
     ) -> JoinHandle<T> {
         *self.started.borrow_mut().entry(name).or_default() += 1;
-        self.machine.spawn_task(name, Placement::Anywhere, move |cx, _| body(cx))
+        let is_killed = self.killed == Some(name);
+        self.machine.spawn_task(name, Placement::Anywhere, move |cx, _| {
+            if is_killed {
+                cx.signals().raise(TaskFlags::FATAL_SIGNAL);
+            }
+            body(cx)
+        })
     }
 
     fn wait<T: 'static>(&self, process: JoinHandle<T>) -> Option<T> {
@@ -124,16 +134,21 @@ fn tree_len(bytes: u64) -> u64 {
 fn build(
     machine: &SimKernel,
     cx: &Cx<'_, SimHost>,
+    disk: &Rc<Disk<SimHost>>,
     compression: f64,
+    killed: Option<&'static str>,
 ) -> (Build<SimHost, Counted>, Counted) {
-    let kernel = Rc::clone(&machine.kernel);
-    let disk = Rc::new(disk(&kernel, cx));
+    let (kernel, disk) = (Rc::clone(&machine.kernel), Rc::clone(disk));
     let tree = Rc::new(Tree::unpack(&kernel, cx, &disk, TREE_BYTES).unwrap());
     let tools = kernel.create_file(cx, FileSpec::new(Filesystem::EXT4, DISK, 0, TOOLS));
     let (started, user_ns) = (Rc::default(), Rc::default());
-    let programs = Counted { machine: machine.clone(), started, user_ns };
+    let programs = Counted { machine: machine.clone(), started, user_ns, killed };
     let counts = programs.clone();
     (Build { kernel, tree, tools, disk, programs, compression, seed: 7 }, counts)
+}
+
+fn anon_pages(kernel: &Kernel<SimHost>) -> u64 {
+    kernel.mem.nodes()[0].stats.read_exact(NodeStat::AnonPages as usize)
 }
 
 /// rules/benchmarks#highalloc-builds.
@@ -142,14 +157,12 @@ fn compiles_are_processes_and_leave_files_and_no_memory() {
     let mut machine = machine(256);
     let parts = SimKernel::clone(&machine);
     let (made, anon, counts) = run(&mut machine, move |cx, kernel| {
-        let (build, counts) = build(&parts, cx, 10.0);
+        let disk = Rc::new(disk(kernel, cx));
+        let (build, counts) = build(&parts, cx, &disk, 10.0, None);
         let built = build.some(cx, 17).unwrap();
         assert_eq!(built.compiles, 17);
-        let anon = kernel.mem.nodes()[0]
-            .stats
-            .read_exact(highwater_core::vmstat::NodeStat::AnonPages as usize);
         let sizes: Vec<u64> = built.made.iter().map(|entry| entry.bytes()).collect();
-        (sizes, anon, counts)
+        (sizes, anon_pages(kernel), counts)
     });
     // An object and its dependencies each, and 16 objects linked into one.
     assert_eq!(made.len(), 2 * 17 + 1);
@@ -161,10 +174,14 @@ fn compiles_are_processes_and_leave_files_and_no_memory() {
     let all = [("ld", 1), ("mv", 17), ("rm", 17), ("sh", 18)];
     let expected: BTreeMap<&str, u32> = each.into_iter().chain(all).collect();
     assert_eq!(*counts.started.borrow(), expected);
-    // 29.6 us for each page: 512 or 1024 for a table, 20 to 60 MiB of heap, 1,397 of the small
-    // processes; a tenth of that.
-    let pages = counts.user_ns.get() * 10 / 29_600;
-    assert!((17 * (5120 + 1909)..17 * (15_360 + 2421)).contains(&pages), "{pages} pages");
+    // 29.6 us for each page, a tenth of that here.
+    let user_ns = counts.user_ns.borrow();
+    let pages = |program: &str| user_ns[program] / 2960;
+    assert_eq!(["sh", "gcc", "as"].map(pages), [18 * 85, 17 * 200, 17 * 800]);
+    assert_eq!(["fixdep", "rm", "mv"].map(pages), [17 * 85, 17 * 98, 17 * 129]);
+    assert_eq!(pages("ld"), objects / 4096 + 1);
+    // A table of 2 or 4 MiB, and a heap of 20 to 60 MiB.
+    assert!((17 * (512 + 5120)..17 * (1024 + 15_360)).contains(&pages("cc1")));
 }
 
 /// rules/benchmarks#highalloc-builds.
@@ -172,27 +189,40 @@ fn compiles_are_processes_and_leave_files_and_no_memory() {
 fn a_stopped_build_leaves_no_process() {
     let mut machine = machine(256);
     let parts = SimKernel::clone(&machine);
-    let (compiles, anon) = run(&mut machine, move |cx, kernel| {
-        // Stopped before it begins: it compiles nothing.
-        let (one, _) = build(&parts, cx, 1.0);
-        let stop = Rc::new(Stop::default());
-        stop.set();
-        assert_eq!(one.run(cx, &stop).unwrap().compiles, 0);
-        // Stopped while processes wait for each other: all of them end.
-        let stop = Rc::new(Stop::default());
-        let told = Rc::clone(&stop);
-        let builder = parts.spawn_task("make", Placement::Anywhere, {
-            let (another, _) = build(&parts, cx, 1.0);
-            move |cx, _| another.run(cx, &told).unwrap().compiles
-        });
-        cx.host.sleep_ns(2_300_000_000);
-        stop.set();
-        let compiles = builder.join().unwrap();
-        let stats = &kernel.mem.nodes()[0].stats;
-        (compiles, stats.read_exact(NodeStat::AnonPages as usize))
+    let ended = run(&mut machine, move |cx, kernel| {
+        let disk = Rc::new(disk(kernel, cx));
+        // Stopped while processes start, work, and wait for each other: all of them end.
+        [0, 1, 2, 3, 5, 300, 1100, 2300].map(|ms| {
+            let stop = Rc::new(Stop::default());
+            let told = Rc::clone(&stop);
+            let builder = parts.spawn_task("make", Placement::Anywhere, {
+                let (build, _) = build(&parts, cx, &disk, 1.0, None);
+                move |cx, _| build.run(cx, &told).unwrap().compiles
+            });
+            cx.host.sleep_ns(ms * 1_000_000);
+            stop.set();
+            (builder.join().unwrap(), anon_pages(kernel))
+        })
     });
-    assert!((2..12).contains(&compiles), "{compiles}");
-    assert_eq!(anon, 0);
+    assert!(ended[..5].iter().all(|&ended| ended == (0, 0)), "{ended:?}");
+    assert!(ended.iter().all(|&(_, anon)| anon == 0), "{ended:?}");
+    assert!((2..12).contains(&ended[7].0), "{ended:?}");
+}
+
+/// If one process is killed, the others of the compile end, and so does the build.
+#[test]
+fn a_compile_ends_with_any_of_its_processes() {
+    for killed in ["sh", "gcc", "cc1", "as", "fixdep", "rm", "mv"] {
+        let mut machine = machine(256);
+        let parts = SimKernel::clone(&machine);
+        let (built, anon) = run(&mut machine, move |cx, kernel| {
+            let disk = Rc::new(disk(kernel, cx));
+            let (build, _) = build(&parts, cx, &disk, 10.0, Some(killed));
+            let built = build.some(cx, 3).unwrap();
+            (built.compiles, anon_pages(kernel))
+        });
+        assert_eq!((built, anon), (0, 0), "{killed}");
+    }
 }
 
 /// rules/benchmarks#highalloc-system.

@@ -35,7 +35,6 @@ impl<'a, H: Devices> Child<'a, H> {
     }
 
     /// The running task is that of the forked process `mm`, and starts another program in it.
-    #[doc(alias = "do_execveat_common")]
     pub(super) fn exec(
         kernel: &'a Kernel<H>,
         cx: &'a Cx<'a, H>,

@@ -31,7 +31,6 @@ pub(super) struct Pipe<H: Devices> {
 
 impl<H: Devices> Pipe<H> {
     /// An empty pipe.
-    #[doc(alias = "alloc_pipe_info")]
     pub(super) fn new(host: &H) -> Pipe<H> {
         let state = State {
             buffers: VecDeque::new(),
@@ -48,7 +47,6 @@ impl<H: Devices> Pipe<H> {
     /// # Errors
     /// [`Error::Killed`] if nobody reads any more (SIGPIPE) or the task is told to end; if there is
     /// no memory for a buffer.
-    #[doc(alias = "pipe_write")]
     pub(super) fn write(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>) -> Result<(), Error> {
         cx.host.charge(Cost::Syscall, 1);
         let node = kernel.mem.cpu_node(cx.cpu());
@@ -81,7 +79,6 @@ impl<H: Devices> Pipe<H> {
     ///
     /// # Errors
     /// [`Error::Killed`] if the task is told to end.
-    #[doc(alias = "pipe_read")]
     pub(super) fn read(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>) -> Result<u32, Error> {
         cx.host.charge(Cost::Syscall, 1);
         loop {
@@ -109,7 +106,6 @@ impl<H: Devices> Pipe<H> {
     }
 
     /// The writer is done.
-    #[doc(alias = "pipe_release")]
     pub(super) fn close_writer(&self, cx: &Cx<'_, H>) {
         let mut state = self.state.lock(cx.cpu());
         state.write_closed = true;
@@ -119,7 +115,6 @@ impl<H: Devices> Pipe<H> {
     }
 
     /// The reader is done: what is in the pipe is lost.
-    #[doc(alias = "pipe_release")]
     pub(super) fn close_reader(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>) {
         let mut state = self.state.lock(cx.cpu());
         state.read_closed = true;

@@ -33,7 +33,6 @@ pub trait Programs<H: Devices>: Clone + 'static {
     ) -> Self::Process<T>;
 
     /// Waits until a process has ended. `None` if it left no result.
-    #[doc(alias = "do_wait")]
     fn wait<T: 'static>(&self, process: Self::Process<T>) -> Option<T>;
 }
 
@@ -57,7 +56,6 @@ impl<H: Devices + 'static, P: Programs<H>> Shop<H, P> {
     ///
     /// # Errors
     /// If there is no memory for the child.
-    #[doc(alias = "kernel_clone")]
     pub(super) fn start<T: 'static>(
         self: &Rc<Self>,
         cx: &Cx<'_, H>,

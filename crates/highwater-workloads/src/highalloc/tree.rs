@@ -144,7 +144,6 @@ impl<H: Devices> Disk<H> {
     ///
     /// # Errors
     /// As [`Disk::delete`].
-    #[doc(alias = "vfs_rename")]
     pub(super) fn rename(
         &self,
         kernel: &Kernel<H>,

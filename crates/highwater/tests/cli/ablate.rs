@@ -54,11 +54,11 @@ fn one_seed_shows_the_switches_and_says_that_it_cannot_tell() {
     let text = stdout(&[&args[..], &pair, &["--iterations", "1"]].concat());
     let (answer, _) = text.split_once("\nVerdict: ").unwrap();
     let mut lines = answer.lines();
-    let wanted = "`db.get.p50` goes from 19.6 ms (5.4) to 3.81 us (5.10) with one seed, which cannot separate \
+    let wanted = "`db.get.p99` goes from 2.21 ms (5.4) to 117 us (5.10) with one seed, which cannot separate \
                   chance from effect: --iterations 5 can.";
     assert_eq!(lines.next(), Some(wanted));
     assert!(
-        answer.contains("\nreclaim.balance                100 %       0 %   rotated        cost"),
+        answer.contains("\nreclaim.balance                 99 %       1 %   rotated        cost"),
         "{answer}"
     );
     assert!(answer.contains("\n# values of one seed, without intervals\n"), "{answer}");

@@ -95,7 +95,7 @@ fn appenders_of_one_file_wait_tens_of_milliseconds() {
     };
     for policy in ["5.4", "5.10", "6.1"] {
         let us = longest_us("1", policy, "cfs");
-        assert!((8_000.0..80_000.0).contains(&us), "{policy}: {us}");
+        assert!((8_000.0..100_000.0).contains(&us), "{policy}: {us}");
     }
     assert!(longest_us("2", "6.1", "cfs") < 80_000.0);
     // Nobody starves under CFS.

@@ -61,12 +61,14 @@ params! {
         /// Effort of an attempt: `nodirect` (takes a free block and wakes kswapd) or `direct`
         /// (reclaims and compacts).
         effort: Effort = Effort::Nodirect;
-        /// Seconds of each of the script's ten sleeps before the first pass, while all builds run.
-        wait: f64 = 30.0, |p| is_time(p.wait) => "must be between 0 and 36000 seconds";
+        /// Seconds of each of the script's ten sleeps before the first pass, while all builds run;
+        /// the script's are 30.
+        wait: f64 = 3.0, |p| is_time(p.wait) => "must be between 0 and 36000 seconds";
         /// Seconds that the script sleeps after each of the first two passes.
         gap: f64 = 5.0, |p| is_time(p.gap) => "must be between 0 and 36000 seconds";
-        /// Seconds that the script sleeps in addition before the builds are killed.
-        rest: f64 = 180.0, |p| is_time(p.rest) => "must be between 0 and 36000 seconds";
+        /// Seconds that the script sleeps in addition before the builds are killed; the script's
+        /// are 180.
+        rest: f64 = 20.0, |p| is_time(p.rest) => "must be between 0 and 36000 seconds";
         /// Memory that a pass asks for, MiB a second.
         rate: u64 = RATE_MIB, |p| (1..=4096).contains(&p.rate) => "must be between 1 and 4096";
         /// Size of the system beside the benchmark, as a multiple of a server distribution on a
@@ -74,7 +76,7 @@ params! {
         system: f64 = 1.0, |p| (0.0..=10.0).contains(&p.system) => "must be between 0 and 10";
         /// Seconds that a tree is built before the script begins, with a job for each CPU, while
         /// the system's programs get their memory.
-        before: f64 = 60.0, |p| is_time(p.before) => "must be between 0 and 36000 seconds";
+        before: f64 = 20.0, |p| is_time(p.before) => "must be between 0 and 36000 seconds";
         /// Divisor of all times, including the programs' CPU time and the pace of a pass. The
         /// kernel's own times and the disk's do not change.
         compression: f64 = 1.0, |p| (1.0..=1000.0).contains(&p.compression)
