@@ -30,10 +30,13 @@ const NOT_RUN: &[(&str, &str)] = &[
         "highwater compare postgres-like --machine laptop --vary vm.swappiness=0,60,200 --vary machine.memory=8G,16G,32G --set job.var.buffers=4G --set job.var.tables=24G --set job.var.sorts=256M --set job.var.night=60000000 --set job.seconds=100 --iterations 3",
         "minutes: nine machines of gigabytes; the commands behind it run",
     ),
-    ("highwater compare 000 --beyond", ".ci/full runs its quick form with the released program"),
+    (
+        "highwater compare 000 --full --beyond",
+        ".ci/full runs its quick form with the released program",
+    ),
     ("highwater compare 001 --beyond", "likewise"),
     ("highwater compare 002 --beyond", "likewise"),
-    ("highwater compare 004 --beyond", "likewise"),
+    ("highwater compare 004 --full --beyond", "likewise"),
     (
         "highwater compare 001 --quick --policy 6.1 --policy lottery.toml",
         "the algorithm is one that the reader adds",
