@@ -389,7 +389,7 @@ impl CacheWarmth {
     }
 
     #[inline]
-    fn find(&self, record: Option<&Record>, cpu: CpuId, pfn: usize, node: u16) -> Found {
+    fn find(&self, record: Option<Record>, cpu: CpuId, pfn: usize, node: u16) -> Found {
         let CacheSizes { l1_bytes, l2_bytes, .. } = self.sizes;
         let memory = self.level_in_memory(cpu, node);
         let Some(record) = record else { return Found::all(memory) };

@@ -5,10 +5,10 @@
 //! should be neighbours too. So records come in blocks of sixteen frames, and four bytes per
 //! sixteen frames give the number of their block.
 //!
-//! A sweep is due when there are twice as many blocks as were still needed after the last one. The
+//! A sweep is due when there are a quarter more blocks than were still needed after the last one. The
 //! caller then decides which records are still needed ([`WarmFrames::retain`]), and blocks without
 //! any become free. A sweep reads a block completely only if it frees it; otherwise it stops at the
-//! first needed record. So a sweep costs one or two steps for each record that was put in since the
+//! first needed record. So a sweep costs about five steps for each record that was put in since the
 //! last one.
 
 use super::CpuId;
@@ -33,14 +33,6 @@ const BLOCKS_MIN: usize = 64;
 /// Number of a free block: it holds no frames.
 const NOBODY: usize = usize::MAX;
 
-impl Record {
-    const NONE: Record = Record { last_cpu: FORGOTTEN, cpu_stamp: 0, socket_stamp: 0 };
-
-    fn is_forgotten(&self) -> bool {
-        self.last_cpu == FORGOTTEN
-    }
-}
-
 /// The block of a frame; `None` if it has none.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place(Option<usize>);
@@ -49,7 +41,18 @@ pub(super) struct Place(Option<usize>);
 struct Block {
     /// Number of its group of sixteen frames.
     number: usize,
-    records: [Record; FRAMES],
+    /// The records, without the gaps that whole ones would have: CPUs, and stamps of CPU and socket.
+    last_cpus: [CpuId; FRAMES],
+    stamps: [[u64; 2]; FRAMES],
+}
+
+impl Block {
+    /// The record of a frame of the group, if there is one.
+    #[inline]
+    fn record(&self, at: usize) -> Option<Record> {
+        let (last_cpu, [cpu_stamp, socket_stamp]) = (self.last_cpus[at], self.stamps[at]);
+        (last_cpu != FORGOTTEN).then_some(Record { last_cpu, cpu_stamp, socket_stamp })
+    }
 }
 
 /// The records.
@@ -85,9 +88,8 @@ impl WarmFrames {
 
     /// The record of a frame in that block, if there is one.
     #[inline]
-    pub(super) fn at(&self, place: Place, pfn: usize) -> Option<&Record> {
-        let record = &self.blocks[place.0?].records[pfn % FRAMES];
-        (!record.is_forgotten()).then_some(record)
+    pub(super) fn at(&self, place: Place, pfn: usize) -> Option<Record> {
+        self.blocks[place.0?].record(pfn % FRAMES)
     }
 
     /// Stores the record of an existing frame in the place that [`WarmFrames::find`] returned; true
@@ -98,13 +100,15 @@ impl WarmFrames {
             Some(block) => block,
             None => self.add(pfn / FRAMES),
         };
-        self.blocks[block].records[pfn % FRAMES] = record;
+        let (block, at) = (&mut self.blocks[block], pfn % FRAMES);
+        block.last_cpus[at] = record.last_cpu;
+        block.stamps[at] = [record.cpu_stamp, record.socket_stamp];
         place.0.is_none() && self.blocks.len() - self.free.len() > self.blocks_max
     }
 
     /// Adds a block for a group of frames that has none.
     fn add(&mut self, number: usize) -> usize {
-        let block = Block { number, records: [Record::NONE; FRAMES] };
+        let block = Block { number, last_cpus: [FORGOTTEN; FRAMES], stamps: [[0; 2]; FRAMES] };
         let at = match self.free.pop() {
             Some(at) => {
                 self.blocks[at] = block;
@@ -122,21 +126,24 @@ impl WarmFrames {
     /// Removes the record of a frame, as if no CPU had touched it.
     pub(super) fn forget(&mut self, pfn: usize) {
         if let Some(block) = self.find(pfn).0 {
-            self.blocks[block].records[pfn % FRAMES] = Record::NONE;
+            self.blocks[block].last_cpus[pfn % FRAMES] = FORGOTTEN;
         }
     }
 
     /// Keeps blocks with a record for which `matters` returns true.
     pub(super) fn retain(&mut self, matters: impl Fn(&Record) -> bool) {
-        let keeps = |record: &Record| !record.is_forgotten() && matters(record);
+        let keeps = |block: &Block| {
+            (0..FRAMES).filter_map(|at| block.record(at)).any(|record| matters(&record))
+        };
         for (at, block) in self.blocks.iter_mut().enumerate() {
-            if block.number != NOBODY && !block.records.iter().any(keeps) {
+            if block.number != NOBODY && !keeps(block) {
                 self.block_of[block.number] = 0;
                 block.number = NOBODY;
                 self.free.push(at);
             }
         }
-        self.blocks_max = (2 * (self.blocks.len() - self.free.len())).max(BLOCKS_MIN);
+        let needed = self.blocks.len() - self.free.len();
+        self.blocks_max = (needed + needed / 4).max(BLOCKS_MIN);
     }
 }
 
@@ -163,14 +170,14 @@ mod tests {
                 frames.retain(|record| record.cpu_stamp > lately);
             }
             for n in [n, n.saturating_sub(4999)] {
-                let found = frames.at(frames.find(2 * n), 2 * n).copied();
+                let found = frames.at(frames.find(2 * n), 2 * n);
                 assert_eq!(found, Some(record(n as u64 + 1)), "{n}");
                 assert_eq!(frames.at(frames.find(2 * n + 1), 2 * n + 1), None);
             }
         }
         // 5,000 records are 625 blocks.
-        assert!(frames.blocks.len() <= 2 * 626 + 1, "{} blocks", frames.blocks.len());
-        assert!((10..50).contains(&nr_sweeps), "{nr_sweeps} sweeps");
+        assert!(frames.blocks.len() <= 5 * 626 / 4 + 1, "{} blocks", frames.blocks.len());
+        assert!((40..200).contains(&nr_sweeps), "{nr_sweeps} sweeps");
     }
 
     #[test]
@@ -181,7 +188,7 @@ mod tests {
         frames.forget(99);
         assert_eq!(frames.at(frames.find(7), 7), None);
         frames.put(frames.find(7), 7, record(2));
-        assert_eq!(frames.at(frames.find(7), 7), Some(&record(2)));
+        assert_eq!(frames.at(frames.find(7), 7), Some(record(2)));
         assert_eq!(frames.at(frames.find(1000), 1000), None, "no such frame");
         frames.retain(|_| false);
         assert_eq!((frames.at(frames.find(7), 7), frames.free.len()), (None, 1));
