@@ -19,7 +19,7 @@
 //! | [`tree`] | trees: sizes of their files, unpacking, copying |
 //! | [`build`] | the work of `make`, compile by compile |
 //! | [`compile`] | the processes of one compile |
-//! | [`shop`] | what processes of a build share, and how one starts another |
+//! | [`shop`] | the things that processes of a build share, and how one starts another |
 //! | [`pipe`] | a pipe between two of them |
 //! | [`child`] | a process and its mapped memory |
 //! | [`system`] | the programs of a booted distribution |

@@ -1,4 +1,4 @@
-//! What the processes of a build share, and how they start each other.
+//! Processes of a build: the things that they share, and how one starts another.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::stop::Stop;
 /// without direct reclaim).
 const USER_NS_PER_PAGE: u64 = 29_600;
 
-/// What programs ask of their machine besides memory and files: CPU time, and other processes.
+/// A machine's services for programs besides memory and files: CPU time, and other processes.
 pub trait Programs<H: Devices>: Clone + 'static {
     /// A started process.
     type Process<T: 'static>;
@@ -36,7 +36,7 @@ pub trait Programs<H: Devices>: Clone + 'static {
     fn wait<T: 'static>(&self, process: Self::Process<T>) -> Option<T>;
 }
 
-/// What all processes of a build share.
+/// The things that all processes of a build share.
 pub(super) struct Shop<H: Devices, P> {
     pub(super) kernel: Rc<Kernel<H>>,
     pub(super) tree: Rc<Tree<H>>,
