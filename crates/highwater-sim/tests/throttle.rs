@@ -169,7 +169,7 @@ fn run(policy: &str, change: impl FnOnce(&mut MachineConfig)) -> Seen {
         mm.remove_task(cx);
     });
     machine.spawn_task("clock", Placement::Anywhere, move |cx, _| {
-        cx.host.sim().sleep_ns(8_000 * MILLISECOND);
+        cx.host.sim().sleep_ns(12_000 * MILLISECOND);
         is_over.set(true);
     });
     machine.sim().open_ledger();
@@ -206,7 +206,7 @@ fn are_clamped_ticks(waits: &[(u32, u32)], longest: u32) {
 fn a_congestion_wait_is_never_shortened() {
     let seen = &*CONGESTION;
     let waits = seen.congestion_waits();
-    assert!(waits.len() > 1, "{}", waits.len());
+    assert!(waits.len() > 2, "{}", waits.len());
     for &(timeout, delayed) in &waits {
         assert_eq!(timeout, 100_000);
         assert!(delayed >= 104_000 && delayed % 4000 == 0, "{delayed}");
