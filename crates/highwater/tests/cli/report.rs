@@ -117,8 +117,10 @@ fn what_a_machine_was_given_is_said() {
         given.contains("# the machine has no disk: it was given a SATA SSD and no swap"),
         "{given}"
     );
-    let given =
-        stdout(&["compare", "001", "--quick", "--mem", "48M", "--cpus", "2", "--policy", "6.1"]);
+    let mut storm =
+        vec!["compare", "001", "--quick", "--mem", "48M", "--cpus", "2", "--policy", "6.1"];
+    storm.extend(["--set", "stutterp.ladder=[4]", "--set", "stutterp.seconds=0.2"]);
+    let given = stdout(&storm);
     assert!(given.contains("# the machine has no disk: it was given a SATA SSD with"), "{given}");
 }
 

@@ -82,9 +82,12 @@ fn samples_are_taken_and_change_nothing() {
     // A part of a run is named.
     let dir = dir("steps");
     let machine = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/small.toml");
-    let step = ["--set", "stutterp.ladder=[4,5]", "--set", "stutterp.seconds=0.2"];
-    let run = ["run", "stutterp", "--machine", machine, "--sample-every", "50", "--out", &dir];
-    stdout(&[&run[..], &step].concat());
+    let mut run =
+        vec!["run", "stutterp", "--machine", machine, "--sample-every", "50", "--out", &dir];
+    for set in ["stutterp.ladder=[4,5]", "stutterp.seconds=0.2", "stutterp.warm-up=0.5"] {
+        run.extend(["--set", set]);
+    }
+    stdout(&run);
     let text = fs::read_to_string(format!("{dir}/samples.csv")).unwrap();
     assert!(text.contains(",mmap-4,50,") && text.contains(",mmap-5,50,"));
 }
