@@ -13,6 +13,8 @@ use crate::random::Random;
 const RW: VmaFlags = VmaFlags::READ.union(VmaFlags::WRITE);
 /// Pages of a huge page.
 pub(super) const HUGE_PAGES: u32 = 512;
+/// Pages by which heaps grow, but for the compiler's: 128 KiB, the step of glibc (`M_TOP_PAD`).
+pub(super) const STEP_PAGES: u32 = 32;
 /// A program's text.
 pub(super) const TEXT: VmaFlags = VmaFlags::READ.union(VmaFlags::EXEC);
 
@@ -60,6 +62,13 @@ impl<'a, H: Devices> Child<'a, H> {
     /// Maps anonymous, writable memory.
     pub(super) fn memory(&self, cx: &Cx<'_, H>, pages: u32) -> Result<Memory<'_, H>, Error> {
         self.map(cx, pages, RW, Backing::Anon)
+    }
+
+    /// Maps a heap and touches its first step.
+    pub(super) fn heap(&self, cx: &Cx<'_, H>) -> Result<Heap<'_, H>, Error> {
+        let memory = self.memory(cx, STEP_PAGES)?;
+        memory.touch(cx)?;
+        Ok(Heap { memory, pages: STEP_PAGES })
     }
 
     /// Creates a mapping.
@@ -138,5 +147,22 @@ impl<'a, H: Devices> Memory<'a, H> {
         let pages = self.pages.div_ceil(one_in);
         let first = random.below(u64::from(self.pages - pages) + 1) as u32;
         Memory { start: self.start + first, pages, ..*self }.touch(cx)
+    }
+}
+
+/// A heap that grows in steps and is used at once.
+pub(super) struct Heap<'a, H: Devices> {
+    memory: Memory<'a, H>,
+    pages: u32,
+}
+
+impl<H: Devices> Heap<'_, H> {
+    /// Extends it by as many steps as make it hold `pages`, and touches them.
+    pub(super) fn reach(&mut self, cx: &Cx<'_, H>, pages: u32) -> Result<(), Error> {
+        while self.pages < pages {
+            self.memory.grow(cx, STEP_PAGES)?.touch(cx)?;
+            self.pages += STEP_PAGES;
+        }
+        Ok(())
     }
 }

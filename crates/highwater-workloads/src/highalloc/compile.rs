@@ -38,8 +38,6 @@ const HEAP_PAGES: [u64; 2] = [20 << 8, 60 << 8];
 /// without direct reclaim): once in 6.3 of these compiles.
 const TABLE_PAGES: [u32; 2] = [512, 1024];
 const ONE_LARGE_TABLE_IN: u64 = 6;
-/// Pages by which other heaps grow: 128 KiB, the step of glibc (`M_TOP_PAD`).
-const STEP_PAGES: u32 = 32;
 /// Pages of the other processes: their minor faults, measured with gcc 12 and dash on Linux 6.18
 /// (rules/benchmarks#highalloc-processes).
 const GCC_PAGES: u32 = 200;
@@ -192,11 +190,7 @@ impl<H: Devices + 'static, P: Programs<H>> Shop<H, P> {
                 }
                 let pages = (bytes >> PAGE_SHIFT) as u32 + 1;
                 ld.reserve(cx, 1)?;
-                let memory = ld.memory(cx, STEP_PAGES)?;
-                memory.touch(cx)?;
-                for _ in 0..pages.saturating_sub(1) / STEP_PAGES {
-                    memory.grow(cx, STEP_PAGES)?.touch(cx)?;
-                }
+                ld.heap(cx)?.reach(cx, pages)?;
                 shop.work(cx, pages)?;
                 shop.disk.write_new(&shop.kernel, cx, bytes)
             })
@@ -308,20 +302,15 @@ impl<H: Devices + 'static, P: Programs<H>> Shop<H, P> {
         pipe: &Pipe<H>,
     ) -> Result<Entry<H>, Error> {
         assembler.reserve(cx, source.offsets[2])?;
-        let memory = assembler.memory(cx, STEP_PAGES)?;
-        memory.touch(cx)?;
-        let (mut read, mut touched, mut worked) = (0, STEP_PAGES, 0);
+        let mut heap = assembler.heap(cx)?;
+        let (mut read, mut worked) = (0, 0);
         loop {
             match pipe.read(&self.kernel, cx)? {
                 0 => break,
                 pages => read += pages,
             }
             let due = AS_PAGES * read / source.assembly();
-            while touched < due {
-                let step = STEP_PAGES.min(AS_PAGES - touched);
-                memory.grow(cx, step)?.touch(cx)?;
-                touched += step;
-            }
+            heap.reach(cx, due)?;
             self.work(cx, due - worked)?;
             worked = due;
         }

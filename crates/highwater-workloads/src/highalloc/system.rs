@@ -15,7 +15,7 @@ use highwater_core::page_alloc::Gfp;
 use highwater_core::page_cache::{File, FileSpec};
 use highwater_core::vm::Backing;
 
-use super::child::{Child, Memory, TEXT};
+use super::child::{Child, Memory, STEP_PAGES, TEXT};
 use crate::process;
 use crate::random::Random;
 use crate::stop::Stop;
@@ -34,8 +34,6 @@ const DAEMONS: u64 = 50;
 const OF_PAGES: u64 = 1_010_000;
 /// A program's memory compared with that of others, in sixteenths of the mean: most are small.
 const SHARES: [u64; 10] = [2, 3, 4, 5, 7, 10, 14, 20, 33, 62];
-/// Pages by which a heap grows: 128 KiB, the step of glibc (`M_TOP_PAD`).
-const STEP_PAGES: u32 = 32;
 /// Time between two looks at its memory, and the part of it that it touches.
 const IDLE_NS: u64 = 10_000_000_000;
 const LOOKS_AT: u32 = 8;
