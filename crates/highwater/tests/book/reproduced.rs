@@ -1,5 +1,6 @@
 //! The page about all claims of the five studies: from `record/claims.json`, what the studies computed
-//! when it was written, and `docs/causes.toml`, why a claim did not come out.
+//! when it was written, `record/full.json`, the same with `--full`, and `docs/causes.toml`, why a
+//! claim did not come out.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -14,6 +15,8 @@ use super::{hold, read, with_part};
 const PAGE: &str = "docs/src/reproduced.md";
 const CAUSES: &str = "docs/causes.toml";
 const RECORD: &str = "record/claims.json";
+/// The same of runs with `--full`.
+const FULL: &str = "record/full.json";
 /// Text of a claim without a cause.
 const NOT_KNOWN: &str = "not known";
 
@@ -45,8 +48,8 @@ fn causes() -> Vec<Cause> {
     causes.cause
 }
 
-fn claims() -> Vec<Claim> {
-    serde_json::from_str(&read(RECORD)).expect(RECORD)
+fn claims(record: &str) -> Vec<Claim> {
+    serde_json::from_str(&read(record)).expect(record)
 }
 
 /// The machines of a list of claims, in its order.
@@ -140,10 +143,16 @@ fn cause<'c>(claim: &Claim, causes: &'c [Cause], listed: &mut Vec<&'c Cause>) ->
     format!("({})", at + 1)
 }
 
-/// The tables of the page.
-fn part(claims: &[Claim], causes: &[Cause]) -> String {
-    let mut text = "\n## In numbers\n\n".to_owned();
-    text += "| study | machine | judged |";
+/// Claims of a machine of an experiment.
+fn of_machine<'c>(claims: &'c [Claim], machine: &(&str, &str)) -> Vec<&'c Claim> {
+    let (experiment, machine) = *machine;
+    let is_its = |claim: &&Claim| claim.experiment == experiment && claim.machine == machine;
+    claims.iter().filter(is_its).collect()
+}
+
+/// How many claims are of which class, by machine.
+fn in_numbers(claims: &[Claim]) -> String {
+    let mut text = "| study | machine | judged |".to_owned();
     for class in Class::ALL {
         write!(text, " {class} |").unwrap();
     }
@@ -155,19 +164,53 @@ fn part(claims: &[Claim], causes: &[Cause]) -> String {
         }
         text += "\n";
     };
-    let of = |machine: &(&str, &str)| {
-        let (experiment, machine) = *machine;
-        let is_its =
-            move |claim: &&Claim| claim.experiment == experiment && claim.machine == machine;
-        claims.iter().filter(is_its).collect::<Vec<_>>()
-    };
     for machine in machines(claims) {
-        let tally: Tally = of(&machine).iter().map(|claim| claim.class).collect();
+        let tally: Tally = of_machine(claims, &machine).iter().map(|claim| claim.class).collect();
         let (number, page) = study(machine.0);
         row(&format!("[{number}]({page})"), machine.1, tally);
     }
     let all: Tally = claims.iter().map(|claim| claim.class).collect();
     row("**all**", "", all);
+    text
+}
+
+/// Claims of runs with `--full`: numbers, and the rows that come out as another class than by default.
+fn in_full(full: &[Claim], claims: &[Claim]) -> String {
+    let mut text = in_numbers(full);
+    text += "\n| study | machine | figure | published | by default | with `--full` | |\n";
+    text += "|---|---|---|---|---|---|---|\n";
+    let ratio_of = |claim: &Claim| change(claim.before, claim.after)[1].clone();
+    for claim in full {
+        let is_same = |other: &&Claim| {
+            (&other.experiment, &other.machine, &other.figure, &other.run)
+                == (&claim.experiment, &claim.machine, &claim.figure, &claim.run)
+        };
+        let short = claims.iter().find(is_same).expect("runs by default have the same claims");
+        if short.class == claim.class {
+            continue;
+        }
+        let published = change(claim.published_before, claim.published_after)[1].clone();
+        writeln!(
+            text,
+            "| {} | {} | {} | {published} | {} | {} | {} → {} |",
+            study(&claim.experiment).0,
+            claim.machine,
+            claim.figure,
+            ratio_of(short),
+            ratio_of(claim),
+            short.class,
+            claim.class,
+        )
+        .unwrap();
+    }
+    text
+}
+
+/// The tables of the page.
+fn part(claims: &[Claim], causes: &[Cause]) -> String {
+    let mut text = "\n## In numbers\n\n".to_owned();
+    text += &in_numbers(claims);
+    let all: Tally = claims.iter().map(|claim| claim.class).collect();
     text += "\n";
     text += &in_words(claims, all);
     for machine in machines(claims) {
@@ -175,7 +218,7 @@ fn part(claims: &[Claim], causes: &[Cause]) -> String {
         write!(text, "\n## {number}: {}\n\n", machine.1).unwrap();
         text += "| figure | class | ours | ratio | published | ratio | elsewhere | cause |\n";
         text += "|---|---|---|---|---|---|---|---|\n";
-        let of_machine = of(&machine);
+        let of_machine = of_machine(claims, &machine);
         let runs: BTreeSet<&str> = of_machine.iter().map(|claim| claim.run.as_str()).collect();
         let mut listed = Vec::new();
         for claim in &of_machine {
@@ -248,13 +291,16 @@ fn in_words(claims: &[Claim], all: Tally) -> String {
 
 #[test]
 fn the_page_about_all_claims_is_what_is_on_record() {
-    hold(PAGE, &with_part(&read(PAGE), "claims", &part(&claims(), &causes())));
+    let (claims, full) = (claims(RECORD), claims(FULL));
+    let page = with_part(&read(PAGE), "claims", &part(&claims, &causes()));
+    let full = format!("\n{}\n", in_full(&full, &claims));
+    hold(PAGE, &with_part(&page, "full claims", &full));
 }
 
 /// A cause whose claim is gone would explain nothing.
 #[test]
 fn every_cause_is_of_a_claim() {
-    let claims = claims();
+    let claims = claims(RECORD);
     for cause in causes() {
         for figure in &cause.figures {
             let is_it = |claim: &&Claim| cause.is_of(claim) && claim.figure == *figure;

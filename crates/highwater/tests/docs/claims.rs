@@ -8,7 +8,9 @@
 //! UPDATE_BOOK=1 cargo test -p highwater --test book
 //! ```
 //!
-//! writes both anew; `HIGHWATER_PAGE=study-000` takes one study only.
+//! writes both anew; `HIGHWATER_PAGE=study-000` takes one study only. `record/full.json` is the same
+//! of runs with `--full`, which take up to an hour. It has the studies that were run so, and the
+//! test `claims_of_full_runs` adds one that is named.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,13 +22,63 @@ use highwater_results::{Postings, Published, Store};
 use crate::root;
 use crate::runs::highwater;
 
-const RECORD: &str = "record/claims.json";
 const STUDIES: [&str; 5] = ["000", "001", "002", "003", "004"];
 
-/// The claims on record.
-fn recorded() -> Vec<Claim> {
-    let text = fs::read_to_string(root().join(RECORD)).unwrap_or_else(|_| "[]".to_owned());
-    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{RECORD}: {error}"))
+/// A file of claims, and the options of the runs that it is of.
+struct Record {
+    file: &'static str,
+    options: &'static [&'static str],
+}
+
+const DEFAULT: Record = Record { file: "record/claims.json", options: &[] };
+const FULL: Record = Record { file: "record/full.json", options: &["--full"] };
+
+impl Record {
+    /// The claims on record.
+    fn claims(&self) -> Vec<Claim> {
+        let text = fs::read_to_string(root().join(self.file)).unwrap_or_else(|_| "[]".to_owned());
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", self.file))
+    }
+
+    /// The claims that a study computes.
+    fn computed(&self, study: &str) -> Vec<Claim> {
+        let mut words = vec!["compare", study];
+        words.extend(self.options);
+        let done = highwater(&words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>());
+        assert_eq!(done.status, Some(0), "{words:?}: {}", done.stderr);
+        let store = Store::open(&done.results).expect("the results were kept");
+        claims::of(&store.read_document().expect("a document")).expect("what it names is published")
+    }
+
+    /// Runs the studies that are meant. What they compute is on record, or is now.
+    fn hold(&self, is_meant: impl Fn(&str) -> bool) {
+        let of_study = |claims: Vec<Claim>, study: &str| {
+            let is_its = |claim: &Claim| claim.experiment.starts_with(study);
+            claims.into_iter().filter(is_its).collect::<Vec<_>>()
+        };
+        let known = self.claims();
+        let mut all = BTreeMap::new();
+        for study in STUDIES {
+            all.insert(study, of_study(known.clone(), study));
+        }
+        for study in STUDIES.iter().filter(|study| is_meant(study)) {
+            all.insert(study, self.computed(study));
+        }
+        let now: Vec<Claim> = all.into_values().flatten().collect();
+        if std::env::var_os("UPDATE_RECORD").is_some() {
+            fs::write(root().join(self.file), text(&now)).expect("the file can be written");
+            return;
+        }
+        let differ = now.iter().zip(&known).filter(|(now, known)| now != known);
+        let differ: Vec<String> =
+            differ.map(|(now, known)| format!("{known:?}\n  is {now:?}")).collect();
+        assert!(
+            differ.is_empty() && now.len() == known.len(),
+            "{} is not what the studies compute; UPDATE_RECORD=1 writes it anew:\n{}",
+            self.file,
+            differ.join("\n")
+        );
+    }
 }
 
 /// A line for each claim, so that a difference shows what changed.
@@ -35,53 +87,36 @@ fn text(claims: &[Claim]) -> String {
     format!("[\n{}\n]\n", claims.iter().map(line).collect::<Vec<_>>().join(",\n"))
 }
 
-/// The claims that a study computes.
-fn computed(study: &str) -> Vec<Claim> {
-    let done = highwater(&["compare", study].map(str::to_owned));
-    assert_eq!(done.status, Some(0), "compare {study}: {}", done.stderr);
-    let store = Store::open(&done.results).expect("the results were kept");
-    claims::of(&store.read_document().expect("a document")).expect("what it names is published")
+/// The part of a study's name that the caller asked for.
+fn wanted() -> Option<String> {
+    std::env::var("HIGHWATER_PAGE").ok()
 }
 
 #[test]
 #[ignore = "simulates for minutes: for whoever changes what a study computes (HIGHWATER_PAGE: only pages with this in their names)"]
 fn claims_of_studies_are_those_on_record() {
-    let wanted = std::env::var("HIGHWATER_PAGE").unwrap_or_default();
-    let is_meant = |study: &str| format!("study-{study}").contains(&wanted);
-    let of_study = |claims: Vec<Claim>, study: &str| {
-        let is_its = |claim: &Claim| claim.experiment.starts_with(study);
-        claims.into_iter().filter(is_its).collect::<Vec<_>>()
-    };
-    let known = recorded();
-    let mut all = BTreeMap::new();
-    for study in STUDIES {
-        all.insert(study, of_study(known.clone(), study));
-    }
-    for study in STUDIES.iter().filter(|study| is_meant(study)) {
-        all.insert(study, computed(study));
-    }
-    let now: Vec<Claim> = all.into_values().flatten().collect();
-    if std::env::var_os("UPDATE_RECORD").is_some() {
-        fs::write(root().join(RECORD), text(&now)).expect("the file can be written");
-        return;
-    }
-    let differ = now.iter().zip(&known).filter(|(now, known)| now != known);
-    let differ: Vec<String> =
-        differ.map(|(now, known)| format!("{known:?}\n  is {now:?}")).collect();
-    assert!(
-        differ.is_empty() && now.len() == known.len(),
-        "{RECORD} is not what the studies compute; UPDATE_RECORD=1 writes it anew:\n{}",
-        differ.join("\n")
-    );
+    let wanted = wanted().unwrap_or_default();
+    DEFAULT.hold(|study| format!("study-{study}").contains(&wanted));
+}
+
+#[test]
+#[ignore = "simulates for an hour: for whoever changes what a study computes (HIGHWATER_PAGE: only pages with this in their names)"]
+fn claims_of_full_runs_are_those_on_record() {
+    let known = FULL.claims();
+    let is_known = |study: &str| known.iter().any(|claim| claim.experiment.starts_with(study));
+    FULL.hold(|study| match wanted() {
+        Some(wanted) => format!("study-{study}").contains(&wanted),
+        None => is_known(study),
+    });
 }
 
 /// Classes, postings and published figures on record are those of today. Its verdicts are the runs'.
 #[test]
 fn classes_on_record_follow_from_its_verdicts() {
     let (published, postings) = (Published::load().expect("JSON"), Postings::load().expect("JSON"));
-    let known = recorded();
-    assert!(known.len() > 90, "the claims are on record");
-    for claim in &known {
+    let known = [DEFAULT, FULL].map(|record| record.claims());
+    assert!(known[0].len() > 90, "the claims are on record");
+    for claim in known.iter().flatten() {
         let verdict = claim.is_same_way.zip(claim.is_same_size);
         let verdict = verdict.map(|(is_same_way, is_same_size)| {
             highwater_report::headline::Verdict { is_same_way, is_same_size }
