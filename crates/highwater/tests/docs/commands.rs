@@ -97,18 +97,28 @@ pub(crate) fn short(args: &[String]) -> Vec<String> {
     if is_long && !is_again && !short.iter().any(|word| word == "--quick") {
         short.push("--quick".to_owned());
     }
-    // Variations of this study run it once instead of eight times: it is the longest.
-    let varies = ["--seed", "--sample-every", "--resume", "--set"];
-    if short[0] == "compare"
-        && short[1] == "003"
-        && short.iter().any(|word| varies.contains(&word.as_str()))
-    {
-        short.extend(["--set", "unmap.rounds=1"].map(str::to_owned));
+    for setting in shorter(&short) {
+        short.extend(["--set", *setting].map(str::to_owned));
     }
     if matches!(short[0].as_str(), "compare" | "explain") {
         short.extend(["--jobs", "1"].map(str::to_owned));
     }
     short
+}
+
+/// Settings that make a command shorter whose output no page shows: of the longest study but its first
+/// form, and of whole storms.
+fn shorter(args: &[String]) -> &'static [&'static str] {
+    let line = args.join(" ");
+    let varies = ["--seed", "--sample-every", "--resume", "--set"];
+    if line.starts_with("compare 003 ") && args.iter().any(|word| varies.contains(&word.as_str())) {
+        return &["unmap.rounds=1", "unmap.processes=[1]", "unmap.cold=0.5"];
+    }
+    let storms = ["trace 001 --quick --around-worst", "compare 001 --quick --policy 6.1 "];
+    if storms.iter().any(|storm| line.starts_with(storm)) {
+        return &["stutterp.ladder=[4]", "stutterp.seconds=1"];
+    }
+    &[]
 }
 
 /// The words without an option and the word that follows it.
@@ -367,6 +377,9 @@ fn short_forms_are_short() {
     assert_eq!(short("highwater compare 3 --out out/3 --quick"), "compare 3 --quick --jobs 1");
     assert_eq!(short("highwater compare 1 --iterations 3"), "compare 1 --quick --jobs 1");
     assert_eq!(short("highwater bench"), "bench --quick");
+    let set = "--set stutterp.ladder=[4] --set stutterp.seconds=1";
+    let storm = "trace 001 --quick --around-worst 1 -o x";
+    assert_eq!(short(&format!("highwater {storm}")), format!("{storm} {set}"));
     assert_eq!(short("highwater check a b"), "check a b --format json");
     assert_eq!(short("highwater fit x --slo \"a.p90<1ms\""), "fit x --slo a.p90<1ms --quick");
     assert_eq!(arguments("cargo test"), None);
