@@ -174,10 +174,10 @@ fn in_numbers(claims: &[Claim]) -> String {
     text
 }
 
-/// Claims of runs with `--full`: numbers, and the rows that come out as another class than by default.
+/// Claims of runs with `--full`: numbers, and each beside what it is by default.
 fn in_full(full: &[Claim], claims: &[Claim]) -> String {
     let mut text = in_numbers(full);
-    text += "\n| study | machine | figure | published | by default | with `--full` | |\n";
+    text += "\n| study | machine | figure | published | by default | with `--full` | class |\n";
     text += "|---|---|---|---|---|---|---|\n";
     let ratio_of = |claim: &Claim| change(claim.before, claim.after)[1].clone();
     for claim in full {
@@ -186,20 +186,19 @@ fn in_full(full: &[Claim], claims: &[Claim]) -> String {
                 == (&claim.experiment, &claim.machine, &claim.figure, &claim.run)
         };
         let short = claims.iter().find(is_same).expect("runs by default have the same claims");
-        if short.class == claim.class {
-            continue;
-        }
+        let class = match short.class == claim.class {
+            true => claim.class.to_string(),
+            false => format!("{} → {}", short.class, claim.class),
+        };
         let published = change(claim.published_before, claim.published_after)[1].clone();
         writeln!(
             text,
-            "| {} | {} | {} | {published} | {} | {} | {} → {} |",
+            "| {} | {} | {} | {published} | {} | {} | {class} |",
             study(&claim.experiment).0,
             claim.machine,
             claim.figure,
             ratio_of(short),
             ratio_of(claim),
-            short.class,
-            claim.class,
         )
         .unwrap();
     }
