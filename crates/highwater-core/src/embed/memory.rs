@@ -134,6 +134,10 @@ impl<H: Host> Cpu<'_, '_, H> {
     ///
     /// The block is aligned to its size. Free it by [`Cpu::free`], on any CPU.
     ///
+    /// A request that fails is tried a second time after [`Cpu::drain`]: nothing reclaims here, so a
+    /// page on a CPU's list would never be found. Frees that another CPU has not yet added to the
+    /// shared counts can still hide that many pages (Linux: vmstat's threshold).
+    ///
     /// # Errors
     /// If no such block is to be had, or no such block or node exists.
     #[inline]
@@ -145,8 +149,25 @@ impl<H: Host> Cpu<'_, '_, H> {
         if node.idx() >= allocator.nr_nodes() {
             return Err(AllocError::NoSuchNode { node, nr_nodes: allocator.nr_nodes() });
         }
-        let block = allocator.alloc(&self.cx, &NoRelief, gfp, order, node, None);
-        block.ok_or(AllocError::NoMemory { order })
+        let alloc = || allocator.alloc(&self.cx, &NoRelief, gfp, order, node, None);
+        alloc()
+            .or_else(|| self.settled().and_then(|()| alloc()))
+            .ok_or(AllocError::NoMemory { order })
+    }
+
+    /// Gives the watermark test all that it counts as free: pages of every CPU's lists, and this CPU's
+    /// differences of the counters. None if the lists hold nothing.
+    #[cold]
+    fn settled(&self) -> Option<()> {
+        let allocator = &self.memory.allocator;
+        let listed = |cpu: CpuId| {
+            let on = self.cx.cpu();
+            allocator.populated_zones().any(|zone| allocator.pcp_count(zone, cpu, on) > 0)
+        };
+        allocator.cpus().any(listed).then(|| {
+            self.drain();
+            allocator.refresh_cpu_stats(&self.cx);
+        })
     }
 
     /// Frees a block.
