@@ -247,7 +247,7 @@ mod tests {
                 let policy = preset(name).unwrap();
                 let booted = |machine: &MachineFile| {
                     highwater_core::page_alloc::boot(&host, &machine.machine, &policy)
-                        .map(|memory| memory.tunables)
+                        .map(|memory| memory.tunables.now())
                 };
                 let judged = judge(
                     std::slice::from_ref(&machine),

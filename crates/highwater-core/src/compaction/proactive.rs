@@ -34,13 +34,13 @@ fn node_score(present: u64, zones: impl Iterator<Item = (u64, u64)>) -> u64 {
 impl<H: Devices> Kernel<H> {
     /// `vm.compaction_proactiveness` in force.
     pub fn compaction_proactiveness(&self) -> u64 {
-        self.compaction.proactiveness.load(Relaxed)
+        self.mem.tunables.compaction_proactiveness.get()
     }
 
     /// Sets `vm.compaction_proactiveness`, percent; every node looks at once whether there is something to do.
     #[doc(alias = "compaction_proactiveness_sysctl_handler")]
     pub fn set_compaction_proactiveness(&self, cx: &Cx<'_, H>, percent: u64) {
-        self.compaction.proactiveness.store(percent.min(100), Relaxed);
+        self.mem.tunables.compaction_proactiveness.set(&percent.min(100));
         if percent == 0 || !self.has_kcompactd() {
             return;
         }

@@ -249,7 +249,7 @@ impl<H: Devices> Kernel<H> {
         if is_in_cache && needs_fs && !run.goal.gfp.contains(Gfp::FS) {
             return false;
         }
-        let allows_unevictable = self.mem.tunables.compact_unevictable_allowed;
+        let allows_unevictable = self.mem.tunables.compact_unevictable_allowed.get();
         if flags.contains(PageFlags::UNEVICTABLE) && !allows_unevictable {
             return false;
         }

@@ -14,8 +14,6 @@ use crate::wait::WaitQueue;
 pub struct CompactionState<H: Tasks> {
     zones: Box<[ZoneState]>,
     nodes: Box<[NodeState<H>]>,
-    /// `vm.compaction_proactiveness` in force.
-    pub(super) proactiveness: AtomicU64,
 }
 
 /// A zone's state between runs.
@@ -59,7 +57,6 @@ impl<H: Tasks> CompactionState<H> {
         CompactionState {
             zones: (0..ZoneId::count(mem.nr_nodes())).map(|_| ZoneState::default()).collect(),
             nodes: nodes.collect(),
-            proactiveness: AtomicU64::new(mem.tunables.compaction_proactiveness),
         }
     }
 

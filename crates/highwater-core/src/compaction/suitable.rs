@@ -120,7 +120,7 @@ impl<H: Host> PageAllocator<H> {
         suitability(order, has_block, has_room, every_order, || {
             let blocks = |o: usize| u64::from(zone.nr_free_blocks(Order(o as u8)));
             let index = fragmentation_index(order, &core::array::from_fn(blocks));
-            (0..=self.tunables.extfrag_threshold as i64).contains(&index)
+            (0..=self.tunables.extfrag_threshold.get() as i64).contains(&index)
         })
     }
 }

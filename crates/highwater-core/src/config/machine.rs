@@ -241,7 +241,7 @@ impl Machine {
 
     /// The huge page setting; `never` if memory is too small for huge pages, whatever the setting.
     pub fn thp(&self) -> Thp {
-        self.tunables.thp_with(self.managed_pages())
+        self.tunables.thp.with(self.managed_pages())
     }
 
     /// Pages of its zones that the allocator never gets: holes, and memory of firmware and kernel.

@@ -9,6 +9,10 @@ use alloc::string::String;
 use core::fmt::Write as _;
 use core::ops::RangeInclusive;
 
+use core::sync::atomic::AtomicU8;
+use core::sync::atomic::Ordering::Relaxed;
+
+use super::live::{Live, Value};
 use super::{Choice, KernelVersion, MachineError};
 
 /// More dirty bytes than any machine here has memory.
@@ -47,6 +51,23 @@ macro_rules! words {
 
             fn word(&self) -> Option<&'static str> {
                 match self { $($name::$word => Some($text),)* }
+            }
+        }
+
+        impl Value for $name {
+            type Cell = AtomicU8;
+
+            fn cell(&self) -> AtomicU8 {
+                AtomicU8::new(*self as u8)
+            }
+
+            fn load(cell: &AtomicU8) -> $name {
+                const ALL: &[$name] = &[$($name::$word,)*];
+                ALL[usize::from(cell.load(Relaxed))]
+            }
+
+            fn store(&self, cell: &AtomicU8) {
+                cell.store(*self as u8, Relaxed);
             }
         }
     };
@@ -101,6 +122,8 @@ pub struct TunableField {
     pub until: Option<KernelVersion>,
     /// Where it may be in kernels before one.
     pub older: Option<(KernelVersion, RangeInclusive<u64>)>,
+    /// A running kernel does not change it.
+    pub is_boot: bool,
     /// For a word: values that later kernels added, each with the first kernel.
     pub newer_words: &'static [(&'static str, KernelVersion)],
 }
@@ -246,14 +269,15 @@ fn check_in(
 /// name until "5.14": type = default,                        // the first kernel without it
 /// name since "4.8" else 0: type = default,                  // what kernels without it do
 /// name: type = default => [ranges] before "5.8" [range],
+/// name at boot: type = default,                             // a running kernel does not change it
 /// ```
 macro_rules! tunables {
     (
         $(#[$about:meta])*
-        $name:ident {
+        $name:ident, $(#[$about_live:meta])* $live:ident {
             $(
                 $(#[doc = $doc:literal])*
-                $field:ident $(since $since:literal)? $(until $until:literal)? $(else $absent:literal)?: $type:ty
+                $field:ident $(at $boot:ident)? $(since $since:literal)? $(until $until:literal)? $(else $absent:literal)?: $type:ty
                     = $default:expr $(=> [$($range:expr),+] $(before $older:literal [$was:expr])?)?,
             )*
         }
@@ -282,6 +306,7 @@ macro_rules! tunables {
                 since: tunables!(@version $($since)?),
                 until: tunables!(@version $($until)?),
                 older: tunables!(@older $($($older, $was)?)?),
+                is_boot: tunables!(@boot $($boot)?),
                 newer_words: <$type as Setting>::NEWER,
             },)*];
 
@@ -330,8 +355,37 @@ macro_rules! tunables {
                     false => tunables!(@absent usual.$field $(, $absent)?),
                 },)* }
             }
+
+            /// Settings that have other values in `other`.
+            pub fn changed(&self, other: &Self) -> impl Iterator<Item = &'static TunableField> {
+                let changed = [$(self.$field != other.$field),*];
+                Self::FIELDS.iter().zip(changed).filter(|(_, is)| *is).map(|(field, _)| field)
+            }
+        }
+
+        $(#[$about_live])*
+        #[derive(Debug)]
+        pub struct $live {
+            $($(#[doc = $doc])* pub $field: Live<$type>,)*
+        }
+
+        impl $live {
+            pub(crate) fn new(first: &$name) -> $live {
+                $live { $($field: Live::new(&first.$field),)* }
+            }
+
+            /// The settings in force.
+            pub fn now(&self) -> $name {
+                $name { $($field: self.$field.get(),)* }
+            }
+
+            pub(crate) fn set(&self, to: &$name) {
+                $(self.$field.set(&to.$field);)*
+            }
         }
     };
+    (@boot) => { false };
+    (@boot boot) => { true };
     (@absent $usual:expr) => { $usual };
     (@absent $usual:expr, $absent:literal) => { $absent };
     (@version) => { None };
@@ -345,9 +399,11 @@ const INT_MAX: u64 = i32::MAX as u64;
 
 tunables! {
     /// The vm sysctls.
-    Tunables {
+    Tunables,
+    /// The same of a running kernel.
+    LiveTunables {
         /// `transparent_hugepage/enabled`.
-        thp: Thp = Thp::Madvise,
+        thp at boot: Thp = Thp::Madvise,
         /// `transparent_hugepage/defrag`.
         thp_defrag: ThpDefrag = ThpDefrag::Kernel,
         /// `transparent_hugepage/use_zero_page`.
@@ -429,9 +485,9 @@ tunables! {
         compact_unevictable_allowed: bool = true,
         /// Writeback throttling: block queues bound the writes in flight (`queue/wbt_lat_usec` is
         /// not 0).
-        wbt since "4.10": bool = true,
+        wbt at boot since "4.10": bool = true,
         /// Cpusets are in use: a task's allowed nodes are enforced.
-        cpusets: bool = false,
+        cpusets at boot: bool = false,
     }
 }
 
@@ -439,10 +495,13 @@ impl Tunables {
     /// Limits in bytes with the same as a share: a write to one zeroes the other, so the last one holds.
     pub const EITHER: [[&'static str; 2]; 2] =
         [["dirty_bytes", "dirty_ratio"], ["dirty_background_bytes", "dirty_background_ratio"]];
+}
 
-    /// The mode of huge pages on a machine with this many managed pages: `Never` below [`THP_MIN_PAGES`], else the setting.
-    pub(crate) fn thp_with(&self, managed: u64) -> Thp {
-        if managed < THP_MIN_PAGES { Thp::Never } else { self.thp }
+impl Thp {
+    /// The mode on a machine with this many managed pages: `Never` below [`THP_MIN_PAGES`], else
+    /// the setting.
+    pub(crate) fn with(self, managed: u64) -> Thp {
+        if managed < THP_MIN_PAGES { Thp::Never } else { self }
     }
 }
 

@@ -132,7 +132,7 @@ impl<H: Devices> Kernel<H> {
                 host,
                 &spec.devices,
                 mem.policy.reclaim.throttle.devices,
-                mem.tunables.wbt,
+                mem.tunables.wbt.get(),
             ),
             writeback: writeback.into(),
             dirty: DirtyDomain::new(mem.nr_cpus()),

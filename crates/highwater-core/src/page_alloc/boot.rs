@@ -32,7 +32,9 @@ use alloc::vec::Vec;
 
 use super::deferred::Frees;
 use super::{PageAllocator, PcpShape, ZonelistCache};
-use crate::config::{HighatomicKind, Machine, MachineError, Policy, Thp, WatermarkTest, ZoneSpec};
+use crate::config::{
+    HighatomicKind, LiveTunables, Machine, MachineError, Policy, Thp, WatermarkTest, ZoneSpec,
+};
 use crate::host::{CpuId, Cx, Host, Lock};
 use crate::page::{MigrateType, Order, PAGEBLOCK_PAGES, Pfn};
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -149,7 +151,7 @@ fn assemble<H: Host>(host: &H, machine: &Machine, policy: &Policy) -> PageAlloca
         map,
         policy: policy.clone(),
         // The machine's sysctls, as far as the policy's kernel has them.
-        tunables,
+        tunables: LiveTunables::new(&tunables),
         events: EventSet::new(nr_cpus),
         machine: machine.clone(),
         pcp_shape: PcpShape::new(&policy.pcp),
@@ -225,7 +227,7 @@ impl<H: Host> PageAllocator<H> {
         self.refresh_thresholds();
         self.rebuild_lowmem_reserve();
         self.start_thp();
-        if let Some(kbytes) = self.tunables.min_free_kbytes {
+        if let Some(kbytes) = self.tunables.min_free_kbytes.get() {
             // A user's sysctl comes last, whatever THP wanted.
             self.set_min_free_kbytes(kbytes);
         }
@@ -250,7 +252,7 @@ impl<H: Host> PageAllocator<H> {
 
     /// The huge page setting; `never` if memory is too small for huge pages.
     pub(crate) fn thp(&self) -> Thp {
-        self.tunables.thp_with(self.populated_zones().map(|z| z.managed()).sum())
+        self.tunables.thp.get().with(self.populated_zones().map(|z| z.managed()).sum())
     }
 
     /// Raises min_free_kbytes when khugepaged starts (rules/watermarks#thp-min-free).
@@ -295,7 +297,7 @@ impl<H: Host> PageAllocator<H> {
                 self.min_free_kbytes(),
                 zone.managed(),
                 total,
-                self.tunables.watermark_scale_factor,
+                self.tunables.watermark_scale_factor.get(),
                 self.policy.watermark.gaps,
             );
             zone.set_marks(&marks);
@@ -341,7 +343,10 @@ impl<H: Host> PageAllocator<H> {
             zone.mark(Mark::Low),
             cpus as u64,
             // A kernel has one of the two.
-            self.tunables.percpu_pagelist_high_fraction.max(self.tunables.percpu_pagelist_fraction),
+            self.tunables
+                .percpu_pagelist_high_fraction
+                .get()
+                .max(self.tunables.percpu_pagelist_fraction.get()),
             self.policy.pcp.sizing,
         );
         zone.set_pcp_sizes(batch, high);
@@ -352,10 +357,11 @@ impl<H: Host> PageAllocator<H> {
     /// requests may stay there for long. More memory above means more requests that fall back when
     /// it is full, so the reserve is larger.
     #[doc(alias = "setup_per_zone_lowmem_reserve")]
-    fn rebuild_lowmem_reserve(&self) {
+    pub(super) fn rebuild_lowmem_reserve(&self) {
         for node in self.nodes() {
             let managed = ZoneType::ALL.map(|t| self.zone(node.id, t).map_or(0, |z| z.managed()));
-            let reserve = watermark::lowmem_reserve(managed, self.tunables.lowmem_reserve_ratio);
+            let reserve =
+                watermark::lowmem_reserve(managed, self.tunables.lowmem_reserve_ratio.get());
             for zone in self.zones_of(node.id) {
                 zone.set_lowmem_reserves(&reserve[zone.zone.idx()]);
             }

@@ -142,7 +142,7 @@ impl<H: Host> PageAllocator<H> {
         nodes: Option<NodeMask>,
     ) -> AllocFlags {
         let mut flags = AllocFlags::empty();
-        if self.tunables.cpusets {
+        if self.tunables.cpusets.get() {
             req.gfp |= Gfp::HARDWALL;
             let in_task = !cx.flags().in_interrupt();
             // Skipping a mask is cheaper than checking each entry. An interrupt has no allowed
@@ -270,7 +270,7 @@ impl<H: Host> PageAllocator<H> {
                 continue;
             }
             if flags.contains(AllocFlags::CPUSET)
-                && self.tunables.cpusets
+                && self.tunables.cpusets.get()
                 && !self.cpuset_allows(cx, entry.node, req.gfp)
             {
                 continue;
@@ -374,7 +374,7 @@ impl<H: Host> PageAllocator<H> {
             zlc.set_up(cx.host.jiffies(), allowed);
         }
         let zone = self.zone_at(entry);
-        if self.tunables.zone_reclaim_mode == 0 || !self.near_enough(req, entry.node) {
+        if self.tunables.zone_reclaim_mode.get() == 0 || !self.near_enough(req, entry.node) {
             zlc.mark(index);
             return false;
         }
@@ -598,8 +598,8 @@ impl<H: Host> PageAllocator<H> {
         let free: u64 = self.zones_of(node).map(|z| z.nr_free_pages()).sum();
         let file = stat(NodeStat::InactiveFile) + stat(NodeStat::ActiveFile);
         let dirtyable = free - free.min(self.node(node).total_reserve()) + file;
-        let limit = match self.tunables.dirty_bytes {
-            0 => dirtyable * self.tunables.dirty_ratio / 100,
+        let limit = match self.tunables.dirty_bytes.get() {
+            0 => dirtyable * self.tunables.dirty_ratio.get() / 100,
             bytes => bytes.div_ceil(4096) * dirtyable / self.dirtyable_pages().max(1),
         };
         let realtime = cx.flags().contains(TaskFlags::REALTIME);

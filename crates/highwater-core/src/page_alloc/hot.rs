@@ -44,7 +44,7 @@ impl<H: Host> PageAllocator<H> {
         let general = gfp.intersects(REQUEST_GFP_GENERAL)
             || nodes.is_some()
             || !cx.flags().is_empty()
-            || self.tunables.cpusets
+            || self.tunables.cpusets.get()
             || self.policy.zonelist.fair;
         if general {
             return Err(None);

@@ -92,6 +92,7 @@ mod request;
 mod restore;
 mod runs;
 mod slow;
+mod sysctl;
 mod zonelist_cache;
 
 pub use crate::units::{CompactPriority, CompactResult, Gfp};
@@ -111,7 +112,7 @@ pub use zonelist_cache::ZonelistCache;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use crate::config::{HighatomicKind, Machine, Policy, Tunables};
+use crate::config::{HighatomicKind, LiveTunables, Machine, Policy};
 use crate::host::{CpuId, Cx, Host, NoSuchCpu};
 use crate::page::{PageMap, Pfn};
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -129,7 +130,7 @@ pub struct PageAllocator<H: Host> {
     /// Before/after switches.
     pub policy: Policy,
     /// Sysctls.
-    pub tunables: Tunables,
+    pub tunables: LiveTunables,
     /// Events since boot.
     pub events: EventSet,
     pub(crate) machine: Machine,

@@ -127,7 +127,7 @@ impl<H: Devices> Kernel<H> {
         // Only the task's allowed nodes: it may not use memory freed elsewhere.
         let gfp = Gfp::GFP_KERNEL | Gfp::HARDWALL;
         for entry in eligible(zonelist, sc.reclaim_idx, sc.nodes) {
-            if self.mem.tunables.cpusets && !self.mem.cpuset_allows(cx, entry.node, gfp) {
+            if self.mem.tunables.cpusets.get() && !self.mem.cpuset_allows(cx, entry.node, gfp) {
                 continue;
             }
             let order = Order(sc.order);

@@ -21,7 +21,7 @@ impl<H: Devices> Shrinker<H> for InodeShrinker {
     fn count(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, node: NodeId) -> u64 {
         vfs_pressure_ratio(
             kernel.nr_inodes_listed(cx, node),
-            kernel.mem.tunables.vfs_cache_pressure,
+            kernel.mem.tunables.vfs_cache_pressure.get(),
         )
     }
 

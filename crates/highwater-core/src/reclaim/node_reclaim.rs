@@ -68,8 +68,8 @@ impl<H: Devices> Kernel<H> {
                 self.mem.zones_of(node).map(|zone| zone.managed() * percent / 100).sum()
             };
             let slab = self.mem.node(node).stats.read(NodeStat::SlabReclaimable as usize);
-            self.node_reclaimable(node) > share(tunables.min_unmapped_ratio)
-                || slab > share(tunables.min_slab_ratio)
+            self.node_reclaimable(node) > share(tunables.min_unmapped_ratio.get())
+                || slab > share(tunables.min_slab_ratio.get())
         };
         if !is_worth_it() {
             return NodeReclaim::Full;
@@ -92,7 +92,7 @@ impl<H: Devices> Kernel<H> {
         // Success is the request's size. The target is at least a batch, because the next request
         // comes soon.
         let wanted = req.order.pages();
-        let mode = tunables.zone_reclaim_mode;
+        let mode = tunables.zone_reclaim_mode.get();
         let mut sc = Control::new(wanted.max(SWAP_CLUSTER_MAX), req.order.0, req.gfp, req.highest);
         sc.may_writepage = mode & MODE_WRITE != 0;
         sc.may_unmap = mode & MODE_UNMAP != 0;
@@ -146,7 +146,7 @@ impl<H: Devices> Kernel<H> {
             mapped: read(NodeStat::Mapped),
             dirty: read(NodeStat::Dirty),
         };
-        file.reclaimable(self.mem.tunables.zone_reclaim_mode)
+        file.reclaimable(self.mem.tunables.zone_reclaim_mode.get())
     }
 }
 

@@ -104,7 +104,7 @@ impl<H: Devices> Kernel<H> {
     #[doc(alias = "swap_cluster_readahead")]
     pub(crate) fn read_cluster(&self, cx: &Cx<'_, H>, slot: Slot, wish: Wish) -> bool {
         let history = &self.swap.history;
-        let max = 1 << self.mem.tunables.page_cluster;
+        let max = 1 << self.mem.tunables.page_cluster.get();
         if max == 1 {
             return false;
         }

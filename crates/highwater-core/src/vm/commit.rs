@@ -64,10 +64,10 @@ impl<H: Devices> Kernel<H> {
     #[doc(alias = "vm_commit_limit")]
     pub fn commit_limit(&self) -> u64 {
         let tunables = &self.mem.tunables;
-        let memory = match tunables.overcommit_kbytes {
+        let memory = match tunables.overcommit_kbytes.get() {
             0 => {
                 let share =
-                    u128::from(self.managed()) * u128::from(tunables.overcommit_ratio) / 100;
+                    u128::from(self.managed()) * u128::from(tunables.overcommit_ratio.get()) / 100;
                 u64::try_from(share).unwrap_or(u64::MAX)
             }
             kbytes => kbytes / KIB_PER_PAGE,
@@ -82,7 +82,7 @@ impl<H: Devices> Kernel<H> {
     /// [`Error::NoMemory`] if not.
     #[doc(alias = "__vm_enough_memory")]
     pub(super) fn may_commit(&self, cx: &Cx<'_, H>, mm: &Mm<H>, pages: u64) -> Result<(), Error> {
-        let may = match self.mem.tunables.overcommit_memory {
+        let may = match self.mem.tunables.overcommit_memory.get() {
             _ if pages == 0 => true,
             ALWAYS => true,
             NEVER => {

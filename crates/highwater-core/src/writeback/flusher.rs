@@ -283,7 +283,7 @@ impl<H: Devices> Kernel<H> {
             return;
         }
         wb.last_periodic.store(now, Relaxed);
-        let expire = limits::centisecs_to_jiffies(self.mem.tunables.dirty_expire_centisecs);
+        let expire = limits::centisecs_to_jiffies(self.mem.tunables.dirty_expire_centisecs.get());
         if let Some(until) = now.checked_sub(expire) {
             let (reason, left) = (WriteReason::Periodic, self.all_dirty(cx));
             self.write_device(cx, wb, Work { reason, left, until: Some(until) });
@@ -297,7 +297,7 @@ impl<H: Devices> Kernel<H> {
     }
 
     fn periodic_interval(&self) -> u64 {
-        limits::centisecs_to_jiffies(self.mem.tunables.dirty_writeback_centisecs)
+        limits::centisecs_to_jiffies(self.mem.tunables.dirty_writeback_centisecs.get())
     }
 
     /// Writes files of a device until a piece of work is done.

@@ -5,7 +5,7 @@
 
 use core::cell::Cell;
 
-use crate::config::Tunables;
+use crate::config::{LiveTunables, Tunables};
 use crate::host::{HZ, TaskLocal};
 use crate::page::PAGE_SIZE;
 use crate::zone::watermark::mult_frac;
@@ -30,18 +30,49 @@ pub struct DirtyLimits {
     pub background: u64,
 }
 
+/// The sysctls that the limits follow from.
+#[derive(Clone, Copy, Debug)]
+pub struct DirtySettings {
+    bytes: u64,
+    ratio: u64,
+    background_bytes: u64,
+    background_ratio: u64,
+}
+
+impl From<&Tunables> for DirtySettings {
+    fn from(tunables: &Tunables) -> DirtySettings {
+        DirtySettings {
+            bytes: tunables.dirty_bytes,
+            ratio: tunables.dirty_ratio,
+            background_bytes: tunables.dirty_background_bytes,
+            background_ratio: tunables.dirty_background_ratio,
+        }
+    }
+}
+
+impl From<&LiveTunables> for DirtySettings {
+    fn from(tunables: &LiveTunables) -> DirtySettings {
+        DirtySettings {
+            bytes: tunables.dirty_bytes.get(),
+            ratio: tunables.dirty_ratio.get(),
+            background_bytes: tunables.dirty_background_bytes.get(),
+            background_ratio: tunables.dirty_background_ratio.get(),
+        }
+    }
+}
+
 impl DirtyLimits {
     /// Computes the dirty limits for `avail` dirtyable pages; `boost` is the smoothed limit if the
     /// task is one that may exceed them (realtime).
     #[doc(alias = "domain_dirty_limits")]
-    pub fn new(avail: u64, tunables: &Tunables, boost: Option<u64>) -> DirtyLimits {
+    pub fn new(avail: u64, settings: impl Into<DirtySettings>, boost: Option<u64>) -> DirtyLimits {
+        let DirtySettings { bytes, ratio, background_bytes, background_ratio } = settings.into();
         let limit = |bytes: u64, ratio: u64| match bytes {
             0 => ratio * RATIO_UNIT / 100 * avail / RATIO_UNIT,
             bytes => bytes.div_ceil(PAGE_SIZE as u64),
         };
-        let mut thresh = limit(tunables.dirty_bytes, tunables.dirty_ratio);
-        let mut background =
-            limit(tunables.dirty_background_bytes, tunables.dirty_background_ratio);
+        let mut thresh = limit(bytes, ratio);
+        let mut background = limit(background_bytes, background_ratio);
         if let Some(dirty_limit) = boost {
             thresh += thresh / 4 + dirty_limit / 32;
             background += background / 4 + dirty_limit / 32;

@@ -20,7 +20,7 @@ mod throttle;
 
 pub use flusher::{DirtyFiles, WriteReason, Writeback};
 pub use io::PageWrite;
-pub use limits::{DirtiedPages, DirtyLimits};
+pub use limits::{DirtiedPages, DirtyLimits, DirtySettings};
 pub use pause::Pauses;
 pub use position::Position;
 pub use rate::{Rates, Sample};

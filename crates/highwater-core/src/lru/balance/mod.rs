@@ -168,7 +168,7 @@ impl<H: Devices> Kernel<H> {
     /// do not.
     pub(crate) fn balance_weights(&self, cx: &Cx<'_, H>, vec: LruVecId) -> Weights {
         let lists = self.lru.vec(vec);
-        let swappiness = self.mem.tunables.swappiness;
+        let swappiness = self.mem.tunables.swappiness.get();
         let size = |page_type| {
             lists.size(LruKind::new(page_type, false)) + lists.size(LruKind::new(page_type, true))
         };

@@ -353,7 +353,7 @@ impl<H: Host> PageAllocator<H> {
     /// Then neither reclaim nor a kill would help: the request may not use the freed memory.
     #[inline]
     fn cpuset_forbids_all(&self, cx: &Cx<'_, H>, req: &Request<'_>) -> bool {
-        self.tunables.cpusets
+        self.tunables.cpusets.get()
             && req.gfp.contains(Gfp::HARDWALL)
             && req.candidates().all(|(_, e)| !cx.mems_allowed().contains(e.node))
     }

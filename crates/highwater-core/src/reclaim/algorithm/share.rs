@@ -58,7 +58,7 @@ impl<H: Devices> Kernel<H> {
         ModeInput {
             can_swap: sc.may_swap && self.swap.nr_free() > 0,
             priority: sc.priority,
-            swappiness: self.mem.tunables.swappiness,
+            swappiness: self.mem.tunables.swappiness.get(),
             file_is_tiny,
             cache_trim_mode,
         }

@@ -120,7 +120,8 @@ impl<H: Devices> Kernel<H> {
         order: u8,
         highest: ZoneType,
     ) {
-        let is_forbidden = self.mem.tunables.cpusets && !self.mem.cpuset_allows(cx, node, gfp);
+        let is_forbidden =
+            self.mem.tunables.cpusets.get() && !self.mem.cpuset_allows(cx, node, gfp);
         if is_forbidden || !self.mem.zones_of(node).any(|zone| zone.managed() != 0) {
             return;
         }

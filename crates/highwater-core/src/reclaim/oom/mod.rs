@@ -169,10 +169,11 @@ impl<H: Devices> Kernel<H> {
     #[doc(alias = "constrained_alloc")]
     fn oom_limits(&self, cx: &Cx<'_, H>, req: &Request<'_>) -> Limits {
         let all = self.mem.nodes_with_memory();
-        let cpuset = if self.mem.tunables.cpusets { cx.mems_allowed() } else { NodeMask::ALL };
+        let cpuset =
+            if self.mem.tunables.cpusets.get() { cx.mems_allowed() } else { NodeMask::ALL };
         match req.nodes.map(|nodes| nodes.and(all)).filter(|&nodes| nodes != all) {
             // The cpuset's own nodes serve as a mask too.
-            Some(nodes) if !self.mem.tunables.cpusets || nodes != cpuset.and(all) => {
+            Some(nodes) if !self.mem.tunables.cpusets.get() || nodes != cpuset.and(all) => {
                 Limits { nodes, by_policy: true }
             }
             _ => Limits { nodes: cpuset.and(all), by_policy: false },
@@ -225,8 +226,8 @@ impl<H: Devices> Kernel<H> {
             why,
         };
         // Nothing else is asked first: where it is wanted, the machine stops rather than lose a program.
-        if tunables.panic_on_oom == 2 || (tunables.panic_on_oom == 1 && !is_limited) {
-            let why = if tunables.panic_on_oom == 2 { Why::PanicAlways } else { Why::Panic };
+        if tunables.panic_on_oom.get() == 2 || (tunables.panic_on_oom.get() == 1 && !is_limited) {
+            let why = if tunables.panic_on_oom.get() == 2 { Why::PanicAlways } else { Why::Panic };
             self.panic(cx, &Kill { victim: None, ..kill(0, why) });
             return true;
         }
@@ -258,7 +259,7 @@ impl<H: Devices> Kernel<H> {
         mms: &[Arc<Mm<H>>],
         candidates: &[Candidate],
     ) -> Option<usize> {
-        if self.mem.tunables.oom_kill_allocating_task == 0 {
+        if self.mem.tunables.oom_kill_allocating_task.get() == 0 {
             return None;
         }
         let own = mms.iter().position(|mm| mm.has_task(cx))?;

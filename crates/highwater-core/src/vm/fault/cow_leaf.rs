@@ -76,7 +76,7 @@ impl<H: Devices> Kernel<H> {
     ) -> bool {
         let (cx, mm, vma) = (pass.cx, pass.mm, &*pass.vma);
         let content = if source.is_some() { Gfp::empty() } else { Gfp::ZERO };
-        let gfp = self.huge.fault_gfp(vma) | content;
+        let gfp = self.huge.fault_gfp(self.mem.tunables.thp_defrag.get(), vma) | content;
         let may_have = self.huge.range(vma, start).is_some();
         let new = may_have.then(|| self.alloc_huge(cx, gfp, vma.wish(start))).flatten();
         let Some(new) = new else {

@@ -85,7 +85,7 @@ impl<H: Devices> Kernel<H> {
     /// read.
     #[doc(alias = "swap_vma_readahead")]
     fn read_around(&self, cx: &Cx<'_, H>, mm: &Mm<H>, vma: &Vma<H>, vpn: u32) -> bool {
-        let max = 1 << self.mem.tunables.page_cluster.min(VMA_ORDER_MAX);
+        let max = 1 << self.mem.tunables.page_cluster.get().min(VMA_ORDER_MAX);
         if max == 1 {
             return false;
         }

@@ -48,7 +48,7 @@ impl<H: Devices> Kernel<H> {
         start: u32,
         node: NodeId,
     ) -> Collapsed {
-        let gfp = match self.mem.tunables.khugepaged_defrag {
+        let gfp = match self.mem.tunables.khugepaged_defrag.get() {
             true => Gfp::GFP_TRANSHUGE,
             false => Gfp::GFP_TRANSHUGE_LIGHT,
         };
@@ -135,7 +135,7 @@ impl<H: Devices> Kernel<H> {
             }
             let Some(folio) = self.mapped_folio(pte) else {
                 nr_none += 1;
-                return nr_none <= t.khugepaged_max_ptes_none;
+                return nr_none <= t.khugepaged_max_ptes_none.get();
             };
             let is_taken = self.isolate_for_collapse(cx, folio);
             if is_taken {

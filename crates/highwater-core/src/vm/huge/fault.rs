@@ -41,7 +41,7 @@ impl<H: Devices> Kernel<H> {
         }
         let Some(start) = self.huge.range(vma, vpn) else { return Attempt::Fallback };
         self.khugepaged_enter(cx, mm);
-        let mapped = match is_write || !self.mem.tunables.thp_zero_page {
+        let mapped = match is_write || !self.mem.tunables.thp_zero_page.get() {
             true => self.map_huge_page(cx, mm, vma, start),
             false => self.map_huge_zero(cx, mm, start),
         };
@@ -59,7 +59,7 @@ impl<H: Devices> Kernel<H> {
         vma: &Vma<H>,
         start: u32,
     ) -> Option<Attempt> {
-        let gfp = self.huge.fault_gfp(vma) | Gfp::ZERO;
+        let gfp = self.huge.fault_gfp(self.mem.tunables.thp_defrag.get(), vma) | Gfp::ZERO;
         let folio = self.alloc_huge(cx, gfp, vma.wish(start))?;
         let Some(table) = self.make_leaf_table(cx, mm, start) else {
             self.put_page(cx, folio);

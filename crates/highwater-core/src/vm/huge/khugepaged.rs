@@ -116,7 +116,7 @@ impl<H: Devices> Kernel<H> {
                 continue;
             }
             self.khugepaged_round(cx, &mut scan);
-            self.khugepaged_sleep(cx, self.mem.tunables.khugepaged_scan_sleep_millisecs);
+            self.khugepaged_sleep(cx, self.mem.tunables.khugepaged_scan_sleep_millisecs.get());
         }
     }
 
@@ -135,7 +135,7 @@ impl<H: Devices> Kernel<H> {
     /// 512.
     #[doc(alias = "khugepaged_do_scan")]
     fn khugepaged_round(&self, cx: &Cx<'_, H>, scan: &mut Scan) -> u64 {
-        let most = self.mem.tunables.khugepaged_pages_to_scan;
+        let most = self.mem.tunables.khugepaged_pages_to_scan.get();
         let (mut scanned, mut nr_failed, mut nr_begun) = (0, 0, 0);
         while scanned < most && !self.is_stopping() {
             if scan.at.is_none() {
@@ -153,7 +153,7 @@ impl<H: Devices> Kernel<H> {
                 if nr_failed == 2 {
                     break;
                 }
-                self.khugepaged_sleep(cx, self.mem.tunables.khugepaged_alloc_sleep_millisecs);
+                self.khugepaged_sleep(cx, self.mem.tunables.khugepaged_alloc_sleep_millisecs.get());
             }
             cx.host.yield_now();
         }
@@ -254,7 +254,7 @@ impl<H: Devices> Kernel<H> {
             let pte = ptes.get(vpn);
             if pte.slot().is_some() {
                 nr_swapped += 1;
-                if nr_swapped > t.khugepaged_max_ptes_swap {
+                if nr_swapped > t.khugepaged_max_ptes_swap.get() {
                     return over(VmEvent::ThpScanExceedSwapPte);
                 }
                 continue;
@@ -264,7 +264,7 @@ impl<H: Devices> Kernel<H> {
             }
             let Some(folio) = self.mapped_folio(pte) else {
                 nr_none += 1;
-                if nr_none > t.khugepaged_max_ptes_none {
+                if nr_none > t.khugepaged_max_ptes_none.get() {
                     return over(VmEvent::ThpScanExceedNonePte);
                 }
                 continue;
@@ -277,7 +277,7 @@ impl<H: Devices> Kernel<H> {
             }
             if page.mapcount() > 1 {
                 nr_shared += 1;
-                if nr_shared > t.khugepaged_max_ptes_shared {
+                if nr_shared > t.khugepaged_max_ptes_shared.get() {
                     return over(VmEvent::ThpScanExceedSharePte);
                 }
             }

@@ -72,7 +72,8 @@ pub(crate) const NR: u32 = PTES as u32;
 pub(crate) struct Huge<H: Tasks> {
     /// The setting; [`Thp::Never`] also if memory is too small for huge pages.
     enabled: Thp,
-    defrag: ThpDefrag,
+    /// How hard a fault tries where the setting leaves it to the kernel.
+    by_default: DefragDefault,
     effort: ThpEffort,
     /// The huge page of zeros; `Table` class.
     pub(crate) zero: H::Lock<ZeroPage>,
@@ -87,14 +88,9 @@ impl<H: Tasks> Huge<H> {
         H: Host,
     {
         let enabled = mem.thp();
-        let defrag = match (mem.tunables.thp_defrag, mem.policy.thp.defrag) {
-            (ThpDefrag::Kernel, DefragDefault::Always) => ThpDefrag::Always,
-            (ThpDefrag::Kernel, DefragDefault::Madvise) => ThpDefrag::Madvise,
-            (said, _) => said,
-        };
         Huge {
             enabled,
-            defrag,
+            by_default: mem.policy.thp.defrag,
             effort: mem.policy.thp.effort,
             zero: host.new_lock(LockClass::Table, ZeroPage::default()),
             zero_block: AtomicU32::new(zero::NO_BLOCK),
@@ -122,9 +118,19 @@ impl<H: Tasks> Huge<H> {
         (suits && fits).then_some(start)
     }
 
-    /// The gfp flags of a fault for the allocator.
-    pub(super) fn fault_gfp(&self, vma: &Vma<H>) -> Gfp {
-        gfp_of(self.defrag, self.effort, vma.flags.contains(VmaFlags::HUGEPAGE))
+    /// How hard a fault tries: the setting, or the kernel's default.
+    fn defrag(&self, setting: ThpDefrag) -> ThpDefrag {
+        match (setting, self.by_default) {
+            (ThpDefrag::Kernel, DefragDefault::Always) => ThpDefrag::Always,
+            (ThpDefrag::Kernel, DefragDefault::Madvise) => ThpDefrag::Madvise,
+            (said, _) => said,
+        }
+    }
+
+    /// The gfp flags of a fault for the allocator, with the setting in force.
+    pub(super) fn fault_gfp(&self, setting: ThpDefrag, vma: &Vma<H>) -> Gfp {
+        let is_advised = vma.flags.contains(VmaFlags::HUGEPAGE);
+        gfp_of(self.defrag(setting), self.effort, is_advised)
     }
 }
 
@@ -142,7 +148,7 @@ fn gfp_of(defrag: ThpDefrag, effort: ThpEffort, is_advised: bool) -> Gfp {
         ThpDefrag::Always => Gfp::GFP_TRANSHUGE | once,
         ThpDefrag::Madvise | ThpDefrag::DeferMadvise if is_advised => Gfp::GFP_TRANSHUGE | once,
         ThpDefrag::Defer | ThpDefrag::DeferMadvise => light | Gfp::KSWAPD_RECLAIM,
-        // The kernel's own word is resolved when it boots.
+        // The kernel's own word is resolved before.
         ThpDefrag::Madvise | ThpDefrag::Never | ThpDefrag::Kernel => light,
     }
 }

@@ -212,7 +212,8 @@ fn the_default_of_defrag_is_the_kernels() {
     let defrag_of = |name: &str, said: ThpDefrag| {
         let host = Solo::default();
         let policy = preset(name).unwrap();
-        Stage::with(&host, policy, |m| m.tunables.thp_defrag = said).kernel.huge.defrag
+        let kernel = Stage::with(&host, policy, |m| m.tunables.thp_defrag = said).kernel;
+        kernel.huge.defrag(kernel.mem.tunables.thp_defrag.get())
     };
     assert_eq!(defrag_of("4.3", ThpDefrag::Kernel), ThpDefrag::Always);
     assert_eq!(defrag_of("4.6", ThpDefrag::Kernel), ThpDefrag::Madvise);

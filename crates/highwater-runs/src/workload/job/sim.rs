@@ -545,7 +545,7 @@ fn work(
 /// Explains a call that failed because `vm.overcommit_memory` is 2; empty for other failures.
 fn refused_commit(machine: &SimKernel, action: Do, error: &Error) -> String {
     let kernel = &machine.kernel;
-    match (action, error, kernel.mem.tunables.overcommit_memory) {
+    match (action, error, kernel.mem.tunables.overcommit_memory.get()) {
         (Do::Map | Do::Fork, Error::NoMemory, 2) => format!(
             " (vm.overcommit_memory is 2: programs may be promised {} MiB together)",
             kernel.commit_limit() >> 8
