@@ -11,6 +11,7 @@
 //! | [`fit`] | the least value of a setting that meets objectives |
 //! | [`bisect`] | the switches that explain a change |
 //! | [`plan`] | options of a user, and the units of work that follow from them |
+//! | [`session`] | one run that an observer takes step by step |
 
 // Lowest first: a module uses only those before it (tested by
 // `crates/highwater/tests/house/floors.rs`). Blank lines keep rustfmt from sorting them.
@@ -31,3 +32,5 @@ pub mod fit;
 pub mod bisect;
 
 pub mod plan;
+
+pub mod session;

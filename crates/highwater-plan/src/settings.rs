@@ -169,6 +169,26 @@ impl Settings {
         }
     }
 
+    /// The sysctls of a running kernel with these written. Only sysctls (`vm.NAME`) may be among
+    /// the settings.
+    ///
+    /// # Errors
+    /// If another key is among them, or a value has another form.
+    pub fn write_sysctls(&self, now: &Tunables) -> Result<Tunables, InputError> {
+        let mut wanted = now.clone();
+        for setting in &self.0 {
+            let Some(key) = setting.key.sysctl() else {
+                let reason = "only sysctls (vm.NAME) can change while a run goes on";
+                return Err(setting.wrong(reason));
+            };
+            let wrong = |error: &dyn std::fmt::Display| setting.wrong(one_line(&error.to_string()));
+            let mut table = Table::try_from(&wanted).map_err(|error| wrong(&error))?;
+            setting.set_sysctl(&mut table, key)?;
+            wanted = table.try_into().map_err(|error: toml::de::Error| wrong(&error.message()))?;
+        }
+        Ok(wanted)
+    }
+
     /// A machine with its settings applied.
     ///
     /// # Errors

@@ -6,6 +6,7 @@ use highwater_core::config::preset;
 
 use highwater_files::machine_file::MachineFile;
 use highwater_plan::experiment::{Experiment, RunPlan};
+use highwater_plan::session::Session;
 use highwater_runs::watching::{Pace, TaskLine, Watcher};
 use highwater_runs::workload::{Registry, Unit};
 
@@ -77,4 +78,50 @@ fn a_look_at_a_time_is_that_of_the_time() {
         assert_eq!(frame.at_ns, at_ns.div_ceil(10_000_000).max(1) * 10_000_000);
     }
     assert_eq!(watcher.frame_at(u64::MAX, || true), None);
+}
+
+/// Sysctls written on the way are in force, and the same writes give the same run.
+#[test]
+fn a_session_is_taken_step_by_step_and_its_sysctls_change() {
+    let run = |writes: &[(u64, &str)]| {
+        let watcher = Watcher::new(50_000_000);
+        watcher.set_pace(Pace::Paused);
+        let mut session = Session::start(plan(), None, watcher).unwrap();
+        let mut nr = 0;
+        while let Some(frame) = session.next_frame() {
+            nr += 1;
+            assert_eq!(frame.at_ns, nr * 50_000_000);
+            for (_, said) in writes.iter().filter(|(at, _)| *at == nr) {
+                session.set(&[*said]).unwrap();
+            }
+            if nr == 4 && !writes.is_empty() {
+                assert_eq!(frame.sysctls.swappiness, 5);
+            }
+        }
+        assert!(nr > 10 && session.is_over());
+        let over = session.set(&["vm.swappiness=1"]).unwrap_err().to_string();
+        assert_eq!(over, "vm.swappiness=1: the run is over");
+        session.finish().unwrap()
+    };
+    let plain = run(&[]);
+    let writes = [(3, "vm.min_free_kbytes=8192"), (3, "vm.swappiness=5")];
+    let (one, two) = (run(&writes), run(&writes));
+    assert_eq!((one.digest, &one.counters), (two.digest, &two.counters));
+    assert_ne!(plain.digest, one.digest);
+}
+
+#[test]
+fn a_session_refuses_what_cannot_change() {
+    let watcher = Watcher::new(50_000_000);
+    watcher.set_pace(Pace::Paused);
+    let mut session = Session::start(plan(), None, watcher).unwrap();
+    let refused = |session: &Session, said: &str| session.set(&[said]).unwrap_err().to_string();
+    session.next_frame().unwrap();
+    let no_sysctl = refused(&session, "machine.memory=1G");
+    assert!(no_sysctl.contains("only sysctls (vm.NAME) can change"), "{no_sysctl}");
+    assert!(refused(&session, "vm.thp=never").contains("while the kernel runs"));
+    assert!(refused(&session, "vm.swappiness=999").contains("between 0 and 200"));
+    let unknown = Session::start(plan(), Some("workers-9"), Watcher::new(1_000_000_000));
+    let unknown = unknown.err().unwrap().to_string();
+    assert!(unknown.starts_with("--step workers-9: no such step; there are "), "{unknown}");
 }

@@ -4,16 +4,19 @@
 //! thread of the simulation                        thread of the observer
 //! engine: every so much virtual time ──▶ Watcher ──▶ frame()
 //!         waits as long as the pace says ◀── pace ◀── set_pace(), step()
+//!         puts sysctls in force ◀────────── write ◀── write_sysctls()
 //! ```
 //!
 //! Key types: [`Watcher`] (accompanies a unit of work), [`Frame`] (one look), [`Pace`]. Watching
 //! does not affect virtual time: a run that is watched, slowed down or paused has the same results.
+//! A written sysctl is in force from the look on at which it was written, so runs with the same
+//! writes at the same looks have the same results, too.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use highwater_core::config::KernelVersion;
+use highwater_core::config::{KernelVersion, MachineError, Tunables};
 use highwater_core::page::{MAX_ORDER, Order};
 use highwater_core::page_alloc::PageAllocator;
 use highwater_core::zone::Mark;
@@ -41,6 +44,8 @@ pub struct Frame {
     pub kernel: KernelVersion,
     /// The figures of `/proc/pressure`. `None`: the kernel has no such files.
     pub pressure: Option<Reading>,
+    /// The sysctls in force.
+    pub sysctls: Tunables,
 }
 
 /// A zone's memory, in pages.
@@ -93,6 +98,9 @@ struct Shared {
     nr_steps: u64,
     /// The run stops for good once it has got here.
     hold_at_ns: Option<u64>,
+    /// Sysctls that the observer wants, and what came of the last ones.
+    wanted: Option<Tunables>,
+    written: Option<Result<(), MachineError>>,
 }
 
 /// Accompanies a unit of work and publishes its state.
@@ -137,6 +145,24 @@ impl Watcher {
         }
     }
 
+    /// Waits for a look after the first `nr`, and returns it with the number of looks by then; `None`
+    /// if the run is over before it.
+    pub fn frame_after(&self, nr: u64, is_over: impl Fn() -> bool) -> Option<(Arc<Frame>, u64)> {
+        let mut shared = self.lock();
+        loop {
+            // Asked first: a run publishes its last look, and then is over.
+            let is_last = is_over();
+            if let Some(frame) = shared.frame.as_ref().filter(|_| shared.nr_frames > nr) {
+                return Some((Arc::clone(frame), shared.nr_frames));
+            }
+            if is_last {
+                return None;
+            }
+            let wait = self.shared.1.wait_timeout(shared, Duration::from_millis(20));
+            shared = wait.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
     /// The present pace.
     pub fn pace(&self) -> Pace {
         self.lock().pace
@@ -157,6 +183,32 @@ impl Watcher {
         self.shared.1.notify_all();
     }
 
+    /// Puts sysctls in force, at the look at which the run stands, or if it does not stand, at its
+    /// next look. Returns when that is done; `None` if the run is over by then.
+    ///
+    /// # Errors
+    /// A setting that the kernel refuses. Nothing changes then.
+    pub fn write_sysctls(
+        &self,
+        wanted: &Tunables,
+        is_over: impl Fn() -> bool,
+    ) -> Option<Result<(), MachineError>> {
+        let mut shared = self.lock();
+        shared.wanted = Some(wanted.clone());
+        self.shared.1.notify_all();
+        loop {
+            if let Some(written) = shared.written.take() {
+                return Some(written);
+            }
+            if is_over() {
+                shared.wanted = None;
+                return None;
+            }
+            let wait = self.shared.1.wait_timeout(shared, Duration::from_millis(20));
+            shared = wait.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Shared> {
         // A frame is replaced as a whole, so it is valid even after a panic.
         self.shared.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -170,20 +222,33 @@ impl Watcher {
             let mut frame = None;
             look(&mut |memory| frame = Some(Frame::of(at_ns, memory, tasks)));
             if let Some(frame) = frame {
-                me.show(frame, seen_at);
+                me.show(frame, seen_at, &look);
                 seen_at = Instant::now();
             }
         });
     }
 
-    /// Shows a frame and waits for as long as the pace says.
-    fn show(&self, frame: Frame, before: Instant) {
+    /// Shows a frame, waits for as long as the pace says, and writes sysctls that are wanted by then.
+    fn show(&self, frame: Frame, before: Instant, look: &dyn Fn(&mut See<'_>)) {
         let mut shared = self.lock();
         let at_ns = frame.at_ns;
         shared.frame = Some(Arc::new(frame));
         shared.nr_frames += 1;
         self.shared.1.notify_all();
         loop {
+            if let Some(wanted) = shared.wanted.take() {
+                let mut written = Ok(());
+                let mut now = Tunables::default();
+                look(&mut |memory| {
+                    written = memory.write_sysctls(&wanted);
+                    now = memory.tunables.now();
+                });
+                shared.written = Some(written);
+                if let Some(frame) = &mut shared.frame {
+                    Arc::make_mut(frame).sysctls = now;
+                }
+                self.shared.1.notify_all();
+            }
             let is_held = shared.hold_at_ns.is_some_and(|hold_ns| at_ns >= hold_ns);
             let left = match shared.pace {
                 _ if is_held => None,
@@ -242,7 +307,9 @@ impl Frame {
         let kernel = memory.policy.kernel;
         let has_files = kernel >= SINCE;
         let pressure = has_files.then(|| look.pressure(at_ns));
-        Frame { at_ns, zones: zones.collect(), counters, tasks: tasks.collect(), kernel, pressure }
+        let sysctls = memory.tunables.now();
+        let (zones, tasks) = (zones.collect(), tasks.collect());
+        Frame { at_ns, zones, counters, tasks, kernel, pressure, sysctls }
     }
 
     /// A counter; 0 if it does not exist.

@@ -21,7 +21,7 @@ pub mod schema;
 pub use highwater_files::{InputError, input, machine_file, policy_file};
 pub use highwater_linux::{calibrate, capture, check, predict, replay};
 pub use highwater_plan::{
-    bisect, experiment, explain, fit, metric, plan, recording, settings, sysctls,
+    bisect, experiment, explain, fit, metric, plan, recording, session, settings, sysctls,
 };
 pub use highwater_runs::{params, watching, workload};
 

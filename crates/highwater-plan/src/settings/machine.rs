@@ -112,7 +112,7 @@ impl Setting {
     }
 
     /// Sets a sysctl. Of two that say the same in bytes and as a share it zeroes the other, as a write does.
-    fn set_sysctl(&self, table: &mut Table, key: &str) -> Result<(), InputError> {
+    pub(super) fn set_sysctl(&self, table: &mut Table, key: &str) -> Result<(), InputError> {
         let value = flag(key, self.value.like(table.get(key)));
         let other = match Tunables::EITHER.iter().find(|pair| pair.contains(&key)) {
             Some([bytes, ratio]) if *bytes == key => {
