@@ -4,7 +4,7 @@ A unit's file is a function of the unit's id alone: the same id has the same byt
 resuming, caching and merging are differences of sets, and any number of processes may write to one
 directory at the same time. A file appears complete or not at all.
 
-The command (``highwater sweep``) reads and writes the same directories.
+The command (`highwater sweep`) reads and writes the same directories.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _numbers = itertools.count()
 class Ledger:
     """The finished units of a directory.
 
-    ``dir`` is made if it is missing. Executors write to ``dir/units``.
+    `dir` is made if it is missing. Executors write to `dir/units`.
     """
 
     def __init__(self, dir: str | os.PathLike[str]) -> None:
@@ -86,12 +86,12 @@ class Ledger:
         here."""
 
     def fetch(self, ids: Iterable[str]) -> None:
-        """Makes the files of these units readable below ``dir``. Called before results are collected;
+        """Makes the files of these units readable below `dir`. Called before results are collected;
         a ledger in an object store downloads them here."""
 
 
 def open_ledger(out: str | os.PathLike[str]) -> Ledger:
-    """The ledger of a directory, or of a URL such as ``s3://bucket/sweep``.
+    """The ledger of a directory, or of a URL such as `s3://bucket/sweep`.
 
     Raises:
         HighwaterError: the URL cannot be opened, or the library for it is not installed.
@@ -101,3 +101,8 @@ def open_ledger(out: str | os.PathLike[str]) -> Ledger:
     from ._store import StoreLedger
 
     return StoreLedger(os.fspath(out))
+
+
+def as_ledger(place: Ledger | str | os.PathLike[str]) -> Ledger:
+    """A ledger, of a ledger or its directory."""
+    return place if isinstance(place, Ledger) else open_ledger(place)

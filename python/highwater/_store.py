@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -33,8 +34,8 @@ class StoreLedger(Ledger):
     """The ledger of a URL.
 
     Args:
-        url: ``s3://bucket/prefix``, ``gs://..``, ``az://..``, ``file:///..``, or a URL of fsspec.
-        cache: the directory of this computer; none: one for the URL below ``~/.cache/highwater``.
+        url: `s3://bucket/prefix`, `gs://..`, `az://..`, `file:///..`, or a URL of fsspec.
+        cache: the directory of this computer; none: one for the URL below `~/.cache/highwater`.
     """
 
     def __init__(self, url: str, cache: str | os.PathLike[str] | None = None) -> None:
@@ -102,12 +103,9 @@ class _Obstore:
     library = "obstore"
 
     def __init__(self, url: str) -> None:
-        import obstore
-        from obstore.store import from_url
-
-        self._library: Any = obstore
+        self._library = import_module("obstore")
         options = {"mkdir": True} if url.startswith("file:") else {}
-        self._store: Any = from_url(url, **options)
+        self._store: Any = import_module("obstore.store").from_url(url, **options)
 
     def names(self) -> Iterable[str]:
         for part in self._library.list(self._store, prefix=UNITS_DIR):
@@ -124,10 +122,8 @@ class _Fsspec:
     library = "fsspec"
 
     def __init__(self, url: str) -> None:
-        import fsspec
-
         self._files: Any
-        self._files, root = fsspec.core.url_to_fs(url)
+        self._files, root = import_module("fsspec").core.url_to_fs(url)
         self._root = str(root).rstrip("/")
 
     def names(self) -> Iterable[str]:

@@ -3,24 +3,21 @@
 An executor gets plans with the ids of units that are missing from a ledger, and returns when the
 ledger has them. It decides where units run, never how: a unit's bytes depend on its id alone.
 
-===========  ==========================================================================
-file         holds
-===========  ==========================================================================
-``base``     :class:`Executor`; :class:`Schedule`: chunks, retries, progress
-``threads``  :class:`Threads`: this process, on the pool of the core
-``processes`` :class:`Processes`: processes of this computer
-``ray_``     :class:`Ray`: a Ray cluster
-===========  ==========================================================================
+| file | holds |
+|---|---|
+| `base` | `Executor`; `Schedule`: chunks, retries, progress |
+| `threads` | `Threads`: this process, on the pool of the core |
+| `processes` | `Processes`: processes of this computer |
+| `ray_` | `Ray`: a Ray cluster |
 """
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, Union, runtime_checkable
 
 from .._highwater import HighwaterError, Stopped
 from .._ledger import Ledger
@@ -38,6 +35,12 @@ CHUNKS_PER_WORKER = 4
 ATTEMPTS = 3
 #: Estimate of a unit without one, in seconds.
 UNKNOWN_SECONDS = 1.0
+
+
+class Event(Protocol):
+    """Something that can be set, such as a `threading.Event`."""
+
+    def is_set(self) -> bool: ...
 
 
 class Unit(Protocol):
@@ -60,36 +63,38 @@ class Runnable(Protocol):
         out: str | PathLike[str],
         jobs: int | None = ...,
         progress: Progress | None = ...,
-        stop: threading.Event | None = ...,
+        stop: Event | None = ...,
     ) -> None: ...
 
 
+#: A ledger, or its directory.
+Place = Union[Ledger, str, "PathLike[str]"]
 #: A plan, and the ids of those of its units that are wanted.
 Job = tuple[Runnable, Sequence[str]]
 
 
 @runtime_checkable
 class Executor(Protocol):
-    """A place where units run: :class:`~highwater.Threads`, :class:`~highwater.Processes`,
-    :class:`~highwater.Ray`, or your own class with these two methods."""
+    """A place where units run: `Threads`, `Processes`,
+    `Ray`, or your own class with these two methods."""
 
     def run(
         self,
         plan: Runnable,
         ids: Sequence[str],
-        ledger: Ledger,
+        ledger: Place,
         progress: Progress | None = None,
-        stop: threading.Event | None = None,
+        stop: Event | None = None,
     ) -> None:
         """Runs units of one plan until the ledger has all of them.
 
-        Units that the ledger already has do not run again. ``progress(done, total)`` is called in
+        Units that the ledger already has do not run again. `progress(done, total)` is called in
         the calling thread or in others, but never twice at once.
 
         Raises:
             HighwaterError: a unit failed, or its worker died too often. Finished units stay in the
                 ledger, so a second call runs only the others.
-            Stopped: ``stop`` is set; finished units stay.
+            Stopped: `stop` is set; finished units stay.
             KeyboardInterrupt: the user pressed Ctrl-C; finished units stay.
         """
         ...
@@ -97,9 +102,9 @@ class Executor(Protocol):
     def run_all(
         self,
         jobs: Sequence[Job],
-        ledger: Ledger,
+        ledger: Place,
         progress: Progress | None = None,
-        stop: threading.Event | None = None,
+        stop: Event | None = None,
     ) -> None:
         """The same for units of several plans, all at once: no plan waits for the last unit of
         another one. Progress counts the units of all."""
@@ -109,10 +114,10 @@ class Executor(Protocol):
 def chunks(
     units: Iterable[tuple[str, float | None]], workers: int, seconds: float = CHUNK_SECONDS
 ) -> list[list[str]]:
-    """Cuts units into chunks of about ``seconds``, the longest units first.
+    """Cuts units into chunks of about `seconds`, the longest units first.
 
-    Chunks are shorter if workers would otherwise have fewer than :data:`CHUNKS_PER_WORKER` each. A
-    unit that is longer than a chunk is one by itself. ``units`` are ids with estimates in seconds.
+    Chunks are shorter if workers would otherwise have fewer than `CHUNKS_PER_WORKER` each. A
+    unit that is longer than a chunk is one by itself. `units` are ids with estimates in seconds.
     """
     known = [(id, UNKNOWN_SECONDS if cost is None else cost) for id, cost in units]
     # Stable, so equal units keep the order of the plan.
@@ -147,7 +152,7 @@ class Schedule:
     jobs: Sequence[Job]
     ledger: Ledger
     progress: Progress | None
-    stop: threading.Event | None
+    stop: Event | None
     workers: int
     chunk_seconds: float = CHUNK_SECONDS
     attempts: int = ATTEMPTS
@@ -220,7 +225,7 @@ class Schedule:
 
     def check(self) -> None:
         """Raises:
-        Stopped: ``stop`` is set.
+        Stopped: `stop` is set.
         """
         if self.stop is not None and self.stop.is_set():
             raise Stopped(
@@ -230,7 +235,7 @@ class Schedule:
 
 
 def each(ids: Sequence[str], say: Callable[[str], object]) -> Progress:
-    """Progress of ``run_units`` with one job as a call for each finished unit. The core reports a few
+    """Progress of `run_units` with one job as a call for each finished unit. The core reports a few
     times a second, so several units may have finished since the last report."""
     said = 0
 
@@ -244,7 +249,7 @@ def each(ids: Sequence[str], say: Callable[[str], object]) -> Progress:
 
 
 def describe(plan: Runnable, id: str) -> str:
-    """A unit in words: ``vm.swappiness=60, 6.1 on small-vm, seed 3``."""
+    """A unit in words: `vm.swappiness=60, 6.1 on small-vm, seed 3`."""
     unit = next((unit for unit in plan.units() if unit.id == id), None)
     if unit is None:
         return f"unit {id}"

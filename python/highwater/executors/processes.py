@@ -1,8 +1,8 @@
 """Units in processes of this computer.
 
-A process that dies (the kernel's OOM killer, a fault, ``kill -9``) takes only its own unit along. A
-``concurrent.futures.ProcessPoolExecutor`` fails all its work when one process dies and does not say
-which work that process had, so the pool here is made of :mod:`multiprocessing`'s own parts: one pipe
+A process that dies (the kernel's OOM killer, a fault, `kill -9`) takes only its own unit along. A
+`concurrent.futures.ProcessPoolExecutor` fails all its work when one process dies and does not say
+which work that process had, so the pool here is made of `multiprocessing`'s own parts: one pipe
 for each process, on which the process reports each finished unit.
 """
 
@@ -21,11 +21,22 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
 from .._highwater import HighwaterError
-from .._ledger import Ledger
-from .base import ATTEMPTS, CHUNK_SECONDS, Chunk, Job, Progress, Runnable, Schedule, each
+from .._ledger import as_ledger
+from .base import (
+    ATTEMPTS,
+    CHUNK_SECONDS,
+    Chunk,
+    Event,
+    Job,
+    Place,
+    Progress,
+    Runnable,
+    Schedule,
+    each,
+)
 from .threads import processors
 
-#: Seconds between two looks at ``stop``.
+#: Seconds between two looks at `stop`.
 _LOOK_SECONDS = 0.1
 #: Seconds that a process gets to end by itself.
 _END_SECONDS = 1.0
@@ -48,18 +59,18 @@ class Processes:
 
     Threads are as fast, since simulations hold no Python lock. Processes are for simulations that may
     die: one that the kernel kills does not take your notebook along. A unit whose process dies runs
-    again, at most ``attempts`` times in all.
+    again, at most `attempts` times in all.
 
     Args:
         workers: number of processes; none: one for each CPU.
         chunk_seconds: estimated seconds of work that a process gets at once.
         attempts: how often a unit's process may die before the call fails and names the unit.
 
-    Processes start with the first call and stay for further ones; ``close()``, or the end of a
-    ``with`` block, ends them.
+    Processes start with the first call and stay for further ones; `close()`, or the end of a
+    `with` block, ends them.
 
-    A script that starts processes needs ``if __name__ == "__main__":`` around its calls, as with
-    :mod:`multiprocessing`: each process imports the script.
+    A script that starts processes needs `if __name__ == "__main__":` around its calls, as with
+    `multiprocessing`: each process imports the script.
     """
 
     def __init__(
@@ -97,9 +108,9 @@ class Processes:
         self,
         plan: Runnable,
         ids: Sequence[str],
-        ledger: Ledger,
+        ledger: Place,
         progress: Progress | None = None,
-        stop: threading.Event | None = None,
+        stop: Event | None = None,
     ) -> None:
         """Runs units of one plan."""
         self.run_all([(plan, ids)], ledger, progress, stop)
@@ -107,13 +118,13 @@ class Processes:
     def run_all(
         self,
         jobs: Sequence[Job],
-        ledger: Ledger,
+        ledger: Place,
         progress: Progress | None = None,
-        stop: threading.Event | None = None,
+        stop: Event | None = None,
     ) -> None:
         """Runs units of several plans."""
         schedule = Schedule(
-            jobs, ledger, progress, stop, self.workers, self.chunk_seconds, self.attempts
+            jobs, as_ledger(ledger), progress, stop, self.workers, self.chunk_seconds, self.attempts
         )
         plans = [pickle.dumps(plan) for plan, _ in jobs]
         with self._gate:

@@ -5,7 +5,7 @@ finished; the calling process writes them to its ledger. So a cluster needs no s
 if the calling process dies, only the units that were running are lost. Ray's own retries are off: a
 chunk whose worker or node dies is sent again without the units that have arrived.
 
-Ray is the optional extra ``highwater[ray]``. Nothing here is imported by ``import highwater``.
+Ray is the optional extra `highwater[ray]`. Nothing here is imported by `import highwater`.
 """
 
 from __future__ import annotations
@@ -18,18 +18,30 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from .._highwater import HighwaterError
-from .._ledger import Ledger
-from .base import ATTEMPTS, CHUNK_SECONDS, Chunk, Job, Progress, Runnable, Schedule, each
+from .._ledger import Ledger, as_ledger
+from .base import (
+    ATTEMPTS,
+    CHUNK_SECONDS,
+    Chunk,
+    Event,
+    Job,
+    Place,
+    Progress,
+    Runnable,
+    Schedule,
+    each,
+)
 
 #: Chunks under way for each CPU: one runs, the next one is there when it ends.
 _IN_FLIGHT_PER_CPU = 2
 #: Seconds between two looks at the cluster's size, which may change.
 _SIZE_SECONDS = 5.0
-#: Seconds between two looks at ``stop``.
+#: Seconds between two looks at `stop`.
 _LOOK_SECONDS = 0.2
 #: Memory of the object store of a local cluster. Only plans and finished units are in it.
 _STORE_BYTES = 100 << 20
@@ -39,9 +51,9 @@ class Ray:
     """Runs units on a Ray cluster, one unit at a time on each CPU.
 
     Args:
-        address: the cluster's address (``"10.0.0.1:6379"``, ``"ray://host:10001"``), ``"local"`` for a
-            new one on this computer. None: the cluster that ``ray start`` started on this computer, or
-            that ``RAY_ADDRESS`` names; if there is none, a new one on this computer.
+        address: the cluster's address (`"10.0.0.1:6379"`, `"ray://host:10001"`), `"local"` for a
+            new one on this computer. None: the cluster that `ray start` started on this computer, or
+            that `RAY_ADDRESS` names; if there is none, a new one on this computer.
         cpus: CPUs of a new cluster on this computer; none: all. Not for an existing cluster.
         ship: how workers get this package. None: it is sent to the cluster if one of its nodes is
             another computer. True: it is sent. False: workers have it installed. A path: the wheel
@@ -50,8 +62,8 @@ class Ray:
         chunk_seconds: estimated seconds of work in a chunk.
         attempts: how often a unit's worker may die before the call fails and names the unit.
 
-    Dashboard and usage statistics are off. The connection stays for further calls; ``close()``, or
-    the end of a ``with`` block, ends it.
+    Dashboard and usage statistics are off. The connection stays for further calls; `close()`, or
+    the end of a `with` block, ends it.
     """
 
     def __init__(
@@ -91,9 +103,9 @@ class Ray:
         self,
         plan: Runnable,
         ids: Sequence[str],
-        ledger: Ledger,
+        ledger: Place,
         progress: Progress | None = None,
-        stop: threading.Event | None = None,
+        stop: Event | None = None,
     ) -> None:
         """Runs units of one plan."""
         self.run_all([(plan, ids)], ledger, progress, stop)
@@ -101,15 +113,17 @@ class Ray:
     def run_all(
         self,
         jobs: Sequence[Job],
-        ledger: Ledger,
+        ledger: Place,
         progress: Progress | None = None,
-        stop: threading.Event | None = None,
+        stop: Event | None = None,
     ) -> None:
         """Runs units of several plans."""
         ray = _ray()
         remote = self._connect()
         cpus = _cpus(ray)
-        schedule = Schedule(jobs, ledger, progress, stop, cpus, self.chunk_seconds, self.attempts)
+        schedule = Schedule(
+            jobs, as_ledger(ledger), progress, stop, cpus, self.chunk_seconds, self.attempts
+        )
         # In the object store once, not in each call.
         plans = [ray.put(pickle.dumps(plan)) for plan, _ in jobs]
         under_way: dict[Any, tuple[Chunk, set[str]]] = {}
@@ -186,12 +200,11 @@ def _ray() -> Any:
     # Ray 2.60 would otherwise change CUDA_VISIBLE_DEVICES of tasks without GPUs, with a warning.
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     try:
-        import ray
+        return import_module("ray")
     except ImportError as error:
         raise HighwaterError(
             "Ray is not installed: pip install 'highwater[ray]', or use hw.Processes()"
         ) from error
-    return ray
 
 
 def _cpus(ray: Any) -> int:

@@ -7,10 +7,10 @@ import queue
 import threading
 from collections.abc import Sequence
 
-from .._ledger import Ledger
-from .base import Job, Progress, Runnable, Schedule, each
+from .._ledger import as_ledger
+from .base import Event, Job, Place, Progress, Runnable, Schedule, each
 
-#: Seconds between two looks at ``stop`` and at Ctrl-C.
+#: Seconds between two looks at `stop` and at Ctrl-C.
 _LOOK_SECONDS = 0.1
 
 
@@ -20,9 +20,9 @@ def processors() -> int:
 
 
 class Threads:
-    """Runs units in this process. Simulations hold no Python lock, so ``jobs`` of them run at once.
+    """Runs units in this process. Simulations hold no Python lock, so `jobs` of them run at once.
 
-    ``jobs`` is the number of simulations at a time; none: one for each CPU.
+    `jobs` is the number of simulations at a time; none: one for each CPU.
     """
 
     def __init__(self, jobs: int | None = None) -> None:
@@ -35,11 +35,12 @@ class Threads:
         self,
         plan: Runnable,
         ids: Sequence[str],
-        ledger: Ledger,
+        ledger: Place,
         progress: Progress | None = None,
-        stop: threading.Event | None = None,
+        stop: Event | None = None,
     ) -> None:
         """Runs units of one plan on the core's own pool of threads."""
+        ledger = as_ledger(ledger)
         costs = {unit.id: unit.seconds or 0.0 for unit in plan.units()}
         # Longest first: a long unit that starts last leaves all other threads without work.
         wanted = sorted(dict.fromkeys(ids), key=lambda id: -costs.get(id, 0.0))
@@ -62,11 +63,12 @@ class Threads:
     def run_all(
         self,
         jobs: Sequence[Job],
-        ledger: Ledger,
+        ledger: Place,
         progress: Progress | None = None,
-        stop: threading.Event | None = None,
+        stop: Event | None = None,
     ) -> None:
         """Runs units of several plans, each thread one chunk after the other."""
+        ledger = as_ledger(ledger)
         if len(jobs) == 1:
             return self.run(*jobs[0], ledger, progress, stop)
         workers = self.jobs or processors()

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import tempfile
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from .._highwater import HighwaterError
 from .._ledger import Ledger
-from ..executors import Executor, Threads
+from ..executors import Event, Executor, Threads
 from .bench import Bench, Measured, Settings
 from .figures import Condition, direction_of
 from .result import Tuning, Verdict, gain_percent, gain_text
@@ -46,42 +45,42 @@ def tune(
     out: str | os.PathLike[str] | None = None,
     on: Executor | None = None,
     progress: Callable[[int, int], object] | None = None,
-    stop: threading.Event | None = None,
+    stop: Event | None = None,
 ) -> Tuning:
     """Searches sysctls and policy switches that are better for a job than the defaults.
 
-    Optuna (the extra ``highwater[tune]``) proposes settings. All settings run the same seeds as the
+    Optuna (the extra `highwater[tune]`) proposes settings. All settings run the same seeds as the
     default. A trial stops early if a constraint does not hold in a seed, or if Wilcoxon's signed-rank
     test says that it is worse than the best so far. Keys that the best setting does not need are
     dropped. The rest is then judged against the default on seeds that no trial saw, and on similar
     machines: half and twice the memory, half and twice the CPUs.
 
     Args:
-        job: a job by name or file, or its table, as for :func:`highwater.plan`.
-        space: keys of ``set`` with their values: ``{"vm.swappiness": (0, 200), "vm.page_cluster": [0, 3],
-            "policy.watermark.boost": [True, False]}``. A tuple is a range (a third number is its
+        job: a job by name or file, or its table, as for `plan`.
+        space: keys of `set` with their values: `{"vm.swappiness": (0, 200), "vm.page_cluster": [0, 3],
+            "policy.watermark.boost": [True, False]}`. A tuple is a range (a third number is its
             step), a list is a choice. Names of well-known sysctls alone have usual ranges
-            (``["vm.swappiness", "vm.dirty_ratio"]``). None: six of these. ``"policy"`` chooses among
+            (`["vm.swappiness", "vm.dirty_ratio"]`). None: six of these. `"policy"` chooses among
             policies.
-        objective: the figure to improve, as ``fit`` and ``bisect`` name them: ``"backend.select.p99"``,
-            ``"reader.rate"``, ``"memory.some"``, ``"pgmajfault"``.
-        direction: ``"lower"`` or ``"higher"``; needed for counters, which have no better direction.
-        constraints: objectives of ``fit``, as ``"memory.some<5"`` (percent of the time) or
-            ``"backend.hit.p99<2ms"``. Each must hold in every seed.
+        objective: the figure to improve, as `fit` and `bisect` name them: `"backend.select.p99"`,
+            `"reader.rate"`, `"memory.some"`, `"pgmajfault"`.
+        direction: `"lower"` or `"higher"`; needed for counters, which have no better direction.
+        constraints: objectives of `fit`, as `"memory.some<5"` (percent of the time) or
+            `"backend.hit.p99<2ms"`. Each must hold in every seed.
         allow_kills: lets tasks end early, by the OOM killer or because a call fails. Without it a
             setting that kills is never chosen.
         trials: settings to try.
         seeds: seeds of each complete trial; 4 is the least with which a trial can stop early.
-        unseen: seeds of the check; none: the larger of 12 and twice ``seeds``.
+        unseen: seeds of the check; none: the larger of 12 and twice `seeds`.
         neighbours: whether similar machines are checked.
         least: gain in percent below which a setting is not worth it, even if it is no chance.
-        machine, policy, quick, set: as for :func:`highwater.plan`; ``set`` is part of the default.
+        machine, policy, quick, set: as for `plan`; `set` is part of the default.
         batch: settings that are proposed at once. The answer depends on it, and not on the number of
             threads or workers.
         seed: of the proposals. Not of the simulations, which run the seeds from 1.
         out: a ledger for the finished units. Called again with the same arguments, an interrupted
             search continues from there.
-        on: the executor; none: ``hw.Threads()``.
+        on: the executor; none: `hw.Threads()`.
         progress: called with finished and all trials.
         stop: ends the search if it is set.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -10,7 +9,7 @@ from typing import Any
 
 from .._highwater import HighwaterError
 from .._ledger import Ledger
-from ..executors import Executor
+from ..executors import Event, Executor
 from .figures import Condition, Figure, read_figure
 from .space import Range, Value, setting_text
 
@@ -60,8 +59,8 @@ class Bench:
     """A job under fixed options, whose settings change.
 
     Args:
-        make: makes a plan, as :func:`highwater.plan` does.
-        options: options of ``make`` that all plans have; ``set`` among them is the base.
+        make: makes a plan, as `plan` does.
+        options: options of `make` that all plans have; `set` among them is the base.
         objective: the figure that is read.
         conditions: constraints; each must hold in every seed.
         allow_kills: tasks that end early do not matter.
@@ -76,7 +75,7 @@ class Bench:
         allow_kills: bool,
         ledger: Ledger,
         executor: Executor,
-        stop: threading.Event | None = None,
+        stop: Event | None = None,
     ) -> None:
         self.make = make
         self.options = dict(options)

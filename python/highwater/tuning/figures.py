@@ -20,9 +20,9 @@ class Figure:
     seeds: Sequence[int]
     #: Its value in each seed; none without one (no operation ended).
     values: Sequence[float | None]
-    #: ``microseconds``, ``operations a second``, ...; empty for counts.
+    #: `microseconds`, `operations a second`, ...; empty for counts.
     unit: str
-    #: ``higher``, ``lower`` or ``neither``.
+    #: `higher`, `lower` or `neither`.
     better: str
     #: For each seed, the tasks that ended early, in words; empty if none did.
     ended: Sequence[str]
@@ -100,7 +100,7 @@ def direction_of(figure: Figure | None, objective: str, said: str | None) -> str
 
 @dataclass(frozen=True)
 class Condition:
-    """A bound on a figure, as ``fit`` takes it."""
+    """A bound on a figure, as `fit` takes it."""
 
     metric: str
     is_below: bool
@@ -112,7 +112,7 @@ class Condition:
 
     @staticmethod
     def parse(text: str) -> Condition:
-        """Reads ``memory.some<5`` or ``backend.hit.p99<2ms``.
+        """Reads `memory.some<5` or `backend.hit.p99<2ms`.
 
         Raises:
             HighwaterError: it has another form.

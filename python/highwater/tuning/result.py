@@ -1,4 +1,4 @@
-"""The result of a search, in words, as a table and as a file of ``sysctl.d``."""
+"""The result of a search, in words, as a table and as a file of `sysctl.d`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ROWS = 10
 class Verdict:
     """The tuned settings beside the default, with the same seeds on one machine."""
 
-    #: The machine in words: ``this machine``, ``half the memory``.
+    #: The machine in words: `this machine`, `half the memory`.
     machine: str
     seeds: int
     default: Measured | None = field(repr=False)
@@ -46,7 +46,7 @@ class Verdict:
 
     @property
     def words(self) -> str:
-        """``23.1 % better (95 % interval 18.2 % to 27.5 %)``."""
+        """`23.1 % better (95 % interval 18.2 % to 27.5 %)`."""
         if self.gain is None:
             return self.problem or "no value"
         text = gain_text(self.gain)
@@ -71,21 +71,21 @@ def _percent(value: float) -> str:
 
 @dataclass(frozen=True)
 class Tuning:
-    """The result of :func:`highwater.tune`.
+    """The result of `tune`.
 
-    ``print(tuning)`` prints the sentence and the table.
+    `print(tuning)` prints the sentence and the table.
     """
 
-    #: The job, the machine and the policy in words: ``postgres-like, quick, on small-vm, 6.1``.
+    #: The job, the machine and the policy in words: `postgres-like, quick, on small-vm, 6.1`.
     what: str
-    #: The objective's name, and its unit (``microseconds``; empty for counts).
+    #: The objective's name, and its unit (`microseconds`; empty for counts).
     objective: str
     unit: str
     is_lower_better: bool
     constraints: tuple[str, ...]
     #: The settings that were found, without those that are not needed; empty if none is worth it.
     settings: Mapping[str, Value]
-    #: Whether the settings are worth it: better on unseen seeds by at least ``least`` percent.
+    #: Whether the settings are worth it: better on unseen seeds by at least `least` percent.
     is_worth_it: bool
     #: The answer in one sentence.
     sentence: str
@@ -97,7 +97,7 @@ class Tuning:
     unseen: Verdict | None
     #: The same on similar machines.
     neighbours: tuple[Verdict, ...]
-    #: The candidate that was judged; equal to ``settings`` if it is worth it.
+    #: The candidate that was judged; equal to `settings` if it is worth it.
     candidate: Mapping[str, Value]
     seeds: int
     #: Units that ran for the search, without those that were there already.
@@ -112,7 +112,7 @@ class Tuning:
         return self.unseen.gain if self.unseen is not None else None
 
     def sysctl_d(self) -> str:
-        """The text of a file for ``/etc/sysctl.d``. The comments say where it comes from. If no
+        """The text of a file for `/etc/sysctl.d`. The comments say where it comes from. If no
         setting is worth it, there is no line but comments."""
         head = [f"# {line}" for line in _wrapped(f"{self.what}: {self.sentence}", 96)]
         return "\n".join([*head, *sysctl_lines(self.settings)]) + "\n"

@@ -2,7 +2,7 @@
 
 Each batch of trials runs its seeds in rungs. After a rung a trial stops if a constraint does not hold
 in a seed, or if it is worse than the best trial so far in the seeds that both ran: Wilcoxon's
-signed-rank test, exact, at a chance of :data:`CHANCE`. So four seeds are the fewest that can stop a
+signed-rank test, exact, at a chance of `CHANCE`. So four seeds are the fewest that can stop a
 trial, and most bad trials run half of the seeds.
 
 All settings run the same seeds as the default. The study stays in memory; finished units are in the
@@ -11,9 +11,9 @@ ledger, so an interrupted search that is called again finds them there and propo
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
 
 from .._highwater import HighwaterError
@@ -35,8 +35,8 @@ class Trial:
     number: int
     #: The chosen values by key.
     settings: dict[str, Value]
-    #: ``complete``, ``pruned`` (worse than the best, by Wilcoxon's test), ``infeasible`` (a constraint
-    #: does not hold), ``failed`` (refused, or cannot boot).
+    #: `complete`, `pruned` (worse than the best, by Wilcoxon's test), `infeasible` (a constraint
+    #: does not hold), `failed` (refused, or cannot boot).
     state: str = "complete"
     #: Why it stopped; empty if it is complete.
     reason: str = ""
@@ -68,7 +68,7 @@ def optuna() -> Any:
         HighwaterError: it is not installed.
     """
     try:
-        import optuna as library
+        library: Any = import_module("optuna")
     except ImportError as error:
         raise HighwaterError("Optuna is not installed: pip install 'highwater[tune]'") from error
     library.logging.set_verbosity(library.logging.WARNING)
@@ -145,7 +145,7 @@ class Search:
         states = optuna().trial.TrialState
         measured = trial.measured
         excess = 1.0 if measured is None else measured.excess
-        asked.set_user_attr("excess", max(excess, 1e-6) if trial.state == "infeasible" else excess)
+        asked.set_constraint("excess", max(excess, 1e-6) if trial.state == "infeasible" else excess)
         if trial.mean is None:
             study.tell(asked, state=states.FAIL)
         elif trial.state == "pruned":
@@ -156,15 +156,7 @@ class Search:
 
     def _study(self) -> Any:
         library = optuna()
-        with warnings.catch_warnings():
-            # Both options are marked experimental.
-            warnings.simplefilter("ignore", library.exceptions.ExperimentalWarning)
-            sampler = library.samplers.TPESampler(
-                seed=self.seed,
-                multivariate=True,
-                constant_liar=True,
-                constraints_func=lambda trial: (trial.user_attrs.get("excess", 0.0),),
-            )
+        sampler = library.samplers.TPESampler(seed=self.seed, constant_liar=True)
         direction = "minimize" if self.is_lower_better else "maximize"
         study = library.create_study(direction=direction, sampler=sampler)
         # The kernel's defaults are a good place to start from.
@@ -198,7 +190,7 @@ def simplified(
 ) -> tuple[dict[str, Value], Measured]:
     """The best setting without the keys that it does not need.
 
-    Keys go one by one, the one whose removal costs least first, as long as the rest keeps ``keep`` of
+    Keys go one by one, the one whose removal costs least first, as long as the rest keeps `keep` of
     the gain over the default, and all constraints. The seeds are those of the search.
     """
     assert best.measured is not None

@@ -1,4 +1,4 @@
-"""The settings that a search may choose, and the file of ``sysctl.d`` that says the chosen ones."""
+"""The settings that a search may choose, and the file of `sysctl.d` that says the chosen ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LOG_RATIO = 50
 
 @dataclass(frozen=True)
 class Numbers:
-    """Numbers from ``low`` to ``high``, both included; whole ones if both ends are."""
+    """Numbers from `low` to `high`, both included; whole ones if both ends are."""
 
     low: float
     high: float
@@ -74,7 +74,7 @@ class Sysctl:
 
     #: Values worth a try.
     range: Range
-    #: Its line in ``sysctl.d``, if it is a sysctl; else the file to write to.
+    #: Its line in `sysctl.d`, if it is a sysctl; else the file to write to.
     name: str
     #: The kernel's default.
     default: Value
@@ -127,8 +127,8 @@ def read_space(space: Mapping[str, Any] | Iterable[str] | None) -> dict[str, Ran
     """The settings of a search by key.
 
     Args:
-        space: keys of ``set`` with their values: a tuple ``(low, high)`` or ``(low, high, step)`` is a
-            range, a list is a choice. Names alone are sysctls of :data:`SYSCTLS`. None: :data:`USUAL`.
+        space: keys of `set` with their values: a tuple `(low, high)` or `(low, high, step)` is a
+            range, a list is a choice. Names alone are sysctls of `SYSCTLS`. None: `USUAL`.
 
     Raises:
         HighwaterError: a key limits a memory cgroup, or a range is none.
@@ -175,12 +175,12 @@ def _is_number(value: Any) -> bool:
 
 
 def setting_text(value: Value) -> str:
-    """A value as ``set`` takes it."""
+    """A value as `set` takes it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def sysctl_lines(values: Mapping[str, Value]) -> list[str]:
-    """The lines of a ``sysctl.d`` file. A setting that is no sysctl is a comment with its place."""
+    """The lines of a `sysctl.d` file. A setting that is no sysctl is a comment with its place."""
     lines = []
     for key, value in values.items():
         text = setting_text(value)

@@ -21,7 +21,7 @@ def wilcoxon_greater(differences: Sequence[float]) -> float:
     the ranks that were seen, so ties (which share their mean rank) are exact too. Differences of 0
     say nothing about a direction and are left out. Without any other, the answer is 1.
 
-    Equal to ``scipy.stats.wilcoxon(d, alternative="greater", method="exact")`` if there are no ties.
+    Equal to `scipy.stats.wilcoxon(d, alternative="greater", method="exact")` if there are no ties.
     """
     nonzero = sorted((d for d in differences if d != 0.0), key=abs)
     # Twice the ranks, so that mean ranks of ties are whole numbers.
@@ -38,7 +38,7 @@ def wilcoxon_greater(differences: Sequence[float]) -> float:
     for rank in ranks:
         for s in range(len(ways) - 1, rank - 1, -1):
             ways[s] += ways[s - rank]
-    return sum(ways[seen:]) / 2 ** len(ranks)
+    return float(sum(ways[seen:])) / float(2 ** len(ranks))
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def paired_bootstrap(
 ) -> Interval:
     """The change from one mean to another, with the limits of 95 %.
 
-    Seeds are drawn with replacement, both values of a seed together. The same ``seed`` gives the same
+    Seeds are drawn with replacement, both values of a seed together. The same `seed` gives the same
     limits. With one pair there is no interval: both limits are infinite.
 
     Raises:

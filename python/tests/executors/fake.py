@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
-import threading
+
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +16,7 @@ from pathlib import Path
 
 from highwater import HighwaterError, Stopped
 from highwater._ledger import Ledger
+from highwater.executors import Event
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class FakePlan:
         out: str | os.PathLike[str],
         jobs: int | None = 1,
         progress: Callable[[int, int], object] | None = None,
-        stop: threading.Event | None = None,
+        stop: Event | None = None,
     ) -> None:
         ledger = Ledger(out)
         units = {unit.id: unit for unit in self.units()}
