@@ -49,11 +49,11 @@ def read_figure(results: Any, name: str) -> Figure:
     ended = {one["seed"]: _ended(one.get("ended_early", [])) for one in run.get("per_seed", [])}
     quick = ", quick" if "--quick" in document["command_line"] else ""
     return Figure(
-        seeds=row["seeds"],
-        values=row["values"],
-        unit=row["unit"],
-        better=row["better"],
-        ended=[ended.get(seed, "") for seed in row["seeds"]],
+        seeds=row.seeds,
+        values=row.values,
+        unit=row.unit,
+        better=row.better,
+        ended=[ended.get(seed, "") for seed in row.seeds],
         what=f"{document['experiment']}{quick} on {run['machine']} under {run['policy']}",
         cpus=_cpus(document["machines"][0]["definition"]),
     )

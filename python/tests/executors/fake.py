@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
