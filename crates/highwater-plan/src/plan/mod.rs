@@ -24,6 +24,7 @@
 //! | `units` | [`Plan`]: its units, runs of all or of some |
 //! | `results` | [`Results`]: documents, the grid, files of a directory |
 //! | `fit`, `bisect` | [`FitOptions`], [`BisectOptions`]: searches; earlier results decide the next units |
+//! | `explain` | [`ExplainOptions`]: a run with the time of its operations booked by cause |
 //! | `one` | [`OneRunOptions`]: one run of an experiment or of results |
 //! | `error` | [`PlanError`] |
 //!
@@ -52,6 +53,7 @@
 
 mod bisect;
 mod error;
+mod explain;
 mod fit;
 mod machine;
 mod one;
@@ -63,6 +65,7 @@ mod vary;
 
 pub use bisect::{BisectOptions, BisectPlan};
 pub use error::PlanError;
+pub use explain::{ExplainOptions, ExplainPlan};
 pub use fit::{FitOptions, FitPlan};
 pub use machine::MachineOptions;
 pub use one::OneRunOptions;
