@@ -69,7 +69,7 @@ impl Observations {
             }
             columns.push((key.clone(), Arc::new(column.finish())));
         }
-        let text = |of: fn(&Observation<'_>) -> &str| -> ArrayRef {
+        let text = |of: for<'a> fn(&'a Observation<'a>) -> &'a str| -> ArrayRef {
             let mut column = StringViewBuilder::new().with_deduplicate_strings();
             all().for_each(|row| column.append_value(of(row)));
             Arc::new(column.finish())

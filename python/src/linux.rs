@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use highwater::capture::{self, Names, Source, Wanted};
+use highwater::capture::{Names, Source, Wanted, capture as capture_of};
 use highwater::check::check_telling;
 use highwater::input::held::{self, Texts};
 use highwater::replay::report;
@@ -104,7 +104,7 @@ pub(crate) fn capture(
             Some(root) => Source::recorded(root),
             None => Source::running()?,
         };
-        let captured = capture::capture(&source, &wanted)?;
+        let captured = capture_of(&source, &wanted)?;
         let names = Names {
             machine: MACHINE,
             job: JOB,
