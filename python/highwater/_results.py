@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _highwater
 from ._highwater import HighwaterError
+from ._metric import Metric
 
 if TYPE_CHECKING:
     import pandas
@@ -158,6 +159,20 @@ class Results:
             nr = len(self.documents)
             raise HighwaterError(f"document: there are {nr} points; documents has one for each")
         return self.documents[0]
+
+    def metric(self, name: str) -> list[Metric]:
+        """A figure by the name that `fit` and `bisect` take, seed by seed: one for each policy on each
+        machine at each point.
+
+        Args:
+            name: Of an operation (`"reader.get.p99"`), a share of time (`"memory.some"`), a counter
+                (`"pgmajfault"`), a sum of several or a rate (`"pswpin.rate"`), or `"time.system"`.
+
+        Raises:
+            HighwaterError: If there is no such figure; it names similar ones.
+        """
+        points = self.points
+        return [Metric(points[point], *of) for point, *of in self._results.metric(name)]
 
     def json(self, point: int = 0) -> str:
         """The document of a point as text: the bytes of `highwater compare --format json`."""

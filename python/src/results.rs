@@ -3,15 +3,20 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use highwater::metric::MetricName;
 use highwater::plan;
 use highwater::plan::{PlanError, report_text};
 use highwater::report::report::{Shown, verdicts};
 use highwater::report::{Format, PAGE_WIDTH, Table, html};
-use highwater::results::Document;
+use highwater::results::{Better, Document};
 use pyo3::prelude::*;
 
 use crate::error::Failed;
 use crate::frames::Observations;
+
+/// A figure of a run: point, machine, policy, label, seeds, values, unit, better.
+type Figures =
+    (usize, String, String, String, Vec<u64>, Vec<Option<f64>>, String, &'static str);
 
 /// Says that there is no verdict.
 const ALONE: &str = "One policy was run: there is nothing to compare.\n";
@@ -105,6 +110,28 @@ impl Results {
     /// The results as one HTML page.
     fn page(&self, py: Python<'_>) -> PyResult<String> {
         Ok(py.detach(|| self.results.page()).map_err(Failed::from)?)
+    }
+
+    /// A figure by its name, seed by seed: a row for each run of each point.
+    fn metric(&self, name: &str) -> PyResult<Vec<Figures>> {
+        let metric = MetricName::new(name);
+        let mut rows = Vec::new();
+        for (point, of) in self.results.points.iter().enumerate() {
+            let document = &of.ran.document;
+            let unit = metric.unit(document);
+            let better = match metric.better(document) {
+                Better::Higher => "higher",
+                Better::Lower => "lower",
+                Better::Neither => "neither",
+            };
+            for run in &document.runs {
+                let values = metric.values(document, run).map_err(Failed::said)?;
+                let (machine, policy) = (run.machine.clone(), run.policy.clone());
+                let (label, seeds) = (run.label.clone(), run.seeds.clone());
+                rows.push((point, machine, policy, label, seeds, values, unit.clone(), better));
+            }
+        }
+        Ok(rows)
     }
 
     /// Writes the files of `--out DIR`.
