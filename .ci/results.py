@@ -1,6 +1,6 @@
 """What Python makes of results; called by .ci/python with the command, a folder of documents and one to work in.
 
-The page of the book about Python (docs/src/python.md) is run as it stands, once for each study. What it leaves is
+The page of the book about Python (docs/src/how-to/csv-in-python.md) is run as it stands, once for each study. What it leaves is
 compared with the documents, and documents and definitions are judged by the published schemas.
 """
 
@@ -59,7 +59,7 @@ def check_schemas(documents, explanation):
 
 def run_page(place):
     """Runs the page's Python in a folder; what it leaves, and what it printed."""
-    page = (ROOT / "docs/src/python.md").read_text()
+    page = (ROOT / "docs/src/how-to/csv-in-python.md").read_text()
     # Other lines are left empty, so that a failure names the page's.
     lines, is_python = [], False
     for line in page.splitlines():
@@ -67,13 +67,13 @@ def run_page(place):
         lines.append(line if is_python and not is_fence else "")
         if is_fence:
             is_python = line == "```python"
-    check(any("read_csv" in line for line in lines), "docs/src/python.md: its Python was not found")
+    check(any("read_csv" in line for line in lines), "docs/src/how-to/csv-in-python.md: its Python was not found")
     names, printed = {}, io.StringIO()
     before = os.getcwd()
     os.chdir(place)
     try:
         with contextlib.redirect_stdout(printed):
-            exec(compile("\n".join(lines), "docs/src/python.md", "exec"), names)
+            exec(compile("\n".join(lines), "docs/src/how-to/csv-in-python.md", "exec"), names)
     finally:
         os.chdir(before)
     return names, printed.getvalue()

@@ -15,7 +15,7 @@
 use highwater_core::config::{KernelVersion, Policy};
 use highwater_core::vmstat::since;
 use highwater_report::stats::quantile::interpolated;
-use highwater_results::{Counters, Document, Run, SeedTotals};
+use highwater_results::{Better, Counters, Document, Run, SeedTotals};
 
 use highwater_files::input::names::{nearest, unknown};
 use highwater_files::machine_file::MachineFile;
@@ -113,13 +113,22 @@ impl MetricName {
     pub fn unit(&self, document: &Document) -> String {
         match self.source(document) {
             Ok(Source::Sample(name) | Source::Samples(name, _)) => {
-                let has = |metric: &&highwater_results::Metric| metric.operations.contains(&name);
-                let metric = document.metrics.iter().find(has).or(document.metrics.first());
-                metric.map(|metric| metric.unit.clone()).unwrap_or_default()
+                table_of(document, &name).map(|metric| metric.unit.clone()).unwrap_or_default()
             }
             Ok(Source::Counters { is_rate: true, .. }) => "a second".to_owned(),
             Ok(Source::Time(_)) => "seconds".to_owned(),
             _ => String::new(),
+        }
+    }
+
+    /// The better direction of its values; counters have none.
+    pub fn better(&self, document: &Document) -> Better {
+        match self.source(document) {
+            Ok(Source::Sample(name) | Source::Samples(name, _)) => {
+                table_of(document, &name).map_or(Better::Neither, |metric| metric.better)
+            }
+            Ok(Source::Time(_)) => Better::Lower,
+            _ => Better::Neither,
         }
     }
 
@@ -277,6 +286,12 @@ impl MetricName {
     }
 }
 
+/// The table that an operation belongs to.
+fn table_of<'a>(document: &'a Document, name: &str) -> Option<&'a highwater_results::Metric> {
+    let has = |metric: &&highwater_results::Metric| metric.operations.iter().any(|of| of == name);
+    document.metrics.iter().find(has).or(document.metrics.first())
+}
+
 fn sum(counters: &Counters, names: &str) -> f64 {
     names.split('+').map(|name| counters.get(name) as f64).sum()
 }
@@ -378,7 +393,7 @@ fn thousands(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use highwater_results::{Better, Metric, TableKind, Times};
+    use highwater_results::{Metric, TableKind, Times};
 
     use super::*;
 
@@ -427,6 +442,16 @@ mod tests {
             "{}",
             wrong("pgscan_derict")
         );
+    }
+
+    #[test]
+    fn counters_have_no_better_direction() {
+        let document = document();
+        let better = |name: &str| MetricName::new(name).better(&document);
+        assert_eq!(better("reader.get.p99"), Better::Lower);
+        assert_eq!(better("time.system"), Better::Lower);
+        assert_eq!(better("pgscan_direct"), Better::Neither);
+        assert_eq!(better("pgscan_direct.rate"), Better::Neither);
     }
 
     #[test]

@@ -77,7 +77,7 @@ pub struct MappedZone {
 }
 
 /// The maps of one unit of a run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunMaps {
     /// Name of the machine.
     pub machine: String,

@@ -87,7 +87,7 @@ impl Series {
 }
 
 /// The series of one unit of a run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunSeries {
     /// Name of the machine.
     pub machine: String,

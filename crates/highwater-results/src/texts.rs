@@ -5,6 +5,8 @@
 
 use std::fmt::Write;
 
+use serde::{Deserialize, Deserializer, Serialize, de};
+
 /// File name of the texts of `/proc/pressure` at the ends of runs.
 pub const PRESSURE_FILE: &str = "pressure.txt";
 /// File name of the kernel logs: the OOM killer's victims, and the memory state at that time.
@@ -13,7 +15,7 @@ pub const KERNEL_LOG_FILE: &str = "kernel.log";
 pub const TEXT_FILES: [&str; 2] = [PRESSURE_FILE, KERNEL_LOG_FILE];
 
 /// A text of a run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RunText {
     /// Name of the machine.
     pub machine: String,
@@ -25,6 +27,29 @@ pub struct RunText {
     pub file: &'static str,
     /// The text; its last line has a line end.
     pub text: String,
+}
+
+/// The name of a file of texts; `None` if it is none of [`TEXT_FILES`].
+pub fn known(name: &str) -> Option<&'static str> {
+    TEXT_FILES.into_iter().find(|file| *file == name)
+}
+
+impl<'de> Deserialize<'de> for RunText {
+    /// Refuses names of files that no text has.
+    fn deserialize<D: Deserializer<'de>>(reader: D) -> Result<RunText, D::Error> {
+        #[derive(Deserialize)]
+        struct Read {
+            machine: String,
+            label: String,
+            seed: u64,
+            file: String,
+            text: String,
+        }
+        let Read { machine, label, seed, file, text } = Read::deserialize(reader)?;
+        let unknown = || de::Error::custom(format!("no text has the name {file}"));
+        let file = known(&file).ok_or_else(unknown)?;
+        Ok(RunText { machine, label, seed, file, text })
+    }
 }
 
 /// The contents of a file: each text under a line that names its run. None if there are no texts.

@@ -7,8 +7,9 @@ use highwater_core::proc::numastat_of;
 use highwater_core::vmstat::{NodeStat, NumaStat, VmEvent, ZoneStat, names};
 use highwater_core::zone::NodeId;
 use highwater_results::explain::ExplainedRun;
-use highwater_results::texts::TEXT_FILES;
+use highwater_results::texts::known;
 use highwater_results::{Counters, EndedEarly, Histogram, Largest, Times};
+use highwater_sim::engine;
 use serde::{Deserialize, Deserializer, Serialize};
 use thiserror::Error;
 
@@ -80,6 +81,15 @@ impl RunError {
     }
 }
 
+impl From<engine::RunError> for RunError {
+    fn from(error: engine::RunError) -> RunError {
+        match error {
+            engine::RunError::Stopped { .. } => RunError::Interrupted,
+            stuck => RunError::Stuck(stuck.to_string()),
+        }
+    }
+}
+
 /// Result of one unit of work, or of several put together.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Outcome {
@@ -114,9 +124,8 @@ where
 {
     let texts = Vec::<(String, String)>::deserialize(reader)?;
     let known = |(name, text): (String, String)| {
-        let file = TEXT_FILES.into_iter().find(|file| *file == name);
         let unknown = || serde::de::Error::custom(format!("no text has the name {name}"));
-        file.map(|file| (file, text)).ok_or_else(unknown)
+        known(&name).map(|file| (file, text)).ok_or_else(unknown)
     };
     texts.into_iter().map(known).collect()
 }

@@ -89,10 +89,30 @@ fn time_and_events_are_told_while_they_pass_and_changes_nothing() {
         engine.digest().value()
     };
     // Sums that others added stay.
-    let sums = Arc::new(Passed { ns: 7.into(), events: 3.into() });
+    let sums = Arc::new(Passed { ns: 7.into(), events: 3.into(), ..Passed::default() });
     assert_eq!(run(Some(Arc::clone(&sums))), run(None));
     let told = sums.ns.load(Ordering::Relaxed) - 7;
     assert!((160_000_000..=200_000_000).contains(&told), "{told}");
     let told = sums.events.load(Ordering::Relaxed) - 3;
     assert!((160_000..=200_001).contains(&told), "{told}");
+}
+
+#[test]
+fn a_run_ends_soon_after_its_sums_say_stop() {
+    let sums = Arc::new(Passed::default());
+    let mut engine = Engine::new(&EngineConfig::new(2));
+    let told = Arc::clone(&sums);
+    engine.spawn(Spawn::new("sleeper"), move |sim| {
+        sim.tell_passed(Arc::clone(&told));
+        for round in 0..1_000_000_u32 {
+            if round == 1000 {
+                told.stop.store(true, Ordering::Relaxed);
+            }
+            sim.sleep_ns(1_000);
+        }
+    });
+    let error = engine.run().expect_err("stopped");
+    let RunError::Stopped { now_ns } = error else { panic!("{error}") };
+    // It sleeps for a second; reports come every millisecond of virtual time.
+    assert!((1_000_000..4_000_000).contains(&now_ns), "{now_ns}");
 }

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use highwater_results::import::KernelText;
 use highwater_results::words::refusal;
-use highwater_results::{Contents, input};
+use highwater_results::Contents;
 
 use super::names::{not_modelled, unknown};
-use super::{InputError, other_definition};
+use super::{InputError, held, other_definition};
 
 /// The texts that come with the program, by kind: the TOML files of the repository's folders, as the build script found
 /// them.
@@ -34,7 +34,8 @@ pub struct Catalogue {
 /// Whether a name means a file: the file exists, or the name looks like a path.
 pub fn is_file(name: &str) -> bool {
     let path = Path::new(name);
-    path.extension().is_some_and(|e| e == "toml") || name.contains('/') || path.exists()
+    let looks_so = path.extension().is_some_and(|e| e == "toml") || name.contains('/');
+    looks_so || held::has(path) || path.exists()
 }
 
 /// A text, and its name in messages.
@@ -85,7 +86,8 @@ impl Catalogue {
             return name.to_owned();
         };
         let beside = dir.join(path);
-        let is_file = path.extension().is_some_and(|e| e == "toml") || beside.exists();
+        let looks_so = path.extension().is_some_and(|e| e == "toml");
+        let is_file = looks_so || held::has(&beside) || beside.exists();
         if is_file { beside.display().to_string() } else { name.to_owned() }
     }
 
@@ -93,11 +95,11 @@ impl Catalogue {
     fn read(&self, name: &str) -> Result<Found, InputError> {
         let wrong = |reason: String| InputError::whole(name, reason);
         let path = Path::new(name);
-        if let Some(contents) = Contents::of(path) {
+        if let Some(contents) = Contents::of(path).filter(|_| !held::has(path)) {
             let advice = contents.instead_of_definition(path);
             return Err(wrong(format!("{advice}; expected: {}", self.expected())));
         }
-        let text = input::read_text(path, input::DEFINITION_BYTES_MAX).map_err(|error| {
+        let text = held::read(path).map_err(|error| {
             let with_suffix = format!("{name}.toml");
             let meant = match Path::new(&with_suffix).is_file() {
                 true => format!("; did you mean {with_suffix}?"),

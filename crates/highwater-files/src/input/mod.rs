@@ -6,6 +6,7 @@
 //! | [`source`] | the text of a TOML file and the places in it |
 //! | [`error`] | errors in one line: file, line, field, reason |
 //! | `flags` | 1 and 0 for true and false |
+//! | [`held`] | files whose texts a program holds in memory |
 //! | `kernel_text` | recognises files given to the wrong command |
 //! | [`names`] | unknown names: the nearest known ones |
 //! | [`unmodelled`] | features of Linux that are not modelled, by name |
@@ -18,6 +19,7 @@
 pub mod catalogue;
 pub mod error;
 mod flags;
+pub mod held;
 mod kernel_text;
 pub mod names;
 pub mod size;
@@ -29,5 +31,5 @@ pub use catalogue::Catalogue;
 pub use error::InputError;
 pub use error::{one_line, said};
 pub use flags::{read_flag, read_flags};
-pub use kernel_text::{kernel_text, misplaced, other_definition, recognised};
+pub use kernel_text::{is_plan, kernel_text, misplaced, other_definition, recognised};
 pub use source::Source;

@@ -16,14 +16,13 @@
 
 use std::path::Path;
 
-use highwater_results::input::{self, DEFINITION_BYTES_MAX};
 use highwater_results::words::refusal;
 use highwater_sim::cost::CostTable;
 
 use super::{GENERIC_COSTS, default_simulation};
 use crate::input::catalogue::texts;
 use crate::input::names::unknown;
-use crate::input::{InputError, one_line};
+use crate::input::{InputError, held, one_line};
 
 /// Sections of a file of costs.
 const SECTIONS: [&str; 4] = ["summary", "cache", "cost", "measured"];
@@ -59,7 +58,7 @@ pub fn sections(beside: &str, name: &str) -> Result<toml::Table, InputError> {
     }
     let path = Path::new(beside).parent().unwrap_or(Path::new("")).join(name);
     let file = path.display().to_string();
-    let text = input::read_text(&path, DEFINITION_BYTES_MAX).map_err(|error| {
+    let text = held::read(&path).map_err(|error| {
         InputError::whole(file.as_str(), format!("cannot be read: {}", refusal(&error)))
     })?;
     parse(&file, &text)

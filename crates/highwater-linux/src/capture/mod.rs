@@ -24,6 +24,7 @@
 //! | [`before_managed`] | zones of kernels before 3.9 |
 //! | [`min_free`] | `vm.min_free_kbytes` where the kernel does not say it |
 //! | [`machine`], [`job`], [`reference`](mod@reference) | the three files |
+//! | `verdict` | the kernel's sizes beside the model's, as a table |
 //!
 //! A file that cannot be read is left out, and a note says so ([`Capture::notes`]). Without
 //! `/proc/zoneinfo` there is no capture.
@@ -46,6 +47,7 @@ pub(crate) mod settings;
 pub(crate) mod sizes;
 mod smaps;
 mod source;
+mod verdict;
 mod working_set;
 
 use std::thread;

@@ -12,6 +12,7 @@
 //! trace with their counts ([`warning`]).
 
 pub mod model;
+mod options;
 pub mod place;
 pub mod report;
 pub mod state;
@@ -26,6 +27,7 @@ use highwater_core::config::{Machine, Policy};
 use highwater_results::import::KernelText;
 
 pub use model::{FailedInTrace, FailedRequest, Replay};
+pub use options::{ReplayOptions, ReplayPlan};
 pub use state::{MachineSource, Shape, Sidecars};
 pub use survey::Survey;
 pub use tally::{EventKind, Tally};

@@ -13,6 +13,7 @@ use highwater_results::{
 };
 
 use highwater_sim::engine::Passed;
+use serde::{Deserialize, Serialize};
 
 use super::file::Experiment;
 use super::unit::{OverTime, Recipe, UnitRan, UnitStore};
@@ -135,7 +136,7 @@ pub fn run(
 }
 
 /// All that a plan leaves: machine by machine, seed by seed, policy by policy.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Ran {
     /// The results.
     pub document: Document,

@@ -18,7 +18,8 @@ use highwater_results::Document;
 use highwater_results::explain::{EXPLAIN_SCHEMA, ExplainedRun, Explanation};
 
 use crate::experiment::{Progress, Ran, RunPlan, run_all};
-use highwater_runs::workload::RunError;
+use highwater_runs::workload::job::Job;
+use highwater_runs::workload::{RunError, Workload};
 
 /// Runs a plan and explains where the time went; every sum in the explanation is exact.
 ///
@@ -86,6 +87,24 @@ fn others<'a>(name: &str, all: impl Iterator<Item = &'a str>) -> Option<Vec<&'a 
         }
     }
     Some(names)
+}
+
+/// Refuses an operation that the workload is known not to have, before anything runs.
+///
+/// # Errors
+/// If there is no such operation, or its time is not booked.
+pub fn check_operation(plan: &RunPlan, op: &str) -> Result<(), String> {
+    let known = plan.experiment.job.operations();
+    let is_job = plan.experiment.job.entry().name == Job::NAME;
+    if known.is_empty() && !is_job {
+        // Nobody knows before a run.
+        return Ok(());
+    }
+    is_operation(op, known.iter().map(String::as_str))?;
+    match plan.experiment.job.not_booked(op) {
+        Some(reason) => Err(format!("--op {op}: {reason}")),
+        None => Ok(()),
+    }
 }
 
 /// Checks that an operation exists.

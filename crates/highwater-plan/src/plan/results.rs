@@ -3,13 +3,14 @@
 use std::path::Path;
 
 use highwater_report::grid::{self, Grid};
+use highwater_report::html;
 use highwater_report::render::{json, observations, pageblocks, series};
 use highwater_report::report::{self, Shown};
 use highwater_report::{Format, PAGE_WIDTH, Table, claims};
 use highwater_results::contents::{
     CLAIMS_FILE, REPORT_FILE, point_dir, remove_half_written, remove_points,
 };
-use highwater_results::explain::STALLS_FILE;
+use highwater_results::explain::{Explanation, STALLS_FILE};
 use highwater_results::store::Store;
 use highwater_results::texts::{TEXT_FILES, file_of};
 use highwater_results::{
@@ -17,13 +18,15 @@ use highwater_results::{
     TIMELINE_FILE,
 };
 
+use serde::{Deserialize, Serialize};
+
 use super::{Plan, PlanError};
 use crate::bisect;
 use crate::experiment::Ran;
 use crate::explain;
 
 /// Results of one point of a plan.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PointResults {
     /// The values of the keys that vary.
     pub values: Vec<String>,
@@ -38,7 +41,7 @@ impl PointResults {
     /// # Errors
     /// If a file cannot be written.
     pub fn keep(&self, store: &Store, shown: Shown) -> Result<(), PlanError> {
-        let Ran { document, explained, series, maps, ages, texts } = &self.ran;
+        let Ran { document, series, maps, ages, texts, .. } = &self.ran;
         self.keep_report(store, shown)?;
         // Remove what an earlier run left there.
         let table = || series::series(series);
@@ -46,12 +49,7 @@ impl PointResults {
             Some(_) => (Some(table()), None),
             None => (None, Some(table()).filter(|_| !series.is_empty())),
         };
-        let command_line = document.command_line.clone();
-        let stalls = match explained.is_empty() {
-            true => None,
-            false => Some(explain::explanation(document, explained.clone(), command_line)?),
-        };
-        let stalls = stalls.as_ref().map(highwater_report::explain::json);
+        let stalls = self.explanation()?.as_ref().map(highwater_report::explain::json);
         let columns = series.iter().chain(ages).flat_map(|run| &run.series.columns);
         let columns = Columns::of(columns);
         let columns = (!columns.columns.is_empty()).then(|| columns.to_text());
@@ -78,6 +76,28 @@ impl PointResults {
         Ok(())
     }
 
+    /// Its page: one HTML file that needs no other one, with charts over time if the options kept
+    /// the story of the first seed.
+    ///
+    /// # Errors
+    /// If the page cannot be made.
+    pub fn page(&self) -> Result<String, PlanError> {
+        let Ran { document, series, maps, ages, .. } = &self.ran;
+        let explanation = self.explanation()?;
+        let story = html::Story { series, explanation: explanation.as_ref(), maps, ages };
+        html::page(document, story).map_err(|error| PlanError::Document(error.to_string()))
+    }
+
+    /// Where the time of the slowest operations went; none if the options kept no story.
+    fn explanation(&self) -> Result<Option<Explanation>, PlanError> {
+        let Ran { document, explained, .. } = &self.ran;
+        if explained.is_empty() {
+            return Ok(None);
+        }
+        let command_line = document.command_line.clone();
+        Ok(Some(explain::explanation(document, explained.clone(), command_line)?))
+    }
+
     /// Writes the document and its report.
     fn keep_report(&self, store: &Store, shown: Shown) -> Result<(), PlanError> {
         let document = &self.ran.document;
@@ -88,8 +108,9 @@ impl PointResults {
     }
 }
 
-/// Results of a plan, point by point.
-#[derive(Clone, Debug)]
+/// Results of a plan, point by point. As a value of serde they can go to another process, and mean
+/// the same there if it is the same release.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Results {
     /// The keys that vary; empty for a single comparison.
     pub keys: Vec<String>,
@@ -122,6 +143,17 @@ impl Results {
             .map(|PointResults { values, ran }| grid::Point { values, document: &ran.document });
         let points = points.collect();
         Grid { keys: &self.keys, counters: &self.counters, points }
+    }
+
+    /// The results as one HTML page: that of a comparison, or of a grid.
+    ///
+    /// # Errors
+    /// If the page cannot be made.
+    pub fn page(&self) -> Result<String, PlanError> {
+        match (&self.points[..], &self.keys[..]) {
+            ([point], []) => point.page(),
+            _ => html::grid(&self.grid()).map_err(|error| PlanError::Document(error.to_string())),
+        }
     }
 
     /// Writes the files of `--out DIR` to a directory. A comparison has `results.json`, `report.txt`

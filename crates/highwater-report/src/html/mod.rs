@@ -58,6 +58,7 @@ use timeline::Charts;
 
 /// The template and the files that are inserted unchanged.
 const TEMPLATE: &str = include_str!("assets/report.html");
+const FRAGMENT: &str = include_str!("assets/fragment.html");
 const STYLE: &str = include_str!("assets/report.css");
 const SCRIPT: &str = include_str!("assets/report.js");
 const CHART_STYLE: &str = include_str!("assets/uplot/uPlot.min.css");
@@ -158,6 +159,25 @@ pub fn several(documents: &[Document]) -> Result<String, PageError> {
     page.warnings.clear();
     page.definitions.clear();
     render(&page)
+}
+
+/// Tables for a cell of a notebook: a part of a page, with its style and without scripts. `folded` is
+/// a text that unfolds below them, under its heading; empty: nothing does.
+///
+/// # Errors
+/// Never for the program as released: a test renders one.
+pub fn fragment(tables: &[Table], folded: (&str, &str)) -> Result<String, PageError> {
+    #[derive(Serialize)]
+    struct Fragment<'a> {
+        views: Vec<View>,
+        summary: &'a str,
+        text: &'a str,
+    }
+    let views = tables.iter().map(View::of).collect();
+    let (summary, text) = folded;
+    let environment = environment()?;
+    let template = environment.template_from_named_str("fragment.html", FRAGMENT)?;
+    Ok(template.render(Value::from(Serde(Fragment { views, summary, text })))?)
 }
 
 /// All data of the template.
@@ -430,13 +450,18 @@ fn json(value: &impl Serialize) -> String {
 }
 
 fn render(page: &Page) -> Result<String, PageError> {
-    let mut environment = Environment::new();
-    environment.set_auto_escape_callback(|_| AutoEscape::Html);
-    environment.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?);
+    let mut environment = environment()?;
     environment.add_global("style", STYLE);
     environment.add_global("script", SCRIPT);
     environment.add_global("chart_style", CHART_STYLE);
     environment.add_global("chart_script", CHART_SCRIPT);
     let template = environment.template_from_named_str("report.html", TEMPLATE)?;
     Ok(template.render(Value::from(Serde(page)))?)
+}
+
+fn environment() -> Result<Environment<'static>, PageError> {
+    let mut environment = Environment::new();
+    environment.set_auto_escape_callback(|_| AutoEscape::Html);
+    environment.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?);
+    Ok(environment)
 }

@@ -198,3 +198,13 @@ fn what_is_of_others_is_as_they_made_it() {
     assert_eq!(sums, [0xe36e_4ba6_4a14_0428, 0xf22a_dd10_2039_a00b], "uPlot 1.6.32");
     assert!(include_str!("assets/uplot/LICENSE").contains("MIT"));
 }
+
+#[test]
+fn a_fragment_has_the_tables_and_escapes_every_name() {
+    let document = document();
+    let tables = report::verdicts(&document).unwrap();
+    let text = fragment(&tables, ("All of it", EVIL)).unwrap();
+    assert!(text.starts_with("<div class=\"highwater\">") && !text.contains("<script"), "{text}");
+    assert!(text.contains("<summary>All of it</summary>") && text.contains("class=\"good\""));
+    assert!(!fragment(&tables, ("", "")).unwrap().contains("<details>"));
+}

@@ -13,12 +13,20 @@
 //! Number fields are never empty, so that readers can infer the types. A metric owns the operations
 //! that it lists. The first metric that lists none owns all others.
 
-use highwater_results::{Document, Metric, Run};
+use std::fmt;
+
+use highwater_results::{Document, Metric, Run, Times};
 
 use super::csv::Records;
 
+/// Kinds of observations.
+pub const SAMPLE: &str = "sample";
+/// A counter of `/proc/vmstat`.
+pub const COUNTER: &str = "counter";
+/// User, system or elapsed time.
+pub const TIME: &str = "time";
 /// Names of the columns.
-const COLUMNS: [&str; 12] = [
+pub const COLUMNS: [&str; 12] = [
     "experiment",
     "host",
     "machine",
@@ -32,6 +40,103 @@ const COLUMNS: [&str; 12] = [
     "unit",
     "value",
 ];
+
+/// A value of an observation.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Value {
+    /// Of a sample, in the unit of its metric.
+    Sample(f64),
+    /// A time, in nanoseconds.
+    Time(u64),
+    /// The change of a counter over the run.
+    Count(i64),
+}
+
+impl Value {
+    /// As a float: exact for samples, and for whole numbers up to 2^53.
+    pub const fn as_f64(self) -> f64 {
+        match self {
+            Value::Sample(value) => value,
+            Value::Time(ns) => ns as f64,
+            Value::Count(count) => count as f64,
+        }
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Sample(value) => value.fmt(f),
+            Value::Time(ns) => ns.fmt(f),
+            Value::Count(count) => count.fmt(f),
+        }
+    }
+}
+
+/// A row of the table; its fields are the columns.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[expect(missing_docs, reason = "the module lists the columns")]
+pub struct Observation<'a> {
+    pub experiment: &'a str,
+    pub host: &'a str,
+    pub machine: &'a str,
+    pub policy: &'a str,
+    pub label: &'a str,
+    pub seed: u64,
+    pub iteration: u32,
+    pub kind: &'static str,
+    pub metric: &'a str,
+    pub operation: &'a str,
+    pub unit: &'a str,
+    pub value: Value,
+}
+
+/// The observations of a document as values, in the order of the table: run by run the samples, then
+/// the times and counters of each seed.
+pub fn rows(document: &Document) -> Vec<Observation<'_>> {
+    let mut rows = Vec::new();
+    for run in &document.runs {
+        let of_run = Observation {
+            experiment: &document.experiment,
+            host: &document.host,
+            machine: &run.machine,
+            policy: &run.policy,
+            label: &run.label,
+            seed: 0,
+            iteration: 0,
+            kind: SAMPLE,
+            metric: "",
+            operation: "",
+            unit: "",
+            value: Value::Count(0),
+        };
+        for sample in &run.samples {
+            let metric = metric_of(document, &sample.operation);
+            let (metric, unit) = metric.map_or(("", ""), |metric| (&metric.name, &metric.unit));
+            let (operation, value) = (sample.operation.as_str(), Value::Sample(sample.value));
+            let (seed, iteration) = (sample.seed, sample.iteration);
+            rows.push(Observation { seed, iteration, metric, operation, unit, value, ..of_run });
+        }
+        for totals in &run.per_seed {
+            let (seed, iteration) = (totals.seed, iteration_of(run, totals.seed));
+            let of_seed = Observation { seed, iteration, ..of_run };
+            for (operation, ns) in times(&totals.times) {
+                let (kind, unit, value) = (TIME, "ns", Value::Time(ns));
+                rows.push(Observation { kind, metric: TIME, operation, unit, value, ..of_seed });
+            }
+            for (operation, count) in totals.counters.iter() {
+                let (metric, unit, value) = ("vmstat", "count", Value::Count(count));
+                rows.push(Observation { kind: COUNTER, metric, operation, unit, value, ..of_seed });
+            }
+        }
+    }
+    rows
+}
+
+/// The times of a run by name, in nanoseconds.
+pub fn times(times: &Times) -> [(&'static str, u64); 3] {
+    [("user", times.user_ns), ("system", times.system_ns), ("elapsed", times.elapsed_ns)]
+}
 
 /// The observations of a document: samples, then the times and counters of each seed, run by run.
 pub fn observations(document: &Document) -> String {
@@ -56,41 +161,17 @@ fn of_all<'a>(documents: impl IntoIterator<Item = (&'a Document, Option<&'a str>
     let columns: Vec<&str> = side.into_iter().chain(COLUMNS).collect();
     let mut records = Records::new(&columns);
     for (document, name) in documents {
-        add(&mut records, document, name);
+        for row in rows(document) {
+            let Observation { experiment, host, machine, policy, label, .. } = row;
+            let Observation { kind, metric, operation, unit, .. } = row;
+            let [seed, iteration] = [row.seed, row.iteration.into()].map(|nr: u64| nr.to_string());
+            let value = row.value.to_string();
+            let before = [experiment, host, machine, policy, label, &seed, &iteration];
+            let what = [kind, metric, operation, unit, &value];
+            records.push(name.into_iter().chain(before).chain(what));
+        }
     }
     records.into_text()
-}
-
-fn add(records: &mut Records, document: &Document, name: Option<&str>) {
-    for run in &document.runs {
-        let (experiment, host) = (&*document.experiment, &*document.host);
-        let place = [experiment, host, &*run.machine, &*run.policy, &*run.label];
-        let mut push = |seed: u64, iteration: usize, what: [&str; 4], value: String| {
-            let (seed, iteration) = (seed.to_string(), iteration.to_string());
-            let before = name.into_iter().chain(place).chain([&*seed, &*iteration]);
-            records.push(before.chain(what).chain([&*value]));
-        };
-        for sample in &run.samples {
-            let metric = metric_of(document, &sample.operation);
-            let (name, unit) = metric.map_or(("", ""), |metric| (&metric.name, &metric.unit));
-            let what = ["sample", name, &sample.operation, unit];
-            push(sample.seed, sample.iteration as usize, what, sample.value.to_string());
-        }
-        for totals in &run.per_seed {
-            let iteration = iteration_of(run, totals.seed);
-            for (name, ns) in [
-                ("user", totals.times.user_ns),
-                ("system", totals.times.system_ns),
-                ("elapsed", totals.times.elapsed_ns),
-            ] {
-                push(totals.seed, iteration, ["time", "time", name, "ns"], ns.to_string());
-            }
-            for (name, count) in totals.counters.iter() {
-                let what = ["counter", "vmstat", name, "count"];
-                push(totals.seed, iteration, what, count.to_string());
-            }
-        }
-    }
 }
 
 /// The metric that owns an operation's samples.
@@ -101,13 +182,14 @@ fn metric_of<'a>(document: &'a Document, operation: &str) -> Option<&'a Metric> 
 }
 
 /// The iteration of a run that used this seed.
-fn iteration_of(run: &Run, seed: u64) -> usize {
-    run.seeds.iter().position(|known| *known == seed).unwrap_or(0)
+fn iteration_of(run: &Run, seed: u64) -> u32 {
+    let at = run.seeds.iter().position(|known| *known == seed).unwrap_or(0);
+    u32::try_from(at).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]
 mod tests {
-    use highwater_results::{Better, SeedTotals, TableKind, Times};
+    use highwater_results::{Better, SeedTotals, TableKind};
 
     use super::*;
 

@@ -159,9 +159,9 @@ pub fn watch(sim: &Sim, unit: &Unit<'_>) {
 /// Runs until no task of a program is left.
 ///
 /// # Errors
-/// If the simulation gets stuck or a task panics.
+/// If the simulation gets stuck, a task panics, or the watcher of its progress stops it.
 pub fn run_to_end(machine: &mut SimMachine) -> Result<(), RunError> {
-    machine.run().map_err(|error| RunError::Stuck(error.to_string()))
+    Ok(machine.run()?)
 }
 
 /// Where the time of operations went, if the unit wants it. An operation is a task's work between

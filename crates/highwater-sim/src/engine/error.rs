@@ -60,6 +60,12 @@ pub enum RunError {
         /// Every task that has not ended.
         tasks: Vec<StuckTask>,
     },
+    /// The watcher of its progress stopped it.
+    #[error("stopped at {now_ns} ns")]
+    Stopped {
+        /// Time at which the run noticed.
+        now_ns: u64,
+    },
     /// A task panicked.
     #[error("task {task} panicked at {now_ns} ns: {message}")]
     TaskPanicked {

@@ -540,6 +540,7 @@ impl Inner {
             Some(Finding::Livelock { nr_events }) => {
                 return Err(RunError::Livelock { now_ns, nr_events, tasks: state.stuck_tasks() });
             }
+            Some(Finding::Stopped) => return Err(RunError::Stopped { now_ns }),
             None => {}
         }
         if !state.queue.is_empty() {

@@ -8,7 +8,7 @@
 use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::error::StuckTask;
 use super::state::State;
@@ -36,6 +36,8 @@ pub(crate) enum Finding {
     Hung { since_ns: u64 },
     /// At least this many events happened at the same time.
     Livelock { nr_events: u64 },
+    /// The watcher of the progress wants no more.
+    Stopped,
 }
 
 /// Progress of one simulation or of several, updated once in a few thousand events.
@@ -45,6 +47,9 @@ pub struct Passed {
     pub ns: AtomicU64,
     /// Events.
     pub events: AtomicU64,
+    /// Set it, and every simulation that adds to these sums ends at its next report, a few
+    /// milliseconds later, with [`RunError::Stopped`](super::RunError::Stopped).
+    pub stop: AtomicBool,
 }
 
 /// The callback of a sampler.
@@ -227,6 +232,9 @@ impl State {
                 sums.ns.fetch_add(now_ns.saturating_sub(*told_ns), Ordering::Relaxed);
                 sums.events.fetch_add(self.nr_events - *told_events, Ordering::Relaxed);
                 (*told_ns, *told_events) = (now_ns, self.nr_events);
+                if sums.stop.load(Ordering::Relaxed) {
+                    self.watch.finding = Some(Finding::Stopped);
+                }
             }
             self.watch.tell_at_event = self.nr_events + EVENTS_TO_TELL;
             if self.watch.told.is_some() {

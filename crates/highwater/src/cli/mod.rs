@@ -33,9 +33,10 @@ mod watch;
 
 use std::collections::BTreeSet;
 use std::env;
+use std::ffi::OsString;
 use std::io::{self, Write};
 use std::process::ExitCode;
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Parser;
@@ -131,16 +132,33 @@ impl Program {
 
     /// Runs the command line of this process.
     pub fn main(self) -> ExitCode {
+        ExitCode::from(self.status(env::args_os().collect()))
+    }
+
+    /// Runs a command line whose first word is the program's name, and returns the exit status. For
+    /// a program whose own words are others, such as an interpreter's. Once in a process.
+    pub fn status(self, words: Vec<OsString>) -> u8 {
         if let Err(error) = policy_file::bring(&self.policies) {
             complain(&error.to_string());
-            return ExitCode::from(2);
+            return USAGE;
         }
-        run_command_line(&Registry::with(&self.workloads))
+        run_command_line(&Registry::with(&self.workloads), WORDS.get_or_init(|| words))
     }
 }
 
-fn run_command_line(registry: &Registry) -> ExitCode {
-    let cli = match Cli::try_parse() {
+/// The exit status for usage and bad input.
+const USAGE: u8 = 2;
+/// The words of the command line, the program's name first.
+static WORDS: OnceLock<Vec<OsString>> = OnceLock::new();
+
+/// The words of the command line behind the program's name.
+fn words() -> impl Iterator<Item = String> {
+    let words = WORDS.get().map_or(&[][..], Vec::as_slice).iter();
+    words.skip(1).map(|word| word.to_string_lossy().into_owned())
+}
+
+fn run_command_line(registry: &Registry, words: &[OsString]) -> u8 {
+    let cli = match Cli::try_parse_from(words) {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
@@ -148,13 +166,13 @@ fn run_command_line(registry: &Registry) -> ExitCode {
     colour::choose(cli.color);
     progress::choose(cli.progress);
     match run(registry, cli.command) {
-        Ok(Outcome::Done) => ExitCode::SUCCESS,
-        Ok(Outcome::Disagrees) => ExitCode::from(1),
+        Ok(Outcome::Done) => 0,
+        Ok(Outcome::Disagrees) => 1,
         // The reader closed the pipe: that is not an error.
-        Err(error) if error.is_broken_pipe => ExitCode::SUCCESS,
+        Err(error) if error.is_broken_pipe => 0,
         Err(error) => {
             complain(&error.message);
-            ExitCode::from(2)
+            USAGE
         }
     }
 }
@@ -189,7 +207,7 @@ fn run(registry: &Registry, command: Command) -> Result<Outcome, CliError> {
 }
 
 /// Help goes to stdout; for a usage error only the sentence that says what is wrong goes to stderr.
-fn usage(error: &clap::Error) -> ExitCode {
+fn usage(error: &clap::Error) -> u8 {
     if matches!(
         error.kind(),
         ErrorKind::DisplayHelp
@@ -199,7 +217,7 @@ fn usage(error: &clap::Error) -> ExitCode {
         let is_asked_for = error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
         // If printing fails here, there is nothing left to do.
         let _ = error.print();
-        return if is_asked_for { ExitCode::SUCCESS } else { ExitCode::from(2) };
+        return if is_asked_for { 0 } else { USAGE };
     }
     let text = error.to_string();
     let about = text.split("\n\nUsage:").next().unwrap_or(&text);
@@ -209,7 +227,7 @@ fn usage(error: &clap::Error) -> ExitCode {
     // clap's tip belongs to the same sentence.
     let about = about.replace("\n\n  tip: ", "; ");
     complain(one_line(&about).trim_start_matches("error: "));
-    ExitCode::from(2)
+    USAGE
 }
 
 /// Whether the user wants errors only on stderr.
@@ -228,7 +246,7 @@ const OF_OUTPUT: [&str; 7] =
 /// The command line without options that do not change results.
 fn command_line() -> Vec<String> {
     let mut words = vec!["highwater".to_owned()];
-    let mut args = env::args().skip(1);
+    let mut args = self::words();
     while let Some(word) = args.next() {
         match word.as_str() {
             "--force" | "--resume" | "--all" | "--quiet" | "-q" => {}
@@ -251,7 +269,7 @@ const HOW_FLAGS: [&str; 2] = ["-q", "--quiet"];
 /// with their values, and `flags`.
 fn own_words(options: &[&str], flags: &[&str]) -> Vec<String> {
     let mut kept = Vec::new();
-    let mut words = std::env::args().skip(2);
+    let mut words = self::words().skip(1);
     while let Some(word) = words.next() {
         let name = word.split('=').next().unwrap_or_default();
         if options.contains(&name) || HOW.contains(&name) {

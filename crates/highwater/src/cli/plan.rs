@@ -1,8 +1,7 @@
 //! From options to plans; what the library remarks goes to standard error.
 
 use super::{CliError, remark_once};
-use crate::experiment::RunPlan;
-use crate::plan::{Options, Plan, PlanError, only};
+use crate::plan::{Options, Plan, PlanError};
 use crate::workload::Registry;
 
 impl From<PlanError> for CliError {
@@ -14,9 +13,4 @@ impl From<PlanError> for CliError {
 /// The plan of these options. A remark is made once, however often plans are made.
 pub(super) fn plan(registry: &Registry, options: &Options) -> Result<Plan, CliError> {
     Ok(options.plan_with(registry, &mut |line| remark_once(&line))?)
-}
-
-/// The single run of options in which nothing varies.
-pub(super) fn run_plan(registry: &Registry, options: &Options) -> Result<RunPlan, CliError> {
-    Ok(only(registry, options, &mut |line| remark_once(&line))?)
 }

@@ -10,11 +10,11 @@ use highwater_results::words::count;
 use highwater_sim::ledger::{KindSet, Window};
 
 use super::args::{TraceArgs, TraceFormat};
-use super::explain::check_operation;
 use super::interrupt::{AtEnd, NEVER, exit_on_interrupt};
 use super::out::check_file;
 use super::progress::Bar;
 use super::{CliError, Outcome, one_run, print, remark};
+use crate::explain::check_operation;
 use crate::recording::{self, Chosen, Wanted, When};
 use crate::workload::Registry;
 
@@ -31,7 +31,7 @@ pub(super) fn run(registry: &Registry, args: &TraceArgs) -> Result<Outcome, CliE
     check_file("--output", &args.output)?;
     let plan = one_run::plan(registry, &args.run)?;
     if let Some(op) = &args.op {
-        check_operation(&plan, op)?;
+        check_operation(&plan, op).map_err(CliError::new)?;
     }
     let interrupts = exit_on_interrupt(AtEnd::default())?;
     let bar = Bar::start(&plan);

@@ -246,6 +246,9 @@ fn missing(command: &Command) -> Option<String> {
                 (!is_known).then(|| "not a command of cargo that is known here".to_owned())
             })
         }
+        // The tests of the package install it.
+        "pip" => (!exists(format!("{}/pyproject.toml", words[2])))
+            .then(|| format!("no package {}", words[2])),
         script if script.starts_with("scripts/") => {
             (!exists(script)).then(|| format!("no {script}"))
         }

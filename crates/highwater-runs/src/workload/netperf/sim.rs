@@ -43,7 +43,7 @@ pub(super) fn run(unit: &Unit<'_>, params: &NetperfParams) -> Result<Outcome, Ru
             let (_, memory, flow, plan) = parts;
             Receiver { memory, flow, plan }.run(cx)
         });
-    engine.run().map_err(|error| RunError::Stuck(error.to_string()))?;
+    engine.run()?;
     let explained = ledger::close(&sim, unit)?;
 
     let lost = || RunError::Stuck("a task left no result".to_owned());

@@ -29,7 +29,7 @@ pub(super) fn run(unit: &Unit<'_>, params: &PageAllocParams) -> Result<Outcome, 
             })
         })
     });
-    engine.run().map_err(|error| RunError::Stuck(error.to_string()))?;
+    engine.run()?;
     let explained = ledger::close(&sim, unit)?;
     let (samples, used) = task.take().ok_or_else(|| lost("task"))?;
     let times =

@@ -11,7 +11,6 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
-use highwater_core::config::Policy;
 use highwater_report::render::Format;
 
 use shared::SampleArgs;
@@ -27,10 +26,7 @@ pub(super) use shared::{
 };
 pub(super) use swarm::SwarmArgs;
 
-use super::CliError;
 use super::progress::ProgressArg;
-use crate::plan::{OPTION, refuse_namesake};
-use crate::policy_file;
 use crate::schema::Kind;
 
 /// Linux-style memory management that can be run, replayed and taken apart.
@@ -456,26 +452,6 @@ pub struct BenchArgs {
     /// Output format
     #[arg(long, default_value = "terminal", value_parser = formats())]
     pub format: Format,
-}
-
-/// The policies of these names; `default` if there are none.
-///
-/// # Errors
-/// If one does not exist.
-pub(super) fn policies(names: &[String], default: &[&str]) -> Result<Vec<Policy>, CliError> {
-    if names.is_empty() {
-        let loaded: Result<Vec<_>, _> =
-            default.iter().map(|name| policy_file::load(name)).collect();
-        return Ok(loaded?);
-    }
-    let mut policies: Vec<Policy> = Vec::new();
-    for name in names {
-        let policy = policy_file::load(name)?;
-        let others = policies.iter().map(|other| other.name.as_str());
-        refuse_namesake(OPTION, &policy.name, name, others)?;
-        policies.push(policy);
-    }
-    Ok(policies)
 }
 
 fn formats() -> impl TypedValueParser<Value = Format> {

@@ -1,11 +1,14 @@
 //! From arguments to the library's options.
 
-use super::{CompareArgs, ExplainArgs, HostArg, JobsArgs, MachineArgs, RunArgs, SizeArgs};
+use super::{
+    CompareArgs, ExplainArgs, HostArg, JobsArgs, MachineArgs, ReplayArgs, RunArgs, SizeArgs,
+};
 use crate::cli::remark_once;
 use crate::experiment::HostKind;
 use crate::machine_file::MachineArg;
 use crate::machine_file::equip::Storage;
-use crate::plan::{MachineOptions, Options, Size};
+use crate::plan::{ExplainOptions, MachineOptions, Options, Size};
+use crate::replay::ReplayOptions;
 
 impl CompareArgs {
     /// The library's options, without `--vary`.
@@ -78,18 +81,36 @@ impl RunArgs {
 }
 
 impl ExplainArgs {
-    /// Options for a named experiment, with `seeds` seeds unless `--iterations` says otherwise.
-    pub fn options(&self, seeds: u32) -> Options {
-        Options {
+    /// The library's options.
+    pub fn options(&self) -> ExplainOptions {
+        let options = Options {
             size: self.size.said(),
             machine: self.machine.options(),
             policies: self.policies.clone(),
             settings: self.set.said(),
             iterations: self.iterations,
-            iterations_unless_set: Some(seeds),
             jobs: self.jobs.said(),
-            host: self.host.unwrap_or_default().kind(),
-            ..options(Options::compare(&self.experiment), self.seed.seed)
+            ..options(Options::compare(&self.experiment), None)
+        };
+        ExplainOptions {
+            options,
+            seed: self.seed.seed,
+            host: self.host.map(HostArg::kind),
+            op: self.op.clone(),
+            worst: self.worst,
+        }
+    }
+}
+
+impl ReplayArgs {
+    /// The library's options.
+    pub fn options(&self) -> ReplayOptions {
+        ReplayOptions {
+            policies: self.policies.clone(),
+            machine: self.machine.options(),
+            sidecars: !self.no_sidecars,
+            partial: self.partial,
+            ..ReplayOptions::new(&self.trace)
         }
     }
 }

@@ -1,0 +1,74 @@
+"""Linux memory management that can be run, replayed and taken apart.
+
+>>> import highwater as hw
+>>> print(hw.compare("003", quick=True, seeds=2, progress=False).verdict)  # doctest: +ELLIPSIS
+Verdict: ...
+
+| you want | use |
+|---|---|
+| a comparison of policies | `compare`, `run` |
+| what it would run, and the runs one by one | `plan`, `Plan`, `Unit` |
+| many settings, machines and seeds | `sweep` |
+| the least memory that keeps an objective | `fit` |
+| the switches behind a change | `bisect` |
+| where slow operations spent their time | `explain` |
+| a Linux beside the model | `capture`, `check`, `replay` |
+| names that come with the program | `experiments`, `machines`, `policies`, `workloads` |
+
+Simulations run without Python's lock, end within a second after Ctrl-C, and give the same bytes as
+the command `highwater`, which this package has, too. A policy's decisions as a Python function are
+out of scope: a policy is a set of switches of the kernel, or code in Rust.
+"""
+
+from . import _highwater
+from ._answers import Answer, Capture, Check, Explanation, FitAnswer
+from ._highwater import HighwaterError, Stopped
+from ._linux import capture, check, replay
+from ._names import experiments, machines, policies, workloads
+from ._options import Definition, PlanOptions, Seeds, Value
+from ._plan import Event, Plan, Unit, compare, plan, run
+from ._progress import Progress
+from ._results import Observations, Results
+from ._searches import bisect, explain, fit
+from ._sweep import Executor, sweep
+
+version: str = _highwater.version
+"""Version of Highwater."""
+
+__version__ = version
+
+__all__ = [
+    "Answer",
+    "Capture",
+    "Check",
+    "Definition",
+    "Event",
+    "Executor",
+    "Explanation",
+    "FitAnswer",
+    "HighwaterError",
+    "Observations",
+    "Plan",
+    "PlanOptions",
+    "Progress",
+    "Results",
+    "Seeds",
+    "Stopped",
+    "Unit",
+    "Value",
+    "bisect",
+    "capture",
+    "check",
+    "compare",
+    "experiments",
+    "explain",
+    "fit",
+    "machines",
+    "plan",
+    "policies",
+    "replay",
+    "run",
+    "sweep",
+    "version",
+    "workloads",
+]

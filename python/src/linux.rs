@@ -1,0 +1,127 @@
+//! A running Linux beside the model: `replay`, `check`, `capture`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use highwater::capture::{Names, Source, Wanted, capture as capture_of};
+use highwater::check::check_telling;
+use highwater::input::held::{self, Texts};
+use highwater::replay::report;
+use highwater::report::{Format, PAGE_WIDTH, html};
+use pyo3::prelude::*;
+
+use crate::error::Failed;
+use crate::searches::{Answer, answer};
+use crate::spec::Given;
+use crate::work::Caller;
+
+/// Files of a capture.
+const MACHINE: &str = "machine.toml";
+const JOB: &str = "job.toml";
+const REFERENCE: &str = "static.json";
+
+/// A trace of the page allocator under policies.
+#[pyfunction]
+pub(crate) fn replay(
+    py: Python<'_>,
+    spec: String,
+    texts: Texts,
+    hottest: usize,
+    tell: Option<Py<PyAny>>,
+    stop: Option<Py<PyAny>>,
+) -> PyResult<Answer> {
+    let given = Given::new(&spec, texts)?;
+    Caller { tell, stop }.wait(py, move |watch| {
+        let mut remarks = Vec::new();
+        let options = given.spec.replay();
+        let (plan, _) = held::with(&given.texts, || options.plan(&mut |line| remarks.push(line)));
+        let plan = plan?;
+        let nr_policies = plan.policies.len();
+        let replayed = plan.run(|done| watch.set(done, nr_policies))?;
+        let tables = report::tables(&replayed, hottest);
+        let verdict = tables.first().and_then(|table| table.notes.first().cloned());
+        remarks.extend(replayed.warning_lines());
+        answer(report::json(&replayed, hottest), &tables, verdict.unwrap_or_default(), remarks)
+    })
+}
+
+/// Captured files beside the model. Remarks are files that cannot be judged.
+#[pyfunction]
+pub(crate) fn check(
+    py: Python<'_>,
+    paths: Vec<PathBuf>,
+    tell: Option<Py<PyAny>>,
+    stop: Option<Py<PyAny>>,
+) -> PyResult<(Answer, Option<f64>)> {
+    Caller { tell, stop }.wait(py, move |watch| {
+        let (checked, mut refused) =
+            check_telling(&paths, &mut |done, total| watch.set(done, total))?;
+        if checked.files.is_empty() && refused.len() == 1 {
+            return Err(refused.remove(0).into());
+        }
+        let json = serde_json::to_string(&checked);
+        let (json, text) = (json.map_err(|e| Failed::said(e.to_string()))?, checked.text());
+        let html = html::fragment(&[], ("check", &text)).map_err(|e| Failed::said(e.to_string()))?;
+        let html = html.replacen("<details>", "<details open>", 1);
+        let verdict = text.lines().last().unwrap_or_default().to_owned();
+        let refused = refused.iter().map(ToString::to_string).collect();
+        Ok(((json, text, verdict, html, refused), checked.agreement()))
+    })
+}
+
+/// Options of a capture: processes by number, name and control group, seconds of watching, seconds
+/// in which touches are measured, milliseconds between two looks.
+type Options = (Vec<u32>, Vec<String>, Vec<String>, f64, f64, u64);
+
+/// A running Linux: its files by name, the table of its sizes, a sentence about them, HTML, remarks.
+type Captured = (Vec<(String, String)>, String, String, String, Vec<String>);
+
+/// A running or recorded Linux as machine file, job file and reference.
+#[pyfunction]
+pub(crate) fn capture(
+    py: Python<'_>,
+    root: Option<PathBuf>,
+    options: Options,
+    tell: Option<Py<PyAny>>,
+    stop: Option<Py<PyAny>>,
+) -> PyResult<Captured> {
+    let (pids, comms, cgroups, seconds, working_set, every_ms) = options;
+    let duration = |name: &str, seconds: f64| match Duration::try_from_secs_f64(seconds) {
+        Ok(time) if seconds <= 86_400.0 => Ok(time),
+        _ => Err(Failed::said(format!("{name}: must be between 0 and 86400, not {seconds}"))),
+    };
+    let wanted = Wanted {
+        pids,
+        comms,
+        cgroups,
+        working_set: duration("working_set", working_set)?,
+        watch: duration("seconds", seconds)?,
+        every: Duration::from_millis(every_ms),
+        no_processes: false,
+    };
+    Caller { tell, stop }.wait(py, move |_| {
+        let source = match &root {
+            Some(root) => Source::recorded(root),
+            None => Source::running()?,
+        };
+        let captured = capture_of(&source, &wanted)?;
+        let names = Names {
+            machine: MACHINE,
+            job: JOB,
+            machine_of_job: Some(MACHINE),
+            reference: REFERENCE,
+        };
+        let texts = captured.files(names)?;
+        let table = captured.table(&texts.verdict);
+        let verdict = table.notes.first().cloned().unwrap_or_default();
+        let mut remarks = captured.notes.clone();
+        remarks.extend(texts.guesses);
+        remarks.extend(texts.not_modelled.map(|reason| format!("no machine file: {reason}")));
+        let files = [(MACHINE, texts.machine), (JOB, texts.job), (REFERENCE, texts.reference)];
+        let files = files.into_iter().filter_map(|(name, text)| Some((name.to_owned(), text?)));
+        let tables = [table];
+        let html = html::fragment(&tables, ("", "")).map_err(|e| Failed::said(e.to_string()))?;
+        let text = Format::Terminal.tables(&tables, PAGE_WIDTH);
+        Ok((files.collect(), text, verdict, html, remarks))
+    })
+}
