@@ -11,6 +11,7 @@ Verdict: ...
 | many settings, machines and seeds | `sweep` |
 | the least memory that keeps an objective | `fit` |
 | the switches behind a change | `bisect` |
+| a run in steps, with sysctls written on the way | `session`, `gym` |
 | where slow operations spent their time | `explain` |
 | a Linux beside the model | `capture`, `check`, `replay` |
 | names that come with the program | `experiments`, `machines`, `policies`, `workloads` |
@@ -30,6 +31,7 @@ from ._plan import Event, Plan, Unit, compare, plan, run
 from ._progress import Progress
 from ._results import Observations, Results
 from ._searches import bisect, explain, fit
+from ._session import Ended, Frame, Session, Task, Zone, session
 from ._sweep import Executor, sweep
 
 version: str = _highwater.version
@@ -42,10 +44,12 @@ __all__ = [
     "Capture",
     "Check",
     "Definition",
+    "Ended",
     "Event",
     "Executor",
     "Explanation",
     "FitAnswer",
+    "Frame",
     "HighwaterError",
     "Observations",
     "Plan",
@@ -53,9 +57,12 @@ __all__ = [
     "Progress",
     "Results",
     "Seeds",
+    "Session",
     "Stopped",
+    "Task",
     "Unit",
     "Value",
+    "Zone",
     "bisect",
     "capture",
     "check",
@@ -68,7 +75,17 @@ __all__ = [
     "policies",
     "replay",
     "run",
+    "session",
     "sweep",
     "version",
     "workloads",
 ]
+
+
+def __getattr__(name: str) -> object:
+    # Imports gymnasium, which is an extra, at its first use.
+    if name == "gym":
+        import importlib
+
+        return importlib.import_module("highwater.gym")
+    raise AttributeError(f"module 'highwater' has no attribute {name!r}")

@@ -9,6 +9,7 @@
 //! | `plan`, `results` | plans and their results |
 //! | `frames` | observations as a stream of Arrow batches |
 //! | `searches` | `fit`, `bisect`, `explain` |
+//! | `session` | a run in steps, with sysctls written on the way |
 //! | `linux` | `replay`, `check`, `capture` |
 //! | `names` | names that come with the program, and TOML texts |
 //!
@@ -21,6 +22,7 @@ mod names;
 mod plan;
 mod results;
 mod searches;
+mod session;
 mod spec;
 mod work;
 
@@ -46,6 +48,8 @@ mod _highwater {
     use super::results::Results;
     #[pymodule_export]
     use super::searches::{bisect, explain, fit};
+    #[pymodule_export]
+    use super::session::Session;
 
     /// Version of the library.
     #[pymodule_export]

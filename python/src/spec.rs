@@ -5,7 +5,7 @@ use highwater::input::held::Texts;
 use highwater::machine_file::MachineArg;
 use highwater::machine_file::equip::Storage;
 use highwater::plan::{
-    BisectOptions, ExplainOptions, Factor, FitOptions, MachineOptions, Options, Size,
+    BisectOptions, ExplainOptions, Factor, FitOptions, MachineOptions, OneRunOptions, Options, Size,
 };
 use highwater::replay::ReplayOptions;
 use highwater::settings::Said;
@@ -148,6 +148,20 @@ impl Spec {
             story: self.story,
             histograms: self.histograms,
             ..options
+        }
+    }
+
+    /// Options of one run that is taken step by step.
+    pub(crate) fn one_run(&self) -> Result<OneRunOptions, Failed> {
+        let options = Options { policies: Vec::new(), ..self.options() };
+        let policy = match &self.policies[..] {
+            [] => None,
+            [policy] => Some(policy.clone()),
+            _ => return Err(Failed::said("policies: a session runs under one policy")),
+        };
+        match self.iterations {
+            None | Some(1) => Ok(OneRunOptions { options, policy, seed: self.seed }),
+            Some(nr) => Err(Failed::said(format!("seeds: a session has one seed, not {nr}"))),
         }
     }
 

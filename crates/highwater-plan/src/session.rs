@@ -19,6 +19,7 @@ use crate::plan::PlanError;
 use crate::settings::{Said, Settings};
 use highwater_runs::watching::{Frame, Pace, Watcher};
 use highwater_runs::workload::{HostKind, Outcome, RunError, Unit};
+use highwater_sim::engine::Passed;
 
 /// A run on its way.
 pub struct Session {
@@ -27,6 +28,7 @@ pub struct Session {
     watcher: Watcher,
     is_over: Arc<AtomicBool>,
     ended: Receiver<Result<Outcome, RunError>>,
+    clock: Arc<Passed>,
     nr_seen: u64,
 }
 
@@ -78,16 +80,19 @@ impl Session {
         let is_over = Arc::new(AtomicBool::new(false));
         let (send, ended) = channel();
         let (shown, over) = (watcher.clone(), Arc::clone(&is_over));
+        let clock = Arc::new(Passed::default());
+        let told = Arc::clone(&clock);
         thread::spawn(move || {
             let _over = Over(over);
             let (machine, policy) = (&plan.machines[0], &plan.policies[0].0);
             let unit = Unit::of(machine, policy, plan.seed);
-            let unit = Unit { part: number, watcher: Some(&shown), ..unit };
+            let unit =
+                Unit { part: number, watcher: Some(&shown), clock: Some(&told), ..unit };
             let result = plan.experiment.job_on(&machine.name).run(&unit);
             // Nobody may be waiting for it any more.
             let _ = send.send(result);
         });
-        Ok(Session { title, workload, watcher, is_over, ended, nr_seen: 0 })
+        Ok(Session { title, workload, watcher, is_over, ended, clock, nr_seen: 0 })
     }
 
     /// The run in words: `001-reclaim-throttle: 6.1 on box, seed 1`.
@@ -148,8 +153,9 @@ impl Session {
 }
 
 impl Drop for Session {
-    /// A run that nobody watches any more goes on to its end, or its thread would wait for ever.
+    /// A run that nobody watches any more ends within milliseconds.
     fn drop(&mut self) {
+        self.clock.stop.store(true, Ordering::Relaxed);
         self.watcher.set_pace(Pace::Free);
     }
 }

@@ -1,0 +1,274 @@
+"""A gymnasium environment: an agent that turns sysctls while a simulated kernel runs.
+
+>>> import highwater as hw
+>>> env = hw.gym.MemoryEnv(  # doctest: +SKIP
+...     "postgres-like", quick=True, actions={"vm.swappiness": (0, 200)}, every=0.5
+... )
+>>> observation, info = env.reset(seed=1)  # doctest: +SKIP
+>>> observation, reward, terminated, truncated, info = env.step([10.0])  # doctest: +SKIP
+
+Time is virtual: an episode of a minute takes a second or so. The seed of `reset` is the seed of the
+simulation, so the same seed with the same actions is the same episode, bit by bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Union
+
+from ._highwater import HighwaterError
+from ._options import Definition, PlanOptions, Value, takes_options
+from ._session import Ended, Frame, Session, session
+
+try:
+    import gymnasium
+    import numpy as np
+    from gymnasium import spaces
+except ImportError as error:  # pragma: no cover - without the extra
+    raise ImportError(
+        "hw.gym needs gymnasium and numpy: pip install 'highwater[gym]'"
+    ) from error
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from typing_extensions import Unpack
+
+Range = tuple[float, float]
+"""The least and the greatest value of a setting; whole numbers are rounded to."""
+
+Choice = Sequence[Value]
+"""The values that a setting may take."""
+
+Reward = Union[str, Callable[["Step"], float]]
+"""A figure of a step, which is better if it is smaller (`"memory.some"`), or a function of the step."""
+
+OBSERVED = (
+    "memory.some",
+    "memory.full",
+    "io.some",
+    "nr_free_pages",
+    "nr_inactive_anon",
+    "nr_active_anon",
+    "nr_inactive_file",
+    "nr_active_file",
+    "nr_dirty",
+    "nr_writeback",
+    "pgfault",
+    "pgmajfault",
+    "pgscan_kswapd",
+    "pgscan_direct",
+    "pgsteal_kswapd",
+    "pgsteal_direct",
+    "pswpin",
+    "pswpout",
+    "workingset_refault_anon",
+    "workingset_refault_file",
+)
+"""The figures of an observation, unless others are named."""
+
+_SEEDS = 2**31
+
+
+@dataclass(frozen=True)
+class Step:
+    """What happened between two looks."""
+
+    before: Frame | None
+    """The look at its begin; None: boot."""
+    after: Frame
+    """The look at its end."""
+
+    @property
+    def seconds(self) -> float:
+        """Virtual seconds that it took."""
+        return self.after.time - (self.before.time if self.before else 0.0)
+
+    def figure(self, name: str) -> float:
+        """A figure of the step: of a counter its rate a second, of `nr_*` its value at the end in pages
+        (`nr_free_pages`), of `memory.some` and the like percent of the step.
+
+        Raises:
+            HighwaterError: If the kernel has no such figure.
+        """
+        if "." in name:
+            if self.after.pressure is None:
+                raise HighwaterError(f"{name}: kernels before 4.20 do not measure pressure")
+            after, before = self.after.pressure, self.before.pressure if self.before else None
+            known = ", ".join(after)
+            scale = 100.0
+        else:
+            after, before = self.after.counters, self.before.counters if self.before else None
+            known = "the names of /proc/vmstat"
+            scale = 1.0
+        if name not in after:
+            raise HighwaterError(f"{name}: this kernel has no such figure; there are {known}")
+        if name.startswith("nr_"):
+            return float(after[name])
+        return scale * (after[name] - (before[name] if before else 0)) / self.seconds
+
+
+class MemoryEnv(gymnasium.Env["NDArray[np.float64]", Any]):
+    """A job on a simulated machine, whose sysctls the agent sets before each step.
+
+    Observations are a `Box` of the figures that `observe` names (see `Step.figure`). Actions are a `Box`
+    with a value for each setting if all have ranges, or a `MultiDiscrete` if all have lists of values.
+    The episode ends with the job. `info` has the look as `frame`, and at the end what the job measured
+    as `ended`.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": ["ansi"]}
+
+    @takes_options
+    def __init__(
+        self,
+        job: Definition,
+        *,
+        actions: Mapping[str, Range | Choice],
+        observe: Sequence[str] = OBSERVED,
+        reward: Reward = "memory.some",
+        every: float = 0.1,
+        max_steps: int | None = None,
+        render_mode: str | None = None,
+        **options: Unpack[PlanOptions],
+    ) -> None:
+        """Checks the settings and runs to the first look.
+
+        Args:
+            job: A job or an experiment.
+            actions: Sysctls with their ranges `(low, high)`, or with lists of values. Limits of groups
+                (`memory.high`) come with the model's memory cgroups.
+            observe: Figures of an observation.
+            reward: A figure that shall be small: the reward is its negative; or a function of the step.
+            every: Virtual seconds of a step.
+            max_steps: Steps after which an episode is truncated; default: none.
+            render_mode: `"ansi"`, or None.
+            **options: See `PlanOptions`; one policy; `reset` has the seed.
+
+        Raises:
+            HighwaterError: Names the option, setting or figure that is wrong.
+        """
+        if options.get("seeds") is not None:
+            raise HighwaterError("seeds: reset(seed=...) has the seed of an episode")
+        self._job, self._options, self._every = job, options, every
+        self._max_steps, self.render_mode = max_steps, render_mode
+        self._names, self._reward = tuple(observe), reward
+        self._keys = tuple(actions)
+        self._choices: list[list[Value]] = []
+        self._whole: list[bool] = []
+        self.action_space = self._actions(actions)
+        self.observation_space = spaces.Box(-np.inf, np.inf, (len(self._names),), np.float64)
+        self._run: Session | None = None
+        self._frame: Frame | None = None
+        self._seen = np.zeros(len(self._names), np.float64)
+        self._nr = 0
+        # A wrong name is found here and not in the first episode.
+        self._begin(1)
+        first = {key: self._value(at, self._some(at)) for at, key in enumerate(self._keys)}
+        self._session.set(first)
+        self.close()
+
+    def _actions(self, actions: Mapping[str, Range | Choice]) -> spaces.Space[Any]:
+        if not actions:
+            raise HighwaterError("actions: name at least one sysctl")
+        for key in actions:
+            if not key.startswith("vm."):
+                group = "group" in key or key.startswith("memory.")
+                reason = (
+                    "limits of groups come with the model's memory cgroups"
+                    if group
+                    else "only sysctls (vm.NAME) can change while a run goes on"
+                )
+                raise HighwaterError(f"actions {key}: {reason}")
+        is_range = [isinstance(of, tuple) for of in actions.values()]
+        if all(is_range):
+            for key, of in actions.items():
+                if len(of) != 2 or not of[0] <= of[1]:
+                    raise HighwaterError(f"actions {key}: expected (low, high), not {of}")
+            low, high = ([float(of[at]) for of in actions.values()] for at in (0, 1))
+            self._whole = [all(isinstance(end, int) for end in of) for of in actions.values()]
+            return spaces.Box(np.array(low), np.array(high), dtype=np.float64)
+        if any(is_range):
+            raise HighwaterError("actions: give all settings ranges (low, high), or all lists of values")
+        self._choices = [list(of) for of in actions.values()]
+        for key, of in actions.items():
+            if not list(of):
+                raise HighwaterError(f"actions {key}: the list of values is empty")
+        return spaces.MultiDiscrete([len(of) for of in self._choices])
+
+    def _some(self, at: int) -> Any:
+        return 0 if self._choices else self.action_space.low[at]  # type: ignore[attr-defined]
+
+    def _value(self, at: int, action: Any) -> Value:
+        """The value of a setting for its part of an action."""
+        if self._choices:
+            return self._choices[at][int(action)]
+        return round(float(action)) if self._whole[at] else float(action)
+
+    @property
+    def observation_names(self) -> tuple[str, ...]:
+        """The figures of an observation, in their order."""
+        return self._names
+
+    @property
+    def _session(self) -> Session:
+        if self._run is None:
+            raise HighwaterError("reset() begins an episode")
+        return self._run
+
+    def _begin(self, seed: int) -> dict[str, Any]:
+        """Starts the job and goes to the first look."""
+        self.close()
+        options: Any = {**self._options, "seeds": range(seed, seed + 1)}
+        self._run = session(self._job, every=self._every, **options)
+        self._nr = 0
+        frame = self._run.step()
+        if frame is None:
+            raise HighwaterError(f"every: the job ends before its first look, at {self._every} s")
+        self._frame = frame
+        self._look(Step(None, frame))
+        return {"frame": frame, "seed": seed}
+
+    def _look(self, step: Step) -> None:
+        self._seen = np.array([step.figure(name) for name in self._names], np.float64)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[np.float64], dict[str, Any]]:
+        """Begins an episode. Without a seed its simulation's seed is drawn from the last one given."""
+        super().reset(seed=seed)
+        drawn = int(self.np_random.integers(1, _SEEDS)) if seed is None else seed
+        return self._seen_after(self._begin(drawn))
+
+    def _seen_after(self, info: dict[str, Any]) -> tuple[NDArray[np.float64], dict[str, Any]]:
+        return self._seen.copy(), info
+
+    def step(self, action: Any) -> tuple[NDArray[np.float64], float, bool, bool, dict[str, Any]]:
+        """Sets the sysctls and runs to the next look, or to the end of the job."""
+        run = self._session
+        run.set({key: self._value(at, action[at]) for at, key in enumerate(self._keys)})
+        self._nr += 1
+        before, frame = self._frame, run.step()
+        if frame is None:
+            ended: Ended = run.finish()
+            self._run = None
+            return self._seen.copy(), 0.0, True, False, {"frame": before, "ended": ended}
+        step = Step(before, frame)
+        self._frame = frame
+        self._look(step)
+        reward = self._reward(step) if callable(self._reward) else -step.figure(self._reward)
+        truncated = self._max_steps is not None and self._nr >= self._max_steps
+        return self._seen.copy(), float(reward), False, truncated, {"frame": frame}
+
+    def render(self) -> str | None:
+        """The latest observation as text, if the render mode is `ansi`."""
+        if self.render_mode != "ansi":
+            return None
+        rows = zip(self._names, self._seen, strict=True)
+        return "\n".join(f"{name:28} {value:14.2f}" for name, value in rows)
+
+    def close(self) -> None:
+        """Ends the episode where it is."""
+        if self._run is not None:
+            self._run.close()
+            self._run = None

@@ -1,0 +1,141 @@
+"""Runs in steps, and the environment of gymnasium."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Any
+
+import highwater as hw
+import pytest
+from conftest import JOB, SMALL
+
+needs_gymnasium = pytest.mark.skipif(
+    importlib.util.find_spec("gymnasium") is None, reason="the extra gym is not installed"
+)
+
+LONG: dict[str, Any] = {**JOB, "iterations": 1}
+
+
+def begin(**more: Any) -> hw.Session:
+    return hw.session(LONG, machine=SMALL, policies="6.1", every=0.005, **more)
+
+
+def test_a_run_in_steps_is_the_run_of_compare() -> None:
+    with begin() as run:
+        frames = list(run)
+        ended = run.finish()
+    assert len(frames) > 3
+    assert [round(frame.time / 0.005) for frame in frames] == list(range(1, len(frames) + 1))
+    last = frames[-1]
+    assert last.counters["pgmajfault"] >= 0 and last.counters["nr_free_pages"] > 0
+    assert last.pressure is not None and set(last.pressure) >= {"memory.some", "io.full"}
+    assert sum(zone.free for zone in last.zones) == last.counters["nr_free_pages"]
+    assert any(task.name.startswith("reader") for task in last.tasks)
+    assert last.sysctls["swappiness"] == 60
+    whole = hw.compare(LONG, machine=SMALL, policies="6.1", progress=False).document["runs"][0]
+    gets = [value for series in whole["samples"] for value in series["values"]]
+    assert sorted(gets) == sorted(ended.values("get"))
+    assert ended.elapsed > 0 and "1" not in run.title.split(" on ")[0]
+
+
+def test_a_written_sysctl_is_in_force_and_the_run_repeats() -> None:
+    def run(writes: dict[int, dict[str, Any]]) -> tuple[list[float], dict[str, int]]:
+        with begin() as session:
+            for nr, frame in enumerate(session):
+                if nr in writes:
+                    session.set(writes[nr])
+                if nr == 2 and writes:
+                    assert frame.sysctls["min_free_kbytes"] == 16384
+                    assert frame.sysctls["dirty_ratio"] == 0
+            ended = session.finish()
+        return ended.values("get"), dict(ended.counters)
+
+    writes = {1: {"vm.min_free_kbytes": 16384, "vm.dirty_bytes": 1 << 20}}
+    assert run(writes) == run(writes)
+    assert run(writes) != run({})
+
+
+def test_what_cannot_change_is_refused() -> None:
+    with begin() as session:
+        assert session.step() is not None
+
+        def refused(values: dict[str, Any]) -> str:
+            with pytest.raises(hw.HighwaterError) as raised:
+                session.set(values)
+            return str(raised.value)
+
+        assert "only sysctls (vm.NAME) can change" in refused({"machine.memory": "1G"})
+        assert "while the kernel runs" in refused({"vm.thp": "never"})
+        assert "between 0 and 200" in refused({"vm.swappiness": 999})
+    with pytest.raises(hw.HighwaterError, match="the session is closed"):
+        session.step()
+    with pytest.raises(hw.HighwaterError, match="one policy"):
+        hw.session(LONG, machine=SMALL, policies=["5.4", "6.1"])
+    with pytest.raises(hw.HighwaterError, match="one seed"):
+        hw.session(LONG, machine=SMALL, seeds=2)
+    with pytest.raises(hw.HighwaterError, match="every: must be between"):
+        hw.session(LONG, every=0)
+
+
+@needs_gymnasium
+def test_the_environment_is_one_of_gymnasium() -> None:
+    from gymnasium.utils.env_checker import check_env
+
+    env = hw.gym.MemoryEnv(
+        LONG,
+        machine=SMALL,
+        actions={"vm.swappiness": (0, 200), "vm.min_free_kbytes": (1024, 8192)},
+        every=0.005,
+        max_steps=50,
+        render_mode="ansi",
+    )
+    check_env(env, skip_render_check=True)
+    observation, info = env.reset(seed=3)
+    assert observation.shape == (len(env.observation_names),) and info["seed"] == 3
+    text = env.render()
+    assert isinstance(text, str) and "pgscan_kswapd" in text
+    env.close()
+
+
+@needs_gymnasium
+def test_an_episode_repeats_with_its_seed_and_ends_with_the_job() -> None:
+    def episode(seed: int, value: int) -> tuple[list[float], list[float]]:
+        env = hw.gym.MemoryEnv(
+            LONG,
+            machine=SMALL,
+            actions={"vm.watermark_scale_factor": [10, 1000]},
+            reward=lambda step: -step.figure("pgscan_direct"),
+            every=0.005,
+        )
+        env.reset(seed=seed)
+        rewards: list[float] = []
+        while True:
+            _, reward, terminated, truncated, info = env.step([value])
+            assert not truncated
+            if terminated:
+                ended: hw.Ended = info["ended"]
+                return rewards, ended.values("get")
+            rewards.append(reward)
+
+    assert episode(1, 0) == episode(1, 0)
+    assert episode(1, 0)[1] != episode(2, 0)[1]
+    assert episode(1, 0) != episode(1, 1)
+
+
+@needs_gymnasium
+def test_the_environment_says_what_is_wrong() -> None:
+    def refused(**given: Any) -> str:
+        with pytest.raises(hw.HighwaterError) as raised:
+            hw.gym.MemoryEnv(LONG, **{"machine": SMALL, "every": 0.005, **given})
+        return str(raised.value)
+
+    assert "come with the model's memory cgroups" in refused(actions={"memory.high": (0, 1)})
+    assert "only sysctls" in refused(actions={"machine.cpus": (1, 2)})
+    assert "at least one" in refused(actions={})
+    assert "(low, high)" in refused(actions={"vm.swappiness": (5, 1)})
+    assert "or all lists" in refused(actions={"vm.swappiness": (0, 1), "vm.dirty_ratio": [1]})
+    swappy = {"vm.swappiness": (0, 100)}
+    assert "no such figure" in refused(actions=swappy, observe=["pgfalt"])
+    assert "do not measure pressure" in refused(actions=swappy, policies="4.6")
+    assert "reset(seed=...)" in refused(actions=swappy, seeds=2)
+    assert "before its first look" in refused(actions=swappy, every=1000)
