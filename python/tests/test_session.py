@@ -13,7 +13,10 @@ needs_gymnasium = pytest.mark.skipif(
     importlib.util.find_spec("gymnasium") is None, reason="the extra gym is not installed"
 )
 
-LONG: dict[str, Any] = {**JOB, "iterations": 1}
+Samples = list[tuple[str, float]]
+
+READS: dict[str, Any] = {**JOB["task"][0]["phase"][0], "times": 1000}
+LONG: dict[str, Any] = {**JOB, "iterations": 1, "task": [{"name": "reader", "phase": [READS]}]}
 
 
 def begin(**more: Any) -> hw.Session:
@@ -33,13 +36,14 @@ def test_a_run_in_steps_is_the_run_of_compare() -> None:
     assert any(task.name.startswith("reader") for task in last.tasks)
     assert last.sysctls["swappiness"] == 60
     whole = hw.compare(LONG, machine=SMALL, policies="6.1", progress=False).document["runs"][0]
-    gets = [value for series in whole["samples"] for value in series["values"]]
-    assert sorted(gets) == sorted(ended.values("get"))
-    assert ended.elapsed > 0 and "1" not in run.title.split(" on ")[0]
+    samples = {of["operation"]: of["values"] for of in whole["samples"]}
+    assert {name: ended.values(name) for name in samples} == samples
+    assert len(ended.values("reader.get p99")) == 1 and ended.elapsed > 0
+    assert run.title == "reader: 6.1 on small, seed 1"
 
 
 def test_a_written_sysctl_is_in_force_and_the_run_repeats() -> None:
-    def run(writes: dict[int, dict[str, Any]]) -> tuple[list[float], dict[str, int]]:
+    def run(writes: dict[int, dict[str, Any]]) -> tuple[Samples, dict[str, int]]:
         with begin() as session:
             for nr, frame in enumerate(session):
                 if nr in writes:
@@ -48,7 +52,7 @@ def test_a_written_sysctl_is_in_force_and_the_run_repeats() -> None:
                     assert frame.sysctls["min_free_kbytes"] == 16384
                     assert frame.sysctls["dirty_ratio"] == 0
             ended = session.finish()
-        return ended.values("get"), dict(ended.counters)
+        return list(ended.samples), dict(ended.counters)
 
     writes = {1: {"vm.min_free_kbytes": 16384, "vm.dirty_bytes": 1 << 20}}
     assert run(writes) == run(writes)
@@ -99,7 +103,7 @@ def test_the_environment_is_one_of_gymnasium() -> None:
 
 @needs_gymnasium
 def test_an_episode_repeats_with_its_seed_and_ends_with_the_job() -> None:
-    def episode(seed: int, value: int) -> tuple[list[float], list[float]]:
+    def episode(seed: int, value: int) -> tuple[list[float], Samples]:
         env = hw.gym.MemoryEnv(
             LONG,
             machine=SMALL,
@@ -114,7 +118,7 @@ def test_an_episode_repeats_with_its_seed_and_ends_with_the_job() -> None:
             assert not truncated
             if terminated:
                 ended: hw.Ended = info["ended"]
-                return rewards, ended.values("get")
+                return rewards, list(ended.samples)
             rewards.append(reward)
 
     assert episode(1, 0) == episode(1, 0)
