@@ -13,10 +13,10 @@ use pyo3::prelude::*;
 
 use crate::error::Failed;
 use crate::frames::Observations;
+use crate::plan::keep_results;
 
 /// A figure of a run: point, machine, policy, label, seeds, values, unit, better.
-type Figures =
-    (usize, String, String, String, Vec<u64>, Vec<Option<f64>>, String, &'static str);
+type Figures = (usize, String, String, String, Vec<u64>, Vec<Option<f64>>, String, &'static str);
 
 /// Says that there is no verdict.
 const ALONE: &str = "One policy was run: there is nothing to compare.\n";
@@ -60,8 +60,7 @@ impl Results {
     /// The document of a point, as JSON: the bytes of the command's `--format json`.
     fn json(&self, py: Python<'_>, point: usize) -> PyResult<String> {
         let document = self.document(point)?;
-        let text =
-            py.detach(|| report_text(document, Format::Json, Shown::All, PAGE_WIDTH));
+        let text = py.detach(|| report_text(document, Format::Json, Shown::All, PAGE_WIDTH));
         Ok(text.map_err(Failed::from)?)
     }
 
@@ -137,6 +136,11 @@ impl Results {
     /// Writes the files of `--out DIR`.
     fn write(&self, py: Python<'_>, dir: PathBuf) -> PyResult<()> {
         Ok(py.detach(|| self.results.write(dir)).map_err(Failed::from)?)
+    }
+
+    /// Writes them into the directory of a sweep's ledger.
+    fn keep(&self, py: Python<'_>, dir: PathBuf) -> PyResult<()> {
+        Ok(py.detach(|| keep_results(&self.results, dir))?)
     }
 
     /// All observations.

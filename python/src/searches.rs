@@ -100,7 +100,8 @@ fn found_in(plan: &FitPlan<'_>, found: Found) -> Value {
         Found::Least(value) => (Some(value), None),
         Found::Nothing(value) => (None, Some(value)),
     };
-    let side = |value: Option<u64>| value.map(|value| json!({"value": value, "text": plan.text(value)}));
+    let side =
+        |value: Option<u64>| value.map(|value| json!({"value": value, "text": plan.text(value)}));
     json!({"keeps": side(keeps), "does_not": side(does_not)})
 }
 

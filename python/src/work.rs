@@ -132,7 +132,10 @@ impl Caller {
             }
         };
         let result = result.map_err(|panic| {
-            HighwaterError::new_err(format!("a defect of Highwater, please report it: {}", text_of(&*panic)))
+            HighwaterError::new_err(format!(
+                "a defect of Highwater, please report it: {}",
+                text_of(&*panic)
+            ))
         })?;
         let value = result?;
         self.tell(py, &watch, &mut told)?;

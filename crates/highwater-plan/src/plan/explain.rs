@@ -67,7 +67,8 @@ impl ExplainOptions {
                 if let (None, Some((run, slowest))) = (self.options.iterations, document.slowest())
                 {
                     plan.seed = slowest.seed;
-                    let (operation, label, machine) = (&slowest.operation, &run.label, &run.machine);
+                    let (operation, label, machine) =
+                        (&slowest.operation, &run.label, &run.machine);
                     let place = format!("{operation} under {label} on {machine}");
                     say(format!("seed {}: the slowest operation, {place}", slowest.seed));
                 }
@@ -76,8 +77,7 @@ impl ExplainOptions {
             }
             Source::Explained(mut known) => {
                 let Options { iterations, jobs, .. } = &self.options;
-                let of_a_run =
-                    [("--iterations", iterations.is_some()), ("--jobs", jobs.is_some())];
+                let of_a_run = [("--iterations", iterations.is_some()), ("--jobs", jobs.is_some())];
                 self.refuse_options(&of_a_run)?;
                 if let Some(op) = &self.op {
                     of_operation(&mut known, op, &[]).map_err(PlanError::Unknown)?;
