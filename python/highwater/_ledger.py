@@ -38,6 +38,10 @@ class Ledger:
     def __repr__(self) -> str:
         return f"Ledger({str(self.dir)!r})"
 
+    def __fspath__(self) -> str:
+        """The directory, so that a ledger can stand for it."""
+        return os.fspath(self.dir)
+
     def path(self, id: str) -> Path:
         """The file of a unit, which need not exist."""
         return self._units / f"{id}{SUFFIX}"
