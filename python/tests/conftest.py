@@ -34,7 +34,7 @@ JOB: dict[str, Any] = {
         {
             "name": "reader",
             "phase": [
-                {"do": "read", "of": "data", "bytes": "64K", "pattern": "random", "op": "get", "times": 200}
+                {"do": "read", "of": "data", "bytes": "64K", "pattern": "uniform", "op": "get", "times": 200}
             ],
         }
     ],

@@ -29,8 +29,9 @@ def versions(lock: Path) -> dict[str, set[str]]:
 
 def test_the_extension_has_the_libraries_of_the_command() -> None:
     here, workspace = versions(ROOT / "python/Cargo.lock"), versions(ROOT / "Cargo.lock")
-    assert all(name in here and name in workspace for name in MODEL)
-    differ = {name for name in here if name in workspace and not workspace[name] <= here[name]}
+    # A library may be there twice, because another one wants an older version.
+    differ = {name for name in here if name in workspace and not workspace[name] & here[name]}
+    differ |= {name for name in MODEL if not here[name] <= workspace[name]}
     assert differ == set(), "cargo update -p NAME --precise VERSION, in python/"
     assert f'version = "{hw.version}"' in (ROOT / "Cargo.toml").read_text()
 

@@ -43,6 +43,8 @@ const COLUMNS: [&str; 15] = [
     "change_low",
     "change_high",
 ];
+/// The key whose values are machines. Tables have one column of that name: the machine of each run.
+pub const MACHINE: &str = COLUMNS[0];
 /// Name of the policy in the list of keys.
 const POLICY: &str = "policy";
 /// If values differ by less than this, relative to the largest, no key explains anything.
@@ -68,15 +70,22 @@ pub struct Grid<'a> {
     pub counters: &'a [String],
 }
 
-/// The keys of a table written by [`Grid::csv`], and the points that have rows in it.
+/// The keys of a table written by [`Grid::csv`], and the points that have rows in it. If machines
+/// vary, [`MACHINE`] is the first key, and its values are names in reports.
 ///
 /// # Errors
 /// If the text is not such a table.
 pub fn points_of(csv: &str) -> Result<(Vec<String>, BTreeSet<Vec<String>>), String> {
     let mut reader = csv::Reader::from_reader(csv.as_bytes());
     let header = reader.headers().map_err(|error| error.to_string())?;
-    let nr_keys = header.iter().position(|name| name == COLUMNS[0]);
-    let nr_keys = nr_keys.ok_or_else(|| format!("has no column \"{}\"", COLUMNS[0]))?;
+    let position = |column: &str| {
+        let found = header.iter().position(|name| name == column);
+        found.ok_or_else(|| format!("has no column \"{column}\""))
+    };
+    let nr_keys = match position(MACHINE)? {
+        0 => position(COLUMNS[1])?,
+        nr_keys => nr_keys,
+    };
     let of = |record: &csv::StringRecord| record.iter().take(nr_keys).map(str::to_owned).collect();
     let keys = of(header);
     let points = reader.records().map(|record| record.map(|record| of(&record)));
@@ -130,11 +139,14 @@ impl<'a> Grid<'a> {
     /// machine; positive is better. A value that does not exist is an empty field: the baseline's
     /// change, the interval of one seed, everything that a kernel does not count.
     pub fn csv(&self) -> String {
-        let header: Vec<&str> = self.keys.iter().map(String::as_str).chain(COLUMNS).collect();
+        let columns = COLUMNS.into_iter().filter(|column| !self.has_key(column));
+        let header: Vec<&str> = self.keys.iter().map(String::as_str).chain(columns).collect();
         let mut records = Records::new(&header);
         let mut push = |point: usize, run: &Run, what: [&str; 3], figures: Figures| {
-            let mut fields: Vec<String> = self.points[point].values.to_vec();
-            fields.extend([&*run.machine, &*run.label].map(str::to_owned));
+            let mut fields: Vec<String> =
+                self.values(point, &run.machine).into_iter().map(str::to_owned).collect();
+            fields.extend((!self.has_key(MACHINE)).then(|| run.machine.clone()));
+            fields.push(run.label.clone());
             fields.extend(what.map(str::to_owned));
             fields.extend(figures.fields());
             records.push(fields);
@@ -168,6 +180,21 @@ impl<'a> Grid<'a> {
             }
         }
         records.into_text()
+    }
+
+    /// Whether the key varies.
+    pub fn has_key(&self, key: &str) -> bool {
+        self.keys.iter().any(|known| known == key)
+    }
+
+    /// The values at a point; [`MACHINE`] has the name of the run's machine in reports.
+    pub fn values<'s>(&'s self, point: usize, machine: &'s str) -> Vec<&'s str> {
+        let pairs = self.keys.iter().zip(self.points[point].values);
+        let value = |(key, value): (&String, &'s String)| match key == MACHINE {
+            true => machine,
+            false => value.as_str(),
+        };
+        pairs.map(value).collect()
     }
 
     /// Operations of the first metric at each point, in the order of the points.
@@ -204,29 +231,32 @@ impl<'a> Grid<'a> {
     /// are several.
     fn labels<'s>(
         &self,
-        (what, of_point): (&'s str, &'s [String]),
+        (what, of_point): (&'s str, Vec<&'s str>),
         (machine, run): (&'s str, &'s str),
     ) -> Vec<&'s str> {
         let mut labels = vec![what];
-        labels.extend(of_point.iter().map(String::as_str));
+        labels.extend(of_point);
         let runs = || self.points.iter().flat_map(|point| &point.document.runs);
         let is_several =
             |of: fn(&Run) -> &str| runs().any(|one| runs().any(|two| of(one) != of(two)));
-        labels.extend(is_several(|run| &run.machine).then_some(machine));
+        let is_missing = !self.has_key(MACHINE) && is_several(|run| &run.machine);
+        labels.extend(is_missing.then_some(machine));
         labels.extend(is_several(|run| &run.label).then_some(run));
         labels
     }
 
     /// The requested counters, per seed.
     fn counted(&self) -> Table {
-        let labels = self.labels(("counter", self.keys), ("machine", "run"));
+        let keys = self.keys.iter().map(String::as_str).collect();
+        let labels = self.labels(("counter", keys), (MACHINE, "run"));
         let columns = vec!["mean".to_owned()];
         let title = format!("{} at each point ({} of a run)", COUNTERS[0], COUNTERS[1]);
         let mut table = Table::new(title, &labels, columns, Layout::Fitted);
         for counter in self.counters {
-            for point in &self.points {
+            for (at, point) in self.points.iter().enumerate() {
                 for run in &point.document.runs {
-                    let labels = self.labels((counter, point.values), (&run.machine, &run.label));
+                    let values = self.values(at, &run.machine);
+                    let labels = self.labels((counter, values), (&run.machine, &run.label));
                     let nr_seeds = run.seeds.len().max(1) as f64;
                     let mean = || Cell::number(run.counters.get(counter) as f64 / nr_seeds, 0);
                     let cell = run.why_not_counted(counter).map_or_else(mean, Cell::text);
@@ -240,7 +270,8 @@ impl<'a> Grid<'a> {
     /// Means of a metric, with changes. An operation that is 0 everywhere is left out, and so is a
     /// count that is the same everywhere.
     fn means(&self, metric: &Metric, observed: &[Observed<'_>]) -> Table {
-        let labels = self.labels(("operation", self.keys), ("machine", "run"));
+        let keys = self.keys.iter().map(String::as_str).collect();
+        let labels = self.labels(("operation", keys), (MACHINE, "run"));
         let of_metric =
             || observed.iter().filter(|seen| seen.metric.name == metric.name && !seen.is_nothing());
         let is_any = |has: fn(&Observed<'_>) -> bool| of_metric().any(has);
@@ -272,7 +303,7 @@ impl<'a> Grid<'a> {
             of_metric().filter(move |seen| seen.operation == name)
         };
         for seen in operations.iter().flat_map(|name| of_name(name)) {
-            let values = self.points[seen.point].values;
+            let values = self.values(seen.point, &seen.run.machine);
             let labels =
                 self.labels((&seen.operation, values), (&seen.run.machine, &seen.run.label));
             let limits = |limits: Option<(f64, f64)>, decimals: usize| match limits {
@@ -307,9 +338,15 @@ impl<'a> Grid<'a> {
         keys.push(POLICY);
         let columns = keys.iter().map(|&key| key.to_owned()).chain(["together".to_owned()]);
         let title = "What matters how much (percent of the variance over the grid)";
-        let labels = ["metric", "machine", "operation"];
-        let mut table = Table::new(title, &labels, columns.collect(), Layout::Fitted);
-        for rows in grouped(observed) {
+        let is_key = self.has_key(MACHINE);
+        let labels = |[metric, machine, operation]: [&'_ str; 3]| match is_key {
+            true => vec![metric.to_owned(), operation.to_owned()],
+            false => [metric, machine, operation].map(str::to_owned).to_vec(),
+        };
+        let headings = labels(["metric", MACHINE, "operation"]);
+        let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
+        let mut table = Table::new(title, &headings, columns.collect(), Layout::Fitted);
+        for rows in grouped(observed, is_key) {
             let Some(first) = rows.first() else { continue };
             // Grids compare factors, so the scale is logarithmic: 2 to 4 is as far as 4 to 8.
             let is_positive = rows.iter().all(|seen| seen.mean > 0.0);
@@ -320,9 +357,9 @@ impl<'a> Grid<'a> {
             if total.all <= NOTHING * size * size {
                 continue;
             }
-            let level = |at: usize, seen: &Observed<'_>| match self.keys.get(at) {
-                Some(_) => self.points[seen.point].values[at].clone(),
-                None => seen.run.label.clone(),
+            let level = |at: usize, seen: &Observed<'_>| {
+                let values = self.values(seen.point, &seen.run.machine);
+                values.get(at).map_or_else(|| seen.run.label.clone(), |&value| value.to_owned())
             };
             let mut cells = Vec::new();
             let mut left = 100.0;
@@ -335,7 +372,8 @@ impl<'a> Grid<'a> {
                 cells.push(Cell::number(share, 1));
             }
             cells.push(Cell::number(left.max(0.0), 1));
-            table.push(&[&first.metric.name, &first.run.machine, &first.operation], cells);
+            let labels = labels([&first.metric.name, &first.run.machine, &first.operation]);
+            table.push(&labels.iter().map(String::as_str).collect::<Vec<_>>(), cells);
         }
         let notes = [
             "of the logarithms of means, where all are positive; together: in combinations of keys",
@@ -431,12 +469,17 @@ fn operations_of<'a>(
     })
 }
 
-/// Groups of observations that share a row of [`Grid::factors`], in order of first appearance.
-fn grouped<'o, 'a>(observed: &'o [Observed<'a>]) -> Vec<Vec<&'o Observed<'a>>> {
+/// Groups of observations that share a row of [`Grid::factors`], in order of first appearance. The
+/// machine is no part of it if it is a key.
+fn grouped<'o, 'a>(
+    observed: &'o [Observed<'a>],
+    is_machine_key: bool,
+) -> Vec<Vec<&'o Observed<'a>>> {
     let mut places: BTreeMap<(&str, &str, &str), usize> = BTreeMap::new();
     let mut groups: Vec<Vec<&Observed<'a>>> = Vec::new();
     for seen in observed {
-        let key = (seen.metric.name.as_str(), seen.run.machine.as_str(), seen.operation.as_str());
+        let machine = if is_machine_key { "" } else { seen.run.machine.as_str() };
+        let key = (seen.metric.name.as_str(), machine, seen.operation.as_str());
         let at = *places.entry(key).or_insert(groups.len());
         if at == groups.len() {
             groups.push(Vec::new());
@@ -540,6 +583,40 @@ mod tests {
             tables[2].rows[0].cells.iter().map(|cell| cell.value_text().parse().unwrap()).collect();
         assert!(shares[0] > 90.0 && shares[1] == 0.0 && shares[2] > 1.0, "{shares:?}");
         assert!((shares.iter().sum::<f64>() - 100.0).abs() < 0.2, "{shares:?}");
+    }
+
+    /// The machine is a factor like any other, and its column stands once.
+    #[test]
+    fn machines_that_vary_are_a_key() {
+        let keys = texts(&["machine", "swappiness"]);
+        let values =
+            [["a.toml", "0"], ["a.toml", "60"], ["b", "0"], ["b", "60"]].map(|v| texts(&v));
+        let mut documents =
+            [(8.0, 7.2), (8.0, 7.2), (4.0, 3.6), (4.0, 3.6)].map(|(a, b)| document(a, b));
+        for (at, document) in documents.iter_mut().enumerate() {
+            let name = ["a", "b"][at / 2];
+            document.runs.iter_mut().for_each(|run| name.clone_into(&mut run.machine));
+        }
+        let points: Vec<Point<'_>> = values
+            .iter()
+            .zip(&documents)
+            .map(|(values, document)| Point { values, document })
+            .collect();
+        let grid = Grid { keys: &keys, points, counters: &[] };
+        let csv = grid.csv();
+        let lines: Vec<&str> = csv.lines().collect();
+        assert!(lines[0].starts_with("machine,swappiness,policy,metric,"), "{}", lines[0]);
+        assert!(lines[1].starts_with("a,0,before,m,ms,op,2,8.25,"), "{}", lines[1]);
+        let named = [["a", "0"], ["a", "60"], ["b", "0"], ["b", "60"]].map(|v| texts(&v));
+        assert_eq!(points_of(&csv), Ok((keys.clone(), named.into_iter().collect())));
+        let tables = grid.tables();
+        assert_eq!(tables[0].labels, ["operation", "machine", "swappiness", "run"]);
+        assert_eq!(tables[0].rows[7].labels, ["op", "b", "60", "after"]);
+        assert_eq!(tables[1].labels, ["metric", "operation"]);
+        assert_eq!(tables[1].rows.len(), 1);
+        let shares: Vec<f64> =
+            tables[1].rows[0].cells.iter().map(|cell| cell.value_text().parse().unwrap()).collect();
+        assert!(shares[0] > 90.0 && shares[1] == 0.0, "{shares:?}");
     }
 
     #[test]

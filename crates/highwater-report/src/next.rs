@@ -4,6 +4,8 @@ use std::path::Path;
 
 use highwater_results::{Definition, Document};
 
+use crate::grid::MACHINE;
+
 /// Options of `compare` and `run` that have a value and that `explain` takes, too.
 pub const KEPT: [&str; 11] = [
     "--seed",
@@ -48,7 +50,13 @@ fn of_command(document: &Document) -> Option<Vec<String>> {
         } else if KEPT_FLAGS.contains(&name) {
             options.push(word.clone());
         } else if LEFT_OUT.contains(&name) {
-            words.next().filter(|_| is_whole);
+            let value = match is_whole {
+                true => words.next().map(String::as_str),
+                false => word.split_once('=').map(|(_, value)| value),
+            };
+            let machine = value.filter(|_| name == "--vary");
+            options
+                .extend(machine.and_then(|of| varied_machine(document, of)).into_iter().flatten());
         } else if !word.starts_with('-') {
             named.push(word);
         }
@@ -83,6 +91,20 @@ fn of_command(document: &Document) -> Option<Vec<String>> {
     Some([vec![named.to_owned()], options].concat())
 }
 
+/// The machine of a point at which machines vary, as an option; `factor` is a value of `--vary`.
+fn varied_machine(document: &Document, factor: &str) -> Option<[String; 2]> {
+    let names = factor.strip_prefix(MACHINE)?.strip_prefix('=')?;
+    let machine = document.machines.first()?;
+    let is_it = |name: &&str| {
+        let stem = Path::new(name).file_stem().unwrap_or_default().to_string_lossy();
+        // A variant has a suffix.
+        let rest = machine.name.strip_prefix(stem.trim_end_matches(".toml"));
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+    };
+    let name = names.split(',').find(is_it)?;
+    Some(["--machine".to_owned(), name.to_owned()])
+}
+
 /// A word as a shell takes it.
 fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "-_=./,:+%@".contains(c);
@@ -113,6 +135,21 @@ mod tests {
         let command = "highwater compare 001 --set x=[1,2] --quick --vary k=1,2 --counter pgfault";
         let expected = "highwater explain 001 --set 'x=[1,2]' --quick --set k=1";
         assert_eq!(next("001-reclaim-throttle", command, &["x=[1,2]", "k=1"]), expected);
+    }
+
+    #[test]
+    fn a_machine_that_varies_is_an_option() {
+        let mut document = Document::new("0.1.0", "003-x", "sim", 1);
+        let command = "highwater compare 003 --vary machine=laptop,m/big.toml --vary k=1,2";
+        document.command_line = command.split(' ').map(str::to_owned).collect();
+        document.settings = vec!["k=2".to_owned()];
+        document.machines = vec![Definition { name: "big".to_owned(), ..Definition::default() }];
+        assert_eq!(explain(&document), "highwater explain 003 --machine m/big.toml --set k=2");
+        "laptop".clone_into(&mut document.machines[0].name);
+        assert_eq!(explain(&document), "highwater explain 003 --machine laptop --set k=2");
+        // A file may call its machine anything.
+        "other".clone_into(&mut document.machines[0].name);
+        assert_eq!(explain(&document), "highwater explain 003 --set k=2");
     }
 
     #[test]

@@ -28,19 +28,25 @@ const SUMMARY_FILE: &str = "summary.csv";
 const FIT_FILE: &str = "fit.csv";
 /// The switches that explain a change.
 const BISECT_FILE: &str = "bisect.json";
+/// The plan of a sweep.
+pub const SWEEP_FILE: &str = "sweep.json";
+/// All observations of a sweep.
+pub const OBSERVATIONS_FILE: &str = "observations.parquet";
 /// Prefix of the directory name of a grid's point; its number follows.
 const POINT: &str = "point-";
 /// Suffix of a file that is being written.
 const TEMPORARY: &str = ".tmp";
 
 /// Every file that a command writes to a result directory.
-pub const FILES: [&str; 15] = [
+pub const FILES: [&str; 17] = [
     DOCUMENT_FILE,
     CLAIMS_FILE,
     GRID_FILE,
     SUMMARY_FILE,
     FIT_FILE,
     BISECT_FILE,
+    SWEEP_FILE,
+    OBSERVATIONS_FILE,
     REPORT_FILE,
     SERIES_FILE,
     TIMELINE_FILE,

@@ -47,7 +47,7 @@ pub fn misplaced(text: &str, own: &str, expected: &str) -> Option<String> {
 }
 
 /// Kinds of definitions, and what to do with a file of each.
-const DEFINITIONS: [(&str, &str); 5] = [
+const DEFINITIONS: [(&str, &str); 6] = [
     ("job", "this is a job file: `highwater compare FILE` runs it"),
     ("experiment", "this is an experiment: `highwater compare FILE` runs it"),
     (
@@ -56,7 +56,16 @@ const DEFINITIONS: [(&str, &str); 5] = [
     ),
     ("policy", "this is a policy file: `--policy FILE` of `highwater compare` reads it"),
     ("costs", "this is a file of costs: a machine file takes it with costs = \"FILE\""),
+    (PLAN, "this is a plan: `highwater sweep FILE` runs it"),
 ];
+/// The kind of a plan.
+const PLAN: &str = "plan";
+
+/// Whether a text is a plan of runs.
+pub fn is_plan(text: &str) -> bool {
+    let table = DeTable::parse(text).ok();
+    table.and_then(|table| kind_of(table.get_ref())).is_some_and(|(kind, _)| kind == PLAN)
+}
 
 /// Returns advice for a definition of another kind than `wanted`. None: it is of a wanted kind, or its
 /// kind cannot be recognised.
@@ -75,6 +84,7 @@ fn kind_of(table: &DeTable<'_>) -> Option<(&'static str, &'static str)> {
         () if has("node") || has("costs") => 2,
         () if has("base") => 3,
         () if has("cost") => 4,
+        () if has("experiment") || has("run") => 5,
         () => return None,
     };
     Some(DEFINITIONS[at])
@@ -125,6 +135,10 @@ mod tests {
             ("[[task]]\nname = \"a\"\n", "this is a job file: `highwater compare FILE`"),
             ("[[node]]\nmemory = \"1G\"\n", "this is a machine file: `--machine FILE`"),
             ("base = \"6.1\"\n", "this is a policy file"),
+            (
+                "experiment = \"003\"\n[set]\nvm.swappiness = 1\n",
+                "this is a plan: `highwater sweep",
+            ),
             ("workload = \"stutterp\"\n", "this is an experiment"),
             ("{\"schema\": 1, \"kind\": \"static\"}", "this is a captured reference"),
             ("{\"schema\": \"highwater.compare/2\"}", "`highwater report FILE` shows them"),

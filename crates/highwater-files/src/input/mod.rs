@@ -31,5 +31,5 @@ pub use catalogue::Catalogue;
 pub use error::InputError;
 pub use error::{one_line, said};
 pub use flags::{read_flag, read_flags};
-pub use kernel_text::{kernel_text, misplaced, other_definition, recognised};
+pub use kernel_text::{is_plan, kernel_text, misplaced, other_definition, recognised};
 pub use source::Source;

@@ -2,7 +2,9 @@
 //! `--numa`, `--disk`, `--swap`.
 
 use super::PlanError;
+use super::vary::MACHINE;
 use crate::experiment::HostKind;
+use highwater_files::input::InputError;
 use highwater_files::machine_file::equip::Storage;
 use highwater_files::machine_file::{MachineArg, MachineFile, check_boots};
 
@@ -31,6 +33,51 @@ impl MachineOptions {
             check_boots(&machine.machine).map_err(|reason| PlanError::refused(option, reason))?;
         }
         Ok(machine)
+    }
+
+    /// The machine of a point at which `keys` have these `values`: that of the key [`MACHINE`], if it
+    /// varies.
+    pub(super) fn at(&self, keys: &[String], values: &[String]) -> MachineOptions {
+        let named = keys.iter().zip(values).find(|(key, _)| *key == MACHINE);
+        let arg =
+            named.map(|(_, name)| MachineArg { name: Some(name.clone()), ..MachineArg::default() });
+        MachineOptions {
+            arg: arg.unwrap_or_else(|| self.arg.clone()),
+            storage: self.storage.clone(),
+        }
+    }
+
+    /// Refuses machines that cannot vary: that do not exist, that have one name, or where an option
+    /// names a machine, too.
+    pub(super) fn check_varied(&self, names: &[String]) -> Result<(), PlanError> {
+        let MachineArg { name, mem, cpus, numa, numa_distance } = &self.arg;
+        let given = [
+            ("--machine", name.is_some()),
+            ("--mem", mem.is_some()),
+            ("--cpus", cpus.is_some()),
+            ("--numa", !numa.is_empty()),
+            ("--numa-distance", !numa_distance.is_empty()),
+        ];
+        if let Some((option, _)) = given.iter().find(|(_, is_given)| *is_given) {
+            let reason = format!("there is {option}, too: a point has one machine");
+            return Err(PlanError::refused(format!("--vary {MACHINE}"), reason));
+        }
+        let mut known: Vec<(String, &String)> = Vec::new();
+        for value in names {
+            let option = format!("--vary {MACHINE}={value}");
+            let machine = MachineFile::load(value).map_err(|error| match error.file.as_str() {
+                "--machine" => InputError { file: option.clone(), ..error },
+                _ => error,
+            })?;
+            check_boots(&machine.machine).map_err(|reason| PlanError::refused(&option, reason))?;
+            if let Some((name, other)) = known.iter().find(|(name, _)| *name == machine.name) {
+                let reason =
+                    format!("is called {name}, as {other} is; give one of them another name");
+                return Err(PlanError::refused(option, reason));
+            }
+            known.push((machine.name, value));
+        }
+        Ok(())
     }
 
     /// The user's machine, which is required.

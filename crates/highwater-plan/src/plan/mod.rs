@@ -19,6 +19,7 @@
 //! |---|---|
 //! | `options` | [`Options`], and the command line that says the same |
 //! | `machine` | [`MachineOptions`]: the machine with its disk and swap |
+//! | `file`, `written` | plan files: options as TOML |
 //! | `resolve` | names to experiments, machines and policies |
 //! | `vary` | [`Factor`], the points of a grid |
 //! | `units` | [`Plan`]: its units, runs of all or of some |
@@ -54,6 +55,7 @@
 mod bisect;
 mod error;
 mod explain;
+mod file;
 mod fit;
 mod machine;
 mod one;
@@ -62,17 +64,19 @@ mod resolve;
 mod results;
 mod units;
 mod vary;
+mod written;
 
 pub use bisect::{BisectOptions, BisectPlan};
 pub use error::PlanError;
 pub use explain::{ExplainOptions, ExplainPlan};
+pub use file::RawPlan;
 pub use fit::{FitOptions, FitPlan};
 pub use machine::MachineOptions;
 pub use one::OneRunOptions;
 pub use options::{Options, Size, What, processors};
 pub use results::{PointResults, Results, report_text};
 pub use units::{Plan, PlannedUnit, Point};
-pub use vary::{Factor, POINTS_MAX};
+pub use vary::{Factor, MACHINE, POINTS_MAX};
 
 pub use resolve::Say;
 pub use resolve::{OPTION, only, refuse_namesake};

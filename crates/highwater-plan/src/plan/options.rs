@@ -311,8 +311,12 @@ impl Options {
         registry: &Registry,
         say: &mut dyn FnMut(String),
     ) -> Result<Plan, PlanError> {
-        let points = vary::combinations(&self.vary)?;
-        let keys: Vec<String> = self.vary.iter().map(|factor| factor.key.clone()).collect();
+        let factors = vary::slowest_first(&self.vary);
+        let points = vary::combinations(&factors)?;
+        let keys: Vec<String> = factors.iter().map(|factor| factor.key.clone()).collect();
+        if let Some(machines) = factors.first().filter(|factor| factor.key == vary::MACHINE) {
+            self.machine.check_varied(&machines.values)?;
+        }
         let mut planned = Vec::new();
         for values in points {
             let run = resolve::resolve(registry, self, &keys, &values, say)?;

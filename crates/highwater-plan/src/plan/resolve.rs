@@ -5,6 +5,7 @@ use std::path::Path;
 use highwater_core::config::Policy;
 use highwater_results::{MachineFigures, setting};
 
+use super::vary::MACHINE;
 use super::{MachineOptions, Options, PlanError, Size, What, processors};
 use crate::experiment::{self, Experiment, HostKind, RunPlan, ablation};
 use crate::settings::{Said, SaidBy, Settings};
@@ -47,11 +48,12 @@ pub(super) fn resolve(
     say: &mut Say<'_>,
 ) -> Result<RunPlan, PlanError> {
     let host = options.host;
+    let options = &Options { machine: options.machine.at(keys, values), ..options.clone() };
     let mut experiment = experiment_of(registry, options)?;
     experiment.iterations =
         options.iterations.or(options.iterations_unless_set).unwrap_or(experiment.iterations);
     let mut said = options.settings.clone();
-    let of_point = keys.iter().zip(values);
+    let of_point = keys.iter().zip(values).filter(|(key, _)| *key != MACHINE);
     said.extend(of_point.map(|(key, value)| Said::of(SaidBy::Vary, key, value)));
     let beyond = experiment.go_beyond(options.beyond, &said)?.into_iter();
     let beyond = beyond.map(|text| Said { text, by: SaidBy::Beyond });

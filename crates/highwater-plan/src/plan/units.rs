@@ -1,6 +1,6 @@
 //! The units of a plan, which any process can run one by one.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ use highwater_sim::engine::Passed;
 
 use super::results::{PointResults, Results};
 use super::{PlanError, processors};
-use crate::experiment::unit::{Recipe, UnitId, UnitRan, UnitStore};
+use crate::experiment::unit::{Recipe, UnitId, UnitRan, UnitStore, Units};
 use crate::experiment::{self, HostKind, Progress, Ran, RunPlan, UnitOf, on_threads};
 use highwater_runs::workload::RunError;
 
@@ -68,6 +68,15 @@ impl Plan {
             command_line,
             histograms: false,
         }
+    }
+
+    /// The recipes of all units, in the order of [`Plan::units`].
+    ///
+    /// # Errors
+    /// As [`Plan::units`].
+    pub fn recipes(&self) -> Result<Vec<Recipe>, PlanError> {
+        let of_points = self.points.iter().map(|point| point.run.recipes());
+        Ok(of_points.collect::<Result<Vec<_>, _>>()?.concat())
     }
 
     /// The run of each point.
@@ -152,25 +161,22 @@ impl Plan {
     pub fn run_units(
         &self,
         ids: &[UnitId],
-        store: &UnitStore,
+        store: &dyn Units,
         progress: &dyn Progress,
         stop: &AtomicBool,
     ) -> Result<(), PlanError> {
         self.refuse_native()?;
-        let (mut all, mut nr_units) = (Vec::new(), 0);
+        let (mut all, mut nr_units) = (BTreeMap::new(), 0);
         for Point { run, .. } in &self.points {
             for unit in run.units() {
                 let recipe = run.recipe_of(&unit)?;
                 nr_units += 1;
-                all.push((recipe.id(), (run, unit, recipe)));
+                all.insert(recipe.id(), (run, unit, recipe));
             }
         }
         let wanted: Vec<&(&RunPlan, UnitOf<'_>, Recipe)> = ids
             .iter()
-            .map(|id| {
-                let found = all.iter().find(|(known, _)| known == id).map(|(_, unit)| unit);
-                found.ok_or(PlanError::NoSuchUnit { id: *id, nr_units })
-            })
+            .map(|id| all.get(id).ok_or(PlanError::NoSuchUnit { id: *id, nr_units }))
             .collect::<Result<_, _>>()?;
         let done = AtomicUsize::new(0);
         let run_one = |at: usize| -> Result<(), PlanError> {
@@ -203,6 +209,15 @@ impl Plan {
         self.refuse_native()?;
         let stores: Vec<UnitStore> =
             dirs.iter().map(|dir| UnitStore::open(dir.as_ref())).collect::<Result<_, _>>()?;
+        self.collect_from(&stores.iter().map(|store| store as &dyn Units).collect::<Vec<_>>())
+    }
+
+    /// The same from places that are open.
+    ///
+    /// # Errors
+    /// If a unit is in none of them.
+    pub fn collect_from(&self, places: &[&dyn Units]) -> Result<Results, PlanError> {
+        self.refuse_native()?;
         let (mut missing, mut nr_units, mut first) = (BTreeSet::new(), 0, None);
         let mut points = Vec::new();
         for (at, Point { values, run }) in self.points.iter().enumerate() {
@@ -210,7 +225,7 @@ impl Plan {
             for unit in run.units() {
                 let recipe = run.recipe_of(&unit)?;
                 nr_units += 1;
-                match stores.iter().find_map(|store| store.get(&recipe)) {
+                match places.iter().find_map(|place| place.get(&recipe)) {
                     Some(found) => ran.push(found),
                     None => {
                         missing.insert(recipe.id());

@@ -1,8 +1,9 @@
 //! `--vary KEY=A,B,..`: the points of a grid.
 //!
-//! A point is the experiment with `--set KEY=VALUE` for each key, so a key is one of `--set`. All
-//! points are resolved before the first one runs, so a wrong value is refused at once. They run one
-//! after the other, each on all jobs, so results do not depend on the number of jobs.
+//! A point is the experiment with `--set KEY=VALUE` for each key, so a key is one of `--set`. One more key,
+//! [`MACHINE`], has machines for values; it varies slowest, wherever it stands. All points are resolved before the
+//! first one runs, so a wrong value is refused at once. They run one after the other, each on all jobs, so results do
+//! not depend on the number of jobs.
 
 use std::fmt;
 
@@ -10,13 +11,21 @@ use super::PlanError;
 
 /// Most points of a grid.
 pub const POINTS_MAX: usize = 10_000;
+/// The key whose values are machines, by name or file.
+pub const MACHINE: &str = "machine";
+/// Words that name no key, and the options that do what they ask for.
+const NO_KEYS: [(&str, &str); 4] =
+    [("seed", SEEDS), ("seeds", SEEDS), ("policy", POLICIES), ("policies", POLICIES)];
+const SEEDS: &str =
+    "every point runs the same seeds: --iterations N says how many, --seed S the first";
+const POLICIES: &str = "every point compares the same policies: name each with --policy";
 
 /// A key and the values that it takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Factor {
-    /// A key of `--set`.
+    /// A key of `--set`, or [`MACHINE`].
     pub key: String,
-    /// Its values, as `--set` takes them; a list has brackets.
+    /// Its values, as `--set` takes them; a list has brackets. Of [`MACHINE`] names or files.
     pub values: Vec<String>,
 }
 
@@ -55,10 +64,13 @@ impl Factor {
     }
 
     /// Refuses values that make no grid; `text` is the user's text.
-    fn check(&self, text: &str) -> Result<(), PlanError> {
+    pub(super) fn check(&self, text: &str) -> Result<(), PlanError> {
         let Factor { key, values } = self;
         if key.is_empty() || values.is_empty() || values.iter().any(String::is_empty) {
             return Err(no_factor(text));
+        }
+        if let Some((_, instead)) = NO_KEYS.iter().find(|(name, _)| name == key) {
+            return Err(PlanError::refused(format!("--vary {key}"), *instead));
         }
         for (at, value) in values.iter().enumerate() {
             if values[..at].contains(value) {
@@ -91,6 +103,14 @@ fn parts(list: &str) -> Vec<String> {
 
 fn no_factor(text: &str) -> PlanError {
     PlanError::refused(format!("--vary {text}"), "must be KEY=VALUE,VALUE,..")
+}
+
+/// The factors in the order in which they vary, the slowest first: machines, then as they were given.
+pub(super) fn slowest_first(factors: &[Factor]) -> Vec<Factor> {
+    let (mut ordered, others): (Vec<_>, Vec<_>) =
+        factors.iter().cloned().partition(|factor| factor.key == MACHINE);
+    ordered.extend(others);
+    ordered
 }
 
 /// Every combination, the last key's values next to each other.
@@ -149,5 +169,19 @@ mod tests {
         let values: Vec<String> = (0..101).map(|n| n.to_string()).collect();
         let of = |key: &str| Factor { key: key.to_owned(), values: values.clone() };
         assert!(combinations(&[of("a"), of("b")]).is_err(), "10,201 points");
+    }
+
+    #[test]
+    fn machines_vary_slowest_and_seeds_and_policies_are_options() {
+        let factors = ["a=1,2", "machine=x,y"].map(|text| Factor::parse(text).unwrap());
+        let keys = slowest_first(&factors).into_iter().map(|factor| factor.key);
+        assert_eq!(keys.collect::<Vec<_>>(), ["machine", "a"]);
+        let wrong = |text: &str| Factor::parse(text).unwrap_err().to_string();
+        assert!(
+            wrong("seed=1,2").starts_with("--vary seed: ")
+                && wrong("seed=1").contains("--iterations N")
+        );
+        assert!(wrong("policy=5.4,6.1").ends_with("name each with --policy"));
+        assert!(Factor::parse("policy.watermark.boost=true,false").is_ok());
     }
 }

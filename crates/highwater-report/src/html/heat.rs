@@ -3,7 +3,7 @@
 
 use super::figure::Figure;
 use super::svg::{Svg, short};
-use crate::grid::{Grid, Seen};
+use crate::grid::{Grid, MACHINE, Seen};
 use crate::table::{Cell, Layout, Table};
 
 /// Largest number of maps on a page; maps of most operations look alike.
@@ -22,10 +22,14 @@ pub(super) fn maps(grid: &Grid<'_>) -> Vec<Figure> {
     let is_compared = seen.iter().any(|seen| seen.change.is_some());
     let mut groups: Vec<(String, Vec<&Seen<'_>>)> = Vec::new();
     for it in seen.iter().filter(|seen| !is_compared || seen.change.is_some()) {
-        let values = grid.points[it.point].values;
+        let values = grid.values(it.point, it.machine);
         let fixed = grid.keys.iter().zip(values).take(nr_keys.saturating_sub(2));
         let fixed: String = fixed.map(|(key, value)| format!(", {key}={value}")).collect();
-        let title = format!("{}, {} on {}{fixed}", it.operation, it.label, it.machine);
+        let on = match grid.has_key(MACHINE) {
+            true => String::new(),
+            false => format!(" on {}", it.machine),
+        };
+        let title = format!("{}, {}{on}{fixed}", it.operation, it.label);
         match groups.iter_mut().find(|(known, _)| *known == title) {
             Some((_, group)) => group.push(it),
             None => groups.push((title, vec![it])),
@@ -38,7 +42,7 @@ pub(super) fn maps(grid: &Grid<'_>) -> Vec<Figure> {
 fn map(grid: &Grid<'_>, title: &str, group: &[&Seen<'_>], [across, down]: [&str; 2]) -> Figure {
     let value = |seen: &Seen<'_>, key: &str| {
         let at = grid.keys.iter().position(|known| known == key);
-        at.map_or_else(String::new, |at| grid.points[seen.point].values[at].clone())
+        at.map_or_else(String::new, |at| grid.values(seen.point, seen.machine)[at].to_owned())
     };
     let levels = |key: &str| {
         let mut levels: Vec<String> = Vec::new();

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use highwater_report::grid::{self, Grid, Point};
+use highwater_report::grid::{self, Grid, MACHINE, Point};
 use highwater_report::{html, summary};
 use highwater_results::contents::point_dirs;
 use highwater_results::words::refusal;
@@ -83,15 +83,22 @@ impl Many {
                 continue;
             }
             let document = report::read(&path)?;
-            let value = |key: &String| {
+            let value = |machine: &str, key: &String| {
                 let mut set = document.settings.iter().filter_map(|text| setting::split(text));
-                set.find(|(other, _)| other == key)
-                    .map(|(_, value)| value.to_owned())
-                    .ok_or_else(|| wrong(format!("point {number} does not say what {key} is")))
+                let set = set.find(|(other, _)| other == key).map(|(_, value)| value.to_owned());
+                // Machines are no setting. Variants have one each.
+                let value = if key == MACHINE { Some(machine.to_owned()) } else { set };
+                value.ok_or_else(|| wrong(format!("point {number} does not say what {key} is")))
             };
-            let values = keys.iter().map(value).collect::<Result<Vec<_>, _>>()?;
+            let mut of_point = Vec::new();
+            for machine in &document.machines {
+                let values = keys.iter().map(|key| value(&machine.name, key));
+                of_point.push(values.collect::<Result<Vec<_>, _>>()?);
+            }
+            of_point.dedup();
             // One that is not in the table is of another grid.
-            if missing.remove(&values) {
+            of_point.retain(|values| missing.remove(values));
+            if let Some(values) = of_point.into_iter().next() {
                 points.push((values, document));
             }
         }

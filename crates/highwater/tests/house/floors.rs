@@ -12,8 +12,14 @@ use std::fs;
 use super::{pattern, root};
 
 /// Crates whose modules have an order.
-const CRATES: [&str; 5] =
-    ["highwater-core", "highwater-files", "highwater-runs", "highwater-plan", "highwater-linux"];
+const CRATES: [&str; 6] = [
+    "highwater-core",
+    "highwater-files",
+    "highwater-runs",
+    "highwater-plan",
+    "highwater-ledger",
+    "highwater-linux",
+];
 
 /// The core's modules in the order of `lib.rs`.
 fn floors() -> Vec<String> {

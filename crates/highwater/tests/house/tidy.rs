@@ -12,7 +12,7 @@ const LAYERS: &[&[&str]] = &[
     &["highwater-files"],
     &["highwater-runs"],
     &["highwater-plan"],
-    &["highwater-linux"],
+    &["highwater-ledger", "highwater-linux"],
     &["highwater"],
 ];
 /// A file is one room.

@@ -4,7 +4,8 @@
 //! a few lines everything that decides the bytes of its result. The [`UnitId`] is the SHA-256 of
 //! these lines. Two units with one id have equal results, on any computer and in any sweep. A
 //! [`UnitStore`] is a directory with a file for each finished unit, named by its id. An interrupted
-//! run continues from it, and a longer run starts from it.
+//! run continues from it, and a longer run starts from it. [`Units`] is any such place; the crate
+//! `highwater-ledger` has another one, to which many processes write at the same time.
 //!
 //! The recipe, line by line (each ends with a newline; digests are SHA-256 in hexadecimal digits):
 //!
@@ -31,7 +32,7 @@ mod store;
 use highwater_results::{BlockMaps, Series};
 use serde::{Deserialize, Serialize};
 
-pub use recipe::{NoUnitId, Recipe, UnitId};
+pub use recipe::{NoUnitId, Recipe, UnitId, UnitNames};
 pub use store::{Kept, UNITS_DIR, UnitStore, UnitStoreError};
 
 use highwater_runs::workload::Outcome;
@@ -52,4 +53,19 @@ pub struct OverTime {
     pub series: Series,
     /// Memory maps, and ages of pages on LRU lists.
     pub moments: Option<(BlockMaps, Series)>,
+}
+
+/// A place of finished units.
+pub trait Units: Send + Sync {
+    /// Whether the unit is there. Reading it may still fail.
+    fn has(&self, recipe: &Recipe) -> bool;
+
+    /// The results of a unit, if they are there, complete, and of exactly this recipe.
+    fn get(&self, recipe: &Recipe) -> Option<UnitRan>;
+
+    /// Keeps the results of a unit. They appear whole or not at all.
+    ///
+    /// # Errors
+    /// If they cannot be written.
+    fn put(&self, recipe: &Recipe, ran: &UnitRan) -> Result<(), UnitStoreError>;
 }

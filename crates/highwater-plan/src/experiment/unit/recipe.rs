@@ -20,6 +20,18 @@ const FORM: &str = "highwater-unit 1";
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UnitId([u8; 32]);
 
+impl UnitId {
+    /// The id of a recipe with these lines.
+    pub fn of(recipe: &str) -> UnitId {
+        UnitId(Sha256::digest(recipe.as_bytes()).into())
+    }
+
+    /// The hash itself.
+    pub const fn bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
 impl fmt::Display for UnitId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
@@ -56,6 +68,25 @@ impl FromStr for UnitId {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recipe {
     text: String,
+    names: UnitNames,
+}
+
+/// What the digests of a recipe stand for, by name: the columns of a unit's rows in tables. Each
+/// follows from the recipe, so two units with one id have the same names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UnitNames {
+    /// The workload.
+    pub workload: String,
+    /// The machine.
+    pub machine: String,
+    /// The policy.
+    pub policy: String,
+    /// The seed.
+    pub seed: u64,
+    /// Number of the part of its cell, from 0.
+    pub part: usize,
+    /// Operations that the kernel of the policy does not count: results leave out their samples.
+    pub not_counted: Vec<String>,
 }
 
 impl Recipe {
@@ -110,12 +141,22 @@ impl Recipe {
         if tolerates_failures {
             text += "failures tolerated\n";
         }
-        Ok(Recipe { text })
+        let not_counted = job.not_counted(policy.kernel).into_iter();
+        let names = UnitNames {
+            workload: workload.name,
+            machine: machine.name,
+            policy: policy.name.clone(),
+            seed,
+            part,
+            not_counted: not_counted.map(|(operation, _)| operation).collect(),
+        };
+        Ok(Recipe { text, names })
     }
 
-    /// A recipe from its text.
-    pub(super) const fn from_text(text: String) -> Recipe {
-        Recipe { text }
+    /// A recipe of nothing, from its text.
+    #[cfg(test)]
+    pub(super) fn from_text(text: String) -> Recipe {
+        Recipe { text, names: UnitNames::default() }
     }
 
     /// The lines.
@@ -123,14 +164,19 @@ impl Recipe {
         &self.text
     }
 
+    /// The names of the workload, the machine and the policy.
+    pub const fn names(&self) -> &UnitNames {
+        &self.names
+    }
+
     /// The unit's name.
     pub fn id(&self) -> UnitId {
-        UnitId(Sha256::digest(self.text.as_bytes()).into())
+        UnitId::of(&self.text)
     }
 }
 
 fn digest(text: &str) -> String {
-    UnitId(Sha256::digest(text.as_bytes()).into()).to_string()
+    UnitId::of(text).to_string()
 }
 
 /// The digest of the program that runs.

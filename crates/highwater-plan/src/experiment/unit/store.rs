@@ -11,7 +11,7 @@ use highwater_results::words::refusal;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::{Recipe, UnitRan};
+use super::{Recipe, UnitRan, Units};
 use highwater_runs::workload::RunError;
 
 /// The directory of units in a directory of results.
@@ -45,6 +45,14 @@ pub enum UnitStoreError {
         path: PathBuf,
         /// The reason.
         source: serde_json::Error,
+    },
+    /// It has no form in another format.
+    #[error("{}: {reason}", path.display())]
+    Form {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        reason: String,
     },
     /// The executable of an embedding program could not be read, so its code cannot be identified.
     #[error("the executable, whose code decides results: {}", refusal(.0))]
@@ -167,7 +175,7 @@ impl UnitStore {
     pub fn get(&self, recipe: &Recipe) -> Option<UnitRan> {
         let text = input::read_text(self.path(recipe), input::DOCUMENT_BYTES_MAX).ok()?;
         let entry: Entry = serde_json::from_str(&text).ok()?;
-        let is_it = entry.schema == SCHEMA && Recipe::from_text(entry.recipe) == *recipe;
+        let is_it = entry.schema == SCHEMA && entry.recipe == recipe.text();
         is_it.then(|| {
             self.found.fetch_add(1, Ordering::Relaxed);
             entry.ran
@@ -224,6 +232,20 @@ impl UnitStore {
 
     fn path(&self, recipe: &Recipe) -> PathBuf {
         self.dir.join(format!("{}.json", recipe.id()))
+    }
+}
+
+impl Units for UnitStore {
+    fn has(&self, recipe: &Recipe) -> bool {
+        UnitStore::has(self, recipe)
+    }
+
+    fn get(&self, recipe: &Recipe) -> Option<UnitRan> {
+        UnitStore::get(self, recipe)
+    }
+
+    fn put(&self, recipe: &Recipe, ran: &UnitRan) -> Result<(), UnitStoreError> {
+        UnitStore::put(self, recipe, ran)
     }
 }
 
