@@ -9,10 +9,14 @@ Verdict: ...
 | a comparison of policies | `compare`, `run` |
 | what it would run, and the runs one by one | `plan`, `Plan`, `Unit` |
 | many settings, machines and seeds | `sweep` |
+| where they run | `Threads`, `Processes`, `Ray` |
+| better settings, and whether they are worth it | `tune` |
 | the least memory that keeps an objective | `fit` |
 | the switches behind a change | `bisect` |
 | where slow operations spent their time | `explain` |
 | a Linux beside the model | `capture`, `check`, `replay` |
+| exercises of the teaching notebooks | `check_answer`, `exercises` |
+| what the command prints | `command` |
 | names that come with the program | `experiments`, `machines`, `policies`, `workloads` |
 
 Simulations run without Python's lock, end within a second after Ctrl-C, and give the same bytes as
@@ -22,15 +26,20 @@ out of scope: a policy is a set of switches of the kernel, or code in Rust.
 
 from . import _highwater
 from ._answers import Answer, Capture, Check, Explanation, FitAnswer
+from ._command import command
 from ._highwater import HighwaterError, Stopped
 from ._linux import capture, check, replay
+from ._metric import Metric
 from ._names import experiments, machines, policies, workloads
 from ._options import Definition, PlanOptions, Seeds, Value
 from ._plan import Event, Plan, Unit, compare, plan, run
 from ._progress import Progress
 from ._results import Observations, Results
 from ._searches import bisect, explain, fit
-from ._sweep import Executor, sweep
+from ._sweep import sweep
+from .executors import Executor, Processes, Ray, Threads
+from .teaching import Grade, check_answer, exercises
+from .tuning import Tuning, tune
 
 version: str = _highwater.version
 """Version of Highwater."""
@@ -46,20 +55,29 @@ __all__ = [
     "Executor",
     "Explanation",
     "FitAnswer",
+    "Grade",
     "HighwaterError",
+    "Metric",
     "Observations",
     "Plan",
     "PlanOptions",
+    "Processes",
     "Progress",
+    "Ray",
     "Results",
     "Seeds",
     "Stopped",
+    "Threads",
+    "Tuning",
     "Unit",
     "Value",
     "bisect",
     "capture",
     "check",
+    "check_answer",
+    "command",
     "compare",
+    "exercises",
     "experiments",
     "explain",
     "fit",
@@ -69,6 +87,7 @@ __all__ = [
     "replay",
     "run",
     "sweep",
+    "tune",
     "version",
     "workloads",
 ]

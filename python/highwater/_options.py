@@ -126,8 +126,8 @@ class Given:
         if values is None:
             return []
         if isinstance(values, (str, os.PathLike, Mapping)) or dataclasses.is_dataclass(values):
-            return [self.definition(kind, cast(Definition, values))]
-        return [self.definition(kind, value) for value in cast("Sequence[Definition]", values)]
+            return [self.definition(kind, values)]
+        return [self.definition(kind, value) for value in values]
 
     def options(self, options: PlanOptions) -> None:
         """Keeps the options of a plan."""

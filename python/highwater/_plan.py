@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -87,6 +87,11 @@ class Plan:
         """Texts of the files that the plan was made from, by path."""
         return self._plan.texts
 
+    def toml(self) -> str:
+        """The options as a plan file, which `highwater sweep FILE --out DIR` runs. Files that it names
+        are not in it; `texts` has theirs."""
+        return self._plan.toml()
+
     def units(self) -> list[Unit]:
         """All units, point by point, in the order in which results are put together."""
         points = self.points
@@ -120,12 +125,13 @@ class Plan:
         progress: Progress = False,
         stop: Event | None = None,
     ) -> None:
-        """Runs units by id, in the order of the ids, and keeps each in a directory as soon as it is
-        finished. A unit that is there does not run again.
+        """Runs units by id, in the order of the ids, and keeps each in a ledger as soon as it is
+        finished. A unit that is there does not run again. Any number of processes may write to one
+        ledger.
 
         Args:
             ids: Ids of units of this plan.
-            out: The directory; it is made if it is missing.
+            out: The directory of the ledger; it is made if it is missing.
             jobs: Simulations at a time; `None`: one for each CPU.
             progress: As in `run`.
             stop: As in `run`. Finished units stay.
@@ -133,11 +139,12 @@ class Plan:
         Raises:
             HighwaterError: If the plan has no such unit, one fails, or the directory cannot be written.
         """
-        with teller(progress) as tell:
+        with teller(progress if progress is not None else False) as tell:
             self._plan.run_units(list(ids), out, jobs, tell, stop)
 
     def collect(self, *dirs: str | os.PathLike[str]) -> Results:
-        """The results from directories of finished units. Nothing runs; the bytes are those of `run`.
+        """The results from directories of finished units: ledgers, or what `highwater compare --out`
+        keeps. Nothing runs; the bytes are those of `run`.
 
         Raises:
             HighwaterError: If units are missing; it says how many, and names the first.
@@ -219,14 +226,3 @@ def run(
     """Runs one workload or job under one policy with one seed, as `highwater run` does; `policies` is
     6.1 by default. A workload of a study needs a machine. Arguments are those of `compare`."""
     return plan(what, workload=True, **options).run(jobs, progress)
-
-
-def missing(plan: Plan, done: Sequence[str]) -> list[Unit]:
-    """Units of a plan that are not among these ids, each id once."""
-    known = set(done)
-    units: list[Unit] = []
-    for unit in plan.units():
-        if unit.id not in known:
-            known.add(unit.id)
-            units.append(unit)
-    return units

@@ -172,7 +172,7 @@ class Results:
             HighwaterError: If there is no such figure; it names similar ones.
         """
         points = self.points
-        return [Metric(points[point], *of) for point, *of in self._results.metric(name)]
+        return [Metric(points[of[0]], *of[1:]) for of in self._results.metric(name)]
 
     def json(self, point: int = 0) -> str:
         """The document of a point as text: the bytes of `highwater compare --format json`."""

@@ -4,54 +4,21 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, cast
 
+from ._highwater import HighwaterError
+from ._ledger import open_ledger
 from ._options import Definition, PlanOptions, Value, takes_options
 from ._plan import Event, Plan, _given, _plan_of
 from ._progress import Progress, teller
 from ._results import Results
+from .executors.base import Executor
+from .executors.threads import Threads
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
-
-
-class Executor(Protocol):
-    """Where the units of a plan run."""
-
-    def run(
-        self,
-        plan: Plan,
-        ids: Sequence[str],
-        ledger: Path,
-        progress: Callable[[int, int], object] | None,
-        stop: Event | None,
-    ) -> None:
-        """Runs units and returns when all of them are in the ledger.
-
-        Args:
-            plan: The plan; it can be pickled.
-            ids: Ids of the units to run, each once, the longest first.
-            ledger: The directory of the ledger.
-            progress: Called with the number of finished units and of all.
-            stop: If it is set, the call ends with `Stopped`; finished units stay.
-        """
-        ...
-
-
-class _InProcess:
-    """The threads of this process."""
-
-    def run(
-        self,
-        plan: Plan,
-        ids: Sequence[str],
-        ledger: Path,
-        progress: Callable[[int, int], object] | None,
-        stop: Event | None,
-    ) -> None:
-        plan.run_units(ids, ledger, None, progress if progress is not None else False, stop)
 
 
 @takes_options
@@ -61,6 +28,8 @@ def sweep(
     job: Definition,
     out: str | os.PathLike[str] | None = None,
     on: Executor | None = None,
+    verify: float = 0.0,
+    force: bool = False,
     progress: Progress = None,
     stop: Event | None = None,
     **options: Unpack[PlanOptions],
@@ -75,15 +44,21 @@ def sweep(
         grid: Values by key. The values of `policy` are compared at every point, and those of
             `machine` are machines; other keys are those of `set`.
         job: An experiment or a job, by name or file, or what its file says.
-        out: The directory of the ledger, which keeps every finished unit at once. The same call
-            again runs only what is missing. Default: a directory that is removed at the end.
-        on: Where the units run; default: the threads of this process.
+        out: The directory of the ledger, or its URL, which keeps every finished unit at once. The
+            same call again runs only what is missing. At the end the results lie there, too, as
+            `highwater sweep` writes them. Default: a directory that is removed at the end.
+        on: Where the units run; default: `Threads()`, the threads of this process.
+        verify: Share of the units in `out` that run again first, at least one if it is not 0. Their
+            files must have the same bytes.
+        force: Replace the plan and the results of another sweep in `out`. Its units stay, and those
+            that this sweep has do not run again.
         progress: A bar, nothing, or a function of the finished units and of all.
         stop: If it is set from another thread, the call ends with `Stopped` within a second.
         **options: See `PlanOptions`.
 
     Raises:
-        HighwaterError: Names what is wrong before anything runs, or the unit that failed.
+        HighwaterError: Names what is wrong before anything runs, the unit that failed, or the files
+            that `verify` found to differ.
         KeyboardInterrupt: Within a second after Ctrl-C. Finished units stay in `out`.
     """
     values = dict(grid)
@@ -93,10 +68,59 @@ def sweep(
     options["vary"] = {**(options.get("vary") or {}), **values}
     given = _given(job, options)
     planned = _plan_of(given.json(), given.texts)
+    if out is not None:
+        return run_into(planned, out, on, verify, force, progress, stop)
     with tempfile.TemporaryDirectory(prefix="highwater-") as temporary:
-        ledger = Path(out if out is not None else temporary)
-        units = {unit.id: unit.seconds or 0.0 for unit in planned.units()}
-        ids = sorted(units, key=lambda id: -units[id])
-        with teller(progress) as tell:
-            (on or _InProcess()).run(planned, ids, ledger, tell, stop)
-        return planned.collect(ledger)
+        return run_into(planned, temporary, on, 0.0, False, progress, stop, is_kept=False)
+
+
+def run_into(
+    plan: Plan,
+    out: str | os.PathLike[str],
+    on: Executor | None,
+    verify: float,
+    force: bool,
+    progress: Progress,
+    stop: Event | None,
+    *,
+    is_kept: bool = True,
+) -> Results:
+    """Runs the missing units of a plan into a ledger, and collects the results. They are written
+    into its directory, too, if it is kept."""
+    ledger = open_ledger(out)
+    core = plan._plan
+    if is_kept:
+        core.keep(ledger.dir, force)
+    unusable = core.missing(ledger.dir)[1]
+    for line in unusable:
+        warnings.warn(line, stacklevel=3)
+    ids = list(dict.fromkeys(unit.id for unit in plan.units()))
+    missing = ledger.missing(ids)
+    if verify > 0:
+        _verify(plan, ledger.dir, [id for id in ids if id not in set(missing)], verify, progress, stop)
+    with teller(progress) as tell:
+        (on if on is not None else Threads()).run(plan, missing, ledger, tell, stop)
+    ledger.fetch(ids)
+    results = plan.collect(ledger.dir)
+    if is_kept:
+        results._results.keep(ledger.dir)
+    return results
+
+
+def _verify(
+    plan: Plan,
+    dir: os.PathLike[str],
+    there: list[str],
+    fraction: float,
+    progress: Progress,
+    stop: Event | None,
+) -> None:
+    """Runs some of the finished units again, and compares bytes."""
+    with teller(progress, "units verified") as tell:
+        differ = plan._plan.verify(there, dir, fraction, None, tell, stop)
+    if differ:
+        files = ", ".join(os.fspath(path) for path in differ)
+        raise HighwaterError(
+            f"verify: {len(differ)} of the units that ran again differ from their files, which are damaged, or which "
+            f"another build of this version wrote; remove them and run the sweep again: {files}"
+        )

@@ -39,7 +39,7 @@ mod _highwater {
     #[pymodule_export]
     use super::linux::{capture, check, replay};
     #[pymodule_export]
-    use super::names::{experiments, machines, policies, toml_of, workloads};
+    use super::names::{experiments, machines, objective, policies, toml_of, workloads};
     #[pymodule_export]
     use super::plan::Plan;
     #[pymodule_export]

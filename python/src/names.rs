@@ -1,6 +1,7 @@
 //! Names that come with the program, and values as TOML texts.
 
 use highwater::experiment;
+use highwater::fit::Objective;
 use highwater::machine_file::MachineFile;
 use highwater::policy_file;
 use highwater::workload::Registry;
@@ -39,6 +40,13 @@ pub(crate) fn workloads() -> PyResult<Names> {
     let entries = registry.entries().iter();
     let entries = entries.map(|entry| (entry.name.to_owned(), entry.about.to_owned()));
     Ok(entries.chain(jobs.into_iter().map(|job| (job.name, job.title))).collect())
+}
+
+/// An objective: the figure, whether it must be below the bound, and the bound in the figure's unit.
+#[pyfunction]
+pub(crate) fn objective(text: &str) -> PyResult<(String, bool, f64)> {
+    let objective = Objective::parse(text).map_err(Failed::said)?;
+    Ok((objective.metric.text, objective.is_below, objective.bound))
 }
 
 /// A JSON object as a TOML text.

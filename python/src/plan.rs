@@ -1,13 +1,15 @@
 //! Plans: units, runs of all or of some, collected results.
 
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use highwater::experiment::unit::{UnitId, UnitStore};
+use highwater::experiment::unit::{UNITS_DIR, UnitId, UnitStore, Units};
 use highwater::input::held::{self, Texts};
 use highwater::plan;
-use highwater::plan::PlanError;
+use highwater::plan::{Options, PlanError, UnitIndex};
 use highwater::workload::Registry;
+use highwater_ledger::sweep::SweepError;
+use highwater_ledger::{Ledger, Look, Sweep, keep, verify};
 use pyo3::prelude::*;
 
 use crate::error::Failed;
@@ -21,7 +23,10 @@ type Unit = (String, usize, String, String, String, u64, usize, Option<f64>);
 /// A plan of the library, with the texts of all files that it was made from.
 #[pyclass(frozen, module = "highwater._highwater")]
 pub(crate) struct Plan {
+    options: Options,
     plan: Arc<plan::Plan>,
+    /// The units by id, once somebody asked for one.
+    index: Mutex<Option<Arc<UnitIndex>>>,
     /// The options as JSON.
     #[pyo3(get)]
     spec: String,
@@ -39,10 +44,10 @@ impl Plan {
             let options = given.spec.options();
             let registry = Registry::default();
             let (plan, texts) = held::with(&given.texts, || options.plan(&registry));
-            Ok((plan?, texts))
+            Ok((plan?, options, texts))
         });
-        let (plan, texts) = made?;
-        Ok(Plan { plan: Arc::new(plan), spec, texts })
+        let (plan, options, texts) = made?;
+        Ok(Plan { options, plan: Arc::new(plan), index: Mutex::default(), spec, texts })
     }
 
     /// Remarks about names and values that were added, dropped or ignored.
@@ -69,6 +74,11 @@ impl Plan {
         self.plan.points.iter().map(|point| point.values.clone()).collect()
     }
 
+    /// The options as a plan file.
+    fn toml(&self) -> String {
+        self.options.to_toml()
+    }
+
     /// All units, in the order in which results are put together.
     fn units(&self, py: Python<'_>) -> PyResult<Vec<Unit>> {
         let units = py.detach(|| self.plan.units()).map_err(Failed::from)?;
@@ -93,7 +103,7 @@ impl Plan {
         Ok(Results::new(results))
     }
 
-    /// Runs units by id into a directory.
+    /// Runs units by id into a ledger.
     fn run_units(
         &self,
         py: Python<'_>,
@@ -103,14 +113,74 @@ impl Plan {
         tell: Option<Py<PyAny>>,
         stop: Option<Py<PyAny>>,
     ) -> PyResult<()> {
-        let plan = self.with_jobs(jobs);
-        let ids = ids.iter().map(|id| {
-            id.parse::<UnitId>().map_err(|error| Failed::said(format!("\"{id}\": {error}")))
-        });
-        let ids: Vec<UnitId> = ids.collect::<Result<_, _>>()?;
+        let (plan, ids) = (self.with_jobs(jobs), read_ids(&ids)?);
+        let index = py.detach(|| self.index())?;
         Caller { tell, stop }.wait(py, move |watch| {
-            let store = UnitStore::create(out).map_err(PlanError::from)?;
-            Ok(plan.run_units(&ids, &store, watch, &watch.stop)?)
+            let ledger = Ledger::create(out).map_err(PlanError::from)?;
+            Ok(plan.run_indexed(&index, &ids, &ledger, watch, &watch.stop)?)
+        })
+    }
+
+    /// Ids of units that a ledger lacks, each once, and why files were removed that cannot be used.
+    fn missing(&self, py: Python<'_>, dir: PathBuf) -> PyResult<(Vec<String>, Vec<String>)> {
+        let found = py.detach(|| -> Result<_, Failed> {
+            let ledger = Ledger::create(dir).map_err(PlanError::from)?;
+            let (mut missing, mut remarks) = (Vec::new(), Vec::new());
+            for id in self.index()?.recipes().map(|recipe| recipe.id()) {
+                match ledger.check(id) {
+                    Look::Whole(()) => continue,
+                    Look::Missing => {}
+                    Look::Bad(error) => {
+                        let path = ledger.path(id);
+                        let shown = path.display();
+                        std::fs::remove_file(&path)
+                            .map_err(|refused| Failed::said(format!("{shown}: {refused}")))?;
+                        remarks.push(format!("{shown} {error}: the unit runs again"));
+                    }
+                }
+                missing.push(id.to_string());
+            }
+            Ok((missing, remarks))
+        });
+        Ok(found?)
+    }
+
+    /// Keeps the plan in the directory of its ledger. Another plan there is an error, unless it is
+    /// to be replaced.
+    fn keep(&self, py: Python<'_>, dir: PathBuf, replaces: bool) -> PyResult<()> {
+        let kept = py.detach(|| -> Result<(), Failed> {
+            let ledger = Ledger::create(&dir).map_err(PlanError::from)?;
+            let sweep = Sweep::of(&self.options, &self.plan)?;
+            sweep.keep(&ledger, replaces).map_err(|error| match error {
+                SweepError::Another { command_line, .. } => Failed::said(format!(
+                    "{}: there is another sweep in it ({command_line}); name another directory, or force=True replaces \
+                     its plan and results and keeps its units",
+                    dir.display()
+                )),
+                error => Failed::said(error.to_string()),
+            })
+        });
+        Ok(kept?)
+    }
+
+    /// Runs a share of these units again; the files of those whose bytes differ.
+    #[expect(clippy::too_many_arguments, reason = "Python names them")]
+    fn verify(
+        &self,
+        py: Python<'_>,
+        ids: Vec<String>,
+        dir: PathBuf,
+        fraction: f64,
+        jobs: Option<usize>,
+        tell: Option<Py<PyAny>>,
+        stop: Option<Py<PyAny>>,
+    ) -> PyResult<Vec<PathBuf>> {
+        let (plan, ids) = (self.with_jobs(jobs), read_ids(&ids)?);
+        Caller { tell, stop }.wait(py, move |watch| {
+            let ledger = Ledger::open(dir).map_err(PlanError::from)?;
+            let chosen = verify::chosen(&ids, fraction);
+            let differ = verify::verify(&plan, &ledger, &chosen, watch, &watch.stop)?;
+            Ok(differ.into_iter().map(|(_, path)| path).collect())
         })
     }
 
@@ -118,7 +188,14 @@ impl Plan {
     fn collect(&self, py: Python<'_>, dirs: Vec<PathBuf>) -> PyResult<Results> {
         let plan = Arc::clone(&self.plan);
         let caller = Caller { tell: None, stop: None };
-        Ok(Results::new(caller.wait(py, move |_| Ok(plan.collect(&dirs)?))?))
+        let results = caller.wait(py, move |_| {
+            let places = dirs.iter().map(|dir| places_of(dir));
+            let places = places.collect::<Result<Vec<_>, PlanError>>()?.into_iter().flatten();
+            let places: Vec<Box<dyn Units>> = places.collect();
+            let places: Vec<&dyn Units> = places.iter().map(|place| &**place).collect();
+            Ok(plan.collect_from(&places)?)
+        });
+        Ok(Results::new(results?))
     }
 }
 
@@ -130,4 +207,35 @@ impl Plan {
         plan.points.iter_mut().for_each(|point| point.run.jobs = jobs.max(1));
         Arc::new(plan)
     }
+
+    fn index(&self) -> Result<Arc<UnitIndex>, Failed> {
+        let mut index = self.index.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(index) = &*index {
+            return Ok(Arc::clone(index));
+        }
+        Ok(Arc::clone(index.insert(Arc::new(self.plan.index()?))))
+    }
+}
+
+/// Writes the results of a sweep into the directory of its ledger.
+pub(crate) fn keep_results(results: &plan::Results, dir: PathBuf) -> Result<(), Failed> {
+    let ledger = Ledger::open(dir).map_err(PlanError::from)?;
+    Ok(keep::keep(results, &ledger)?)
+}
+
+/// The places of units in a directory: a ledger, and what `compare --out` keeps.
+fn places_of(dir: &Path) -> Result<Vec<Box<dyn Units>>, PlanError> {
+    let mut places: Vec<Box<dyn Units>> = vec![Box::new(Ledger::open(dir)?)];
+    let mut files = std::fs::read_dir(dir.join(UNITS_DIR)).into_iter().flatten().flatten();
+    if files.any(|file| file.path().extension().is_some_and(|end| end == "json")) {
+        places.push(Box::new(UnitStore::open(dir)?));
+    }
+    Ok(places)
+}
+
+fn read_ids(ids: &[String]) -> Result<Vec<UnitId>, Failed> {
+    let read = |id: &String| {
+        id.parse::<UnitId>().map_err(|error| Failed::said(format!("\"{id}\": {error}")))
+    };
+    ids.iter().map(read).collect()
 }

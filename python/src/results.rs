@@ -13,6 +13,7 @@ use pyo3::prelude::*;
 
 use crate::error::Failed;
 use crate::frames::Observations;
+use crate::plan::keep_results;
 
 /// A figure of a run: point, machine, policy, label, seeds, values, unit, better.
 type Figures =
@@ -137,6 +138,11 @@ impl Results {
     /// Writes the files of `--out DIR`.
     fn write(&self, py: Python<'_>, dir: PathBuf) -> PyResult<()> {
         Ok(py.detach(|| self.results.write(dir)).map_err(Failed::from)?)
+    }
+
+    /// Writes them into the directory of a sweep's ledger.
+    fn keep(&self, py: Python<'_>, dir: PathBuf) -> PyResult<()> {
+        Ok(py.detach(|| keep_results(&self.results, dir))?)
     }
 
     /// All observations.

@@ -75,7 +75,7 @@ pub use machine::MachineOptions;
 pub use one::OneRunOptions;
 pub use options::{Options, Size, What, processors};
 pub use results::{PointResults, Results, report_text};
-pub use units::{Plan, PlannedUnit, Point};
+pub use units::{Plan, PlannedUnit, Point, UnitIndex};
 pub use vary::{Factor, MACHINE, POINTS_MAX};
 
 pub use resolve::Say;

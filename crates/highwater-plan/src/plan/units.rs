@@ -58,6 +58,21 @@ pub struct PlannedUnit {
     pub seconds: Option<f64>,
 }
 
+/// The units of a plan by id ([`Plan::index`]).
+#[derive(Clone, Debug)]
+pub struct UnitIndex {
+    /// Number of the point, number of the unit there, recipe.
+    places: BTreeMap<UnitId, (usize, usize, Recipe)>,
+    nr_units: usize,
+}
+
+impl UnitIndex {
+    /// The recipes of all units, each id once, in ascending order of ids.
+    pub fn recipes(&self) -> impl Iterator<Item = &Recipe> {
+        self.places.values().map(|(_, _, recipe)| recipe)
+    }
+}
+
 impl Plan {
     /// A plan of one resolved point, without keys that vary.
     pub fn of(run: RunPlan, command_line: Vec<String>) -> Plan {
@@ -165,22 +180,53 @@ impl Plan {
         progress: &dyn Progress,
         stop: &AtomicBool,
     ) -> Result<(), PlanError> {
-        self.refuse_native()?;
-        let (mut all, mut nr_units) = (BTreeMap::new(), 0);
-        for Point { run, .. } in &self.points {
-            for unit in run.units() {
-                let recipe = run.recipe_of(&unit)?;
+        self.run_indexed(&self.index()?, ids, store, progress, stop)
+    }
+
+    /// All units by id. Recipes take time to make, so a program that calls [`Plan::run_indexed`]
+    /// often makes them once.
+    ///
+    /// # Errors
+    /// As [`Plan::units`].
+    pub fn index(&self) -> Result<UnitIndex, PlanError> {
+        let (mut places, mut nr_units) = (BTreeMap::new(), 0);
+        for (point, Point { run, .. }) in self.points.iter().enumerate() {
+            for (at, unit) in run.units().iter().enumerate() {
+                let recipe = run.recipe_of(unit)?;
                 nr_units += 1;
-                all.insert(recipe.id(), (run, unit, recipe));
+                places.insert(recipe.id(), (point, at, recipe));
             }
         }
-        let wanted: Vec<&(&RunPlan, UnitOf<'_>, Recipe)> = ids
-            .iter()
-            .map(|id| all.get(id).ok_or(PlanError::NoSuchUnit { id: *id, nr_units }))
-            .collect::<Result<_, _>>()?;
+        Ok(UnitIndex { places, nr_units })
+    }
+
+    /// As [`Plan::run_units`], with the index of this plan.
+    ///
+    /// # Errors
+    /// As [`Plan::run_units`].
+    ///
+    /// # Panics
+    /// If the index is that of another plan.
+    pub fn run_indexed(
+        &self,
+        index: &UnitIndex,
+        ids: &[UnitId],
+        store: &dyn Units,
+        progress: &dyn Progress,
+        stop: &AtomicBool,
+    ) -> Result<(), PlanError> {
+        self.refuse_native()?;
+        let nr_units = index.nr_units;
+        let place = |id: &UnitId| {
+            index.places.get(id).ok_or(PlanError::NoSuchUnit { id: *id, nr_units })
+        };
+        let wanted = ids.iter().map(place).collect::<Result<Vec<_>, _>>()?;
+        let units: Vec<Vec<UnitOf<'_>>> =
+            self.points.iter().map(|point| point.run.units()).collect();
         let done = AtomicUsize::new(0);
         let run_one = |at: usize| -> Result<(), PlanError> {
-            let (run, unit, recipe) = wanted[at];
+            let (point, unit, recipe) = wanted[at];
+            let (run, unit) = (&self.points[*point].run, &units[*point][*unit]);
             let is_there = store.get(recipe).is_some();
             if !is_there {
                 store.put(recipe, &run.run_unit(unit, progress.clock())?)?;
