@@ -164,7 +164,7 @@ def test_wrong_arguments_are_refused_before_a_trial_runs(run: Any) -> None:
     refused: list[tuple[dict[str, Any], str]] = [
         ({"space": {"vm.swappiness": (0, 201)}}, "201 is not between 0 and 200"),
         ({"space": {"vm.nothing": (0, 1)}}, "--set vm.nothing: there is no such key"),
-        ({"constraints": ["memory.some"]}, '"memory.some" is no constraint, as'),
+        ({"constraints": ["memory.some"]}, '"memory.some" is no objective, as'),
         ({"constraints": ["memory.sum<5"]}, '"memory.sum"'),
         ({"constraints": ["db.put.p99<5ms"]}, '"db.put.p99" is no figure'),
         ({"constraints": ["db.get.p99<5"]}, '"5" is not a time, as 5ms'),
