@@ -101,7 +101,8 @@ def run(job: Mapping[str, Any], machine: Mapping[str, Any], **options: Any) -> A
     from .. import compare
 
     values = {**machine.get("set", {}), **options.pop("set", {})}
-    return compare(job, **{**machine, **options, "set": values, "progress": False})
+    given: dict[str, Any] = {**machine, **options, "set": values}
+    return compare(job, progress=False, **given)
 
 
 def timeline(results: Any) -> dict[str, list[float]]:

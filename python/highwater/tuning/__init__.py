@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._highwater import HighwaterError
 from .._ledger import open_ledger
-from .._options import Definition, PlanOptions, takes_options, text_of
+from .._options import Definition, PlanOptions, Seeds, takes_options, text_of
 from .._plan import Event
 from .._progress import Progress, teller
 from ..executors import Executor, Threads
@@ -28,6 +28,8 @@ __all__ = ["Interval", "Trial", "Tuning", "Verdict", "tune"]
 
 #: Seeds of the check at least: with fewer an interval is much narrower than it should be.
 _UNSEEN_MIN = 12
+#: Seeds of a complete trial.
+_SEEDS = 8
 #: Keys of the machine's memory, which are the same.
 _MEMORY = ("mem", "machine.memory")
 
@@ -42,7 +44,6 @@ def tune(
     constraints: Sequence[str] = (),
     allow_kills: bool = False,
     trials: int = 64,
-    seeds: int = 8,
     unseen: int | None = None,
     neighbours: bool = True,
     least: float = 1.0,
@@ -82,19 +83,20 @@ def tune(
         allow_kills: Let tasks end early, by the OOM killer or because a call fails. Without it a
             setting that kills is never chosen.
         trials: Settings to try.
-        seeds: Seeds of each complete trial; 4 is the least with which a trial can stop early.
-        unseen: Seeds of the check; default: the larger of 12 and twice `seeds`.
+        unseen: Seeds of the check; default: the larger of 12 and twice those of a trial.
         neighbours: Whether similar machines are checked.
         least: Gain in percent below which a setting is not worth it, even if it is no chance.
         batch: Settings that are proposed at once. The answer depends on it, and not on the number of
             threads or workers.
-        seed: Of the proposals. Not of the simulations, which run the seeds from 1.
+        seed: Of the proposals, not of the simulations.
         out: A ledger for the finished units. Called again with the same arguments, an interrupted
             search continues from there.
         on: Where the units run; default: `Threads()`.
         progress: A bar, nothing, or a function of the finished trials and of all.
         stop: If it is set from another thread, the call ends with `Stopped` within a second.
         **options: See `PlanOptions`; one policy, and nothing varies. They are part of the default.
+            `seeds` are those of each complete trial, 8 by default; 4 is the least with which a
+            trial can stop early.
 
     Raises:
         HighwaterError: A name or a value is refused before a trial runs; Optuna is not installed.
@@ -102,9 +104,10 @@ def tune(
     """
     optuna()
     ranges = read_space(space)
-    if trials < 1 or seeds < 1 or batch < 1:
+    seeds = _range(options.pop("seeds", None))
+    if trials < 1 or batch < 1 or not seeds:
         raise HighwaterError(
-            f"trials={trials}, seeds={seeds}, batch={batch}: each must be at least 1"
+            f"trials={trials}, seeds={len(seeds)}, batch={batch}: each must be at least 1"
         )
     if direction not in (None, "lower", "higher"):
         raise HighwaterError(f"direction={direction!r} is neither 'lower' nor 'higher'")
@@ -117,14 +120,25 @@ def tune(
         bench = Bench(
             make, given, objective, conditions, allow_kills, ledger, on or Threads(), stop
         )
-        bench.check(ranges)
+        bench.check(ranges, seeds[:1])
         is_lower = direction_of(bench.figure, objective, direction) == "lower"
-        default = _measured(bench, {}, range(1, 1 + seeds))
+        default = _measured(bench, {}, seeds)
         with teller(progress, "trials") as tell:
             search = Search(bench, ranges, is_lower, trials, seeds, batch, seed, tell)
             best = search.run(default)
-        judge = _Judge(bench, search, default, unseen or max(_UNSEEN_MIN, 2 * seeds), least, seed)
+        nr_unseen = unseen or max(_UNSEEN_MIN, 2 * len(seeds))
+        judge = _Judge(bench, search, default, nr_unseen, least, seed)
         return judge.judged(best, neighbours)
+
+
+def _range(seeds: Seeds | None) -> range:
+    """The seeds of a complete trial."""
+    if seeds is None:
+        return range(1, 1 + _SEEDS)
+    if isinstance(seeds, int):
+        return range(1, 1 + seeds)
+    # The plan refuses seeds that do not follow each other.
+    return range(seeds[0], seeds[0] + len(seeds)) if len(seeds) else range(0)
 
 
 def _measured(bench: Bench, settings: Settings, seeds: range) -> Measured:
@@ -142,8 +156,7 @@ class _Judge:
     ) -> None:
         self.bench, self.search, self.default = bench, search, default
         self.least, self.seed = least, seed
-        first = 1 + search.nr_seeds
-        self.unseen = range(first, first + unseen)
+        self.unseen = range(search.seeds.stop, search.seeds.stop + unseen)
 
     def judged(self, best: Trial | None, neighbours: bool) -> Tuning:
         if best is None:
@@ -227,7 +240,7 @@ class _Judge:
             unseen=here,
             neighbours=around,
             candidate=dict(settings),
-            seeds=self.search.nr_seeds,
+            seeds=len(self.search.seeds),
             units_run=self.bench.units_run,
         )
 

@@ -102,17 +102,17 @@ class Bench:
             options["policies"] = [str(values.pop("policy"))]
         return self.make(**options, set=values, seeds=seeds)
 
-    def check(self, space: Mapping[str, Range]) -> None:
+    def check(self, space: Mapping[str, Range], seeds: range) -> None:
         """Refuses keys, values and names of figures before the search: each end of each range is
-        planned, and one seed of the default runs.
+        planned, and the default runs with these seeds.
 
         Raises:
             HighwaterError: what is wrong, and what there is.
         """
         for key, values in space.items():
             for value in values.ends:
-                self.plan({key: value}, range(1, 2))
-        answer = self.measure([({}, range(1, 2))])[0]
+                self.plan({key: value}, seeds)
+        answer = self.measure([({}, seeds)])[0]
         if isinstance(answer, HighwaterError):
             raise answer
 

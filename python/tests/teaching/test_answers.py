@@ -7,8 +7,7 @@ from typing import Any
 
 import highwater as hw
 import pytest
-from highwater.teaching import exercises as names
-from highwater.teaching.exercises import EXERCISES
+from highwater.teaching.catalogue import EXERCISES
 from highwater.teaching.grading import Number, Trial, Word
 from highwater.teaching.jobs import BLOCKS, TINY, run, timeline
 
@@ -60,7 +59,7 @@ def test_a_known_mistake_has_its_hint(name: str, answer: float, hint: str) -> No
 
 
 def test_no_answer_has_the_question() -> None:
-    assert all(hw.check_answer(name).message == question for name, question in names().items())
+    assert all(hw.check_answer(name).message == question for name, question in hw.exercises().items())
     assert "border-left" in hw.check_answer("lru.loop")._repr_html_()
 
 

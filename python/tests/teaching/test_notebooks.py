@@ -45,8 +45,8 @@ def test_notebooks_link_to_notebooks_and_name_every_exercise() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=NAMES)
 def test_it_runs(path: Path, tmp_path: Path) -> None:
-    nbclient = pytest.importorskip("nbclient")
-    nbformat = pytest.importorskip("nbformat")
+    nbclient: Any = pytest.importorskip("nbclient")
+    nbformat: Any = pytest.importorskip("nbformat")
     pytest.importorskip("matplotlib")
     if path.stem == "tuning":
         pytest.importorskip("optuna")
