@@ -1,8 +1,8 @@
 """Places where units run: threads, processes, a Ray cluster."""
 
-from .base import Event, Executor
+from .base import Executor
 from .processes import Processes
 from .ray_ import Ray
 from .threads import Threads
 
-__all__ = ["Event", "Executor", "Processes", "Ray", "Threads"]
+__all__ = ["Executor", "Processes", "Ray", "Threads"]

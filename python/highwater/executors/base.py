@@ -21,6 +21,7 @@ from typing import Any, Protocol, Union, runtime_checkable
 
 from .._highwater import HighwaterError, Stopped
 from .._ledger import Ledger
+from .._plan import Event
 
 #: Called after each finished unit with how many are finished, and how many there are.
 Progress = Callable[[int, int], object]
@@ -35,12 +36,6 @@ CHUNKS_PER_WORKER = 4
 ATTEMPTS = 3
 #: Estimate of a unit without one, in seconds.
 UNKNOWN_SECONDS = 1.0
-
-
-class Event(Protocol):
-    """Something that can be set, such as a `threading.Event`."""
-
-    def is_set(self) -> bool: ...
 
 
 class Unit(Protocol):

@@ -22,11 +22,11 @@ from multiprocessing.process import BaseProcess
 
 from .._highwater import HighwaterError
 from .._ledger import as_ledger
+from .._plan import Event
 from .base import (
     ATTEMPTS,
     CHUNK_SECONDS,
     Chunk,
-    Event,
     Job,
     Place,
     Progress,

@@ -24,11 +24,11 @@ from typing import Any
 
 from .._highwater import HighwaterError
 from .._ledger import Ledger, as_ledger
+from .._plan import Event
 from .base import (
     ATTEMPTS,
     CHUNK_SECONDS,
     Chunk,
-    Event,
     Job,
     Place,
     Progress,

@@ -8,7 +8,8 @@ import threading
 from collections.abc import Sequence
 
 from .._ledger import as_ledger
-from .base import Event, Job, Place, Progress, Runnable, Schedule, each
+from .._plan import Event
+from .base import Job, Place, Progress, Runnable, Schedule, each
 
 #: Seconds between two looks at `stop` and at Ctrl-C.
 _LOOK_SECONDS = 0.1

@@ -28,7 +28,7 @@ def check_answer(exercise: str, answer: Any = None) -> Grade:
     Raises:
         HighwaterError: There is no such exercise.
     """
-    from .exercises import EXERCISES
+    from .catalogue import EXERCISES
 
     if exercise not in EXERCISES:
         near = difflib.get_close_matches(exercise, EXERCISES, n=2)
@@ -39,6 +39,6 @@ def check_answer(exercise: str, answer: Any = None) -> Grade:
 
 def exercises() -> dict[str, str]:
     """The questions of all exercises, by name."""
-    from .exercises import EXERCISES
+    from .catalogue import EXERCISES
 
     return {name: exercise.question for name, exercise in EXERCISES.items()}

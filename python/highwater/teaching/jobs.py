@@ -11,7 +11,8 @@ import tempfile
 from collections.abc import Mapping
 from typing import Any
 
-#: A driver takes blocks of 64 pages (order 6) from a machine that has just booted, and keeps them.
+#: A driver takes blocks of 64 pages (order 6) from a machine that has just booted, and keeps
+#: them for a while.
 BLOCKS: dict[str, Any] = {
     "title": "Blocks of 64 pages for a driver",
     "seconds": 5,
@@ -22,7 +23,8 @@ BLOCKS: dict[str, Any] = {
             "phase": [
                 {"do": "sleep", "us": 50_000},
                 {"do": "alloc", "gfp": "kernel", "order": 6, "count": "$blocks", "us": 50_000},
-                {"do": "sleep", "us": 50_000},
+                # It keeps them for 50 ms, and is there for longer.
+                {"do": "sleep", "us": 100_000},
             ],
         }
     ],
@@ -99,7 +101,8 @@ def run(job: Mapping[str, Any], machine: Mapping[str, Any], **options: Any) -> A
     from .. import compare
 
     values = {**machine.get("set", {}), **options.pop("set", {})}
-    return compare(job, **{**machine, **options, "set": values, "progress": False})
+    given: dict[str, Any] = {**machine, **options, "set": values}
+    return compare(job, progress=False, **given)
 
 
 def timeline(results: Any) -> dict[str, list[float]]:

@@ -3,28 +3,40 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from .._highwater import HighwaterError
-from .._ledger import Ledger
-from ..executors import Event, Executor, Threads
+from .._ledger import open_ledger
+from .._options import Definition, PlanOptions, Seeds, takes_options, text_of
+from .._plan import Event
+from .._progress import Progress, teller
+from ..executors import Executor, Threads
 from .bench import Bench, Measured, Settings
 from .figures import Condition, direction_of
 from .result import Tuning, Verdict, gain_percent, gain_text
-from .search import SEEDS_TO_TELL, Search, Trial, optuna, simplified
-from .space import Value, read_space, setting_text
+from .search import Search, Trial, optuna, simplified
+from .space import Value, read_space
 from .stats import Interval, paired_bootstrap
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 __all__ = ["Interval", "Trial", "Tuning", "Verdict", "tune"]
 
 #: Seeds of the check at least: with fewer an interval is much narrower than it should be.
 _UNSEEN_MIN = 12
+#: Seeds of a complete trial.
+_SEEDS = 8
+#: Keys of the machine's memory, which are the same.
+_MEMORY = ("mem", "machine.memory")
 
 
+@takes_options
 def tune(
-    job: Any,
+    job: Definition,
     space: Mapping[str, Any] | Iterable[str] | None = None,
     *,
     objective: str,
@@ -32,20 +44,16 @@ def tune(
     constraints: Sequence[str] = (),
     allow_kills: bool = False,
     trials: int = 64,
-    seeds: int = 8,
     unseen: int | None = None,
     neighbours: bool = True,
     least: float = 1.0,
-    machine: Any = None,
-    policy: Any = None,
-    quick: bool = False,
-    set: Mapping[str, Any] | None = None,
     batch: int = 8,
     seed: int = 1,
     out: str | os.PathLike[str] | None = None,
     on: Executor | None = None,
-    progress: Callable[[int, int], object] | None = None,
+    progress: Progress = None,
     stop: Event | None = None,
+    **options: Unpack[PlanOptions],
 ) -> Tuning:
     """Searches sysctls and policy switches that are better for a job than the defaults.
 
@@ -55,64 +63,82 @@ def tune(
     dropped. The rest is then judged against the default on seeds that no trial saw, and on similar
     machines: half and twice the memory, half and twice the CPUs.
 
+    >>> import highwater as hw
+    >>> tuning = hw.tune(
+    ...     "postgres-like", {"vm.swappiness": (0, 200)}, objective="backend.select.p99", quick=True
+    ... )  # doctest: +SKIP
+
     Args:
-        job: a job by name or file, or its table, as for `plan`.
-        space: keys of `set` with their values: `{"vm.swappiness": (0, 200), "vm.page_cluster": [0, 3],
-            "policy.watermark.boost": [True, False]}`. A tuple is a range (a third number is its
-            step), a list is a choice. Names of well-known sysctls alone have usual ranges
-            (`["vm.swappiness", "vm.dirty_ratio"]`). None: six of these. `"policy"` chooses among
-            policies.
-        objective: the figure to improve, as `fit` and `bisect` name them: `"backend.select.p99"`,
-            `"reader.rate"`, `"memory.some"`, `"pgmajfault"`.
+        job: A job by name or file, or what its file says.
+        space: Keys of `set` with their values: `{"vm.swappiness": (0, 200), "vm.page_cluster": [0, 3],
+            "policy.watermark.boost": [True, False]}`. A tuple is a range (a third number is its step),
+            a list is a choice. Names of well-known sysctls alone have usual ranges
+            (`["vm.swappiness", "vm.dirty_ratio"]`). Default: six of these. The key `policy` chooses
+            among policies by name.
+        objective: The figure to improve, as `fit` and `bisect` name them: `"backend.select.p99"`,
+            `"reader.rate"`, `"memory.some"`, `"pgmajfault"`. Its mean over the seeds is compared.
         direction: `"lower"` or `"higher"`; needed for counters, which have no better direction.
-        constraints: objectives of `fit`, as `"memory.some<5"` (percent of the time) or
+        constraints: Objectives of `fit`, as `"memory.some<5"` (percent of the time) or
             `"backend.hit.p99<2ms"`. Each must hold in every seed.
-        allow_kills: lets tasks end early, by the OOM killer or because a call fails. Without it a
+        allow_kills: Let tasks end early, by the OOM killer or because a call fails. Without it a
             setting that kills is never chosen.
-        trials: settings to try.
-        seeds: seeds of each complete trial; 4 is the least with which a trial can stop early.
-        unseen: seeds of the check; none: the larger of 12 and twice `seeds`.
-        neighbours: whether similar machines are checked.
-        least: gain in percent below which a setting is not worth it, even if it is no chance.
-        machine, policy, quick, set: as for `plan`; `set` is part of the default.
-        batch: settings that are proposed at once. The answer depends on it, and not on the number of
+        trials: Settings to try.
+        unseen: Seeds of the check; default: the larger of 12 and twice those of a trial.
+        neighbours: Whether similar machines are checked.
+        least: Gain in percent below which a setting is not worth it, even if it is no chance.
+        batch: Settings that are proposed at once. The answer depends on it, and not on the number of
             threads or workers.
-        seed: of the proposals. Not of the simulations, which run the seeds from 1.
-        out: a ledger for the finished units. Called again with the same arguments, an interrupted
+        seed: Of the proposals, not of the simulations.
+        out: A ledger for the finished units. Called again with the same arguments, an interrupted
             search continues from there.
-        on: the executor; none: `hw.Threads()`.
-        progress: called with finished and all trials.
-        stop: ends the search if it is set.
+        on: Where the units run; default: `Threads()`.
+        progress: A bar, nothing, or a function of the finished trials and of all.
+        stop: If it is set from another thread, the call ends with `Stopped` within a second.
+        **options: See `PlanOptions`; one policy, and nothing varies. They are part of the default.
+            `seeds` are those of each complete trial, 8 by default; 4 is the least with which a
+            trial can stop early.
 
     Raises:
-        HighwaterError: a name or a value is refused before anything runs; Optuna is not installed.
+        HighwaterError: A name or a value is refused before a trial runs; Optuna is not installed.
+        KeyboardInterrupt: Within a second after Ctrl-C.
     """
     optuna()
     ranges = read_space(space)
-    if trials < 1 or seeds < 1 or batch < 1:
+    seeds = _range(options.pop("seeds", None))
+    if trials < 1 or batch < 1 or not seeds:
         raise HighwaterError(
-            f"trials={trials}, seeds={seeds}, batch={batch}: each must be at least 1"
+            f"trials={trials}, seeds={len(seeds)}, batch={batch}: each must be at least 1"
         )
     if direction not in (None, "lower", "higher"):
         raise HighwaterError(f"direction={direction!r} is neither 'lower' nor 'higher'")
     conditions = [Condition.parse(text) for text in constraints]
     from .. import plan as make
 
-    options = {"what": job, "quick": quick, "machine": machine, "set": set or {}}
-    if policy is not None:
-        options["policies"] = [policy]
+    given = {"what": job, **options}
     with tempfile.TemporaryDirectory(prefix="highwater-tune-") as temporary:
-        ledger = Ledger(out if out is not None else temporary)
+        ledger = open_ledger(out if out is not None else temporary)
         bench = Bench(
-            make, options, objective, conditions, allow_kills, ledger, on or Threads(), stop
+            make, given, objective, conditions, allow_kills, ledger, on or Threads(), stop
         )
-        bench.check(ranges)
+        bench.check(ranges, seeds[:1])
         is_lower = direction_of(bench.figure, objective, direction) == "lower"
-        default = _measured(bench, {}, range(1, 1 + seeds))
-        search = Search(bench, ranges, is_lower, trials, seeds, batch, seed, progress)
-        best = search.run(default)
-        judge = _Judge(bench, search, default, unseen or max(_UNSEEN_MIN, 2 * seeds), least, seed)
+        default = _measured(bench, {}, seeds)
+        with teller(progress, "trials") as tell:
+            search = Search(bench, ranges, is_lower, trials, seeds, batch, seed, tell)
+            best = search.run(default)
+        nr_unseen = unseen or max(_UNSEEN_MIN, 2 * len(seeds))
+        judge = _Judge(bench, search, default, nr_unseen, least, seed)
         return judge.judged(best, neighbours)
+
+
+def _range(seeds: Seeds | None) -> range:
+    """The seeds of a complete trial."""
+    if seeds is None:
+        return range(1, 1 + _SEEDS)
+    if isinstance(seeds, int):
+        return range(1, 1 + seeds)
+    # The plan refuses seeds that do not follow each other.
+    return range(seeds[0], seeds[0] + len(seeds)) if len(seeds) else range(0)
 
 
 def _measured(bench: Bench, settings: Settings, seeds: range) -> Measured:
@@ -130,8 +156,7 @@ class _Judge:
     ) -> None:
         self.bench, self.search, self.default = bench, search, default
         self.least, self.seed = least, seed
-        first = 1 + search.nr_seeds
-        self.unseen = range(first, first + unseen)
+        self.unseen = range(search.seeds.stop, search.seeds.stop + unseen)
 
     def judged(self, best: Trial | None, neighbours: bool) -> Tuning:
         if best is None:
@@ -180,11 +205,14 @@ class _Judge:
 
     def _around(self, settings: Settings) -> tuple[Verdict, ...]:
         """The neighbouring machines."""
-        cpus = _cpus(self.bench)
-        machines: dict[str, dict[str, Value]] = {
-            "half the memory": {"mem": "50%"},
-            "twice the memory": {"mem": "200%"},
-        }
+        machines: dict[str, dict[str, Value]] = {}
+        base = dict(self.bench.options.get("set") or {})
+        key = next((key for key in _MEMORY if key in base), _MEMORY[0])
+        for name, factor in (("half", 0.5), ("twice", 2.0)):
+            size = scaled(str(base.get(key, "100%")), factor)
+            if size is not None:
+                machines[f"{name} the memory"] = {key: size}
+        cpus = self.bench.figure.cpus if self.bench.figure is not None else None
         if cpus is not None:
             if cpus > 1:
                 machines[f"{cpus // 2} of its {cpus} CPUs"] = {"cpus": cpus // 2}
@@ -212,7 +240,7 @@ class _Judge:
             unseen=here,
             neighbours=around,
             candidate=dict(settings),
-            seeds=self.search.nr_seeds,
+            seeds=len(self.search.seeds),
             units_run=self.bench.units_run,
         )
 
@@ -263,14 +291,18 @@ def _elsewhere(around: tuple[Verdict, ...]) -> str:
     return f"; better on {better} of {len(around)} similar machines, worse on none"
 
 
+def scaled(size: str, factor: float) -> str | None:
+    """A size (`512M`, `50%`) times a factor; none if it has another form."""
+    parts = re.fullmatch(r"([0-9.]+)([A-Za-z%]*)", size)
+    if parts is None:
+        return None
+    number = f"{float(parts[1]) * factor:.6f}".rstrip("0").rstrip(".")
+    return number + parts[2]
+
+
 def _said(settings: Settings) -> str:
-    return ", ".join(f"{key}={setting_text(value)}" for key, value in settings.items())
+    return ", ".join(f"{key}={text_of(value)}" for key, value in settings.items())
 
 
 def _what(bench: Bench) -> str:
     return bench.figure.what if bench.figure is not None else str(bench.options["what"])
-
-
-def _cpus(bench: Bench) -> int | None:
-    """CPUs of the machine; none if it has several nodes, whose CPUs no single number sets."""
-    return bench.figure.cpus if bench.figure is not None else None

@@ -9,9 +9,10 @@ from typing import Any
 
 from .._highwater import HighwaterError
 from .._ledger import Ledger
-from ..executors import Event, Executor
+from .._plan import Event
+from ..executors import Executor
 from .figures import Condition, Figure, read_figure
-from .space import Range, Value, setting_text
+from .space import Range, Value
 
 #: Settings by key.
 Settings = Mapping[str, Value]
@@ -99,20 +100,19 @@ class Bench:
         values = {**(options.pop("set", None) or {}), **settings}
         if "policy" in values:
             options["policies"] = [str(values.pop("policy"))]
-        texts = {key: setting_text(value) for key, value in values.items()}
-        return self.make(**options, set=texts, seeds=seeds)
+        return self.make(**options, set=values, seeds=seeds)
 
-    def check(self, space: Mapping[str, Range]) -> None:
+    def check(self, space: Mapping[str, Range], seeds: range) -> None:
         """Refuses keys, values and names of figures before the search: each end of each range is
-        planned, and one seed of the default runs.
+        planned, and the default runs with these seeds.
 
         Raises:
             HighwaterError: what is wrong, and what there is.
         """
         for key, values in space.items():
             for value in values.ends:
-                self.plan({key: value}, range(1, 2))
-        answer = self.measure([({}, range(1, 2))])[0]
+                self.plan({key: value}, seeds)
+        answer = self.measure([({}, seeds)])[0]
         if isinstance(answer, HighwaterError):
             raise answer
 
@@ -154,7 +154,6 @@ class Bench:
         excess = float(sum(1 for ended in broken if ended))
         for condition in self.conditions:
             of = read_figure(results, condition.metric)
-            condition.check(of)
             for at, value in enumerate(of.values):
                 excess = max(excess, condition.excess(value))
                 if not broken[at] and not condition.holds(value):

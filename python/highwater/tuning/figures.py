@@ -7,10 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .._highwater import HighwaterError
-
-#: Factors of a time's units to microseconds.
-_MICROSECONDS = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6}
+from .._highwater import HighwaterError, objective
 
 
 @dataclass(frozen=True)
@@ -106,34 +103,17 @@ class Condition:
     is_below: bool
     #: In the figure's unit; times in microseconds.
     bound: float
-    #: The bound has a unit of time.
-    is_time: bool
     text: str
 
     @staticmethod
     def parse(text: str) -> Condition:
-        """Reads `memory.some<5` or `backend.hit.p99<2ms`.
+        """Reads `memory.some<5` or `backend.hit.p99<2ms`, as `fit` does.
 
         Raises:
-            HighwaterError: it has another form.
+            HighwaterError: It has another form, or there cannot be such a figure.
         """
-        parts = re.fullmatch(r"\s*([^<>\s]+)\s*([<>])\s*([0-9.]+)\s*(ns|us|ms|s)?\s*", text)
-        if parts is None:
-            raise HighwaterError(
-                f'"{text}" is no constraint, as "memory.some<5" or "reader.get.p99<5ms" is'
-            )
-        metric, sign, number, unit = parts.groups()
-        factor = _MICROSECONDS[unit] if unit else 1.0
-        return Condition(metric, sign == "<", float(number) * factor, bool(unit), text.strip())
-
-    def check(self, figure: Figure) -> None:
-        """Raises:
-        HighwaterError: the figure is a time and the bound is none, or the other way round.
-        """
-        if figure.unit.startswith("microseconds") and not self.is_time:
-            raise HighwaterError(f"{self.text}: {self.bound:g} is not a time, as 5ms")
-        if self.is_time and not figure.unit.startswith("microseconds"):
-            raise HighwaterError(f"{self.text}: {self.metric} is no time; give a number")
+        metric, is_below, bound = objective(text)
+        return Condition(metric, is_below, bound, text.strip())
 
     def holds(self, value: float | None) -> bool:
         """Whether it holds with a value. Without a value it does not."""

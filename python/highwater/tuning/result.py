@@ -6,10 +6,11 @@ import html
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from .._options import text_of
 from .bench import Measured
 from .figures import value_text
 from .search import Trial
-from .space import Value, setting_text, sysctl_lines
+from .space import Value, sysctl_lines
 from .stats import Interval
 
 #: Trials of a table.
@@ -139,7 +140,7 @@ class Tuning:
         complete = [trial for trial in self.trials if trial.state == "complete"]
         complete.sort(key=lambda trial: (trial.mean or 0.0) * (1 if self.is_lower_better else -1))
         for trial in complete[:_ROWS]:
-            values = [setting_text(trial.settings[key]) for key in keys]
+            values = [text_of(trial.settings[key]) for key in keys]
             assert trial.mean is not None
             against = "" if mean is None else _against(trial.mean, mean, self.is_lower_better)
             rows.append([str(trial.number), *values, value_text(trial.mean, self.unit), against])
@@ -149,7 +150,7 @@ class Tuning:
         )
         tables = [(title, ["trial", *keys, "mean", "against the default"], rows)]
         if self.unseen is not None:
-            found = " ".join(f"{k}={setting_text(v)}" for k, v in self.candidate.items())
+            found = " ".join(f"{k}={text_of(v)}" for k, v in self.candidate.items())
             checks = [
                 [one.machine, str(one.seeds), _mean(one.default, self.unit), _mean(one.tuned, self.unit), one.words]
                 for one in (self.unseen, *self.neighbours)

@@ -83,15 +83,12 @@ class Search:
     space: Mapping[str, Range]
     is_lower_better: bool
     nr_trials: int
-    nr_seeds: int
+    #: Those of a complete trial.
+    seeds: range
     batch: int
     seed: int
     progress: Callable[[int, int], object] | None = None
     trials: list[Trial] = field(default_factory=list)
-
-    @property
-    def seeds(self) -> range:
-        return range(1, 1 + self.nr_seeds)
 
     def run(self, default: Measured) -> Trial | None:
         """Tries settings. The best feasible one, which may be worse than the default; none if no
@@ -121,8 +118,8 @@ class Search:
     def _judge(self, batch: list[Trial], incumbent: Measured | None) -> None:
         """Runs the seeds of trials, rung by rung."""
         running = batch
-        for nr_seeds in rungs(self.nr_seeds):
-            seeds = range(1, 1 + nr_seeds)
+        for nr_seeds in rungs(len(self.seeds)):
+            seeds = self.seeds[:nr_seeds]
             measured = self.bench.measure([(trial.settings, seeds) for trial in running])
             for trial, one in zip(running, measured):
                 if isinstance(one, HighwaterError):
@@ -131,7 +128,7 @@ class Search:
                 trial.measured, trial.values, trial.mean = one, one.values, one.mean
                 if not one.is_feasible:
                     trial.state, trial.reason = "infeasible", one.reason
-                elif nr_seeds < self.nr_seeds and incumbent is not None:
+                elif nr_seeds < len(self.seeds) and incumbent is not None:
                     if is_worse(one, incumbent, self.is_lower_better):
                         trial.state = "pruned"
                         trial.reason = f"worse than the best in {nr_seeds} seeds"

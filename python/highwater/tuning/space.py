@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Union
 
 from .._highwater import HighwaterError
+from .._options import text_of
 
 Value = Union[bool, int, float, str]
 
@@ -174,16 +175,11 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def setting_text(value: Value) -> str:
-    """A value as `set` takes it."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
 def sysctl_lines(values: Mapping[str, Value]) -> list[str]:
     """The lines of a `sysctl.d` file. A setting that is no sysctl is a comment with its place."""
     lines = []
     for key, value in values.items():
-        text = setting_text(value)
+        text = text_of(value)
         place = _place(key)
         if place is None:
             lines.append(f"# {key} = {text}: a setting of the model, not of a running Linux")

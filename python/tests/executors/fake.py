@@ -13,9 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from highwater import HighwaterError, Stopped
+from highwater import Event, HighwaterError, Stopped
 from highwater._ledger import Ledger
-from highwater.executors import Event
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from highwater._ledger import Ledger
 from highwater._metric import Metric
 
 #: Figures of a run by name, from settings and a seed's own random numbers.
-Formula = Callable[[Mapping[str, str], random.Random], dict[str, float | None]]
+Formula = Callable[[Mapping[str, Any], random.Random], dict[str, float | None]]
 
 KEYS = ("vm.swappiness", "vm.page_cluster", "vm.dirty_ratio", "mem", "cpus")
 
@@ -24,20 +24,20 @@ KEYS = ("vm.swappiness", "vm.page_cluster", "vm.dirty_ratio", "mem", "cpus")
 class Unit:
     id: str
     seed: int
-    settings: tuple[tuple[str, str], ...]
+    settings: tuple[tuple[str, Any], ...]
     seconds: float | None = 0.1
     label: str = "6.1"
     machine: str = "small-vm"
 
     @property
     def values(self) -> dict[str, str]:
-        return dict(self.settings)
+        return {key: str(value) for key, value in self.settings}
 
 
 @dataclass(frozen=True)
 class Plan:
     formula: Formula
-    settings: tuple[tuple[str, str], ...]
+    settings: tuple[tuple[str, Any], ...]
     seeds: tuple[int, ...]
 
     def units(self) -> list[Unit]:
@@ -57,7 +57,7 @@ class Plan:
         units = {unit.id: unit for unit in self.units()}
         for done, id in enumerate(ids, 1):
             if not ledger.has(id):
-                if dict(self.settings).get("vm.page_cluster") == "9":
+                if dict(self.settings).get("vm.page_cluster") == 9:
                     raise HighwaterError("the machine cannot boot")
                 # Paired: a seed has the same random numbers under every setting.
                 figures = self.formula(dict(self.settings), random.Random(units[id].seed))
@@ -111,7 +111,7 @@ class Results:
 def make_of(formula: Formula) -> Callable[..., Plan]:
     """A function like ``highwater.plan``."""
 
-    def make(*, set: Mapping[str, str], seeds: range, **_: Any) -> Plan:
+    def make(*, set: Mapping[str, Any], seeds: range, **_: Any) -> Plan:
         unknown = [key for key in set if key not in KEYS]
         if unknown:
             raise HighwaterError(f"--set {unknown[0]}: there is no such key")

@@ -11,14 +11,14 @@ import pytest
 from fake_job import Formula, make_of
 from highwater import HighwaterError, tune
 from highwater.executors import Threads
-from highwater.tuning import Tuning
+from highwater.tuning import Tuning, scaled
 
 pytest.importorskip("optuna")
 
 SPACE = {"vm.swappiness": (0, 200), "vm.page_cluster": [3, 0]}
 
 
-def bowl(settings: Mapping[str, str], draw: random.Random) -> dict[str, float | None]:
+def bowl(settings: Mapping[str, Any], draw: random.Random) -> dict[str, float | None]:
     """Best at a swappiness of 20; page_cluster changes nothing."""
     noise = draw.gauss(0.0, 3.0)
     swappiness = int(settings.get("vm.swappiness", "60"))
@@ -30,7 +30,7 @@ def bowl(settings: Mapping[str, str], draw: random.Random) -> dict[str, float | 
     }
 
 
-def flat(settings: Mapping[str, str], draw: random.Random) -> dict[str, float | None]:
+def flat(settings: Mapping[str, Any], draw: random.Random) -> dict[str, float | None]:
     """No setting matters: chance alone, of each setting and seed."""
     own = random.Random(f"{sorted(settings.items())} {draw.random()}")
     return {"db.get.p99": 100.0 + own.gauss(0.0, 5.0), "memory.some": 1.0}
@@ -92,7 +92,7 @@ def test_a_gain_that_is_too_small_is_not_worth_it(run: Any) -> None:
 
 def test_constraints_hold_in_every_seed(run: Any) -> None:
     # Above 60 is best, and forbidden from 80 on.
-    def steep(settings: Mapping[str, str], draw: random.Random) -> dict[str, float | None]:
+    def steep(settings: Mapping[str, Any], draw: random.Random) -> dict[str, float | None]:
         swappiness = int(settings.get("vm.swappiness", "60"))
         noise = draw.gauss(0.0, 1.0)
         return {"db.get.p99": 400.0 - swappiness + noise, "memory.some": swappiness / 20}
@@ -107,7 +107,7 @@ def test_constraints_hold_in_every_seed(run: Any) -> None:
 
 
 def test_a_setting_that_kills_is_never_chosen(run: Any) -> None:
-    def deadly(settings: Mapping[str, str], draw: random.Random) -> dict[str, float | None]:
+    def deadly(settings: Mapping[str, Any], draw: random.Random) -> dict[str, float | None]:
         swappiness = int(settings.get("vm.swappiness", "60"))
         killed = 2.0 if swappiness > 100 else 0.0
         return {"db.get.p99": 300.0 - swappiness + draw.gauss(0.0, 1.0), "killed": killed}
@@ -147,6 +147,11 @@ def test_the_answer_depends_on_the_arguments_alone(run: Any, tmp_path: Path) -> 
     assert (one.table(), one.sentence) == (again.table(), again.sentence)
 
 
+def test_sizes_are_scaled_for_neighbouring_machines() -> None:
+    sizes = [scaled("100%", 0.5), scaled("512M", 2.0), scaled("1.5G", 0.5), scaled("$memory", 2.0)]
+    assert sizes == ["50%", "1024M", "0.75G", None]
+
+
 def test_counters_need_a_direction(run: Any) -> None:
     with pytest.raises(HighwaterError, match="pgmajfault is a count without a better direction"):
         run(bowl, objective="pgmajfault")
@@ -159,9 +164,10 @@ def test_wrong_arguments_are_refused_before_a_trial_runs(run: Any) -> None:
     refused: list[tuple[dict[str, Any], str]] = [
         ({"space": {"vm.swappiness": (0, 201)}}, "201 is not between 0 and 200"),
         ({"space": {"vm.nothing": (0, 1)}}, "--set vm.nothing: there is no such key"),
-        ({"constraints": ["memory.some"]}, '"memory.some" is no constraint, as'),
-        ({"constraints": ["memory.sum<5"]}, '"memory.sum" is no figure'),
-        ({"constraints": ["db.get.p99<5"]}, "5 is not a time"),
+        ({"constraints": ["memory.some"]}, '"memory.some" is no objective, as'),
+        ({"constraints": ["memory.sum<5"]}, '"memory.sum"'),
+        ({"constraints": ["db.put.p99<5ms"]}, '"db.put.p99" is no figure'),
+        ({"constraints": ["db.get.p99<5"]}, '"5" is not a time, as 5ms'),
         ({"objective": "db.get.p98"}, '"db.get.p98" is no figure'),
         ({"direction": "up"}, "neither 'lower' nor 'higher'"),
         ({"trials": 0}, "each must be at least 1"),
