@@ -5,7 +5,6 @@ from __future__ import annotations
 import doctest
 import inspect
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -14,28 +13,8 @@ from pathlib import Path
 
 import highwater as hw
 import pytest
-from conftest import ROOT
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
-# Libraries of which another version might compute another number (crates/highwater-plan/build.rs).
-MODEL = ["hdrhistogram", "libm", "rand_core", "rand_xoshiro"]
-
-
-def versions(lock: Path) -> dict[str, set[str]]:
-    """Versions of each package in a lock file of cargo."""
-    found: dict[str, set[str]] = {}
-    for name, version in re.findall(r'\[\[package\]\]\nname = "(.*)"\nversion = "(.*)"', lock.read_text()):
-        found.setdefault(name, set()).add(version)
-    return found
-
-
-def test_the_extension_has_the_libraries_of_the_command() -> None:
-    here, workspace = versions(ROOT / "python/Cargo.lock"), versions(ROOT / "Cargo.lock")
-    # A library may be there twice, because another one wants an older version.
-    differ = {name for name in here if name in workspace and not workspace[name] & here[name]}
-    differ |= {name for name in MODEL if not here[name] <= workspace[name]}
-    assert differ == set(), "cargo update -p NAME --precise VERSION, in python/"
-    assert f'version = "{hw.version}"' in (ROOT / "Cargo.toml").read_text()
 
 
 def test_the_command_is_the_same(command: Command) -> None:
