@@ -18,8 +18,8 @@ def main() -> int:
 
 
 def command(*words: str) -> str:
-    """What the command prints: `command("zoneinfo", "--mem", "8G", "--cpus", "4")`. It runs in a process
-    of its own.
+    """The text that a command prints: `command("zoneinfo", "--mem", "8G", "--cpus", "4")`. It runs in a
+    process of its own.
 
     Raises:
         HighwaterError: If the command refuses its input: its line.

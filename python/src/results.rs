@@ -64,7 +64,7 @@ impl Results {
         Ok(text.map_err(Failed::from)?)
     }
 
-    /// What the command prints, in one of its formats.
+    /// The text that the command prints, in one of its formats.
     fn text(
         &self,
         py: Python<'_>,

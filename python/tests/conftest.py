@@ -1,4 +1,4 @@
-"""What several tests use: small definitions, and the command of the same package."""
+"""Shared by the tests: small definitions, and the command of the same package."""
 
 from __future__ import annotations
 

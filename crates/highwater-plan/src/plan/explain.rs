@@ -18,7 +18,7 @@ const SEEDS: u32 = 1;
 /// Default number of the slowest operations that an explanation has of each run.
 const WORST: usize = 5;
 
-/// What `explain` explains: an experiment, or a directory that `compare --out` or `explain --out`
+/// The subject of `explain`: an experiment, or a directory that `compare --out` or `explain --out`
 /// wrote.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExplainOptions {
