@@ -161,9 +161,10 @@ class _Judge:
     def judged(self, best: Trial | None, neighbours: bool) -> Tuning:
         if best is None:
             return self._tuning({}, None, (), self._nothing())
-        settings: dict[str, Value] = best.settings
-        if self._is_gain(best):
-            settings, _ = simplified(self.search, best, self.default)
+        if not self._is_gain(best):
+            # Other seeds need not be asked.
+            return self._tuning(best.settings, None, (), self._no_gain())
+        settings, _ = simplified(self.search, best, self.default)
         here = self._check("this machine", settings, {}, self.unseen)
         around = self._around(settings) if neighbours and self._is_worth(here) else ()
         return self._tuning(settings, here, around, self._sentence(settings, here, around))
@@ -252,6 +253,14 @@ class _Judge:
         return (
             f"Not worth it: none of {len(trials)} settings keeps all constraints (the first: {worst})."
             f" {kept}".strip()
+        )
+
+    def _no_gain(self) -> str:
+        """The sentence if the default is the best setting of the search."""
+        nr, seeds = len(self.search.trials), len(self.search.seeds)
+        return (
+            f"Not worth it: none of {nr} settings has a better mean {self.bench.objective} than the"
+            f" defaults, in {seeds} seeds; keep the defaults."
         )
 
     def _sentence(

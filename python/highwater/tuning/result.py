@@ -67,7 +67,8 @@ def gain_text(gain: Interval) -> str:
 
 def _percent(value: float) -> str:
     digits = 0 if abs(value) >= 100 else 1
-    return f"{value:.{digits}f} %"
+    # No minus before 0.
+    return f"{round(value, digits) + 0.0:.{digits}f} %"
 
 
 @dataclass(frozen=True)
