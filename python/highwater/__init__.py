@@ -1,7 +1,7 @@
 """Linux memory management that can be run, replayed and taken apart.
 
 >>> import highwater as hw
->>> print(hw.compare("003", quick=True, seeds=2, progress=False).verdict)  # doctest: +ELLIPSIS
+>>> print(hw.compare("003", quick=True, seeds=1, mem="64M", cpus=2).verdict)  # doctest: +ELLIPSIS
 Verdict: ...
 
 | you want | use |

@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command found out. It can be pickled; `print` shows what the command prints."""
+    """The result of a command. It can be pickled; `print` shows what the command prints."""
 
     document: dict[str, Any]
     """Everything as the command's JSON has it."""
@@ -22,7 +22,7 @@ class Answer:
     _html: str = field(repr=False)
 
     def table(self) -> str:
-        """What the command prints."""
+        """The text that the command prints."""
         return self._text
 
     def report(self, path: str | os.PathLike[str]) -> None:

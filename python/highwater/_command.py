@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -17,14 +18,15 @@ def main() -> int:
 
 
 def command(*words: str) -> str:
-    """What the command prints: `command("zoneinfo", "--mem", "8G", "--cpus", "4")`. It runs in a process
-    of its own.
+    """The text that a command prints: `command("zoneinfo", "--mem", "8G", "--cpus", "4")`. It runs in a
+    process of its own.
 
     Raises:
         HighwaterError: If the command refuses its input: its line.
     """
     quiet = [sys.executable, "-m", "highwater", "--quiet", *words]
-    ran = subprocess.run(quiet, capture_output=True, text=True, check=False)
+    # The environment as Python knows it: readline adds the terminal's COLUMNS behind its back.
+    ran = subprocess.run(quiet, capture_output=True, text=True, check=False, env=os.environ)
     # 1 is an answer: a check or a comparison failed as asked.
     if ran.returncode not in (0, 1):
         lines = ran.stderr.strip().splitlines()

@@ -31,7 +31,7 @@ Seeds = Union[int, range, Sequence[int]]
 
 
 class PlanOptions(TypedDict, total=False):
-    """Options of `highwater compare` and `run`. Those that are left out are as in the command."""
+    """Options of `highwater compare` and `run`. An option that is left out is as in the command."""
 
     quick: bool
     """Run the short version of an experiment."""
@@ -203,7 +203,7 @@ def text_of(value: Value) -> str:
 
 
 def plain(value: object) -> Any:
-    """Mappings, dataclasses and sequences as dicts and lists. What is `None` is left out. A field
+    """Mappings, dataclasses and sequences as dicts and lists. A value `None` is left out. A field
     of a dataclass has its own name in the file, or the one of `metadata={"key": ...}`."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = ((f.metadata.get("key", f.name), getattr(value, f.name)) for f in dataclasses.fields(value))

@@ -199,7 +199,7 @@ def compare(
     `highwater compare` does.
 
     >>> import highwater as hw
-    >>> results = hw.compare("003", quick=True, seeds=2)
+    >>> results = hw.compare("003", quick=True, seeds=1, mem="64M", cpus=2)
     >>> results.to_polars()  # doctest: +SKIP
 
     Args:

@@ -105,7 +105,7 @@ class Results:
         return self._results.verdict()
 
     def table(self, format: str = "terminal", *, all: bool = False, width: int | None = None) -> str:
-        """What `highwater compare` prints.
+        """The text that `highwater compare` prints.
 
         Args:
             format: `terminal`, `markdown`, `csv` or `json`.

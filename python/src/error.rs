@@ -23,7 +23,7 @@ create_exception!(
 /// Why something did not end well.
 #[derive(Debug)]
 pub(crate) enum Failed {
-    /// What was given is wrong, or a run failed: the line that says so.
+    /// An input is wrong, or a run failed: the line that says so.
     Said(String),
     /// The caller wanted no more.
     Stopped,

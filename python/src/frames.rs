@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use arrow_array::builder::StringViewBuilder;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
-use arrow_array::{ArrayRef, Float64Array, RecordBatch, RecordBatchIterator, UInt32Array, UInt64Array};
+use arrow_array::{
+    ArrayRef, Float64Array, RecordBatch, RecordBatchIterator, UInt32Array, UInt64Array,
+};
 use arrow_schema::{ArrowError, Field, Schema};
 use highwater::plan;
 use highwater::report::render::observations::{COLUMNS, Observation, rows};

@@ -61,7 +61,8 @@ pub(crate) fn check(
         }
         let json = serde_json::to_string(&checked);
         let (json, text) = (json.map_err(|e| Failed::said(e.to_string()))?, checked.text());
-        let html = html::fragment(&[], ("check", &text)).map_err(|e| Failed::said(e.to_string()))?;
+        let html =
+            html::fragment(&[], ("check", &text)).map_err(|e| Failed::said(e.to_string()))?;
         let html = html.replacen("<details>", "<details open>", 1);
         let verdict = text.lines().last().unwrap_or_default().to_owned();
         let refused = refused.iter().map(ToString::to_string).collect();

@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use highwater::experiment::unit::{UNITS_DIR, UnitId, UnitStore, Units};
 use highwater::input::held::{self, Texts};
+use highwater::ledger::sweep::SweepError;
+use highwater::ledger::{Ledger, Sweep, keep, ledger::Look, verify};
 use highwater::plan;
 use highwater::plan::{Options, PlanError, UnitIndex};
 use highwater::workload::Registry;
-use highwater_ledger::sweep::SweepError;
-use highwater_ledger::{Ledger, Look, Sweep, keep, verify};
 use pyo3::prelude::*;
 
 use crate::error::Failed;

@@ -16,8 +16,7 @@ use crate::frames::Observations;
 use crate::plan::keep_results;
 
 /// A figure of a run: point, machine, policy, label, seeds, values, unit, better.
-type Figures =
-    (usize, String, String, String, Vec<u64>, Vec<Option<f64>>, String, &'static str);
+type Figures = (usize, String, String, String, Vec<u64>, Vec<Option<f64>>, String, &'static str);
 
 /// Says that there is no verdict.
 const ALONE: &str = "One policy was run: there is nothing to compare.\n";
@@ -61,12 +60,11 @@ impl Results {
     /// The document of a point, as JSON: the bytes of the command's `--format json`.
     fn json(&self, py: Python<'_>, point: usize) -> PyResult<String> {
         let document = self.document(point)?;
-        let text =
-            py.detach(|| report_text(document, Format::Json, Shown::All, PAGE_WIDTH));
+        let text = py.detach(|| report_text(document, Format::Json, Shown::All, PAGE_WIDTH));
         Ok(text.map_err(Failed::from)?)
     }
 
-    /// What the command prints, in one of its formats.
+    /// The text that the command prints, in one of its formats.
     fn text(
         &self,
         py: Python<'_>,

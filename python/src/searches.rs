@@ -15,9 +15,9 @@ use serde_json::{Value, json};
 
 use crate::error::Failed;
 use crate::spec::Given;
-use crate::work::{Caller, Part, Watch};
+use crate::work::{Caller, Watch};
 
-/// What a command found out: its document as JSON, its text, the verdict in words, HTML for a
+/// The result of a command: its document as JSON, its text, the verdict in words, HTML for a
 /// notebook, remarks.
 pub(crate) type Answer = (String, String, String, String, Vec<String>);
 
@@ -78,7 +78,7 @@ pub(crate) fn fit(
         let plan = options.plan(&registry, &mut |line| keep(remarks, line))?;
         let store = store(out)?;
         let say = &mut |line| keep(remarks, line);
-        let found = plan.run(store.as_ref(), say, |_| Part(watch), &watch.stop)?;
+        let found = plan.run(store.as_ref(), say, |_| watch.part(), &watch.stop)?;
         let words = options.options.command_line()[2..].join(" ");
         let table = plan.table(&found, &words);
         let verdict = table.notes.first().cloned().unwrap_or_default();
@@ -100,7 +100,8 @@ fn found_in(plan: &FitPlan<'_>, found: Found) -> Value {
         Found::Least(value) => (Some(value), None),
         Found::Nothing(value) => (None, Some(value)),
     };
-    let side = |value: Option<u64>| value.map(|value| json!({"value": value, "text": plan.text(value)}));
+    let side =
+        |value: Option<u64>| value.map(|value| json!({"value": value, "text": plan.text(value)}));
     json!({"keeps": side(keeps), "does_not": side(does_not)})
 }
 
@@ -131,7 +132,7 @@ pub(crate) fn bisect(
         let registry = Registry::default();
         let plan = options.plan(&registry, &mut |line| keep(remarks, line))?;
         let store = store(out)?;
-        let report = plan.run(store.as_ref(), |_| Part(watch), &watch.stop)?;
+        let report = plan.run(store.as_ref(), |_| watch.part(), &watch.stop)?;
         let (document, verdict) = (report.json(), report.sentence.clone());
         answer(document, &[report.table()], verdict, std::mem::take(remarks))
     })

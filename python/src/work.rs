@@ -3,9 +3,9 @@
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -34,8 +34,8 @@ pub(crate) struct Caller {
 /// How far work is, and whether it shall stop. Shared by the two threads.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
-    done: AtomicUsize,
-    total: AtomicUsize,
+    /// Finished units, and all.
+    counted: Mutex<(usize, usize)>,
     /// Set when the work shall stop.
     pub(crate) stop: AtomicBool,
     clock: Arc<Passed>,
@@ -44,8 +44,13 @@ pub(crate) struct Watch {
 impl Watch {
     /// Something that is counted and is no unit.
     pub(crate) fn set(&self, done: usize, total: usize) {
-        self.total.store(total, Ordering::Relaxed);
-        self.done.store(done, Ordering::Relaxed);
+        *self.counted() = (done, total);
+    }
+
+    /// The next part of a search, which counts from 0.
+    pub(crate) fn part(&self) -> Part<'_> {
+        self.set(0, 0);
+        Part(self)
     }
 
     fn stop(&self) {
@@ -53,18 +58,16 @@ impl Watch {
         self.clock.stop.store(true, Ordering::Relaxed);
     }
 
-    fn now(&self) -> (usize, usize) {
-        (self.done.load(Ordering::Relaxed), self.total.load(Ordering::Relaxed))
+    fn counted(&self) -> MutexGuard<'_, (usize, usize)> {
+        self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Progress for Watch {
     fn cell_done(&self, done: usize, total: usize) {
         // Threads report in any order.
-        match self.total.swap(total, Ordering::Relaxed) == total {
-            true => drop(self.done.fetch_max(done, Ordering::Relaxed)),
-            false => self.done.store(done, Ordering::Relaxed),
-        }
+        let mut counted = self.counted();
+        *counted = (counted.0.max(done), total);
     }
 
     fn clock(&self) -> Option<&Arc<Passed>> {
@@ -73,7 +76,7 @@ impl Progress for Watch {
 }
 
 /// The progress of a part of the work, for searches.
-pub(crate) struct Part<'a>(pub(crate) &'a Watch);
+pub(crate) struct Part<'a>(&'a Watch);
 
 impl Progress for Part<'_> {
     fn cell_done(&self, done: usize, total: usize) {
@@ -132,7 +135,10 @@ impl Caller {
             }
         };
         let result = result.map_err(|panic| {
-            HighwaterError::new_err(format!("a defect of Highwater, please report it: {}", text_of(&*panic)))
+            HighwaterError::new_err(format!(
+                "a defect of Highwater, please report it: {}",
+                text_of(&*panic)
+            ))
         })?;
         let value = result?;
         self.tell(py, &watch, &mut told)?;
@@ -140,7 +146,7 @@ impl Caller {
     }
 
     fn tell(&self, py: Python<'_>, watch: &Watch, told: &mut (usize, usize)) -> PyResult<()> {
-        let now = watch.now();
+        let now = *watch.counted();
         match &self.tell {
             Some(tell) if now != *told => {
                 *told = now;

@@ -1,4 +1,4 @@
-"""What several tests use: small definitions, and the command of the same package."""
+"""Shared by the tests: small definitions, and the command of the same package."""
 
 from __future__ import annotations
 
@@ -53,6 +53,7 @@ def command() -> Callable[..., subprocess.CompletedProcess[str]]:
     """Runs the command of the package that is tested, in a process of its own."""
 
     def run(*words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+        # Not the environment of the process: readline puts the terminal's COLUMNS there.
         ran = subprocess.run(
             [sys.executable, "-m", "highwater", *words], capture_output=True, text=True, env=os.environ
         )

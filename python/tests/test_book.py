@@ -20,6 +20,7 @@ def python_of(page: Path) -> str:
     return "\n".join(lines)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", ["docs/src/python.md", "python/README.md"])
 def test_the_page_runs(page: str, in_tmp: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("polars")

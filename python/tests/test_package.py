@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import inspect
+import os
 import re
 import shutil
 import subprocess
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import highwater as hw
+import pytest
 from conftest import ROOT
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -43,8 +45,11 @@ def test_the_command_is_the_same(command: Command) -> None:
     assert wrong.stderr.startswith("error: experiment: unknown experiment") and wrong.stdout == ""
     script = shutil.which("highwater", path=str(Path(sys.executable).parent))
     assert script is not None
-    ran = subprocess.run([script, "show", "policy", "6.1", "--against", "5.4"], capture_output=True, text=True)
-    assert ran.stdout == command("show", "policy", "6.1", "--against", "5.4").stdout
+    words = ["show", "policy", "6.1", "--against", "5.4"]
+    ran = subprocess.run([script, *words], capture_output=True, text=True, env=os.environ)
+    assert ran.stdout == command(*words).stdout == hw.command(*words)
+    with pytest.raises(hw.HighwaterError, match="^experiment: unknown experiment"):
+        hw.command("compare", "nosuch")
 
 
 def test_every_public_name_says_what_it_is() -> None:

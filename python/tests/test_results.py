@@ -34,7 +34,10 @@ def test_documents_and_tables_are_the_bytes_of_the_command(
     assert command(*WORDS, "--format", "csv").stdout == results.table("csv")
     assert results.document["experiment"] == "003-unmap-accessed"
     assert results.verdict in results.table() and str(results) == results.table()
-    # The whole study, on its own machines, as the book shows it.
+
+
+@pytest.mark.slow
+def test_a_study_as_the_book_shows_it_has_the_bytes_of_the_command(command: Command) -> None:
     whole = hw.compare("003", quick=True, progress=False)
     assert command("compare", "003", "--quick", "--format", "json").stdout == whole.json()
 
@@ -115,7 +118,7 @@ def test_polars_and_pandas_take_them_and_policies_stay_text() -> None:
     assert frame.equals(results.to_polars()) and frame.schema["policy"] == polars.String
     assert frame["policy"].unique().sort().to_list() == ["5.17", "6.1"]
     samples = frame.filter(polars.col("kind") == "sample")
-    assert samples["operation"].unique().to_list() and samples["value"].min() > 0
+    assert "reader.get p99" in samples["operation"].unique().to_list()
     taken = results.to_pandas()
     assert set(taken["policy"]) == {"5.17", "6.1"} and taken["value"].dtype == "float64"
     assert pandas.api.types.is_integer_dtype(taken["seed"]) and len(taken) == len(frame)

@@ -100,8 +100,8 @@ def test_pythons_lock_is_free_while_simulations_run() -> None:
     thread = threading.Thread(target=count)
     thread.start()
     begun = time.monotonic()
-    hw.compare("003", quick=True, seeds=8, jobs=1, progress=False)
+    hw.compare("003", quick=True, seeds=2, mem="64M", cpus=2, jobs=1, progress=False)
     elapsed = time.monotonic() - begun
     over.set()
     thread.join()
-    assert counted[0] > 100 * min(elapsed, 1.0)
+    assert counted[0] > 50 * elapsed

@@ -21,7 +21,7 @@ use parquet::file::metadata::ParquetMetaDataReader;
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
-use highwater_plan::experiment::unit::{Recipe, UnitId, UnitRan};
+use highwater_plan::experiment::unit::{Recipe, UnitId, UnitNames, UnitRan};
 use highwater_report::render::observations::{COUNTER, SAMPLE, TIME, times};
 
 use crate::table::{Column, Writer};
@@ -64,6 +64,9 @@ pub enum ShardError {
     /// It has the name of another unit.
     #[error("holds the unit {0}")]
     Other(UnitId),
+    /// A value of this operation is not a number, which JSON cannot hold.
+    #[error("{0}: a value is not a number")]
+    NoNumber(String),
     /// The result has no form in JSON, or the JSON no result.
     #[error("its result: {0}")]
     Json(#[from] serde_json::Error),
@@ -86,10 +89,13 @@ pub struct Shard {
 /// The bytes of a unit's file: the same for the same id, wherever they are made.
 ///
 /// # Errors
-/// If the result has no form in JSON: a value that is not a number.
+/// If a value is not a number: the result has no form in JSON.
 pub fn encode(recipe: &Recipe, ran: &UnitRan) -> Result<Vec<u8>, ShardError> {
-    let names = recipe.names();
-    let id = recipe.id().to_string();
+    bytes_of(recipe.text(), recipe.names(), ran)
+}
+
+fn bytes_of(recipe: &str, names: &UnitNames, ran: &UnitRan) -> Result<Vec<u8>, ShardError> {
+    let id = UnitId::of(recipe).to_string();
     let (mut kinds, mut operations, mut values) = (Vec::new(), Vec::new(), Vec::new());
     let mut push = |kind: &'static str, operation, value: f64| {
         kinds.push(kind);
@@ -108,6 +114,9 @@ pub fn encode(recipe: &Recipe, ran: &UnitRan) -> Result<Vec<u8>, ShardError> {
     for (name, change) in outcome.counters.iter().filter(|(_, change)| *change != 0) {
         push(COUNTER, name, change as f64);
     }
+    if let Some(at) = values.iter().position(|value| !value.is_finite()) {
+        return Err(ShardError::NoNumber(operations[at].to_owned()));
+    }
     let nr_rows = values.len();
     let columns = [
         Column::Text(vec![&id; nr_rows]),
@@ -121,10 +130,10 @@ pub fn encode(recipe: &Recipe, ran: &UnitRan) -> Result<Vec<u8>, ShardError> {
         Column::F64(values),
     ];
     let unit = serde_json::to_string(ran)?;
-    let digest = digest(recipe.text(), &unit);
+    let digest = digest(recipe, &unit);
     let metadata = vec![
         (SCHEMA_KEY, SCHEMA.to_owned()),
-        (RECIPE_KEY, recipe.text().to_owned()),
+        (RECIPE_KEY, recipe.to_owned()),
         (UNIT_KEY, unit),
         (DIGEST_KEY, digest),
     ];
@@ -189,4 +198,52 @@ fn texts(bytes: &[u8]) -> Result<Texts, ShardError> {
 fn digest(recipe: &str, unit: &str) -> String {
     let hash = Sha256::new().chain_update(recipe).chain_update(unit).finalize();
     hash.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Shards of one unit must not differ between versions of this program or of its libraries. If
+    /// the bytes change, the number of [`SCHEMA`] has to change, too.
+    #[test]
+    fn bytes_are_those_of_every_version() {
+        let names = UnitNames {
+            workload: "unmap".to_owned(),
+            machine: "m".to_owned(),
+            policy: "5.17".to_owned(),
+            seed: u64::MAX,
+            part: 3,
+            not_counted: vec!["b".to_owned()],
+        };
+        let mut ran = UnitRan::default();
+        let samples = [("a", 1.0 / 3.0), ("b", 2.0), ("a", -0.0), ("c \u{e9}", 1e300)];
+        ran.outcome.samples = samples.map(|(name, value)| (name.to_owned(), value)).to_vec();
+        ran.outcome.times.elapsed_ns = 7;
+        ran.outcome.counters.set("pgfault", -4);
+        ran.outcome.counters.set("pswpin", 0);
+        let bytes = bytes_of("highwater-unit 1\n", &names, &ran).unwrap();
+        let shard = decode(&bytes).unwrap();
+        assert_eq!(shard.ran.outcome.samples, ran.outcome.samples);
+        assert_eq!(
+            (check(&bytes).unwrap(), shard.id),
+            (shard.id, UnitId::of("highwater-unit 1\n"))
+        );
+        let hash = Sha256::digest(&bytes);
+        let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(
+            hash,
+            "9fbd3b030f0e6824f0566ef18a2814b992985eab36bb7a553997ad952ddddf7b",
+            "{} bytes",
+            bytes.len()
+        );
+    }
+
+    #[test]
+    fn a_value_that_is_no_number_is_no_result() {
+        let mut ran = UnitRan::default();
+        ran.outcome.samples.push(("a".to_owned(), f64::NAN));
+        let error = bytes_of("x\n", &UnitNames::default(), &ran).unwrap_err();
+        assert_eq!(error.to_string(), "a: a value is not a number");
+    }
 }

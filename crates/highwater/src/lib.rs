@@ -5,6 +5,7 @@
 //! |---|---|
 //! | the stable names | [`prelude`] |
 //! | what `compare` and `run` do, from a program | [`plan`] |
+//! | sweeps that many processes share | [`ledger`] |
 //! | results as tables, HTML, traces | [`report`], [`results`] |
 //! | a workload or a policy of your own in the command | `cli::Program`, [`params!`], [`policy_file`] |
 //! | the allocator alone | [`core`] (stable: `core::embed`), [`native`] |
@@ -27,6 +28,7 @@ pub use highwater_runs::{params, watching, workload};
 
 // The crates below, so that a program needs this one alone.
 pub use {
-    highwater_core as core, highwater_native as native, highwater_report as report,
-    highwater_results as results, highwater_sim as sim, highwater_workloads as workloads,
+    highwater_core as core, highwater_ledger as ledger, highwater_native as native,
+    highwater_report as report, highwater_results as results, highwater_sim as sim,
+    highwater_workloads as workloads,
 };

@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::path::Path;
 
+use highwater_results::Contents;
 use highwater_results::import::KernelText;
 use highwater_results::words::refusal;
-use highwater_results::Contents;
 
 use super::names::{not_modelled, unknown};
 use super::{InputError, held, other_definition};

@@ -53,7 +53,8 @@ pub fn with<T>(texts: &Texts, work: impl FnOnce() -> T) -> (T, Texts) {
     let held = Held { texts: texts.clone(), read: Texts::new() };
     let _back = Back(HELD.replace(Some(held)));
     let result = work();
-    let read = HELD.with_borrow_mut(|held| held.as_mut().map(|held| std::mem::take(&mut held.read)));
+    let read =
+        HELD.with_borrow_mut(|held| held.as_mut().map(|held| std::mem::take(&mut held.read)));
     (result, read.unwrap_or_default())
 }
 

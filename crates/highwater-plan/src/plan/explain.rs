@@ -18,7 +18,7 @@ const SEEDS: u32 = 1;
 /// Default number of the slowest operations that an explanation has of each run.
 const WORST: usize = 5;
 
-/// What `explain` explains: an experiment, or a directory that `compare --out` or `explain --out`
+/// The subject of `explain`: an experiment, or a directory that `compare --out` or `explain --out`
 /// wrote.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExplainOptions {
@@ -67,7 +67,8 @@ impl ExplainOptions {
                 if let (None, Some((run, slowest))) = (self.options.iterations, document.slowest())
                 {
                     plan.seed = slowest.seed;
-                    let (operation, label, machine) = (&slowest.operation, &run.label, &run.machine);
+                    let (operation, label, machine) =
+                        (&slowest.operation, &run.label, &run.machine);
                     let place = format!("{operation} under {label} on {machine}");
                     say(format!("seed {}: the slowest operation, {place}", slowest.seed));
                 }
@@ -76,8 +77,7 @@ impl ExplainOptions {
             }
             Source::Explained(mut known) => {
                 let Options { iterations, jobs, .. } = &self.options;
-                let of_a_run =
-                    [("--iterations", iterations.is_some()), ("--jobs", jobs.is_some())];
+                let of_a_run = [("--iterations", iterations.is_some()), ("--jobs", jobs.is_some())];
                 self.refuse_options(&of_a_run)?;
                 if let Some(op) = &self.op {
                     of_operation(&mut known, op, &[]).map_err(PlanError::Unknown)?;

@@ -37,9 +37,10 @@ use highwater_files::machine_file::equip::Storage;
 use highwater_results::input;
 use highwater_results::words::refusal;
 
-/// Most seeds of a plan, and most simulations at a time: as on the command line.
-const SEEDS_MAX: u32 = 10_000;
-const JOBS_MAX: usize = 1024;
+/// Most seeds of a plan, simulations at a time, milliseconds between samples: as on the command line.
+const SEEDS_MAX: u64 = 10_000;
+const JOBS_MAX: u64 = 1024;
+const SAMPLE_MS_MAX: u64 = 86_400_000;
 /// Keys of which a plan has only one.
 const EITHER: [[&str; 2]; 10] = [
     ["experiment", "run"],
@@ -57,10 +58,12 @@ const EITHER: [[&str; 2]; 10] = [
 /// A plan: what `highwater sweep` runs. Each key has the name of the option of `highwater compare`
 /// that does the same.
 // The file as it is written. `seed`, `set` and `vary` are read apart.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
-#[schemars(rename = "Plan")]
-#[derive(Default)]
+#[schemars(
+    rename = "Plan",
+    extend("oneOf" = [{ "required": ["experiment"] }, { "required": ["run"] }])
+)]
 pub struct RawPlan {
     /// Experiment or job: a name, its number alone, or a file. A plan has this key or `run`.
     experiment: Option<String>,
@@ -129,20 +132,25 @@ fn one_value() -> Value {
     json!(types.into_iter().chain([list]).collect::<Vec<_>>())
 }
 
-fn by_key(mut values: Value) -> Schema {
+/// A table of keys; `format` says how a page writes one of its lines.
+fn by_key(format: &str, mut values: Value) -> Schema {
     // A key with dots is a table in a table.
     if let Value::Array(values) = &mut values {
         values.push(json!({ "type": "object" }));
     }
-    json_schema!({ "type": "object", "additionalProperties": { "anyOf": values } })
+    let each = json!({ "anyOf": values });
+    json_schema!({ "type": "object", "format": format, "additionalProperties": each })
 }
 
 fn set(_: &mut SchemaGenerator) -> Schema {
-    by_key(one_value())
+    by_key("settings", one_value())
 }
 
 fn vary(_: &mut SchemaGenerator) -> Schema {
-    by_key(json!([{ "type": "array", "items": { "anyOf": one_value() }, "minItems": 1 }]))
+    by_key(
+        "factors",
+        json!([{ "type": "array", "items": { "anyOf": one_value() }, "minItems": 1 }]),
+    )
 }
 
 fn seed(_: &mut SchemaGenerator) -> Schema {
@@ -196,26 +204,27 @@ impl Options {
         let [set, vary] = ["set", "vary"].map(|key| root.remove(key));
         let settings = pairs(set.as_ref(), "set", source)?;
         let factors = pairs(vary.as_ref(), "vary", source)?;
-        let places: Vec<_> = ["seeds", "jobs", "sample-every", "host"]
-            .map(|key| root.get(key).map_or(0..0, Spanned::span))
-            .into();
+        let places = root.clone();
         let root = Spanned::new(span, DeValue::Table(root));
         let raw = RawPlan::deserialize(ValueDeserializer::from(root))
             .map_err(|error| source.toml(&error))?;
-        let wrong = |at: usize, key: &str, reason: &str| source.at(places[at].clone(), key, reason);
-        if raw.seeds.is_some_and(|seeds| !(1..=SEEDS_MAX).contains(&seeds)) {
-            return Err(wrong(0, "seeds", "must be a number from 1 to 10000"));
-        }
-        if raw.jobs.is_some_and(|jobs| !(1..=JOBS_MAX).contains(&jobs)) {
-            return Err(wrong(1, "jobs", "must be a number from 1 to 1024"));
-        }
-        if raw.sample_every == Some(0) {
-            return Err(wrong(2, "sample-every", "must be at least 1 ms"));
+        let wrong = |key: &str, reason: &str| {
+            let span = places.get(key).map_or(0..0, Spanned::span);
+            source.at(span, key, reason)
+        };
+        for (key, value, most) in [
+            ("seeds", raw.seeds.map(u64::from), SEEDS_MAX),
+            ("jobs", raw.jobs.map(|jobs| jobs as u64), JOBS_MAX),
+            ("sample-every", raw.sample_every, SAMPLE_MS_MAX),
+        ] {
+            if value.is_some_and(|value| !(1..=most).contains(&value)) {
+                return Err(wrong(key, &format!("must be a number from 1 to {most}")));
+            }
         }
         let host = match raw.host.as_deref() {
             None | Some("sim") => HostKind::Sim,
             Some("native") => HostKind::Native,
-            Some(_) => return Err(wrong(3, "host", "must be \"sim\" or \"native\"")),
+            Some(_) => return Err(wrong("host", "must be \"sim\" or \"native\"")),
         };
         let beside = |name: String| beside(file, name);
         let of = match (raw.experiment, raw.run) {

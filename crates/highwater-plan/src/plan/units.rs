@@ -217,9 +217,8 @@ impl Plan {
     ) -> Result<(), PlanError> {
         self.refuse_native()?;
         let nr_units = index.nr_units;
-        let place = |id: &UnitId| {
-            index.places.get(id).ok_or(PlanError::NoSuchUnit { id: *id, nr_units })
-        };
+        let place =
+            |id: &UnitId| index.places.get(id).ok_or(PlanError::NoSuchUnit { id: *id, nr_units });
         let wanted = ids.iter().map(place).collect::<Result<Vec<_>, _>>()?;
         let units: Vec<Vec<UnitOf<'_>>> =
             self.points.iter().map(|point| point.run.units()).collect();

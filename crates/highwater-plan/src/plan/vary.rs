@@ -17,8 +17,8 @@ pub const MACHINE: &str = "machine";
 const NO_KEYS: [(&str, &str); 4] =
     [("seed", SEEDS), ("seeds", SEEDS), ("policy", POLICIES), ("policies", POLICIES)];
 const SEEDS: &str =
-    "every point runs the same seeds: --iterations N says how many, --seed S the first";
-const POLICIES: &str = "every point compares the same policies: name each with --policy";
+    "every point runs the same seeds; --iterations N sets their number, --seed S the first";
+const POLICIES: &str = "every point compares the same policies; name each with --policy";
 
 /// A key and the values that it takes.
 #[derive(Clone, Debug, PartialEq, Eq)]

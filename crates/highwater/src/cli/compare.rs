@@ -21,17 +21,21 @@ pub(super) fn run(registry: &Registry, args: &CompareCommand) -> Result<Outcome,
     let CompareCommand { experiments, plan: args, histograms, all, fail, counters } = args;
     let out = Out::new(&args.keep);
     let [experiment] = &experiments[..] else {
-        if let Some(vary) = args.vary.first() {
+        if let Some(vary) = args.plan.vary.first() {
             let reason = "a grid is of one experiment";
             return Err(CliError::new(format!("--vary {vary}: {reason}")));
         }
         let wanted = Wanted { histograms: *histograms, fail, all: *all };
         return several(registry, experiments, args, &wanted, out.as_ref());
     };
-    if !args.vary.is_empty() {
+    if !args.plan.vary.is_empty() {
+        if args.sample.sample_every.is_some() {
+            let reason = "--sample-every is of one comparison";
+            return Err(CliError::new(format!("--vary {}: {reason}", args.plan.vary[0])));
+        }
         if *histograms || fail.fail_if_worse.is_some() {
             let reason = "--histograms and --fail-if-worse are of one comparison";
-            return Err(CliError::new(format!("--vary {}: {reason}", args.vary[0])));
+            return Err(CliError::new(format!("--vary {}: {reason}", args.plan.vary[0])));
         }
         return vary::run(registry, experiment, args, counters, out.as_ref());
     }

@@ -10,6 +10,7 @@ use signal_hook::iterator::Signals;
 
 use super::{CliError, complain, progress};
 use crate::experiment::unit::UnitStore;
+use crate::ledger::Ledger;
 use highwater_results::words::{count, is, refusal};
 
 /// The library's question whether to stop is not needed: the process ends instead.
@@ -22,6 +23,25 @@ pub(super) struct AtEnd {
     pub(super) made: Option<PathBuf>,
     /// Finished units, which stay.
     pub(super) units: Option<Arc<UnitStore>>,
+    /// The same of a sweep.
+    pub(super) ledger: Option<Arc<Ledger>>,
+}
+
+impl AtEnd {
+    /// What is kept, and how to continue; none if nothing is.
+    fn said(&self) -> Option<String> {
+        let units = self
+            .units
+            .as_ref()
+            .map(|units| (units.len(), units.dir(), "the same command with --resume continues"));
+        let ledger = self.ledger.as_ref().map(|ledger| {
+            let nr = ledger.ids().map_or(0, |ids| ids.len());
+            (nr, ledger.units_dir(), "the same command continues")
+        });
+        let (nr, dir, next) = units.or(ledger).filter(|(nr, ..)| *nr > 0)?;
+        let (runs, are, dir) = (count(nr, "finished run"), is(nr), dir.display());
+        Some(format!("interrupted; {runs} {are} kept in {dir}: {next}"))
+    }
 }
 
 /// Signal state: whether a signal may end the process now.
@@ -104,15 +124,9 @@ pub(super) fn exit_on_interrupt(at_end: AtEnd) -> Result<Arc<Interrupts>, CliErr
 fn end(signal: i32, at_end: &AtEnd) -> ! {
     // Nobody writes a unit from here on.
     let paused = at_end.units.as_ref().map(|units| units.pause());
+    let paused = (paused, at_end.ledger.as_ref().map(|ledger| ledger.pause()));
     progress::clear();
-    let said = at_end.units.as_ref().and_then(|units| {
-        let nr = units.len();
-        let (runs, are) = (count(nr, "finished run"), is(nr));
-        let dir = units.dir().display();
-        let next = "the same command with --resume continues";
-        (nr > 0).then(|| format!("interrupted; {runs} {are} kept in {dir}: {next}"))
-    });
-    complain(said.as_deref().unwrap_or("interrupted"));
+    complain(at_end.said().as_deref().unwrap_or("interrupted"));
     if let Some(made) = &at_end.made {
         // This removes only an empty directory. Leaving it behind does no harm.
         let _ = std::fs::remove_dir(made);

@@ -17,6 +17,7 @@ mod interrupt;
 mod list;
 mod manual;
 mod many;
+mod merge;
 mod one_run;
 mod out;
 mod plan;
@@ -27,6 +28,7 @@ mod replay;
 mod report;
 mod show;
 mod swarm;
+mod sweep;
 mod trace;
 mod vary;
 mod watch;
@@ -36,8 +38,8 @@ use std::env;
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::process::ExitCode;
-use std::sync::{Mutex, OnceLock};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock};
 
 use clap::Parser;
 use clap::error::ErrorKind;
@@ -183,6 +185,8 @@ fn run(registry: &Registry, command: Command) -> Result<Outcome, CliError> {
         Command::Show(args) => show::run(registry, &args),
         Command::Compare(args) => compare::run(registry, &args),
         Command::Run(args) => compare::run_one(registry, &args),
+        Command::Sweep(args) => sweep::run(registry, &args),
+        Command::Merge(args) => merge::run(registry, &args),
         Command::Fit(args) => fit::run(registry, &args),
         Command::Bisect(args) => bisect::run(registry, &args),
         Command::Explain(args) => explain::run(registry, &args),

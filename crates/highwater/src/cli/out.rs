@@ -80,7 +80,7 @@ pub(super) fn prepare(
 ) -> Result<Place, CliError> {
     let made = out.filter(|out| !out.dir.exists()).map(|out| out.dir.to_owned());
     let (store, units) = out.map(|out| out.open(plans, which)).transpose()?.unzip();
-    let interrupts = exit_on_interrupt(AtEnd { made, units: units.clone() })?;
+    let interrupts = exit_on_interrupt(AtEnd { made, units: units.clone(), ledger: None })?;
     Ok(Place { store, units, interrupts })
 }
 
@@ -202,7 +202,7 @@ pub(super) fn check_dir(option: &str, dir: &Path) -> Result<(), CliError> {
 }
 
 /// Says why no file can be made in a directory.
-fn writable(dir: &Path) -> Result<(), String> {
+pub(super) fn writable(dir: &Path) -> Result<(), String> {
     let probe = dir.join(format!("{PROBE_FILE}.{}.tmp", std::process::id()));
     let made = File::create_new(&probe).and_then(|_| fs::remove_file(&probe));
     made.map_err(|error| format!("cannot write to {}: {}", dir.display(), refusal(&error)))

@@ -19,6 +19,7 @@ use serde::Serialize;
 
 use super::{is_quiet, remark, say};
 use crate::experiment::{Progress, RunPlan, Work};
+use crate::plan::Plan;
 
 /// Between two lines.
 const LINE_EVERY: Duration = Duration::from_secs(5);
@@ -109,6 +110,28 @@ struct Moment<'a> {
 }
 
 impl State {
+    /// At the start of some plans, which run one after the other.
+    fn of(works: &[(&RunPlan, Work)]) -> State {
+        let seconds = works.iter().map(|(plan, _)| plan.virtual_seconds());
+        let sums: Option<f64> = seconds.sum();
+        let is_known = works.iter().all(|(_, work)| work.seconds.is_some());
+        let has_advice = !is_known && sums.is_some();
+        State {
+            title: works.first().map(|(plan, _)| plan.experiment.name.clone()).unwrap_or_default(),
+            what: "runs",
+            total: AtomicUsize::new(works.iter().map(|(_, work)| work.nr_units).sum()),
+            done: AtomicUsize::new(0),
+            found: AtomicUsize::new(0),
+            simulated_of: sums,
+            is_simulated: works.iter().all(|(_, work)| work.bytes.is_some()),
+            clock: Arc::default(),
+            begun: Instant::now(),
+            advice: has_advice
+                .then(|| "to shorten it: fewer --iterations, or --set job.seconds=N".to_owned()),
+            has_advised: AtomicBool::new(false),
+        }
+    }
+
     fn moment(&self) -> Moment<'_> {
         let elapsed_s = self.begun.elapsed().as_secs_f64();
         let [done, found] = [&self.done, &self.found].map(|nr| nr.load(Ordering::Relaxed));
@@ -191,21 +214,30 @@ pub(super) struct Bar {
 }
 
 impl Bar {
-    /// Prints the estimate of a plan, and starts.
+    /// Prints the estimate of a plan of one point, and starts.
     pub(super) fn start(plan: &RunPlan) -> Bar {
         let work = plan.work();
         remark(&format!("{}: {work}", plan.experiment.name));
-        Bar::begin(plan.experiment.name.clone(), &[(plan, work)])
+        Bar::of(State::of(&[(plan, work)]))
     }
 
     /// The same of several plans of one experiment, which run one after the other.
     pub(super) fn start_all(plans: &[&RunPlan]) -> Bar {
-        let works: Vec<(&RunPlan, Work)> = plans.iter().map(|plan| (*plan, plan.work())).collect();
-        let title = plans.first().map(|plan| plan.experiment.name.clone()).unwrap_or_default();
-        if let Some(sum) = works.iter().map(|(_, work)| *work).reduce(Work::and) {
-            remark(&format!("{title}: {}, {sum}", count(plans.len(), "point")));
-        }
-        Bar::begin(title, &works)
+        let works = works(plans);
+        announce(&works, true);
+        Bar::of(State::of(&works))
+    }
+
+    /// Starts with `nr_units` of the units of some plans, of which `found` are there already: only the
+    /// others are reported as done.
+    pub(super) fn start_some(plans: &[&RunPlan], nr_units: usize, found: usize) -> Bar {
+        let state = State::of(&works(plans));
+        let all = state.total.load(Ordering::Relaxed).max(1);
+        let simulated_of = state.simulated_of.map(|all_s| all_s * nr_units as f64 / all as f64);
+        let [total, done, kept] = [nr_units, found, found].map(AtomicUsize::new);
+        let bar = Bar::of(State { simulated_of, total, done, found: kept, ..state });
+        bar.next_plan();
+        bar
     }
 
     /// Something that is counted and has no virtual time.
@@ -222,27 +254,6 @@ impl Bar {
             begun: Instant::now(),
             advice: None,
             has_advised: AtomicBool::new(false),
-        })
-    }
-
-    fn begin(title: String, works: &[(&RunPlan, Work)]) -> Bar {
-        let seconds = works.iter().map(|(plan, _)| plan.virtual_seconds());
-        let sums: Option<f64> = seconds.sum();
-        let is_known = works.iter().all(|(_, work)| work.seconds.is_some());
-        let has_advice = !is_known && sums.is_some();
-        Bar::of(State {
-            what: "runs",
-            total: AtomicUsize::new(works.iter().map(|(_, work)| work.nr_units).sum()),
-            done: AtomicUsize::new(0),
-            found: AtomicUsize::new(0),
-            simulated_of: sums,
-            is_simulated: works.iter().all(|(_, work)| work.bytes.is_some()),
-            clock: Arc::default(),
-            begun: Instant::now(),
-            advice: has_advice
-                .then(|| "to shorten it: fewer --iterations, or --set job.seconds=N".to_owned()),
-            has_advised: AtomicBool::new(false),
-            title,
         })
     }
 
@@ -328,6 +339,25 @@ impl Bar {
 impl Drop for Bar {
     fn drop(&mut self) {
         self.stop();
+    }
+}
+
+/// Plans with their sizes.
+fn works<'p>(plans: &[&'p RunPlan]) -> Vec<(&'p RunPlan, Work)> {
+    plans.iter().map(|plan| (*plan, plan.work())).collect()
+}
+
+/// Prints the estimate of all points of a plan.
+pub(super) fn announce_plan(plan: &Plan) {
+    announce(&works(&plan.runs()), !plan.keys.is_empty());
+}
+
+/// Prints the estimate of several plans of one experiment.
+fn announce(works: &[(&RunPlan, Work)], is_grid: bool) {
+    let sum = works.iter().map(|(_, work)| *work).reduce(Work::and);
+    if let (Some((plan, _)), Some(sum)) = (works.first(), sum) {
+        let points = is_grid.then(|| format!("{}, ", count(works.len(), "point")));
+        remark(&format!("{}: {}{sum}", plan.experiment.name, points.unwrap_or_default()));
     }
 }
 

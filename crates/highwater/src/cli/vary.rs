@@ -12,7 +12,7 @@ use super::progress::Bar;
 use super::report::{self, Look};
 use super::{CliError, Outcome};
 use crate::input::names::nearest;
-use crate::plan::{Factor, Options, Results};
+use crate::plan::{Options, Results};
 use crate::workload::Registry;
 use crate::workload::outcome::counter_names;
 
@@ -25,11 +25,8 @@ pub(super) fn run(
     out: Option<&Out<'_>>,
 ) -> Result<Outcome, CliError> {
     check_counters(counters)?;
-    if args.format == Format::Json {
-        let reason = "a grid is a table (csv); --out DIR keeps the results of each point as JSON";
-        return Err(CliError::new(format!("--format json: {reason}")));
-    }
-    let vary = args.vary.iter().map(|text| Factor::parse(text)).collect::<Result<_, _>>()?;
+    check_format(args.format)?;
+    let vary = args.plan.factors()?;
     let plan = plan(registry, &Options { vary, ..args.options(experiment) })?;
 
     let place = prepare(out, &plan.runs(), Plans::All)?;
@@ -48,6 +45,15 @@ pub(super) fn run(
         results.keep(store, Shown::Changes)?;
     }
     Ok(Outcome::Done)
+}
+
+/// Refuses a format that a grid has not.
+pub(super) fn check_format(format: Format) -> Result<(), CliError> {
+    if format != Format::Json {
+        return Ok(());
+    }
+    let reason = "a grid is a table (csv); --out DIR keeps the results of each point as JSON";
+    Err(CliError::new(format!("--format json: {reason}")))
 }
 
 /// Refuses names that no counter has.

@@ -5,7 +5,9 @@
 //!                                                  explanation
 //! claims::Claim ────────────────────────derive──▶ results (claims)
 //! bisect::Report ───────────────────────derive──▶ bisect
-//! Raw types of files, params! ───────────derive──▶ experiment, machine     accepted files
+//! ledger::Sweep ────────────────────────derive──▶ sweep
+//! Raw types of files, params! ───────────derive──▶ experiment, machine,    accepted files
+//!                                                  plan
 //! Tunables::FIELDS, FIGURES, cost keys ──by hand─▶ machine
 //! Policy::describe ──────────────────────by hand─▶ policy
 //! ```
@@ -30,7 +32,9 @@ use serde_json::{Map, Value, json};
 pub(crate) use highwater_files::schema::{choice, flag};
 
 use crate::bisect::Report;
+use crate::ledger::Sweep;
 use crate::machine_file::Raw as RawMachine;
+use crate::plan::RawPlan;
 use crate::workload::Registry;
 use crate::workload::job::FLAGS;
 
@@ -45,8 +49,12 @@ pub enum Kind {
     Explanation,
     /// The answer of `bisect`.
     Bisect,
+    /// The plan in the directory of `sweep`.
+    Sweep,
     /// The file of an experiment.
     Experiment,
+    /// The file of a plan.
+    Plan,
     /// The file of a machine.
     Machine,
     /// The file of a policy.
@@ -60,7 +68,9 @@ impl Kind {
         Kind::Columns,
         Kind::Explanation,
         Kind::Bisect,
+        Kind::Sweep,
         Kind::Experiment,
+        Kind::Plan,
         Kind::Machine,
         Kind::Policy,
     ];
@@ -72,7 +82,9 @@ impl Kind {
             Kind::Columns => "columns",
             Kind::Explanation => "explanation",
             Kind::Bisect => "bisect",
+            Kind::Sweep => "sweep",
             Kind::Experiment => "experiment",
+            Kind::Plan => "plan",
             Kind::Machine => "machine",
             Kind::Policy => "policy",
         }
@@ -86,7 +98,9 @@ impl Kind {
             Kind::Columns => written().into_root_schema_for::<Columns>(),
             Kind::Explanation => written().into_root_schema_for::<Explanation>(),
             Kind::Bisect => written().into_root_schema_for::<Report>(),
+            Kind::Sweep => written().into_root_schema_for::<Sweep>(),
             Kind::Experiment => experiment::schema(read(), registry),
+            Kind::Plan => read().into_root_schema_for::<RawPlan>(),
             Kind::Machine => read().into_root_schema_for::<RawMachine>(),
             Kind::Policy => policy::schema(),
         };
@@ -95,7 +109,9 @@ impl Kind {
             Kind::Columns => "Units of the columns of tables over time",
             Kind::Explanation => "What highwater explain writes",
             Kind::Bisect => "What highwater bisect writes",
+            Kind::Sweep => "The plan of a directory of highwater sweep",
             Kind::Experiment => "An experiment of Highwater",
+            Kind::Plan => "A plan of highwater sweep",
             Kind::Machine => "A machine of Highwater",
             Kind::Policy => "A policy of Highwater",
         };

@@ -17,8 +17,10 @@ fn the_published_schemas_are_those_of_the_program() {
 fn the_pages_about_formats_say_what_the_schemas_say() {
     for kind in Kind::ALL {
         let style = match kind {
-            Kind::Results | Kind::Columns | Kind::Explanation | Kind::Bisect => Style::Json,
-            Kind::Experiment | Kind::Machine | Kind::Policy => Style::Toml,
+            Kind::Results | Kind::Columns | Kind::Explanation | Kind::Bisect | Kind::Sweep => {
+                Style::Json
+            }
+            Kind::Experiment | Kind::Machine | Kind::Policy | Kind::Plan => Style::Toml,
         };
         let page = format!("docs/src/formats/{}.md", kind.name());
         let schema = kind.schema(&Registry::default()).to_value();

@@ -262,6 +262,8 @@ impl<'s> Page<'s> {
                     };
                     format!("table: {}", keys.iter().map(key).collect::<Vec<_>>().join(", "))
                 }
+                _ if schema["format"] == "settings" => "table: `KEY = VALUE`".to_owned(),
+                _ if schema["format"] == "factors" => "table: `KEY = [VALUE, ..]`".to_owned(),
                 _ => match schema.get("additionalProperties") {
                     Some(each) => format!("object: by name, {}", self.value(each)),
                     None => "object".to_owned(),

@@ -35,6 +35,7 @@ mod several;
 mod show;
 mod stutterp;
 mod swarm;
+mod sweep;
 mod tables;
 mod trace;
 mod trace_quality;

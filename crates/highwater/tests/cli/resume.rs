@@ -109,7 +109,7 @@ pub(super) fn files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-fn is_same(one: &Path, other: &Path) {
+pub(super) fn is_same(one: &Path, other: &Path) {
     let (one, other) = (files(one), files(other));
     let names = |files: &BTreeMap<PathBuf, Vec<u8>>| files.keys().cloned().collect::<Vec<_>>();
     assert_eq!(names(&one), names(&other));

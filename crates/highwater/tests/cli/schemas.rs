@@ -4,6 +4,7 @@ use std::fs;
 
 use highwater::experiment::Experiment;
 use highwater::machine_file::MachineFile;
+use highwater::plan::Options;
 use highwater::policy_file;
 use highwater::schema::Kind;
 use highwater::workload::Registry;
@@ -154,6 +155,25 @@ fn answers_of_bisect_are_as_their_schema_says() {
     check_written(Kind::Bisect, &none, &[]);
 }
 
+#[test]
+fn plans_of_sweeps_are_as_their_schema_says() {
+    let dir = tempfile::tempdir().expect("a directory can be made");
+    let out = dir.path().to_str().expect("its name is text");
+    let sweep = ["sweep", "003", "--quick", "--machine", SMALL, "--vary", "unmap.rounds=1,2"];
+    stdout(&[&sweep[..], &["--out", out, "--shard", "1/1000"]].concat());
+    let text = fs::read_to_string(dir.path().join("sweep.json")).expect("a plan");
+    let broken = [
+        ("/schema", json!("highwater.sweep/0")),
+        ("/keys", Value::Null),
+        ("/plan", json!(7)),
+        ("/units/0/id", json!("a7")),
+        ("/units/0/values", json!([1])),
+        ("/units/0/seed", json!(-1)),
+        ("/units/0/label", Value::Null),
+    ];
+    check_written(Kind::Sweep, &serde_json::from_str(&text).expect("it is JSON"), &broken);
+}
+
 /// What the program says to a file.
 fn accepts(kind: Kind, text: &str) -> Result<(), String> {
     let said = |error: highwater::InputError| error.to_string();
@@ -165,7 +185,8 @@ fn accepts(kind: Kind, text: &str) -> Result<(), String> {
             .map_err(said)
             .and_then(|machine| machine.costs().map(drop)),
         Kind::Policy => policy_file::parse("x.toml", text).map(drop).map_err(said),
-        Kind::Results | Kind::Columns | Kind::Explanation | Kind::Bisect => {
+        Kind::Plan => Options::from_toml("x.toml", text).map(drop).map_err(said),
+        Kind::Results | Kind::Columns | Kind::Explanation | Kind::Bisect | Kind::Sweep => {
             panic!("nobody writes them by hand")
         }
     }
@@ -196,7 +217,21 @@ fn good(kind: Kind) -> Vec<String> {
             let shown = policy_file::all().into_iter().map(of).map(|p| policy_file::to_toml(&p));
             files("policies").into_iter().chain(shown).collect()
         }
-        Kind::Results | Kind::Columns | Kind::Explanation | Kind::Bisect => {
+        Kind::Plan => {
+            let all = Options::compare("3").full().machine_of("1G", 2).swap("0").policy("6.1");
+            let all = all.ablate().iterations(9).seed(u64::MAX).jobs(2).story().set("vm.thp=never");
+            let keys = [("machine.memory", ["1G", "2G"]), ("unmap.processes", ["1,2", "4"])];
+            let grid =
+                keys.into_iter().fold(all.clone(), |all, (key, values)| all.vary(key, values));
+            let short = [Options::run("unmap").machine("laptop"), Options::compare("3").quick()];
+            short
+                .iter()
+                .chain([&all, &grid])
+                .map(Options::to_toml)
+                .chain([PLAN.to_owned()])
+                .collect()
+        }
+        Kind::Results | Kind::Columns | Kind::Explanation | Kind::Bisect | Kind::Sweep => {
             panic!("nobody writes them by hand")
         }
     }
@@ -208,7 +243,7 @@ fn as_json(text: &str) -> Value {
 
 #[test]
 fn files_that_come_with_the_program_are_as_their_schema_says() {
-    for kind in [Kind::Experiment, Kind::Machine, Kind::Policy] {
+    for kind in [Kind::Experiment, Kind::Machine, Kind::Policy, Kind::Plan] {
         let validator = validator(&schema(kind));
         let texts = good(kind);
         assert!(texts.len() > 4, "{kind:?}");
@@ -289,6 +324,23 @@ lru-batch = 15
 throttle.skip-unless-pending = true
 "#;
 
+const PLAN: &str = r#"
+experiment = "003"
+quick = true
+numa = ["1G,cpus=0-1"]
+policies = ["5.4", "6.1"]
+seeds = 100
+seed = 7
+
+[set]
+vm.page_cluster = 0
+unmap.processes = [1, 2]
+
+[vary]
+"vm.swappiness" = [0, 60.5, "100"]
+"unmap.processes" = [[1, 2], 4]
+"#;
+
 /// One change of a good text at a time, and whether it is still good.
 const CHANGES: &[(Kind, &str, &str, bool)] = &[
     (Kind::Experiment, "title = ", "titel = ", false),
@@ -353,13 +405,35 @@ const CHANGES: &[(Kind, &str, &str, bool)] = &[
     (Kind::Policy, "[pcp]\nlists = \"order0\"\n", "pcp = 1\n", false),
     (Kind::Policy, "merge = ", "summary = ", true),
     (Kind::Policy, "merge = \"mergeable\"", "name = 3", false),
+    (Kind::Plan, "experiment = \"003\"\n", "", false),
+    (Kind::Plan, "experiment = \"003\"", "run = \"unmap\"", true),
+    (Kind::Plan, "experiment = \"003\"", "experiment = 3", false),
+    (Kind::Plan, "quick = true", "quick = 1", false),
+    (Kind::Plan, "quick = true", "quik = true", false),
+    (Kind::Plan, "quick = true", "run = \"unmap\"", false),
+    (Kind::Plan, "policies = [\"5.4\", \"6.1\"]", "policies = \"6.1\"", false),
+    (Kind::Plan, "seeds = 100", "seeds = 0", false),
+    (Kind::Plan, "seeds = 100", "seeds = 10001", false),
+    (Kind::Plan, "seed = 7", "seed = -7", false),
+    (Kind::Plan, "seed = 7", "seed = \"7\"", true),
+    (Kind::Plan, "seed = 7", "host = \"moon\"", false),
+    (Kind::Plan, "seed = 7", "jobs = 0", false),
+    (Kind::Plan, "seed = 7", "cpus = \"2\"", false),
+    (Kind::Plan, "page_cluster = 0", "page_cluster = true", true),
+    (Kind::Plan, "[set]", "[sets]", false),
+    (Kind::Plan, "[0, 60.5, \"100\"]", "[]", false),
+    (Kind::Plan, "[0, 60.5, \"100\"]", "60", false),
+    (Kind::Plan, "[[1, 2], 4]", "[[[1], 2], 4]", false),
 ];
 
 #[test]
 fn the_schema_and_the_program_agree_on_what_is_wrong() {
-    for (kind, good) in
-        [(Kind::Experiment, EXPERIMENT), (Kind::Machine, MACHINE), (Kind::Policy, POLICY)]
-    {
+    for (kind, good) in [
+        (Kind::Experiment, EXPERIMENT),
+        (Kind::Machine, MACHINE),
+        (Kind::Policy, POLICY),
+        (Kind::Plan, PLAN),
+    ] {
         let validator = validator(&schema(kind));
         let judged = |text: &str, is_good: bool| {
             let (program, schema) = (accepts(kind, text), complaints(&validator, &as_json(text)));

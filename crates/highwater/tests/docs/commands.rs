@@ -92,15 +92,17 @@ pub(crate) fn short(args: &[String]) -> Vec<String> {
     // A directory of results says itself what was run.
     let is_dir = |word: &String| word.contains('/') && !word.ends_with(".toml");
     let is_again = short.get(1).is_some_and(is_dir);
-    let is_long =
-        matches!(short[0].as_str(), "compare" | "explain" | "trace" | "fit" | "bisect" | "bench");
+    let is_long = matches!(
+        short[0].as_str(),
+        "compare" | "explain" | "trace" | "fit" | "bisect" | "bench" | "sweep"
+    );
     if is_long && !is_again && !short.iter().any(|word| word == "--quick") {
         short.push("--quick".to_owned());
     }
     for setting in shorter(&short) {
         short.extend(["--set", *setting].map(str::to_owned));
     }
-    if matches!(short[0].as_str(), "compare" | "explain") {
+    if matches!(short[0].as_str(), "compare" | "explain" | "sweep") {
         short.extend(["--jobs", "1"].map(str::to_owned));
     }
     short
@@ -116,6 +118,9 @@ fn shorter(args: &[String]) -> &'static [&'static str] {
     }
     if line.starts_with("compare 003 ") && args.iter().any(|word| varies.contains(&word.as_str())) {
         return &["unmap.rounds=1", "unmap.processes=[1]", "unmap.cold=0.5"];
+    }
+    if line.starts_with("sweep 003 ") {
+        return &["unmap.processes=[1]", "unmap.cold=0.5"];
     }
     let storms = ["trace 001 --quick --around-worst", "compare 001 --quick --policy 6.1 "];
     if storms.iter().any(|storm| line.starts_with(storm)) {
@@ -267,7 +272,7 @@ fn rank(command: &Command) -> usize {
 fn simulates(command: &Command) -> bool {
     let long = [
         "bench", "bisect", "check", "compare", "explain", "fit", "replay", "report", "run",
-        "swarm", "trace",
+        "swarm", "sweep", "trace",
     ];
     arguments(&command.line).is_some_and(|args| long.contains(&args[0].as_str()))
 }

@@ -50,9 +50,11 @@ const NR_WORST: &str = "8";
 pub(crate) fn highwater(args: &[String]) -> Arc<Done> {
     let again = match args[0].as_str() {
         // A grid keeps a document for each point, and no report prints all.
-        _ if args.iter().any(|word| word == "--vary") => return once(args, false),
+        "compare" if args.iter().any(|word| word == "--vary") => return once(args, false),
         "compare" => "report",
         "explain" => "explain",
+        // Its directory is required.
+        "sweep" => return once(args, true),
         _ => return once(args, false),
     };
     let (mut made, mut shown) = (Vec::new(), Vec::new());

@@ -4,8 +4,10 @@ mod bisect;
 mod calibrate;
 mod look;
 mod options;
+mod plan;
 mod shared;
 mod swarm;
+mod sweep;
 
 use std::path::PathBuf;
 
@@ -21,10 +23,12 @@ pub(super) use look::{
     CaptureArgs, CompletionsArgs, FitArgs, ManArgs, OneRunArgs, TraceArgs, TraceFormat, WatchArgs,
 };
 
+pub(super) use plan::PlanArgs;
 pub(super) use shared::{
     FailArgs, HostArg, JobsArgs, KeepArgs, MachineArgs, SeedArgs, SetArgs, SizeArgs,
 };
 pub(super) use swarm::SwarmArgs;
+pub(super) use sweep::{MergeArgs, SweepArgs};
 
 use super::progress::ProgressArg;
 use crate::schema::Kind;
@@ -61,6 +65,11 @@ pub enum Command {
     Compare(CompareCommand),
     /// Run one workload on one machine under one policy
     Run(RunArgs),
+    /// Run a study, or a grid of them, unit by unit: in one process or in many on many computers, as
+    /// often interrupted as may be
+    Sweep(SweepArgs),
+    /// Put directories of sweeps together into one, with the results if all units are there
+    Merge(MergeArgs),
     /// Search the smallest value of a setting, such as memory, with which a job meets an objective
     Fit(FitArgs),
     /// Search the smallest set of differences between two policies that explains a change
@@ -213,42 +222,11 @@ pub struct CompareCommand {
 #[derive(Clone, Debug, Args)]
 pub struct CompareArgs {
     #[command(flatten)]
-    /// How large it is.
-    pub size: SizeArgs,
-    /// Runs of each policy
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub iterations: Option<u32>,
-    #[command(flatten)]
-    /// Which seed.
-    pub seed: SeedArgs,
-    #[command(flatten)]
-    /// How many at a time.
-    pub jobs: JobsArgs,
+    /// The runs.
+    pub plan: PlanArgs,
     /// Run in virtual time, or on this computer's threads and memory
     #[arg(long, value_enum, default_value = "sim")]
     pub host: HostArg,
-    #[command(flatten)]
-    /// The machine instead of the experiment's own.
-    pub machine: MachineArgs,
-    /// Policies instead of the experiment's own; the first is the baseline
-    #[arg(long = "policy", value_name = "NAME|FILE")]
-    pub policies: Vec<String>,
-    /// Also run the experiment's policies that no kernel shipped, and compare them with before and
-    /// after
-    #[arg(long, conflicts_with_all = ["policies", "ablate"])]
-    pub beyond: bool,
-    /// Take the change apart: between the first and the last policy, run the first with each
-    /// differing switch of the last (+KEY), and the last without each (-KEY)
-    #[arg(long)]
-    pub ablate: bool,
-    /// Run everything at each of several values of a --set key; with several --vary, at every
-    /// combination. Prints a tidy table with --format csv; --out DIR keeps it as grid.csv, and the
-    /// results of each point
-    #[arg(long, value_name = "KEY=A,B,..", conflicts_with_all = ["sample_every"])]
-    pub vary: Vec<String>,
-    #[command(flatten)]
-    /// Single keys.
-    pub set: SetArgs,
     #[command(flatten)]
     /// Where results are kept.
     pub keep: KeepArgs,

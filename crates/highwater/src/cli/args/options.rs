@@ -14,18 +14,11 @@ impl CompareArgs {
     /// The library's options, without `--vary`.
     pub fn options(&self, experiment: &str) -> Options {
         Options {
-            size: self.size.said(),
-            machine: self.machine.options(),
-            policies: self.policies.clone(),
-            beyond: self.beyond,
-            ablate: self.ablate,
-            settings: self.set.said(),
-            iterations: self.iterations,
-            jobs: self.jobs.said(),
             host: self.host.kind(),
             sample_every_ms: self.sample.sample_every,
             story: self.keep.out.is_some(),
-            ..options(Options::compare(experiment), self.seed.seed)
+            said: Some(crate::cli::command_line()),
+            ..self.plan.options(experiment)
         }
     }
 }
