@@ -98,8 +98,8 @@ def test_a_default_that_is_the_best_needs_no_other_seeds(run: Any) -> None:
     tuning = run(same, trials=8)
     assert not tuning.is_worth_it and tuning.unseen is None and tuning.gain is None
     assert tuning.sentence == (
-        "Not worth it: none of 8 settings has a better mean db.get.p99 than the defaults, in 8 seeds;"
-        " keep the defaults."
+        "Not worth it: none of 8 settings has a better mean db.get.p99 than the defaults, in 8"
+        " seeds; keep the defaults."
     )
 
 
