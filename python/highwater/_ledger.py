@@ -1,8 +1,8 @@
 """Ledgers: directories of finished units, a file each.
 
-A unit's file is a function of the unit's id alone: the same id has the same bytes, on any computer. So
-resuming, caching and merging are differences of sets, and any number of processes may write to one
-directory at the same time. A file appears complete or not at all.
+A unit's file is a function of the unit's id alone: the same id has the same bytes, on any computer.
+So resuming, caching and merging are differences of sets, and any number of processes may write to
+one directory at the same time. A file appears complete or not at all.
 
 The command (`highwater sweep`) reads and writes the same directories.
 """
@@ -55,10 +55,12 @@ class Ledger:
         with os.scandir(self._units) as entries:
             names = (entry.name for entry in entries)
             # Files that are being written begin with a dot.
-            return {name[: -len(SUFFIX)] for name in names if name.endswith(SUFFIX) and name[0] != "."}
+            return {
+                name[: -len(SUFFIX)] for name in names if name.endswith(SUFFIX) and name[0] != "."
+            }
 
     def missing(self, ids: Iterable[str]) -> list[str]:
-        """Those of some ids that are not finished, each once, in the order given."""
+        """The ids of units that are not finished, each once, in the order given."""
         there = self.ids()
         return [id for id in dict.fromkeys(ids) if id not in there]
 
@@ -86,8 +88,8 @@ class Ledger:
             raise
 
     def sync(self) -> None:
-        """Called by executors after each finished unit. A ledger in an object store uploads new units
-        here."""
+        """Called by executors after each finished unit. A ledger in an object store uploads new
+        units here."""
 
     def fetch(self, ids: Iterable[str]) -> None:
         """Makes the files of these units readable below `dir`. Called before results are collected;

@@ -1,12 +1,12 @@
 """Ledgers in an object store: S3, Google Cloud Storage, Azure, or whatever fsspec knows.
 
-Units run into a directory of this computer, which is the ledger's cache. Each finished unit is uploaded,
-and before results are collected, units that others finished are downloaded. A unit's bytes follow from
-its id, so there is nothing to lock: two writers of one object write the same.
+Units run into a directory of this computer, which is the ledger's cache. Each finished unit is
+uploaded, and before results are collected, units that others finished are downloaded. A unit's
+bytes follow from its id, so there is nothing to lock: two writers of one object write the same.
 
-`obstore <https://developmentseed.org/obstore>`_ is preferred; with `fsspec` alone its URLs work too.
-Both are optional, and read credentials as they usually do (environment, files of the provider's
-tools).
+`obstore <https://developmentseed.org/obstore>`_ is preferred; with `fsspec` alone its URLs work
+too. Both are optional, and read credentials as they usually do (environment, files of the
+provider's tools).
 """
 
 from __future__ import annotations
@@ -94,9 +94,7 @@ def _open(url: str) -> _Store:
             problems.append(f"{kind.library} is not installed")
         except Exception as error:  # each library has many of its own
             problems.append(f"{kind.library}: {str(error).strip().splitlines()[0]}")
-    raise HighwaterError(
-        f"{url}: {'; '.join(problems)}; pip install obstore, or name a directory"
-    )
+    raise HighwaterError(f"{url}: {'; '.join(problems)}; pip install obstore, or name a directory")
 
 
 class _Obstore:

@@ -170,7 +170,9 @@ class Schedule:
             if unknown is not None:
                 raise HighwaterError(f"{unknown}: the plan has no such unit; it has {len(costs)}")
             missing = self.ledger.missing(mine)
-            for ids_of in chunks([(id, costs[id]) for id in missing], self.workers, self.chunk_seconds):
+            for ids_of in chunks(
+                [(id, costs[id]) for id in missing], self.workers, self.chunk_seconds
+            ):
                 cost = sum(costs[id] or UNKNOWN_SECONDS for id in ids_of)
                 cut.append((cost, Chunk(number, ids_of)))
             self.done += len(mine) - len(missing)
@@ -198,11 +200,11 @@ class Schedule:
             self.progress(self.done, self.total)
 
     def lost(self, chunk: Chunk, arrived: set[str], reason: str) -> None:
-        """The worker of a chunk died. Those of its units that have not arrived wait again.
+        """The worker of a chunk died. Its units that have not arrived wait again.
 
         Raises:
-            HighwaterError: the same unit was the first of them too often, so it is the one that ends
-                its workers.
+            HighwaterError: the same unit was the first of them too often, so it is the one that
+                ends its workers.
         """
         left = [id for id in chunk.ids if id not in arrived]
         if not left:
@@ -211,8 +213,8 @@ class Schedule:
         if deaths >= self.attempts:
             unit = describe(self.jobs[chunk.plan][0], left[0])
             raise HighwaterError(
-                f"{unit}: its worker ended {deaths} times ({reason}); finished units are kept: run this"
-                " unit alone in threads to see why"
+                f"{unit}: its worker ended {deaths} times ({reason}); finished units are kept:"
+                " run this unit alone in threads to see why"
             )
         # The suspect runs alone: if it ends its worker again, nothing else is lost.
         again = [[left[0]], left[1:]]
@@ -224,8 +226,8 @@ class Schedule:
         """
         if self.stop is not None and self.stop.is_set():
             raise Stopped(
-                f"stopped: {self.done} of {self.total} units are finished; the same call continues from"
-                " there"
+                f"stopped: {self.done} of {self.total} units are finished; the same call"
+                " continues from there"
             )
 
 

@@ -57,9 +57,9 @@ class _Worker:
 class Processes:
     """Runs units in processes of this computer, one unit at a time in each.
 
-    Threads are as fast, since simulations hold no Python lock. Processes are for simulations that may
-    die: one that the kernel kills does not take your notebook along. A unit whose process dies runs
-    again, at most `attempts` times in all.
+    Threads are as fast, since simulations hold no Python lock. Processes are for simulations that
+    may die: one that the kernel kills does not take your notebook along. A unit whose process dies
+    runs again, at most `attempts` times in all.
 
     Args:
         workers: number of processes; none: one for each CPU.

@@ -1,9 +1,9 @@
 """Units on a Ray cluster, by plain remote functions.
 
 A remote function gets a chunk of units and yields the bytes of each one's file as soon as it is
-finished; the calling process writes them to its ledger. So a cluster needs no shared file system, and
-if the calling process dies, only the units that were running are lost. Ray's own retries are off: a
-chunk whose worker or node dies is sent again without the units that have arrived.
+finished; the calling process writes them to its ledger. So a cluster needs no shared file system,
+and if the calling process dies, only the units that were running are lost. Ray's own retries are
+off: a chunk whose worker or node dies is sent again without the units that have arrived.
 
 Ray is the optional extra `highwater[ray]`. Nothing here is imported by `import highwater`.
 """
@@ -52,8 +52,8 @@ class Ray:
 
     Args:
         address: the cluster's address (`"10.0.0.1:6379"`, `"ray://host:10001"`), `"local"` for a
-            new one on this computer. None: the cluster that `ray start` started on this computer, or
-            that `RAY_ADDRESS` names; if there is none, a new one on this computer.
+            new one on this computer. None: the cluster that `ray start` started on this computer,
+            or that `RAY_ADDRESS` names; if there is none, a new one on this computer.
         cpus: CPUs of a new cluster on this computer; none: all. Not for an existing cluster.
         ship: how workers get this package. None: it is sent to the cluster if one of its nodes is
             another computer. True: it is sent. False: workers have it installed. A path: the wheel
@@ -176,10 +176,12 @@ class Ray:
                 except ConnectionError:
                     ray.init("local", **local)
         except (ConnectionError, ValueError, RuntimeError) as error:
-            first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            first = (
+                str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            )
             raise HighwaterError(
-                f"Ray({self.address!r}): {first}; start a cluster with `ray start --head`, or name its"
-                " address"
+                f"Ray({self.address!r}): {first}; start a cluster with `ray start --head`, or"
+                " name its address"
             ) from error
 
     def _module(self, ray: Any) -> str | None:
@@ -212,7 +214,8 @@ def _cpus(ray: Any) -> int:
 
 
 def _take(ray: Any, stream: Any, chunk: Chunk, arrived: set[str], schedule: Schedule) -> bool:
-    """Takes the unit that a chunk has ready. False at the end of the chunk, or if its worker died."""
+    """Takes the unit that a chunk has ready. False at the end of the chunk, or if its worker
+    died."""
     try:
         id, data = ray.get(next(stream))
     except StopIteration:

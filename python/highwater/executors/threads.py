@@ -86,7 +86,9 @@ class Threads:
                     if chunk is None:
                         break
                     plan, ids = jobs[chunk.plan][0], chunk.ids
-                    plan.run_units(ids, ledger.dir, jobs=1, progress=each(ids, ended.put), stop=quit)
+                    plan.run_units(
+                        ids, ledger.dir, jobs=1, progress=each(ids, ended.put), stop=quit
+                    )
                 ended.put(None)
             except BaseException as error:  # goes to the calling thread
                 ended.put(error)

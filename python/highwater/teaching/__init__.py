@@ -14,8 +14,8 @@ __all__ = ["Grade", "check_answer", "exercises"]
 def check_answer(exercise: str, answer: Any = None) -> Grade:
     """Grades the answer to an exercise of a teaching notebook.
 
-    The right answer is not stored: the first call runs the simulation that has it, which takes a second
-    or so. A wrong answer gets a hint.
+    The right answer is not stored: the first call runs the simulation that has it, which takes a
+    second or so. A wrong answer gets a hint.
 
     >>> import highwater as hw
     >>> hw.check_answer("watermarks.lowest", "high")

@@ -92,7 +92,9 @@ def _worst_shape() -> str:
 
 @cache
 def _copied(**values: int) -> tuple[dict[str, list[float]], Any]:
-    results = run(COPY, SMALL, set={f"vm.{name}": value for name, value in values.items()}, story=True)
+    results = run(
+        COPY, SMALL, set={f"vm.{name}": value for name, value in values.items()}, story=True
+    )
     return timeline(results), results
 
 
@@ -127,18 +129,26 @@ def _lever(answer: Any) -> tuple[bool, str]:
     if sync >= _SYNC_LIMIT:
         return False, f"{took}; how many bytes does the stick write in a second?"
     if limit < 2 * _MIB:
-        return False, f"{took}, but the limit is needlessly small: find a larger one that still does"
-    return True, f"{took}. The stick writes 12 MB a second, so a second's worth may be dirty at most."
+        return (
+            False,
+            f"{took}, but the limit is needlessly small: find a larger one that still does",
+        )
+    return (
+        True,
+        f"{took}. The stick writes 12 MB a second, so a second's worth may be dirty at most.",
+    )
 
 
 _ALL: list[Exercise] = [
     Number(
         "buddy.split",
-        "Three blocks of order 6 are taken. How many free blocks of order 6 are left in zone DMA32?",
+        "Three blocks of order 6 are taken. How many free blocks of order 6 are left in zone"
+        " DMA32?",
         "blocks",
         lambda: _free_blocks(6, _WHILE),
         0.0,
-        "Two blocks were there. For the third one a block of order 7 was split, and its other half is free.",
+        "Two blocks were there. For the third one a block of order 7 was split, and its other"
+        " half is free.",
         "the third block came from somewhere: what becomes of the rest of what was split?",
         "blocks that the driver has are on no list",
     ),
@@ -154,14 +164,15 @@ _ALL: list[Exercise] = [
     ),
     Number(
         "watermarks.low",
-        f"The machine has vm.watermark_scale_factor={_SCALE}. At how many free pages of zone DMA32 does"
-        " kswapd wake?",
+        f"The machine has vm.watermark_scale_factor={_SCALE}. At how many free pages of zone"
+        " DMA32 does kswapd wake?",
         "pages",
         lambda: _mark("low"),
         0.01,
         "It is min plus the larger of a quarter of min and the zone's share.",
         "low lies above min by the larger of min/4 and managed x factor / 10000",
-        "low lies above min by the larger of min/4 and managed x factor / 10000, and that only once",
+        "low lies above min by the larger of min/4 and managed x factor / 10000, and that only"
+        " once",
         (
             (lambda: _mark("min"), "that is min, where allocations begin to reclaim themselves"),
             (lambda: _mark("high"), "that is high, where kswapd goes back to sleep"),
@@ -171,8 +182,8 @@ _ALL: list[Exercise] = [
     ),
     Word(
         "watermarks.lowest",
-        "The reader fills all memory. Which mark is the lowest value of free memory nearest to: min, low"
-        " or high?",
+        "The reader fills all memory. Which mark is the lowest value of free memory nearest to:"
+        " min, low or high?",
         ("min", "low", "high"),
         _lowest,
         "kswapd wakes at low and frees pages faster than one reader takes them.",
@@ -208,7 +219,8 @@ _ALL: list[Exercise] = [
         "At 40 MiB, which order of use suffers most: loop, uniform or zipf?",
         ("loop", "uniform", "zipf"),
         _worst_shape,
-        "The page that was not used for longest is the one that a loop needs next, and LRU evicts it.",
+        "The page that was not used for longest is the one that a loop needs next, and LRU evicts"
+        " it.",
         {
             "uniform": "any page may come next, so those that are in memory are worth something",
             "zipf": "the popular pages stay in memory, and most uses are of these",
@@ -216,7 +228,8 @@ _ALL: list[Exercise] = [
     ),
     Number(
         "dirty.level",
-        "With vm.dirty_ratio=10, how much is dirty or under writeback while the copy goes on, in MiB?",
+        "With vm.dirty_ratio=10, how much is dirty or under writeback while the copy goes on, in"
+        " MiB?",
         "MiB",
         lambda: _dirty_mib(10),
         0.15,
@@ -231,7 +244,7 @@ _ALL: list[Exercise] = [
         "seconds",
         lambda: _sync_seconds(dirty_bytes=16 * _MIB),
         0.15,
-        "What is dirty at the end of the copy leaves at 12 MB a second.",
+        "Pages that are dirty at the end of the copy leave at 12 MB a second.",
         "how many seconds does the stick need for 16 MiB?",
         "how many seconds does the stick need for 16 MiB?",
         ((lambda: _sync_seconds(), "that is the time with the default limit"),),

@@ -1,7 +1,8 @@
 """Exercises, and grades of answers to them.
 
-The right answers are not in this package: the first question about an exercise runs the simulation that
-answers it. So an answer is right for the model as it is, not as it was when the text was written.
+The right answers are not in this package: the first question about an exercise runs the simulation
+that answers it. So an answer is right for the model as it is, not as it was when the text was
+written.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ class Grade:
 
     def _repr_html_(self) -> str:
         colour = "#1a7f37" if self.is_right else "#9a6700"
-        return f'<p style="border-left: 4px solid {colour}; padding-left: 8px">{html.escape(str(self))}</p>'
+        style = f"border-left: 4px solid {colour}; padding-left: 8px"
+        return f'<p style="{style}">{html.escape(str(self))}</p>'
 
 
 class Exercise:

@@ -1,4 +1,4 @@
-"""The jobs of the teaching notebooks, as their files would say them, and the machines that they run on.
+"""The jobs of the teaching notebooks, as their files would say them, and their machines.
 
 Each is small enough to run in a tenth of a second.
 """
@@ -38,8 +38,9 @@ READER: dict[str, Any] = {
     "task": [{"name": "reader", "phase": [{"do": "read", "of": "data", "bytes": "256K"}]}],
 }
 
-#: A program uses 64 MiB of memory in an order of choice: `chase` (a loop through all pages, in an order
-#: that no readahead foresees), `uniform`, or `zipf 0.9` (some pages far more often than others).
+#: A program uses 64 MiB of memory in an order of choice: `chase` (a loop through all pages, in an
+#: order that no readahead foresees), `uniform`, or `zipf 0.9` (some pages far more often than
+#: others).
 HEAP: dict[str, Any] = {
     "title": "Memory, used in an order of choice",
     "seconds": 60,
@@ -50,7 +51,8 @@ HEAP: dict[str, Any] = {
             "phase": [
                 {"do": "map", "of": "heap", "size": "64M", "advice": "nohugepage"},
                 {"do": "touch", "of": "heap", "write": True},
-                # Once through without measuring, so that the first use of everything does not count.
+                # Once through without measuring, so that the first use of everything does not
+                # count.
                 {"do": "touch", "of": "heap", "pattern": "$shape", "passes": 2},
                 {"do": "touch", "of": "heap", "pattern": "$shape", "passes": 3, "op": "use"},
             ],
@@ -92,7 +94,12 @@ TINY: dict[str, Any] = {"mem": "64M", "cpus": 1}
 #: The machine of `READER` and `COPY`.
 SMALL: dict[str, Any] = {"mem": "256M", "cpus": 2, "disk": "nvme"}
 #: The machine of `HEAP`, but for its memory. Swap is read page by page: no readahead.
-SWAPPING: dict[str, Any] = {"cpus": 1, "disk": "nvme", "swap": "256M", "set": {"vm.page_cluster": 0}}
+SWAPPING: dict[str, Any] = {
+    "cpus": 1,
+    "disk": "nvme",
+    "swap": "256M",
+    "set": {"vm.page_cluster": 0},
+}
 
 
 def run(job: Mapping[str, Any], machine: Mapping[str, Any], **options: Any) -> Any:
@@ -108,8 +115,8 @@ def run(job: Mapping[str, Any], machine: Mapping[str, Any], **options: Any) -> A
 def timeline(results: Any) -> dict[str, list[float]]:
     """Counters over time of results that have them (`story=True`, or `sample_every_ms`): values by
     column. `ms` is the virtual time in milliseconds, `nr_dirty` and its like are lines of
-    `/proc/vmstat`, `node0/DMA32/free`, `/min`, `/low`, `/high` and `/order6` are of a zone, in pages
-    and free blocks."""
+    `/proc/vmstat`, `node0/DMA32/free`, `/min`, `/low`, `/high` and `/order6` are of a zone, in
+    pages and free blocks."""
     with tempfile.TemporaryDirectory() as dir:
         results.write(dir)
         names = [name for name in ("samples.csv", "timeline.csv") if name in os.listdir(dir)]

@@ -58,10 +58,10 @@ def tune(
     """Searches sysctls and policy switches that are better for a job than the defaults.
 
     Optuna (the extra `highwater[tune]`) proposes settings. All settings run the same seeds as the
-    default. A trial stops early if a constraint does not hold in a seed, or if Wilcoxon's signed-rank
-    test says that it is worse than the best so far. Keys that the best setting does not need are
-    dropped. The rest is then judged against the default on seeds that no trial saw, and on similar
-    machines: half and twice the memory, half and twice the CPUs.
+    default. A trial stops early if a constraint does not hold in a seed, or if Wilcoxon's
+    signed-rank test says that it is worse than the best so far. Keys that the best setting does not
+    need are dropped. The rest is then judged against the default on seeds that no trial saw, and on
+    similar machines: half and twice the memory, half and twice the CPUs.
 
     >>> import highwater as hw
     >>> tuning = hw.tune(
@@ -70,9 +70,9 @@ def tune(
 
     Args:
         job: A job by name or file, or what its file says.
-        space: Keys of `set` with their values: `{"vm.swappiness": (0, 200), "vm.page_cluster": [0, 3],
-            "policy.watermark.boost": [True, False]}`. A tuple is a range (a third number is its step),
-            a list is a choice. Names of well-known sysctls alone have usual ranges
+        space: Keys of `set` with their values: `{"vm.swappiness": (0, 200), "vm.page_cluster": [0,
+            3], "policy.watermark.boost": [True, False]}`. A tuple is a range (a third number is its
+            step), a list is a choice. Names of well-known sysctls alone have usual ranges
             (`["vm.swappiness", "vm.dirty_ratio"]`). Default: six of these. The key `policy` chooses
             among policies by name.
         objective: The figure to improve, as `fit` and `bisect` name them: `"backend.select.p99"`,
@@ -86,8 +86,8 @@ def tune(
         unseen: Seeds of the check; default: the larger of 12 and twice those of a trial.
         neighbours: Whether similar machines are checked.
         least: Gain in percent below which a setting is not worth it, even if it is no chance.
-        batch: Settings that are proposed at once. The answer depends on it, and not on the number of
-            threads or workers.
+        batch: Settings that are proposed at once. The answer depends on it, and not on the number
+            of threads or workers.
         seed: Of the proposals, not of the simulations.
         out: A ledger for the finished units. Called again with the same arguments, an interrupted
             search continues from there.
@@ -161,9 +161,10 @@ class _Judge:
     def judged(self, best: Trial | None, neighbours: bool) -> Tuning:
         if best is None:
             return self._tuning({}, None, (), self._nothing())
-        settings: dict[str, Value] = best.settings
-        if self._is_gain(best):
-            settings, _ = simplified(self.search, best, self.default)
+        if not self._is_gain(best):
+            # Other seeds need not be asked.
+            return self._tuning(best.settings, None, (), self._no_gain())
+        settings, _ = simplified(self.search, best, self.default)
         here = self._check("this machine", settings, {}, self.unseen)
         around = self._around(settings) if neighbours and self._is_worth(here) else ()
         return self._tuning(settings, here, around, self._sentence(settings, here, around))
@@ -181,9 +182,7 @@ class _Judge:
             return True
         return here.is_better and here.gain is not None and here.gain.mean >= self.least
 
-    def _check(
-        self, name: str, settings: Settings, machine: Settings, seeds: range
-    ) -> Verdict:
+    def _check(self, name: str, settings: Settings, machine: Settings, seeds: range) -> Verdict:
         """Default and candidate on a machine, with the same seeds."""
         both = [(machine, seeds), ({**machine, **settings}, seeds)]
         default, tuned = self.bench.measure(both)
@@ -250,20 +249,30 @@ class _Judge:
         worst = next((trial.reason for trial in trials if trial.reason), "")
         kept = "The default keeps them. " if self.default.is_feasible else ""
         return (
-            f"Not worth it: none of {len(trials)} settings keeps all constraints (the first: {worst})."
+            f"Not worth it: none of {len(trials)} settings keeps all constraints (the first:"
+            f" {worst})."
             f" {kept}".strip()
         )
 
-    def _sentence(
-        self, settings: Settings, here: Verdict, around: tuple[Verdict, ...]
-    ) -> str:
+    def _no_gain(self) -> str:
+        """The sentence if the default is the best setting of the search."""
+        nr, seeds = len(self.search.trials), len(self.search.seeds)
+        return (
+            f"Not worth it: none of {nr} settings has a better mean {self.bench.objective} than the"
+            f" defaults, in {seeds} seeds; keep the defaults."
+        )
+
+    def _sentence(self, settings: Settings, here: Verdict, around: tuple[Verdict, ...]) -> str:
         said = _said(settings)
         objective = self.bench.objective
         of = f"{objective} on {here.seeds} seeds that no trial saw"
         trials = len(self.search.trials)
         if not self._is_worth(here):
             if here.problem:
-                return f"Not worth it: the best of {trials} settings ({said}) fails there: {here.problem}."
+                return (
+                    f"Not worth it: the best of {trials} settings ({said}) fails there:"
+                    f" {here.problem}."
+                )
             assert here.gain is not None
             small = f", less than the {self.least:g} % asked for" if here.is_better else ""
             return (
@@ -272,8 +281,8 @@ class _Judge:
             )
         if here.default is not None and not here.default.is_feasible:
             return (
-                f"Worth it: {said} keeps all constraints on {here.seeds} seeds that no trial saw, and the"
-                f" default does not ({here.default.reason}){_elsewhere(around)}."
+                f"Worth it: {said} keeps all constraints on {here.seeds} seeds that no trial saw,"
+                f" and the default does not ({here.default.reason}){_elsewhere(around)}."
             )
         assert here.gain is not None
         return f"Worth it: with {said} {of} is {gain_text(here.gain)}{_elsewhere(around)}."

@@ -116,9 +116,7 @@ class Bench:
         if isinstance(answer, HighwaterError):
             raise answer
 
-    def measure(
-        self, wanted: Sequence[tuple[Settings, range]]
-    ) -> list[Measured | HighwaterError]:
+    def measure(self, wanted: Sequence[tuple[Settings, range]]) -> list[Measured | HighwaterError]:
         """Runs settings at the same time. A setting that is refused, or whose machine cannot boot,
         has its error in the list."""
         answers: list[Any] = []

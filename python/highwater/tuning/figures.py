@@ -39,8 +39,8 @@ def read_figure(results: Any, name: str) -> Figure:
     document = results.documents[0]
     if len(rows) != 1 or len(document["runs"]) != 1:
         raise HighwaterError(
-            f"hw.tune: the job runs {len(document['runs'])} policies and machines; name one policy and"
-            " one machine"
+            f"hw.tune: the job runs {len(document['runs'])} policies and machines; name one"
+            " policy and one machine"
         )
     row, run = rows[0], document["runs"][0]
     ended = {one["seed"]: _ended(one.get("ended_early", [])) for one in run.get("per_seed", [])}
@@ -61,7 +61,9 @@ def _ended(tasks: list[dict[str, Any]]) -> str:
     words = []
     for task in tasks:
         if task["killed"]:
-            words.append(f"the OOM killer ended {task['killed']} of {task['started']} {task['task']}")
+            words.append(
+                f"the OOM killer ended {task['killed']} of {task['started']} {task['task']}"
+            )
         if task["failed"]:
             words.append(f"{task['failed']} of {task['started']} {task['task']} gave up")
     return ", ".join(words)

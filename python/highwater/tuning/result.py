@@ -26,7 +26,8 @@ class Verdict:
     seeds: int
     default: Measured | None = field(repr=False)
     tuned: Measured | None = field(repr=False)
-    #: By how many percent the tuned settings are better (negative: worse); none if one of the two has no value.
+    #: By how many percent the tuned settings are better (negative: worse); none if one of the two
+    #: has no value.
     gain: Interval | None
     #: Why it could not be judged, or which constraint does not hold; empty if nothing is wrong.
     problem: str = ""
@@ -67,7 +68,8 @@ def gain_text(gain: Interval) -> str:
 
 def _percent(value: float) -> str:
     digits = 0 if abs(value) >= 100 else 1
-    return f"{value:.{digits}f} %"
+    # No minus before 0.
+    return f"{round(value, digits) + 0.0:.{digits}f} %"
 
 
 @dataclass(frozen=True)
@@ -152,7 +154,13 @@ class Tuning:
         if self.unseen is not None:
             found = " ".join(f"{k}={text_of(v)}" for k, v in self.candidate.items())
             checks = [
-                [one.machine, str(one.seeds), _mean(one.default, self.unit), _mean(one.tuned, self.unit), one.words]
+                [
+                    one.machine,
+                    str(one.seeds),
+                    _mean(one.default, self.unit),
+                    _mean(one.tuned, self.unit),
+                    one.words,
+                ]
                 for one in (self.unseen, *self.neighbours)
             ]
             head = ["machine", "seeds", "default", "tuned", "tuned is"]
@@ -161,7 +169,11 @@ class Tuning:
 
     def _counts(self, complete: int) -> str:
         """How the trials ended, in words."""
-        of = {"pruned": "stopped early", "infeasible": "broke a constraint", "failed": "could not run"}
+        of = {
+            "pruned": "stopped early",
+            "infeasible": "broke a constraint",
+            "failed": "could not run",
+        }
         counts = [f"{complete} complete"]
         for state, words in of.items():
             nr = sum(trial.state == state for trial in self.trials)

@@ -1,7 +1,7 @@
 """The search: Optuna proposes settings, seeds judge them, a test drops those that are worse.
 
-Each batch of trials runs its seeds in rungs. After a rung a trial stops if a constraint does not hold
-in a seed, or if it is worse than the best trial so far in the seeds that both ran: Wilcoxon's
+Each batch of trials runs its seeds in rungs. After a rung a trial stops if a constraint does not
+hold in a seed, or if it is worse than the best trial so far in the seeds that both ran: Wilcoxon's
 signed-rank test, exact, at a chance of `CHANCE`. So four seeds are the fewest that can stop a
 trial, and most bad trials run half of the seeds.
 
@@ -21,8 +21,8 @@ from .bench import Bench, Measured
 from .space import SYSCTLS, Choice, Numbers, Range, Value
 from .stats import wilcoxon_greater
 
-#: A trial that would look as bad as this by chance once in ten is dropped. A wrong drop costs one of
-#: many trials; the end of the search has seeds of its own.
+#: A trial that would look as bad as this by chance once in ten is dropped. A wrong drop costs one
+#: of many trials; the end of the search has seeds of its own.
 CHANCE = 0.1
 #: The fewest seeds that can tell at that chance: 1 / 2^4 is below it.
 SEEDS_TO_TELL = 4
@@ -83,7 +83,7 @@ class Search:
     space: Mapping[str, Range]
     is_lower_better: bool
     nr_trials: int
-    #: Those of a complete trial.
+    #: Seeds of a complete trial.
     seeds: range
     batch: int
     seed: int
@@ -137,8 +137,8 @@ class Search:
                 return
 
     def _tell(self, study: Any, asked: Any, trial: Trial) -> None:
-        """Tells Optuna about a trial. Bad values must not look unknown, so a setting that cannot run
-        counts as far from feasible."""
+        """Tells Optuna about a trial. Bad values must not look unknown, so a setting that cannot
+        run counts as far from feasible."""
         states = optuna().trial.TrialState
         measured = trial.measured
         excess = 1.0 if measured is None else measured.excess

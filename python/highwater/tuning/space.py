@@ -144,8 +144,8 @@ def read_space(space: Mapping[str, Any] | Iterable[str] | None) -> dict[str, Ran
     for key, values in space.items():
         if any(word in key for word in _OF_GROUPS) or ".group" in key or key.startswith("group"):
             raise HighwaterError(
-                f"{key}: the model has no memory cgroups, so a group's limit cannot be tuned; tune the"
-                " size of the machine (hw.fit) or a sysctl"
+                f"{key}: the model has no memory cgroups, so a group's limit cannot be tuned;"
+                " tune the size of the machine (hw.fit) or a sysctl"
             )
         found[key] = _range(key, values)
     return found
@@ -200,7 +200,7 @@ def _place(key: str) -> str | None:
     if name in _FILES:
         return _FILES[name]
     if name.startswith(_KHUGEPAGED):
-        return f"{_THP}/khugepaged/{name[len(_KHUGEPAGED):]}"
+        return f"{_THP}/khugepaged/{name[len(_KHUGEPAGED) :]}"
     if name == "wbt":
         return "/sys/block/DISK/queue/wbt_lat_usec"
     return None if name == "cpusets" else key

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-#: Resamples of a bootstrap: the limits of 95 % are then right to about half a percent of their rank.
+#: Resamples of a bootstrap: the limits of 95 % are then right to about half a percent of their
+#: rank.
 _RESAMPLES = 10_000
 
 

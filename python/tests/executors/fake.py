@@ -29,8 +29,8 @@ class FakeUnit:
 
 @dataclass(frozen=True)
 class FakePlan:
-    """``count`` units that take ``cost`` seconds each. ``log`` is a directory that has a file for each
-    time a unit began."""
+    """``count`` units that take ``cost`` seconds each. ``log`` is a directory that has a file for
+    each time a unit began."""
 
     name: str
     count: int
@@ -44,7 +44,9 @@ class FakePlan:
     failing: int | None = None
 
     def units(self) -> list[FakeUnit]:
-        ids = [hashlib.sha256(f"{self.name} {seed}".encode()).hexdigest() for seed in range(self.count)]
+        ids = [
+            hashlib.sha256(f"{self.name} {seed}".encode()).hexdigest() for seed in range(self.count)
+        ]
         return [FakeUnit(id, seed, self.cost or None) for seed, id in enumerate(ids)]
 
     def bytes_of(self, id: str) -> bytes:

@@ -176,7 +176,11 @@ def driver(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], FakePlan, Le
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])}
     command = [sys.executable, str(script), plan.log, str(ledger.dir)]
     process = subprocess.Popen(
-        command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        command,
+        env=environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
         start_new_session=True,
     )
     yield process, plan, ledger

@@ -74,7 +74,9 @@ def test_ray_loses_a_worker_and_writes_the_same_bytes(
     def kill_one(done: int, _: int) -> None:
         """After a few units, one of the two workers dies."""
         if done >= 3 and not killed:
-            titles = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in descendants(os.getpid())}
+            titles = {
+                pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in descendants(os.getpid())
+            }
             workers = [pid for pid, title in titles.items() if title.startswith(b"ray::_units")]
             killed.append(workers[0])
             os.kill(workers[0], signal.SIGKILL)

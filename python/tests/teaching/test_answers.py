@@ -29,12 +29,15 @@ def test_the_right_answer_is_right_and_others_are_not(name: str) -> None:
     for answer in wrong:
         grade = hw.check_answer(name, answer)
         assert not grade and str(grade).startswith("Not yet: "), (answer, grade)
-        assert str(grade.message) not in str(hw.check_answer(name, None)), "a hint, not the question"
+        assert str(grade.message) not in str(hw.check_answer(name, None)), (
+            "a hint, not the question"
+        )
 
 
 def test_answers_are_what_the_rules_say() -> None:
     """By hand, from the rules of the book: the simulation must agree."""
-    # Two blocks of order 6 and one of order 7 are free: three requests leave the half of the latter.
+    # Two blocks of order 6 and one of order 7 are free: three requests leave the half of the
+    # latter.
     assert EXERCISES["buddy.split"].grade(1) and EXERCISES["buddy.merge"].grade(1)
     # min 422; managed 48177 x 300 / 10000 = 1445.
     assert EXERCISES["watermarks.low"].grade(422 + 1445)
@@ -59,12 +62,16 @@ def test_a_known_mistake_has_its_hint(name: str, answer: float, hint: str) -> No
 
 
 def test_no_answer_has_the_question() -> None:
-    assert all(hw.check_answer(name).message == question for name, question in hw.exercises().items())
+    assert all(
+        hw.check_answer(name).message == question for name, question in hw.exercises().items()
+    )
     assert "border-left" in hw.check_answer("lru.loop")._repr_html_()
 
 
 def test_an_unknown_exercise_is_one_line() -> None:
-    with pytest.raises(hw.HighwaterError, match='^"buddy.splitt" is no exercise; did you mean buddy.split'):
+    with pytest.raises(
+        hw.HighwaterError, match='^"buddy.splitt" is no exercise; did you mean buddy.split'
+    ):
         hw.check_answer("buddy.splitt", 1)
     with pytest.raises(hw.HighwaterError, match="there are buddy.split, buddy.merge, "):
         hw.check_answer("nothing", 1)

@@ -38,7 +38,9 @@ def test_notebooks_link_to_notebooks_and_name_every_exercise() -> None:
     texts = {path.name: "\n".join(map(text_of, cells(path))) for path in NOTEBOOKS}
     links = {link for text in texts.values() for link in re.findall(r"\]\(([^)]+\.ipynb)\)", text)}
     assert links <= set(texts)
-    asked = [name for text in texts.values() for name in re.findall(r'check_answer\("([^"]+)"', text)]
+    asked = [
+        name for text in texts.values() for name in re.findall(r'check_answer\("([^"]+)"', text)
+    ]
     assert sorted(asked) == sorted(hw.exercises())
 
 

@@ -1,4 +1,4 @@
-"""What a search may choose, and the file that says what it chose."""
+"""The settings that a search may choose, and the file that says the chosen ones."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ def test_wide_ranges_are_searched_by_factors() -> None:
 @pytest.mark.parametrize(
     ("space", "line"),
     [
-        ({"job.task.db.memory.high": (1, 2)}, "job.task.db.memory.high: the model has no memory cgroups"),
+        (
+            {"job.task.db.memory.high": (1, 2)},
+            "job.task.db.memory.high: the model has no memory cgroups",
+        ),
         ({"group.db.memory.max": (1, 2)}, "the model has no memory cgroups"),
         ({"vm.swappiness": (60, 60)}, "vm.swappiness: 60 is not below 60"),
         ({"vm.swappiness": [60]}, "neither a range, as (0, 100), nor a choice"),

@@ -80,6 +80,7 @@ def test_chance_is_not_worth_it(run: Any, seed: int) -> None:
     assert not tuning.is_worth_it and not tuning.settings and not tuning.neighbours
     assert tuning.sentence.startswith("Not worth it: with the best of 32 settings (")
     assert tuning.sentence.endswith("; keep the defaults.")
+    assert tuning.unseen is not None, "it looked better in the search, so other seeds were asked"
     lines = tuning.sysctl_d().splitlines()
     assert lines and all(line.startswith("#") for line in lines)
 
@@ -88,6 +89,18 @@ def test_a_gain_that_is_too_small_is_not_worth_it(run: Any) -> None:
     tuning = run(bowl, least=50.0)
     assert not tuning.is_worth_it
     assert "less than the 50 % asked for; keep the defaults" in tuning.sentence
+
+
+def test_a_default_that_is_the_best_needs_no_other_seeds(run: Any) -> None:
+    def same(settings: Mapping[str, Any], draw: random.Random) -> dict[str, float | None]:
+        return {"db.get.p99": 100.0 + draw.gauss(0.0, 3.0)}
+
+    tuning = run(same, trials=8)
+    assert not tuning.is_worth_it and tuning.unseen is None and tuning.gain is None
+    assert tuning.sentence == (
+        "Not worth it: none of 8 settings has a better mean db.get.p99 than the defaults, in 8"
+        " seeds; keep the defaults."
+    )
 
 
 def test_constraints_hold_in_every_seed(run: Any) -> None:
