@@ -301,7 +301,7 @@ impl Run {
         // Who ignores watermarks and masks gets a page as long as there is one outside of the
         // high-atomic reserve.
         let memalloc = cx.flags() == TaskFlags::MEMALLOC && !gfp.contains(Gfp::NOMEMALLOC);
-        let hardwall = self.alloc.tunables.cpusets
+        let hardwall = self.alloc.tunables.cpusets.get()
             && gfp.contains(Gfp::HARDWALL)
             && cx.mems_allowed() != NodeMask::ALL;
         // 4.3 gives up at once on a node it may not wait for.
