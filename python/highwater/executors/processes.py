@@ -23,17 +23,8 @@ from multiprocessing.process import BaseProcess
 from .._highwater import HighwaterError
 from .._ledger import as_ledger
 from .._plan import Event
-from .base import (
-    ATTEMPTS,
-    CHUNK_SECONDS,
-    Chunk,
-    Job,
-    Place,
-    Progress,
-    Runnable,
-    Schedule,
-    each,
-)
+from .base import Job, Place, Progress, Runnable, each
+from .schedule import ATTEMPTS, CHUNK_SECONDS, Chunk, Schedule
 from .threads import processors
 
 #: Seconds between two looks at `stop`.
@@ -174,7 +165,7 @@ class Processes:
             return self._bury(worker, schedule)
         if isinstance(said, str):
             worker.arrived.add(said)
-            schedule.finished()
+            schedule.finished(said)
         elif isinstance(said, BaseException):
             raise said
         else:
@@ -191,7 +182,7 @@ class Processes:
         for id in chunk.ids:
             if id not in worker.arrived and schedule.ledger.has(id):
                 worker.arrived.add(id)
-                schedule.finished()
+                schedule.finished(id)
         schedule.lost(chunk, worker.arrived, _death(worker.process.exitcode))
 
 

@@ -25,17 +25,8 @@ from typing import Any
 from .._highwater import HighwaterError
 from .._ledger import Ledger, as_ledger
 from .._plan import Event
-from .base import (
-    ATTEMPTS,
-    CHUNK_SECONDS,
-    Chunk,
-    Job,
-    Place,
-    Progress,
-    Runnable,
-    Schedule,
-    each,
-)
+from .base import Job, Place, Progress, Runnable, each
+from .schedule import ATTEMPTS, CHUNK_SECONDS, Chunk, Schedule
 
 #: Chunks under way for each CPU: one runs, the next one is there when it ends.
 _IN_FLIGHT_PER_CPU = 2
@@ -229,7 +220,7 @@ def _take(ray: Any, stream: Any, chunk: Chunk, arrived: set[str], schedule: Sche
         return False
     schedule.ledger.put(id, data)
     arrived.add(id)
-    schedule.finished()
+    schedule.finished(id)
     return True
 
 

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 from .._ledger import as_ledger
 from .._plan import Event
-from .base import Job, Place, Progress, Runnable, Schedule, each
+from .base import Job, Place, Progress, Runnable, each
+from .schedule import Schedule
 
 #: Seconds between two looks at `stop` and at Ctrl-C.
 _LOOK_SECONDS = 0.1
@@ -76,13 +77,11 @@ class Threads:
         schedule = Schedule(jobs, ledger, progress, stop, workers)
         ended: queue.SimpleQueue[str | BaseException | None] = queue.SimpleQueue()
         quit = threading.Event()
-        gate = threading.Lock()
 
         def work() -> None:
             try:
                 while not quit.is_set():
-                    with gate:
-                        chunk = schedule.next()
+                    chunk = schedule.next()
                     if chunk is None:
                         break
                     plan, ids = jobs[chunk.plan][0], chunk.ids
@@ -110,6 +109,6 @@ class Threads:
                 elif isinstance(one, BaseException):
                     raise one
                 else:
-                    schedule.finished()
+                    schedule.finished(one)
         finally:
             quit.set()
