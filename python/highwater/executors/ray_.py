@@ -145,46 +145,51 @@ class Ray:
             ray = _ray()
             if not ray.is_initialized():
                 self._init(ray)
-            options: dict[str, Any] = {"num_cpus": 1, "max_retries": 0, "num_returns": "streaming"}
-            module = self._module(ray)
-            if module is not None:
-                options["runtime_env"] = {"py_modules": [module]}
+            elif self.ship:
+                raise HighwaterError(
+                    "Ray(ship=...): this program is connected already; give ray.init"
+                    " runtime_env={'py_modules': [highwater]} there"
+                )
+            # Its own retries would run all of a chunk again.
+            options = {"num_cpus": 1, "max_retries": 0, "num_returns": "streaming"}
             self._remote = ray.remote(**options)(_units)
         return self._remote
 
     def _init(self, ray: Any) -> None:
-        quiet = {"include_dashboard": False, "log_to_driver": False, "logging_level": "warning"}
+        """Connects. Ray takes modules that are sent only when it connects."""
+        if self.ship is None:
+            self._start(ray, {})
+            if not _has_other_computers(ray):
+                return
+            ray.shutdown()
+        if self.ship is False:
+            self._start(ray, {})
+        elif self.ship is None or self.ship is True:
+            self._start(ray, {"py_modules": [str(Path(__file__).resolve().parent.parent)]})
+        else:
+            self._start(ray, {"py_modules": [os.fspath(self.ship)]})
+
+    def _start(self, ray: Any, runtime_env: dict[str, Any]) -> None:
+        quiet = {"log_to_driver": False, "logging_level": "warning", "runtime_env": runtime_env}
         local = {"num_cpus": self.cpus, "object_store_memory": _STORE_BYTES, **quiet}
         try:
-            if self.address == "local":
-                ray.init("local", **local)
-            elif self.address is not None:
-                ray.init(self.address, log_to_driver=False, logging_level="warning")
-            else:
+            if self.address is not None and self.address != "local":
+                ray.init(self.address, **quiet)
+                return
+            if self.address is None:
                 try:
                     # A cluster that is there has its own sizes, so it is looked for first.
-                    ray.init("auto", log_to_driver=False, logging_level="warning")
+                    ray.init("auto", **quiet)
+                    return
                 except ConnectionError:
-                    ray.init("local", **local)
+                    pass
+            ray.init("local", include_dashboard=False, **local)
         except (ConnectionError, ValueError, RuntimeError) as error:
-            first = (
-                str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            )
+            lines = str(error).strip().splitlines() or [type(error).__name__]
             raise HighwaterError(
-                f"Ray({self.address!r}): {first}; start a cluster with `ray start --head`, or"
+                f"Ray({self.address!r}): {lines[0]}; start a cluster with `ray start --head`, or"
                 " name its address"
             ) from error
-
-    def _module(self, ray: Any) -> str | None:
-        """The path that is sent to workers as this package; none: they have it."""
-        package = Path(__file__).resolve().parent.parent
-        if self.ship is None:
-            here = ray.util.get_node_ip_address()
-            nodes = {node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]}
-            return str(package) if nodes - {here, "127.0.0.1"} else None
-        if isinstance(self.ship, bool):
-            return str(package) if self.ship else None
-        return os.fspath(self.ship)
 
 
 def _ray() -> Any:
@@ -198,6 +203,11 @@ def _ray() -> Any:
         raise HighwaterError(
             "Ray is not installed: pip install 'highwater[ray]', or use hw.Processes()"
         ) from error
+
+
+def _has_other_computers(ray: Any) -> bool:
+    here = {ray.util.get_node_ip_address(), "127.0.0.1"}
+    return any(node["Alive"] and node["NodeManagerAddress"] not in here for node in ray.nodes())
 
 
 def _cpus(ray: Any) -> int:

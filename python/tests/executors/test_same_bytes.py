@@ -87,6 +87,41 @@ def test_ray_loses_a_worker_and_writes_the_same_bytes(
     assert shards(tmp_path) == by_threads[0]
 
 
+#: Prints where the package of a worker lies, and what a second connection says.
+SENT = """
+import sys
+import highwater as hw
+import ray
+
+def place():
+    import highwater
+    return highwater.__file__
+
+with hw.Ray("local", cpus=1, ship=True) as executor:
+    plan = hw.plan("log-writers", quick=True, set={"job.seconds": 1})
+    executor.run(plan, [unit.id for unit in plan.units()], sys.argv[1])
+    print(ray.get(ray.remote(place).remote()))
+    try:
+        hw.Ray(ship=True).run(plan, [], sys.argv[1])
+    except hw.HighwaterError as error:
+        print(error)
+"""
+
+
+@pytest.mark.ray
+def test_ray_sends_the_package_to_workers(tmp_path: Path) -> None:
+    pytest.importorskip("ray")
+    # Not in this directory, where workers would find the sources before the package that was sent.
+    program = tmp_path / "program.py"
+    program.write_text(SENT)
+    command = [sys.executable, str(program), str(tmp_path / "out")]
+    said = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    place, error = said.splitlines()
+    assert "py_modules" in place and place != hw.__file__
+    assert error.startswith("Ray(ship=...): this program is connected already")
+    assert len(Ledger(tmp_path / "out").ids()) == 1
+
+
 #: The same sweep as a program.
 PROGRAM = """
 import sys
