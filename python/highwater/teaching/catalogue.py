@@ -142,19 +142,18 @@ def _lever(answer: Any) -> tuple[bool, str]:
 _ALL: list[Exercise] = [
     Number(
         "buddy.split",
-        "Three blocks of order 6 are taken. How many free blocks of order 6 are left in zone"
-        " DMA32?",
+        "Two blocks of order 6 are taken. How many free blocks of order 6 are left in zone DMA32?",
         "blocks",
         lambda: _free_blocks(6, _WHILE),
         0.0,
-        "Two blocks were there. For the third one a block of order 7 was split, and its other"
+        "The only block of order 6 went first. Then a block of order 7 was split, and its other"
         " half is free.",
-        "the third block came from somewhere: what becomes of the rest of what was split?",
+        "the second block came from somewhere: what becomes of the rest of what was split?",
         "blocks that the driver has are on no list",
     ),
     Number(
         "buddy.merge",
-        "The driver frees its three blocks. How many free blocks of order 7 are there then?",
+        "The driver frees its two blocks. How many free blocks of order 7 are there then?",
         "blocks",
         lambda: _free_blocks(7, _AFTER),
         0.0,

@@ -16,7 +16,7 @@ from typing import Any
 BLOCKS: dict[str, Any] = {
     "title": "Blocks of 64 pages for a driver",
     "seconds": 5,
-    "var": {"blocks": 3},
+    "var": {"blocks": 2},
     "task": [
         {
             "name": "driver",
@@ -90,7 +90,7 @@ COPY: dict[str, Any] = {
 }
 
 #: The machine of `BLOCKS`: so small that its free blocks can be counted by hand.
-TINY: dict[str, Any] = {"mem": "64M", "cpus": 1}
+TINY: dict[str, Any] = {"mem": "80M", "cpus": 1}
 #: The machine of `READER` and `COPY`.
 SMALL: dict[str, Any] = {"mem": "256M", "cpus": 2, "disk": "nvme"}
 #: The machine of `HEAP`, but for its memory. Swap is read page by page: no readahead.

@@ -36,8 +36,7 @@ def test_the_right_answer_is_right_and_others_are_not(name: str) -> None:
 
 def test_answers_are_what_the_rules_say() -> None:
     """By hand, from the rules of the book: the simulation must agree."""
-    # Two blocks of order 6 and one of order 7 are free: three requests leave the half of the
-    # latter.
+    # A block of order 6 and one of order 7 are free: two requests leave the half of the latter.
     assert EXERCISES["buddy.split"].grade(1) and EXERCISES["buddy.merge"].grade(1)
     # min 422; managed 48177 x 300 / 10000 = 1445.
     assert EXERCISES["watermarks.low"].grade(422 + 1445)
