@@ -33,7 +33,7 @@ pub fn keep(results: &Results, ledger: &Ledger) -> Result<(), PlanError> {
         move_files(&own, ledger.dir(), contents.last_file())?;
         Ok(())
     });
-    // What is left of it is removed when the directory is opened the next time.
+    // A rest of it is removed when the directory is opened the next time.
     let _ = fs::remove_dir_all(&own);
     kept
 }

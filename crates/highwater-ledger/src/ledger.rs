@@ -50,8 +50,8 @@ impl Ledger {
         Ledger::open(dir)
     }
 
-    /// Opens a directory that must exist. Its subdirectory `units` is made with the first unit. What
-    /// processes of this computer left half written when they died is removed.
+    /// Opens a directory that must exist. Its subdirectory `units` is made with the first unit.
+    /// Files that dead processes of this computer left half written are removed.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -125,7 +125,7 @@ impl Ledger {
     fn look<T>(&self, id: UnitId, of: impl Fn(&[u8]) -> Result<T, ShardError>) -> Look<T> {
         match self.bytes(id) {
             Ok(Some(bytes)) => of(&bytes).map_or_else(Look::Bad, Look::Whole),
-            // What the system does not let us read has to run again as well.
+            // The unit of a file that the system does not let us read runs again, too.
             Ok(None) | Err(_) => Look::Missing,
         }
     }

@@ -25,7 +25,7 @@ pub enum MergeError {
     },
 }
 
-/// What a merge did.
+/// The result of a merge.
 #[derive(Debug, Default)]
 pub struct Merged {
     /// Units that were copied.

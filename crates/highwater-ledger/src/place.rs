@@ -51,8 +51,8 @@ pub fn temporary_name(name: &str) -> String {
     format!(".{name}.{}.{}.{number}{TEMPORARY}", computer(), process::id())
 }
 
-/// Removes what processes of this computer left under temporary names when they died, from a
-/// directory and not from those below it. What cannot be removed does no harm and stays.
+/// Removes files and directories that dead processes of this computer left under temporary names,
+/// from a directory and not from those below it. A file that cannot be removed does no harm and stays.
 ///
 /// # Errors
 /// If the directory cannot be read.

@@ -164,7 +164,7 @@ pub fn check(bytes: &[u8]) -> Result<UnitId, ShardError> {
     Ok(UnitId::of(&texts(bytes)?.recipe))
 }
 
-/// What a file says beside its rows.
+/// The texts of a file beside its rows.
 struct Texts {
     recipe: String,
     unit: String,

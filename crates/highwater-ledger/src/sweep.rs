@@ -40,7 +40,7 @@ pub enum SweepError {
     Version {
         /// The file.
         path: PathBuf,
-        /// What it says.
+        /// The version that it names.
         found: String,
     },
     /// It has another plan.
@@ -175,21 +175,22 @@ impl Sweep {
         }
     }
 
-    /// Writes the plan to its directory, unless an equal one is there.
+    /// Writes the plan to its directory, unless an equal one is there, and returns that of the
+    /// directory. Results that name its command have the same bytes whichever process writes them.
     ///
     /// # Errors
     /// [`SweepError::Another`] if the directory has another plan, unless that is to be replaced; or if
     /// the file cannot be written.
-    pub fn keep(&self, ledger: &Ledger, replaces: bool) -> Result<(), SweepError> {
+    pub fn keep(&self, ledger: &Ledger, replaces: bool) -> Result<Sweep, SweepError> {
         let path = Sweep::path(ledger.dir());
         let known = match Sweep::read(ledger.dir()) {
             Ok(known) => known,
-            // What it was does not matter.
+            // The old plan goes anyway.
             Err(_) if replaces => None,
             Err(error) => return Err(error),
         };
         match known {
-            Some(known) if self.is_same(&known) => return Ok(()),
+            Some(known) if self.is_same(&known) => return Ok(known),
             Some(known) if !replaces => {
                 let command_line = known.command_line.join(" ");
                 return Err(SweepError::Another { path, command_line });
@@ -202,7 +203,7 @@ impl Sweep {
         };
         place::write(ledger.dir(), SWEEP_FILE, text.as_bytes())
             .map_err(|source| io_error(&path, source))?;
-        Ok(())
+        Ok(self.clone())
     }
 
     /// Whether both run the same units for the same results, in whatever words that was said.

@@ -12,7 +12,7 @@ use highwater_ledger::{
 };
 use highwater_plan::experiment::Quiet;
 use highwater_plan::experiment::unit::{Recipe, UnitId, Units};
-use highwater_plan::plan::{Options, Plan, Results};
+use highwater_plan::plan::{MachineOptions, Options, Plan, Results};
 use highwater_report::render::observations::rows;
 use highwater_runs::workload::Registry;
 use parquet::file::reader::{FileReader, SerializedFileReader};
@@ -225,9 +225,11 @@ fn a_directory_has_one_plan() {
         Ok(Options { jobs: None, ..options.clone() })
     );
     // In other words.
-    let mut other = options.clone();
-    other.said = Some(vec!["x".to_owned()]);
-    Sweep::of(&other, &plan).unwrap().keep(&ledger, false).unwrap();
+    let other = Options { machine: MachineOptions::default(), ..options.clone() };
+    let other = other.machine_of("64M", 2).swap("8M").set("disk=nvme");
+    let other = Sweep::of(&other, &other.plan(&Registry::default()).unwrap()).unwrap();
+    assert!(other.is_same(&sweep) && other.command_line != sweep.command_line);
+    assert_eq!(other.keep(&ledger, false).unwrap().command_line, sweep.command_line);
     assert_eq!(fs::read(Sweep::path(dir.path())).unwrap(), text);
     let more = options.iterations(3);
     let more = Sweep::of(&more, &more.plan(&Registry::default()).unwrap()).unwrap();

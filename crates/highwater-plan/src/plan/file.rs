@@ -172,7 +172,7 @@ impl Options {
         }
         match input::read_text(name, input::DEFINITION_BYTES_MAX) {
             Ok(text) if is_plan(&text) => Options::from_toml(name, &text).map(Some),
-            // What else it is, or why it cannot be read, is said by whoever wants an experiment.
+            // The loader of experiments says what else it is, or why it cannot be read.
             _ => Ok(None),
         }
     }

@@ -28,7 +28,7 @@ pub(super) struct AtEnd {
 }
 
 impl AtEnd {
-    /// What is kept, and how to continue; none if nothing is.
+    /// The number of finished runs, and how to continue; none if there are none.
     fn said(&self) -> Option<String> {
         let units = self
             .units

@@ -52,10 +52,11 @@ pub(super) fn run(registry: &Registry, args: &MergeArgs) -> Result<Outcome, CliE
         return Ok(Outcome::Done);
     };
     sweep.keep(&into, false).map_err(|error| CliError::new(error.to_string()))?;
-    let plan = planned.map_err(|error| {
+    let mut plan = planned.map_err(|error| {
         let reason = format!("the runs are copied, but results cannot be written: {error}");
         CliError::new(format!("{}: {reason}", out.display()))
     })?;
+    plan.command_line.clone_from(&sweep.command_line);
     let next = format!("{} --out {}", command(&sweep), out.display());
     let shown = Shown { format: args.format, next };
     finish(&plan, &into, &sweep.ids(), &interrupts, &shown)?;

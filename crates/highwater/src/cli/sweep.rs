@@ -29,10 +29,13 @@ pub(super) fn run(registry: &Registry, args: &SweepArgs) -> Result<Outcome, CliE
     if !options.vary.is_empty() {
         vary::check_format(args.format)?;
     }
-    let plan = plan(registry, &options)?;
+    let mut plan = plan(registry, &options)?;
     let sweep = Sweep::of(&options, &plan)?;
     let made = (!args.out.exists()).then(|| args.out.clone());
-    let ledger = Arc::new(open(args, &sweep)?);
+    let (ledger, sweep) = open(args, &sweep)?;
+    let ledger = Arc::new(ledger);
+    // Of processes that say the same in other words, the first one names the command.
+    plan.command_line.clone_from(&sweep.command_line);
     let at_end = AtEnd { made, units: None, ledger: Some(Arc::clone(&ledger)) };
     let interrupts = exit_on_interrupt(at_end)?;
 
@@ -76,7 +79,7 @@ fn options(args: &SweepArgs) -> Result<Options, CliError> {
 }
 
 /// The directory, with the plan of this sweep in it.
-fn open(args: &SweepArgs, sweep: &Sweep) -> Result<Ledger, CliError> {
+fn open(args: &SweepArgs, sweep: &Sweep) -> Result<(Ledger, Sweep), CliError> {
     let dir = args.out.display();
     let refused = |reason: String| CliError::new(format!("--out {dir}: {reason}"));
     let ledger = Ledger::create(&args.out).map_err(|error| refused(error.to_string()))?;
@@ -94,19 +97,18 @@ fn open(args: &SweepArgs, sweep: &Sweep) -> Result<Ledger, CliError> {
     if args.force && !is_same {
         remove_results(&args.out).map_err(failed)?;
     }
-    sweep.keep(&ledger, args.force).map_err(|error| match error {
+    let kept = sweep.keep(&ledger, args.force).map_err(|error| match error {
         SweepError::Another { command_line, .. } => refused(format!(
             "there is another sweep in it ({command_line}); name another directory, or --force replaces its plan and \
              results and keeps its units"
         )),
         error => CliError::new(error.to_string()),
     })?;
-    Ok(ledger)
+    Ok((ledger, kept))
 }
 
-/// Which of these units are there, and which have to run. Of a file that cannot be used a remark says
-/// why.
-pub(super) fn look(ledger: &Ledger, ids: &[UnitId]) -> (Vec<UnitId>, Vec<UnitId>) {
+/// The units that are there, and those that have to run. A remark says why a file cannot be used.
+fn look(ledger: &Ledger, ids: &[UnitId]) -> (Vec<UnitId>, Vec<UnitId>) {
     let (mut there, mut missing) = (Vec::new(), Vec::new());
     for id in ids {
         match ledger.check(*id) {
@@ -182,7 +184,7 @@ pub(super) fn finish(
     Ok(())
 }
 
-/// What to do about missing units.
+/// The message about missing units.
 fn missing(dir: &Path, nr_units: usize, nr_missing: usize, next: &str) -> String {
     let (dir, there) = (dir.display(), nr_units - nr_missing);
     format!(

@@ -36,7 +36,7 @@ impl Place {
         highwater(&args.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
-    /// What a command prints that must end with this status, and what it says.
+    /// Standard output and standard error of a command that must end with this status.
     fn ends(&self, status: i32, command: &[&str], out: &str, more: &[&str]) -> (String, String) {
         let output = self.run(command, out, more);
         let [printed, said] =

@@ -1,5 +1,7 @@
 //! `compare --vary`.
 
+use std::fs;
+
 use super::{SMALL, highwater, stdout};
 
 const ARGS: [&str; 8] =
@@ -131,4 +133,60 @@ fn what_options_are_called_can_be_varied() {
     let both = error(&["--machine", machine, "--set", "machine.memory=1G"], "mem=512M,2G");
     assert!(both.contains("--vary mem=512M: there is --set machine.memory=1G, too"), "{both}");
     assert!(error(&own, "memory=1G,2G").contains("did you mean"));
+}
+
+/// Machines are a factor: one column, by the name in reports, in tables, in `grid.csv` and in what `report` reads again.
+#[test]
+fn machines_can_be_varied() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("grid");
+    let out = out.to_str().unwrap();
+    let small = fs::read_to_string(super::root().join(SMALL)).unwrap();
+    let tiny = dir.path().join("tiny.toml");
+    fs::write(&tiny, small.replace("name = \"small\"", "name = \"tiny\"")).unwrap();
+    let machines = format!("machine={SMALL},{}", tiny.display());
+    let args = ["compare", "003", "--quick", "--iterations", "1", "--set", "unmap.processes=[1]"];
+    let grid = ["--vary", "unmap.rounds=1,2", "--vary", &machines, "--out", out];
+    let text = stdout(&[&args[..], &grid].concat());
+    // The slowest first, wherever it stands on the command line.
+    let heading = |line: &&str| line.starts_with("operation") && line.contains(" machine ");
+    let heading = text.lines().find(heading).unwrap_or_else(|| panic!("{text}"));
+    let words: Vec<&str> = heading.split_whitespace().take(3).collect();
+    assert_eq!(words, ["operation", "machine", "unmap.rounds"]);
+    assert!(text.contains("What matters how much"), "{text}");
+    let csv = fs::read_to_string(format!("{out}/grid.csv")).unwrap();
+    assert!(csv.starts_with("machine,unmap.rounds,policy,metric,"), "{csv}");
+    let places: std::collections::BTreeSet<&str> = csv
+        .lines()
+        .skip(1)
+        .map(|line| line.match_indices(',').nth(1).map_or(line, |(at, _)| &line[..at]))
+        .collect();
+    assert_eq!(places.into_iter().collect::<Vec<_>>(), ["small,1", "small,2", "tiny,1", "tiny,2"]);
+    assert_eq!(stdout(&["report", out]), text);
+    // The next command of a point names its machine.
+    let point = stdout(&["report", &format!("{out}/point-0004")]);
+    assert!(point.contains("unmap.rounds=2"), "{point}");
+    let error = |more: &[&str]| {
+        let output = highwater(&[&args[..], more].concat());
+        assert_eq!(output.status.code(), Some(2));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let both = error(&["--vary", "machine=laptop,server", "--mem", "1G"]);
+    assert!(
+        both.contains("--vary machine: there is --mem, too: a point has one machine"),
+        "{both}"
+    );
+    let unknown = error(&["--vary", "machine=laptop,laptp"]);
+    assert!(
+        unknown.contains("--vary machine=laptp: unknown machine \"laptp\"; did you mean laptop?")
+    );
+    let same = error(&["--vary", &format!("machine={SMALL},./{SMALL}")]);
+    assert!(
+        same.contains(&format!("is called small, as {SMALL} is; give one of them another")),
+        "{same}"
+    );
+    assert!(error(&["--vary", "seed=1,2"]).contains("--iterations N sets their number"));
+    assert!(error(&["--vary", "policy=5.4,6.1"]).contains("name each with --policy"));
+    let samples = error(&["--vary", "unmap.rounds=1,2", "--sample-every", "5", "--out", out]);
+    assert!(samples.contains("--sample-every is of one comparison"), "{samples}");
 }

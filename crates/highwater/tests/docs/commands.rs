@@ -120,7 +120,7 @@ fn shorter(args: &[String]) -> &'static [&'static str] {
         return &["unmap.rounds=1", "unmap.processes=[1]", "unmap.cold=0.5"];
     }
     if line.starts_with("sweep 003 ") {
-        return &["unmap.processes=[1]", "unmap.cold=0.5"];
+        return &["iterations=1", "unmap.processes=[1]", "unmap.cold=0.5"];
     }
     let storms = ["trace 001 --quick --around-worst", "compare 001 --quick --policy 6.1 "];
     if storms.iter().any(|storm| line.starts_with(storm)) {

@@ -71,8 +71,8 @@ pub struct Recipe {
     names: UnitNames,
 }
 
-/// What the digests of a recipe stand for, by name: the columns of a unit's rows in tables. Each
-/// follows from the recipe, so two units with one id have the same names.
+/// The names behind the digests of a recipe: columns of a unit's rows in tables. Each follows from
+/// the recipe, so two units with one id have the same names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UnitNames {
     /// The workload.

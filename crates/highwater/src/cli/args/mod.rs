@@ -65,10 +65,10 @@ pub enum Command {
     Compare(CompareCommand),
     /// Run one workload on one machine under one policy
     Run(RunArgs),
-    /// Run a study, or a grid of them, unit by unit: in one process or in many on many computers, as
-    /// often interrupted as may be
+    /// Run a study or a grid unit by unit, in one process or in many on many computers; an interrupted
+    /// sweep continues
     Sweep(SweepArgs),
-    /// Put directories of sweeps together into one, with the results if all units are there
+    /// Join directories of a sweep into one, with the results if all units are there
     Merge(MergeArgs),
     /// Search the smallest value of a setting, such as memory, with which a job meets an objective
     Fit(FitArgs),

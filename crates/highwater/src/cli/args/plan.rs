@@ -1,4 +1,4 @@
-//! What `compare` and `sweep` run.
+//! The runs of `compare` and `sweep`.
 
 use clap::Args;
 
