@@ -24,6 +24,9 @@ the command `highwater`, which this package has, too. A policy's decisions as a 
 out of scope: a policy is a set of switches of the kernel, or code in Rust.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from . import _highwater
 from ._answers import Answer, Capture, Check, Explanation, FitAnswer
 from ._command import command
@@ -36,10 +39,38 @@ from ._plan import Event, Plan, Unit, compare, plan, run
 from ._progress import Progress
 from ._results import Observations, Results
 from ._searches import bisect, explain, fit
-from ._sweep import sweep
-from .executors import Executor, Processes, Ray, Threads
-from .teaching import Grade, check_answer, exercises
-from .tuning import Tuning, tune
+
+if TYPE_CHECKING:
+    from ._sweep import sweep
+    from .executors import Executor, Processes, Ray, Threads
+    from .teaching import Grade, check_answer, exercises
+    from .tuning import Tuning, tune
+
+# Loaded when they are asked for: they import much of Python's library, and the command needs none of it.
+_LATER = {
+    "Executor": ".executors",
+    "Grade": ".teaching",
+    "Processes": ".executors",
+    "Ray": ".executors",
+    "Threads": ".executors",
+    "Tuning": ".tuning",
+    "check_answer": ".teaching",
+    "exercises": ".teaching",
+    "sweep": "._sweep",
+    "tune": ".tuning",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_LATER[name], __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})
 
 version: str = _highwater.version
 """Version of Highwater."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from statistics import fmean
+from math import fsum
 
 
 @dataclass(frozen=True)
@@ -31,4 +31,4 @@ class Metric:
     def mean(self) -> float | None:
         """Mean over the seeds; `None` if a seed has no value."""
         known = [value for value in self.values if value is not None]
-        return fmean(known) if known and len(known) == len(self.values) else None
+        return fsum(known) / len(known) if known and len(known) == len(self.values) else None
