@@ -77,6 +77,7 @@ def __getattr__(name: str) -> object:
 def __dir__() -> list[str]:
     return sorted({*globals(), *_LATER})
 
+
 version: str = _highwater.version
 """Version of Highwater."""
 
