@@ -151,7 +151,7 @@ impl Plan {
         let kept = py.detach(|| -> Result<(), Failed> {
             let ledger = Ledger::create(&dir).map_err(PlanError::from)?;
             let sweep = Sweep::of(&self.options, &self.plan)?;
-            sweep.keep(&ledger, replaces).map_err(|error| match error {
+            sweep.keep(&ledger, replaces).map(drop).map_err(|error| match error {
                 SweepError::Another { command_line, .. } => Failed::said(format!(
                     "{}: there is another sweep in it ({command_line}); name another directory, or force=True replaces \
                      its plan and results and keeps its units",
@@ -186,9 +186,16 @@ impl Plan {
 
     /// Collects the results from directories of finished units.
     fn collect(&self, py: Python<'_>, dirs: Vec<PathBuf>) -> PyResult<Results> {
-        let plan = Arc::clone(&self.plan);
+        let mut plan = (*self.plan).clone();
         let caller = Caller { tell: None, stop: None };
         let results = caller.wait(py, move |_| {
+            // Of processes that say the same in other words, the first one names the command.
+            if let [dir] = &dirs[..]
+                && let Ok(Some(sweep)) = Sweep::read(dir)
+                && sweep.keys == plan.keys
+            {
+                plan.command_line = sweep.command_line;
+            }
             let places = dirs.iter().map(|dir| places_of(dir));
             let places = places.collect::<Result<Vec<_>, PlanError>>()?.into_iter().flatten();
             let places: Vec<Box<dyn Units>> = places.collect();

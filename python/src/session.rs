@@ -133,14 +133,16 @@ fn seen(frame: &Frame) -> Result<Seen, Failed> {
             ("io.full", io.full.total_us),
         ]
     });
-    let zones = frame.zones.iter().map(|zone| {
-        (zone.name.clone(), zone.managed, zone.free, zone.marks, zone.blocks.clone())
-    });
-    let tasks = frame.tasks.iter().map(|task| {
-        (task.name.clone(), task.is_daemon, task.cpu, task.doing.clone())
-    });
-    let sysctls = serde_json::to_string(&frame.sysctls)
-        .map_err(|error| Failed::said(error.to_string()))?;
+    let zones = frame
+        .zones
+        .iter()
+        .map(|zone| (zone.name.clone(), zone.managed, zone.free, zone.marks, zone.blocks.clone()));
+    let tasks = frame
+        .tasks
+        .iter()
+        .map(|task| (task.name.clone(), task.is_daemon, task.cpu, task.doing.clone()));
+    let sysctls =
+        serde_json::to_string(&frame.sysctls).map_err(|error| Failed::said(error.to_string()))?;
     let counters = frame.counters.clone();
     Ok((frame.at_ns, counters, pressure, zones.collect(), tasks.collect(), sysctls))
 }

@@ -86,8 +86,7 @@ impl Session {
             let _over = Over(over);
             let (machine, policy) = (&plan.machines[0], &plan.policies[0].0);
             let unit = Unit::of(machine, policy, plan.seed);
-            let unit =
-                Unit { part: number, watcher: Some(&shown), clock: Some(&told), ..unit };
+            let unit = Unit { part: number, watcher: Some(&shown), clock: Some(&told), ..unit };
             let result = plan.experiment.job_on(&machine.name).run(&unit);
             // Nobody may be waiting for it any more.
             let _ = send.send(result);
