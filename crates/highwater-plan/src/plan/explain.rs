@@ -185,7 +185,9 @@ mod tests {
         let words = "highwater explain 003 --quick --mem 64M --cpus 2 --policy 6.1 --worst 1";
         assert_eq!(explained.command_line.join(" "), words);
         assert!(explained.runs.iter().all(|run| run.worst.len() == 1), "the slowest alone");
-        let wrong = ExplainOptions { op: Some("nosuch".to_owned()), ..options };
+        // The operations of a job are known before it runs.
+        let wrong =
+            ExplainOptions { op: Some("nosuch".to_owned()), ..ExplainOptions::new("zipf-reader") };
         let error = wrong.plan(&registry, &mut |_| ()).map(drop).unwrap_err().to_string();
         assert!(error.starts_with("--op: unknown operation \"nosuch\""), "{error}");
     }
