@@ -202,7 +202,12 @@ fn what_is_of_others_is_as_they_made_it() {
 #[test]
 fn a_fragment_has_the_tables_and_escapes_every_name() {
     let document = document();
-    let tables = report::verdicts(&document).unwrap();
+    let mut tables = report::verdicts(&document).unwrap();
+    let mut marked = Table::new("Changes", &["x"], vec!["v".into()], crate::Layout::Fitted);
+    let (value, percent) = (1.5, Some(10.0));
+    let change = Cell::Change { value, decimals: 1, percent, significant: true, told: None };
+    marked.push(&["a"], vec![change]);
+    tables.push(marked);
     let text = fragment(&tables, ("All of it", EVIL)).unwrap();
     assert!(text.starts_with("<div class=\"highwater\">") && !text.contains("<script"), "{text}");
     assert!(text.contains("<summary>All of it</summary>") && text.contains("class=\"good\""));
