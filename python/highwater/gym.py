@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, Union, cast
 
 from ._highwater import HighwaterError
 from ._options import Definition, PlanOptions, Value, takes_options
@@ -182,12 +182,13 @@ class MemoryEnv(gymnasium.Env["NDArray[np.float64]", Any]):
                 raise HighwaterError(f"actions {key}: {reason}")
         is_range = [isinstance(of, tuple) for of in actions.values()]
         if all(is_range):
-            for key, of in actions.items():
-                if len(of) != 2 or not of[0] <= of[1]:
-                    raise HighwaterError(f"actions {key}: expected (low, high), not {of}")
-            low, high = ([float(of[at]) for of in actions.values()] for at in (0, 1))
-            self._whole = [all(isinstance(end, int) for end in of) for of in actions.values()]
-            return spaces.Box(np.array(low), np.array(high), dtype=np.float64)
+            ranges = {key: cast(Range, of) for key, of in actions.items()}
+            for key, ends in ranges.items():
+                if len(ends) != 2 or not ends[0] <= ends[1]:
+                    raise HighwaterError(f"actions {key}: expected (low, high), not {ends}")
+            low, high = (np.array([float(ends[at]) for ends in ranges.values()]) for at in (0, 1))
+            self._whole = [all(isinstance(end, int) for end in ends) for ends in ranges.values()]
+            return spaces.Box(low, high, dtype=np.float64)
         if any(is_range):
             raise HighwaterError("actions: give all settings ranges (low, high), or all lists of values")
         self._choices = [list(of) for of in actions.values()]
