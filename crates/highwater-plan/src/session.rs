@@ -45,7 +45,7 @@ impl Session {
     /// Starts the first policy on the first machine of a plan, with the plan's seed. `part` names a
     /// part of the run where it has several (a step of stutterp); none: the last one.
     ///
-    /// The watcher's pace decides whether it runs on or stands still until [`Session::next`].
+    /// The watcher's pace decides whether it runs on or stands still until [`Session::next_frame`].
     ///
     /// # Errors
     /// If there is no such part, nothing to run, or the plan measures this computer.
