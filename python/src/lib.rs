@@ -3,7 +3,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `error` | [`HighwaterError`](error::HighwaterError), [`Stopped`](error::Stopped) |
+//! | `error` | the exceptions `HighwaterError` and `Stopped` |
 //! | `work` | work on a thread, while Python's thread looks for Ctrl-C and reports progress |
 //! | `spec` | options as JSON, to the library's options |
 //! | `plan`, `results` | plans and their results |
