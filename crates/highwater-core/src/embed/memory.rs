@@ -134,9 +134,9 @@ impl<H: Host> Cpu<'_, '_, H> {
     ///
     /// The block is aligned to its size. Free it by [`Cpu::free`], on any CPU.
     ///
-    /// A request that fails is tried a second time after [`Cpu::drain`]: nothing reclaims here, so a
-    /// page on a CPU's list would never be found. Frees that another CPU has not yet added to the
-    /// shared counts can still hide that many pages (Linux: vmstat's threshold).
+    /// A request that may wait and fails is tried again after [`Cpu::drain`]: nothing reclaims here,
+    /// so a page on a CPU's list would never be found. Frees that another CPU has not yet added to
+    /// the shared counts can still hide that many pages (Linux: vmstat's threshold).
     ///
     /// # Errors
     /// If no such block is to be had, or no such block or node exists.
@@ -150,8 +150,10 @@ impl<H: Host> Cpu<'_, '_, H> {
             return Err(AllocError::NoSuchNode { node, nr_nodes: allocator.nr_nodes() });
         }
         let alloc = || allocator.alloc(&self.cx, &NoRelief, gfp, order, node, None);
+        // As in Linux, only requests that may wait drain the lists of other CPUs.
+        let may_wait = gfp.contains(Gfp::DIRECT_RECLAIM);
         alloc()
-            .or_else(|| self.settled().and_then(|()| alloc()))
+            .or_else(|| may_wait.then(|| self.settled()).flatten().and_then(|()| alloc()))
             .ok_or(AllocError::NoMemory { order })
     }
 
