@@ -65,6 +65,7 @@ def descendants(pid: int) -> list[int]:
 
 
 @pytest.mark.ray
+@pytest.mark.gate
 def test_ray_loses_a_worker_and_writes_the_same_bytes(
     by_threads: tuple[dict[str, bytes], hw.Results], tmp_path: Path
 ) -> None:
