@@ -105,7 +105,7 @@ pub(crate) use fallback::could_serve;
 pub use free::FreeError;
 pub use pcp::PcpShape;
 pub use relief::{NoRelief, NodeReclaim, Relief};
-pub use request::Request;
+pub use request::{Request, last_rights};
 pub use restore::{Block, RestoreError, ZoneState};
 pub use zonelist_cache::ZonelistCache;
 

@@ -192,6 +192,16 @@ pub(super) fn reserve_flags(gfp: Gfp, task: TaskFlags) -> AllocFlags {
     }
 }
 
+/// The rights with which the slow path tries last for a request of a task, before it gives up: by
+/// the request (rules/requests#slow-flags) and by the task's state (rules/requests#reserve-flags).
+///
+/// For a judge of requests that a real kernel refused; [`PageAllocator::alloc`] computes them anew
+/// in each round.
+#[must_use]
+pub fn last_rights(gfp: Gfp, order: Order, task: TaskFlags, rule: MinReserveRule) -> AllocFlags {
+    slow_flags(gfp, order, task, rule) | reserve_flags(gfp, task)
+}
+
 impl<H: Host> PageAllocator<H> {
     /// Reports whether the task's cpuset allows a node (rules/allocation#cpuset).
     ///

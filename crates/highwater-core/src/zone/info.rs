@@ -543,11 +543,8 @@ impl ZoneInfo {
         free: u64,
     ) -> bool {
         let (test, reserves) = rule;
-        let mut free = free as i64 - (order.pages() as i64 - 1);
-        if !flags.intersects(watermark::reserve_flags(reserves)) {
-            free -= self.nr_reserved_highatomic() as i64;
-        }
-        let min = watermark::effective_min(mark as i64, flags, reserves);
+        let highatomic = self.nr_reserved_highatomic();
+        let (free, min) = watermark::sides(order.0, free, highatomic, mark, flags, reserves);
         if free <= min + self.lowmem_reserve(highest) as i64 {
             return false;
         }
@@ -558,22 +555,13 @@ impl ZoneInfo {
             WatermarkTest::FreeBlock => {
                 let types =
                     self.blocks.types[order.idx()..].iter().map(|types| types.load(Relaxed));
-                watermark::has_block(types, reserves_reach_highatomic(reserves, flags))
+                let may_use_highatomic = watermark::reserves_reach_highatomic(reserves, flags);
+                watermark::has_block(types, may_use_highatomic)
             }
             WatermarkTest::HalvedMarks => {
                 let nr_free = core::array::from_fn(|o| self.blocks.nr_free[o].load(Relaxed));
                 watermark::halved_marks_ok(order.idx(), &nr_free, free, min)
             }
-        }
-    }
-}
-
-/// May the request take blocks of the high-atomic reserve (rules/watermarks#exact-test)?
-fn reserves_reach_highatomic(rule: MinReserveRule, flags: AllocFlags) -> bool {
-    match rule {
-        MinReserveRule::NonBlocking => flags.intersects(AllocFlags::HIGHATOMIC | AllocFlags::OOM),
-        MinReserveRule::LegacyOom | MinReserveRule::Legacy => {
-            flags.intersects(AllocFlags::NON_BLOCK | AllocFlags::OOM)
         }
     }
 }

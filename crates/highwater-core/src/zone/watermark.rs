@@ -210,6 +210,37 @@ pub fn effective_min(mark: i64, flags: AllocFlags, rule: MinReserveRule) -> i64 
     m
 }
 
+/// The two sides of the order-0 comparison: pages that would be left for a request of `order`, and
+/// the minimum that has to be left before lowmem_reserve (rules/watermarks#exact-test). The zone
+/// passes if the first is above the sum of the second and its reserve.
+///
+/// `reserved_highatomic`: pages set aside, which requests without rights to them do not count.
+#[inline(always)]
+pub fn sides(
+    order: u8,
+    free: u64,
+    reserved_highatomic: u64,
+    mark: u64,
+    flags: AllocFlags,
+    rule: MinReserveRule,
+) -> (i64, i64) {
+    let mut left = free as i64 - ((1 << order) - 1);
+    if !flags.intersects(reserve_flags(rule)) {
+        left -= reserved_highatomic as i64;
+    }
+    (left, effective_min(mark as i64, flags, rule))
+}
+
+/// May the request take blocks of the high-atomic reserve (rules/watermarks#exact-test)?
+pub fn reserves_reach_highatomic(rule: MinReserveRule, flags: AllocFlags) -> bool {
+    match rule {
+        MinReserveRule::NonBlocking => flags.intersects(AllocFlags::HIGHATOMIC | AllocFlags::OOM),
+        MinReserveRule::LegacyOom | MinReserveRule::Legacy => {
+            flags.intersects(AllocFlags::NON_BLOCK | AllocFlags::OOM)
+        }
+    }
+}
+
 /// High-order part of the exact test: is a block of the order on a usable list
 /// (rules/watermarks#exact-test)?
 ///
