@@ -329,8 +329,9 @@ fn mark_cut_prefix(lines: &mut [Line]) {
 fn mark_repeated(lines: &mut [Line]) {
     for index in 1..lines.len() {
         let (before, line) = (&lines[index - 1], &lines[index]);
-        let has_number = line.text.bytes().any(|b| b.is_ascii_digit());
-        if has_number && before.text == line.text && before.prefix == line.prefix {
+        // A token on a line of its own may well come twice.
+        let is_sentence = line.text.contains(' ') || line.text.len() > 7;
+        if is_sentence && before.text == line.text && before.prefix == line.prefix {
             lines[index].marks |= mark::TWICE;
         }
     }

@@ -103,6 +103,13 @@ impl Memcg {
                 self.stats_kb.entry(name.to_owned()).or_insert(kb);
             }
         }
+        // Rows of memory.stat that ran together.
+        for pair in tokens[at.min(tokens.len())..].windows(2) {
+            let is_name = pair[0].bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
+            if is_name {
+                self.stat(pair);
+            }
+        }
     }
 
     /// Adds a row of `memory.stat`.

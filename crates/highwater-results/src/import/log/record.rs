@@ -174,7 +174,7 @@ pub(super) fn assemble(lines: Vec<Line>) -> Vec<Record> {
     let mut open: HashMap<Option<String>, usize> = HashMap::new();
     let mut last_caller: Option<String> = None;
     let mut partial: Option<Line> = None;
-    for line in lines.into_iter().flat_map(unjoined) {
+    for line in joined_tokens(lines).into_iter().flat_map(unjoined) {
         if line.text.is_empty() || line.marks & mark::TWICE != 0 {
             note(&mut records, &line);
             continue;
@@ -183,7 +183,7 @@ pub(super) fn assemble(lines: Vec<Line>) -> Vec<Record> {
             Some(start) => Line { text: format!("{} {}", start.text, line.text), ..start },
             None => line,
         };
-        if is_partial(&line.text) {
+        if is_partial(&line.text) || is_partial_head(&line.text) {
             partial = Some(line);
             continue;
         }
@@ -245,9 +245,34 @@ fn is_partial(text: &str) -> bool {
     }
 }
 
+/// The start of the line of a request, broken within the words that it is recognised by.
+fn is_partial_head(text: &str) -> bool {
+    const ENDS: [&str; 4] = [" invoked", ": page", ": page allocation", ": vmalloc"];
+    ENDS.iter().any(|end| text.ends_with(end)) && text.len() < 200
+}
+
+/// Joins the lines of a text that has each of its tokens on a line of its own.
+fn joined_tokens(lines: Vec<Line>) -> Vec<Line> {
+    const LINES_MIN: usize = 40;
+    let written = lines.iter().filter(|line| !line.text.is_empty());
+    let single = written.clone().filter(|line| !line.text.contains(' ')).count();
+    let is_counted = single >= LINES_MIN && single * 10 > written.count() * 8;
+    let has_stat_rows = lines.iter().any(|line| line.text.len() > 80);
+    let (true, false, Some(first)) = (is_counted, has_stat_rows, lines.first().cloned()) else {
+        return lines;
+    };
+    let mut text = String::new();
+    for line in &lines {
+        text.push_str(&line.text);
+        text.push(' ');
+    }
+    let last = lines.last().map_or(0, |line| line.marks & mark::LAST);
+    vec![Line { text: text.trim_end().to_owned(), marks: first.marks | last, ..first }]
+}
+
 /// Splits a line in which several records run together.
 fn unjoined(line: Line) -> Vec<Line> {
-    const STRONG: [&str; 8] = [
+    const STRONG: [&str; 14] = [
         "lowmem_reserve[]:",
         "Node ",
         " pages RAM",
@@ -256,6 +281,12 @@ fn unjoined(line: Line) -> Vec<Line> {
         "Mem-Info:",
         " total pagecache pages",
         "hugepages_total=",
+        "CPU: ",
+        "memory: usage",
+        "Memory cgroup stats",
+        "oom-kill:constraint",
+        "Killed process",
+        "oom-killer:",
     ];
     let hits: usize = STRONG.iter().map(|word| line.text.matches(word).count()).sum();
     if hits < 2 {
@@ -264,7 +295,7 @@ fn unjoined(line: Line) -> Vec<Line> {
     let tokens: Vec<&str> = line.text.split_whitespace().collect();
     let mut cuts = vec![0];
     for at in 1..tokens.len() {
-        if starts_inside(&tokens[at..]) && *cuts.last().unwrap_or(&0) < at {
+        if starts_inside(tokens[at - 1], &tokens[at..]) && *cuts.last().unwrap_or(&0) < at {
             let joins_node = tokens[at - 1] == "Node" || (at > 1 && tokens[at - 2] == "Node");
             if !joins_node {
                 cuts.push(at);
@@ -287,27 +318,45 @@ fn unjoined(line: Line) -> Vec<Line> {
 }
 
 /// True if a record starts here, inside of a line.
-fn starts_inside(tokens: &[&str]) -> bool {
+fn starts_inside(before: &str, tokens: &[&str]) -> bool {
     match tokens {
-        ["Mem-Info:" | "Mem-info:" | "lowmem_reserve[]:", ..] | ["Free" | "Total", "swap", ..] => {
-            true
+        ["Mem-Info:" | "Mem-info:" | "lowmem_reserve[]:", ..]
+        | ["Free" | "Total", "swap", ..]
+        | ["Swap", "cache", ..]
+        | ["Call", "Trace:", ..]
+        | ["memory:" | "swap:" | "memory+swap:" | "kmem:", "usage", ..]
+        | ["Memory", "cgroup", "stats" | "out", ..]
+        | ["Tasks", "state", ..]
+        | ["Task", "in", ..]
+        | ["oom_reaper:", ..]
+        | ["Unreclaimable", "slab", ..]
+        | [_, "invoked", "oom-killer:", ..]
+        | ["[", "pid", "]", "uid", ..] => true,
+        ["Out", "of", "memory:" | "memory", ..] => before != "syncing:",
+        ["Killed", "process", ..] => !before.ends_with(':'),
+        ["CPU:", cpu, "PID:" | "UID:", ..] => number(cpu).is_some(),
+        [comm, "page", "allocation", failure, ..] => {
+            comm.ends_with(':') && failure.starts_with("failure")
         }
-        ["Swap", "cache", ..] | ["CPU:", ..] | ["Call", "Trace:", ..] => true,
+        ["[", pid, uid, tgid, ..] => {
+            pid.strip_suffix(']').is_some_and(|pid| number(pid).is_some())
+                && number(uid).is_some()
+                && number(tgid).is_some()
+        }
+        [first, ..] if first.starts_with("oom-kill:constraint") => true,
         ["Node", node, rest, ..] => {
-            number(node).is_some()
-                && (ZONE_NAMES.contains(&rest.trim_end_matches(':')) || rest.contains([':', '=']))
+            let is_place = ZONE_NAMES.contains(&rest.trim_end_matches(':'));
+            number(node).is_some() && (is_place || rest.contains([':', '=']))
         }
         [zone, free, ..] if ZONE_NAMES.contains(zone) => free.starts_with("free:"),
         [zone, block, ..] if zone.strip_suffix(':').is_some_and(|z| ZONE_NAMES.contains(&z)) => {
             block.contains('*') || *block == "empty"
         }
-        [
-            count,
-            "pages",
-            "RAM" | "in" | "HighMem/MovableOnly" | "reserved" | "cma" | "hwpoisoned",
-            ..,
-        ]
-        | [count, "total", "pagecache", ..] => number(count).is_some(),
+        [count, "pages", what, ..] => {
+            let is_known = matches!(*what, "RAM" | "in" | "reserved" | "cma" | "hwpoisoned");
+            (is_known || what.starts_with("HighMem")) && number(count).is_some()
+        }
+        [count, "total", "pagecache", ..] => number(count).is_some(),
         _ => false,
     }
 }
@@ -499,8 +548,13 @@ fn continues(record: &Record, kind: Kind, text: &str, is_free: bool) -> bool {
                 && !has_total(record)
         }
         Kind::Head => {
-            is_free
-                && (head_words(text) || record.parts.last().is_some_and(|part| part.ends_with(':')))
+            let has_flags =
+                record.parts.iter().any(|p| p.contains("mode:") || p.contains("gfp_mask="));
+            let is_rest = !has_flags
+                && record.parts.len() < 4
+                && (text.contains("mode:") || text.contains("gfp_mask=") || text.contains("alloc"));
+            let is_open = record.parts.last().is_some_and(|part| part.ends_with(':'));
+            is_free && (head_words(text) || is_open || is_rest)
         }
         Kind::Cpu => {
             is_free && kind == Kind::Other && !record.parts.iter().any(|part| part.contains(" #"))
@@ -508,11 +562,24 @@ fn continues(record: &Record, kind: Kind, text: &str, is_free: bool) -> bool {
         Kind::HugePages => first.starts_with("hugepages_"),
         Kind::TaskHeader => is_free && (first == "rss" || text.ends_with("name")),
         Kind::OomKill | Kind::Kill | Kind::MemcgUsage => {
+            const WORDS: [&str; 6] = ["failcnt", "limit", "usage", "score", "process", "or"];
+            let is_rest = WORDS.contains(&first) || text.contains(['=', ':']);
+            let is_short = !text.contains("+0x") && record.parts.len() < 6;
+            is_free && kind == Kind::Other && is_rest && is_short
+        }
+        // A row without its name.
+        Kind::TaskRow => {
+            let last = record.parts.last().and_then(|part| part.split_whitespace().next_back());
+            let is_unnamed = last.is_some_and(|last| last.parse::<i64>().is_ok());
             is_free
                 && kind == Kind::Other
-                && text.contains(['=', ':'])
-                && !text.contains("+0x")
-                && record.parts.len() < 6
+                && is_unnamed
+                && record.parts.len() < 4
+                && text.len() < 80
+        }
+        Kind::MemcgTask => is_free && first.starts_with('/') && text.len() < 400,
+        Kind::MemcgStats if is_free && first.starts_with('/') => {
+            record.parts.last().is_some_and(|part| part.ends_with("for"))
         }
         Kind::MemcgStats => {
             kind == Kind::Other
