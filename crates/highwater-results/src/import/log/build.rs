@@ -680,7 +680,7 @@ impl Draft {
             (has(mark::QUOTED), "quoted"),
             (has(mark::QUOTED_PRINTABLE), "quoted-printable"),
             (self.is_mixed, "two reports mixed"),
-            (self.is_wrapped, "wrapped"),
+            (self.is_wrapped || has(mark::WRAPPED), "wrapped"),
         ];
         found.iter().filter(|(is_found, _)| *is_found).map(|(_, name)| (*name).to_owned()).collect()
     }

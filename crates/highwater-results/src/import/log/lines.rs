@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::prefix::{Prefix, stamp};
+use super::record::{Kind, classify};
 
 /// Marks of a line, as bits of [`Line::marks`].
 pub(super) mod mark {
@@ -30,6 +31,8 @@ pub(super) mod mark {
     pub(in super::super) const LAST: u16 = 1 << 8;
     /// The text goes on after the line end that this part had.
     pub(in super::super) const PART: u16 = 1 << 9;
+    /// A terminal broke the line at its width.
+    pub(in super::super) const WRAPPED: u16 = 1 << 10;
 }
 
 /// One line without its prefix.
@@ -64,17 +67,13 @@ pub(super) fn split(bytes: &[u8]) -> Vec<Line> {
     let is_encoded = is_quoted_printable(&raw);
     let raw =
         if is_encoded { decode(raw) } else { raw.into_iter().map(|(n, s)| (n, s, 0)).collect() };
+    let raw = rejoined(dedented(raw.into_iter().map(without_quotes).collect()));
     let width = cut_width(&raw);
     let mut lines = Vec::with_capacity(raw.len());
-    let is_prefixed = |line: &str| Prefix::strip(unquoted(line.trim_start())).0.form != 0;
+    let is_prefixed = |line: &str| Prefix::strip(line).0.form != 0;
     let follows: Vec<bool> =
         raw.iter().skip(1).map(|(_, line, _)| is_prefixed(line)).chain([true]).collect();
     for ((number, mut line, mut marks), next_is_prefixed) in raw.into_iter().zip(follows) {
-        let bare = line.trim_start();
-        if bare.starts_with('>') {
-            marks |= mark::QUOTED;
-            line = unquoted(bare).to_owned();
-        }
         if line.ends_with("    ") && line.len() >= WIDTH_MIN {
             marks |= mark::PADDED;
         }
@@ -98,6 +97,69 @@ pub(super) fn split(bytes: &[u8]) -> Vec<Line> {
     mark_cut_prefix(&mut lines);
     mark_repeated(&mut lines);
     lines
+}
+
+/// Takes the quote marks off.
+fn without_quotes((number, line, marks): (usize, String, u16)) -> (usize, String, u16) {
+    let bare = line.trim_start();
+    match bare.starts_with('>') {
+        true => (number, unquoted(bare).to_owned(), marks | mark::QUOTED),
+        false => (number, line, marks),
+    }
+}
+
+/// Removes the blanks that all lines begin with.
+fn dedented(mut raw: Vec<(usize, String, u16)>) -> Vec<(usize, String, u16)> {
+    let blanks = |line: &str| line.len() - line.trim_start_matches(' ').len();
+    let written = raw.iter().filter(|(_, line, _)| !line.trim().is_empty());
+    let common = written.map(|(_, line, _)| blanks(line)).min().unwrap_or(0);
+    if common > 0 {
+        for (_, line, _) in &mut raw {
+            line.drain(..common.min(line.len()));
+        }
+    }
+    raw
+}
+
+/// Joins lines that a terminal broke at its width: several lines of the greatest width end in the
+/// middle of a token, and what follows them begins no message.
+fn rejoined(raw: Vec<(usize, String, u16)>) -> Vec<(usize, String, u16)> {
+    const BROKEN_MIN: usize = 2;
+    let widths: Vec<usize> = raw.iter().map(|(_, line, _)| line.chars().count()).collect();
+    let width = widths.iter().copied().max().unwrap_or(0);
+    let goes_on = |index: usize| {
+        let next = raw.get(index + 1).map(|(_, line, _)| line.as_str());
+        widths[index] == width && next.is_some_and(|line| !begins_message(line))
+    };
+    let broken =
+        (0..raw.len()).filter(|&index| goes_on(index) && is_shortened(&raw[index].1)).count();
+    if width < WIDTH_MIN.min(60) || broken < BROKEN_MIN {
+        return raw;
+    }
+    let joins: Vec<bool> = (0..raw.len()).map(goes_on).collect();
+    let mut out: Vec<(usize, String, u16)> = Vec::with_capacity(raw.len());
+    let mut is_open = false;
+    for ((number, line, marks), joins_next) in raw.into_iter().zip(joins) {
+        match out.last_mut() {
+            Some((_, open, old)) if is_open => {
+                open.push_str(&line);
+                *old |= marks | mark::WRAPPED;
+            }
+            _ => out.push((number, line, marks)),
+        }
+        is_open = joins_next;
+    }
+    out
+}
+
+/// True if a line has a prefix, or begins like a message of a memory report.
+fn begins_message(line: &str) -> bool {
+    let (prefix, text) = Prefix::strip(line);
+    let is_known = !matches!(
+        classify(text.trim()),
+        Kind::Other | Kind::Counters | Kind::MemcgStat | Kind::Pages | Kind::SlabRow | Kind::Cpuset
+    );
+    prefix.form != 0 || is_known || text.trim().is_empty()
 }
 
 /// Splits at line ends, removes terminal sequences and entities of HTML.
@@ -244,7 +306,7 @@ fn is_shortened(line: &str) -> bool {
     };
     let is_word = last.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
     let has_unit = last.ends_with("kB") || last.ends_with("KB") || last.ends_with(')');
-    let is_value = last.contains(':') || last.contains('*');
+    let is_value = (last.contains(':') && !last.ends_with(':')) || last.contains('*');
     let is_in_zone = line.contains("kB ");
     is_in_zone
         && !has_unit

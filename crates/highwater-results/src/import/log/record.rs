@@ -253,14 +253,11 @@ fn is_partial_head(text: &str) -> bool {
 
 /// Joins the lines of a text that has each of its tokens on a line of its own.
 fn joined_tokens(lines: Vec<Line>) -> Vec<Line> {
-    const LINES_MIN: usize = 40;
+    const LINES_MIN: usize = 12;
     let written = lines.iter().filter(|line| !line.text.is_empty());
     let single = written.clone().filter(|line| !line.text.contains(' ')).count();
     let is_counted = single >= LINES_MIN && single * 10 > written.count() * 8;
-    let has_stat_rows = lines.iter().any(|line| line.text.len() > 80);
-    let (true, false, Some(first)) = (is_counted, has_stat_rows, lines.first().cloned()) else {
-        return lines;
-    };
+    let (true, Some(first)) = (is_counted, lines.first().cloned()) else { return lines };
     let mut text = String::new();
     for line in &lines {
         text.push_str(&line.text);
@@ -330,6 +327,8 @@ fn starts_inside(before: &str, tokens: &[&str]) -> bool {
         | ["Task", "in", ..]
         | ["oom_reaper:", ..]
         | ["Unreclaimable", "slab", ..]
+        | ["Kernel", "panic", ..]
+        | ["vmalloc:", "allocation", ..]
         | [_, "invoked", "oom-killer:", ..]
         | ["[", "pid", "]", "uid", ..] => true,
         ["Out", "of", "memory:" | "memory", ..] => before != "syncing:",
@@ -552,7 +551,7 @@ fn continues(record: &Record, kind: Kind, text: &str, is_free: bool) -> bool {
                 record.parts.iter().any(|p| p.contains("mode:") || p.contains("gfp_mask="));
             let is_rest = !has_flags
                 && record.parts.len() < 4
-                && (text.contains("mode:") || text.contains("gfp_mask=") || text.contains("alloc"));
+                && ["mode:", "gfp_mask=", "order", "alloc"].iter().any(|word| text.contains(word));
             let is_open = record.parts.last().is_some_and(|part| part.ends_with(':'));
             is_free && (head_words(text) || is_open || is_rest)
         }
@@ -563,7 +562,8 @@ fn continues(record: &Record, kind: Kind, text: &str, is_free: bool) -> bool {
         Kind::TaskHeader => is_free && (first == "rss" || text.ends_with("name")),
         Kind::OomKill | Kind::Kill | Kind::MemcgUsage => {
             const WORDS: [&str; 6] = ["failcnt", "limit", "usage", "score", "process", "or"];
-            let is_rest = WORDS.contains(&first) || text.contains(['=', ':']);
+            let is_kb = kb(first.trim_end_matches(',')).is_some();
+            let is_rest = WORDS.contains(&first) || text.contains(['=', ':']) || is_kb;
             let is_short = !text.contains("+0x") && record.parts.len() < 6;
             is_free && kind == Kind::Other && is_rest && is_short
         }

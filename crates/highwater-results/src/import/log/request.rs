@@ -106,18 +106,23 @@ pub struct Kill {
     pub has_panicked: bool,
 }
 
-/// Everything up to a separator that ends values: comma or blank.
-fn value_after<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+/// Everything up to a separator that ends values: comma or blank. True if the text ends there.
+fn value_and_end<'a>(text: &'a str, key: &str) -> Option<(&'a str, bool)> {
     let at = text.find(key)?;
     let rest = &text[at + key.len()..];
     let end = rest.find([',', ' ']).unwrap_or(rest.len());
-    (end > 0).then(|| &rest[..end])
+    (end > 0).then(|| (&rest[..end], end == rest.len()))
+}
+
+/// A value after a key; one at the end of a text that may be cut is none.
+fn value_after<'a>(text: &'a str, key: &str, is_open_ended: bool) -> Option<&'a str> {
+    let (value, is_last) = value_and_end(text, key)?;
+    (!(is_last && is_open_ended)).then_some(value)
 }
 
 /// A number after a key. A number at the very end of a text that may be cut is none.
 fn number_after<T: std::str::FromStr>(text: &str, key: &str, is_open_ended: bool) -> Option<T> {
-    let value = value_after(text, key)?;
-    let is_last = text.ends_with(value);
+    let (value, is_last) = value_and_end(text, key)?;
     let digits = value.trim_end_matches(|c: char| !c.is_ascii_digit());
     if digits.is_empty() || (is_last && is_open_ended && digits.len() == value.len()) {
         return None;
@@ -168,8 +173,8 @@ impl Head {
             kind,
             comm: (!before.is_empty()).then(|| before.to_owned()),
             gfp: flags(rest, is_open_ended),
-            nodemask: value_after(rest, "nodemask=").map(str::to_owned),
-            cpuset: value_after(rest, "cpuset=").map(str::to_owned),
+            nodemask: value_after(rest, "nodemask=", is_open_ended).map(str::to_owned),
+            cpuset: value_after(rest, "cpuset=", is_open_ended).map(str::to_owned),
             oom_score_adj: number_after(rest, "oom_score_adj=", is_open_ended),
             waited_ms: number_after(rest, "stalls for ", false),
             ..Head::default()
@@ -253,11 +258,7 @@ impl Kill {
     /// Adds what `oom-kill:constraint=...` says. Returns the constraint, as printed after
     /// `CONSTRAINT_`.
     pub(super) fn oom_kill(&mut self, text: &str, is_open_ended: bool) -> Option<String> {
-        let path = |key| {
-            value_after(text, key)
-                .filter(|v| !(is_open_ended && text.ends_with(v)))
-                .map(str::to_owned)
-        };
+        let path = |key| value_after(text, key, is_open_ended).map(str::to_owned);
         self.oom_memcg = path(",oom_memcg=").or(self.oom_memcg.take());
         self.task_memcg = path(",task_memcg=").or(self.task_memcg.take());
         self.is_global |= text.contains(",global_oom");
@@ -307,7 +308,7 @@ impl Kill {
 
 /// A line `name cpuset=/ mems_allowed=0`: cpuset and nodes.
 pub(super) fn cpuset_line(text: &str, is_open_ended: bool) -> (Option<String>, Option<String>) {
-    let cpuset = value_after(text, " cpuset=").map(str::to_owned);
+    let cpuset = value_after(text, " cpuset=", is_open_ended).map(str::to_owned);
     (cpuset, mems_allowed(text, is_open_ended))
 }
 
