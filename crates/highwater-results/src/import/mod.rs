@@ -1,9 +1,10 @@
 //! Importers of data from a real Linux: allocator traces, `/proc` texts, captured reference files.
 //!
-//! Four entry points:
+//! Five entry points:
 //! * [`kmem`]: a stream of page-allocator tracepoints out of ftrace text, `trace-cmd report` or
 //!   `perf script`;
 //! * [`proc`]: `zoneinfo`, `buddyinfo`, `pagetypeinfo` and `vmstat` as plain structs;
+//! * [`log`]: memory reports in kernel logs (failed allocations, OOM kills, dumps);
 //! * [`KernelText`]: recognises a text that was given to the wrong command;
 //! * [`linux61`]: the JSON files under `reference/linux-6.1/`, checked for machines that cannot
 //!   exist.
@@ -18,6 +19,7 @@
 mod error;
 pub mod kmem;
 pub mod linux61;
+pub mod log;
 pub mod proc;
 mod recognise;
 mod source;

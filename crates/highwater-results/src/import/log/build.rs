@@ -1,0 +1,687 @@
+//! From records to reports: decides which report a record belongs to.
+//!
+//! A report begins with the line of its request, or with a dump that has none. It ends where the
+//! next one begins. Two reports may alternate: then each caller has its own, and where the prefix
+//! does not name callers, a record goes to the report that lacks it.
+
+use std::collections::{HashMap, VecDeque};
+
+use super::kernel::{self, KernelRelease};
+use super::lines::mark;
+use super::memcg::Memcg;
+use super::prefix::Prefix;
+use super::record::{Kind, Record};
+use super::report::Report;
+use super::request::{self, Head, Kill, ReportKind, Task, cpuset_line};
+use super::tables::SlabRow;
+use super::zone::{
+    FreeList, HugePages, Node, ZONE_NAMES, Zone, lowmem_reserve, number, pairs, place,
+};
+use super::zone_types::{self, Evidence, highest_zone};
+
+/// Lines between the parts of one report; traces are shorter.
+const PART_LINES_MAX: usize = 400;
+/// Seconds between the parts of one report, on a slow console.
+const PART_SECONDS_MAX: f64 = 30.0;
+/// Seconds between a dump and a request that is printed after it.
+const LATE_HEAD_SECONDS_MAX: f64 = 1.0;
+
+/// A report that is being put together.
+#[derive(Default)]
+struct Draft {
+    report: Report,
+    head: Option<Head>,
+    has_mem_info: bool,
+    /// The dump began without its first line.
+    begins_inside: bool,
+    in_stats: bool,
+    in_slabs: bool,
+    /// The end of the dump was seen.
+    is_complete: bool,
+    is_mixed: bool,
+    has_gap: bool,
+    has_broken_number: bool,
+    is_wrapped: bool,
+    is_last: bool,
+    marks: u16,
+    forms: HashMap<u16, usize>,
+    names: Vec<String>,
+    has_reclaim_trace: bool,
+}
+
+impl Draft {
+    fn has_dump(&self) -> bool {
+        self.has_mem_info || self.report.has_dump()
+    }
+
+    fn zone(&self, node: Option<u32>, name: &str) -> Option<usize> {
+        self.report.zones.iter().position(|zone| zone.node == node && zone.name == name)
+    }
+
+    fn is_oom(&self) -> bool {
+        self.head.as_ref().is_some_and(|head| head.kind == ReportKind::Oom)
+            || self.report.memcg.is_some()
+    }
+}
+
+/// The record's last line, for distances.
+fn is_near(draft: &Draft, record: &Record) -> bool {
+    let lines = record.lines.0.saturating_sub(draft.report.last_line);
+    let seconds = match (draft.report.time, record.prefix.time) {
+        (Some(before), Some(after)) => (after - before).abs(),
+        _ => 0.0,
+    };
+    lines <= PART_LINES_MAX && seconds <= PART_SECONDS_MAX
+}
+
+/// Puts reports together.
+#[derive(Default)]
+struct Builder {
+    drafts: Vec<Draft>,
+    open: HashMap<Option<String>, usize>,
+    last_caller: Option<String>,
+    pending_cpu: Option<(usize, Task, Option<KernelRelease>)>,
+    /// Zone lines whose `lowmem_reserve[]` is still to come.
+    zones_open: VecDeque<(usize, usize)>,
+    releases: Vec<KernelRelease>,
+    arch: Option<&'static str>,
+    after_hex: bool,
+}
+
+/// Makes reports of records.
+pub(super) fn build(records: &[Record]) -> Vec<Report> {
+    let mut builder = Builder::default();
+    for record in records {
+        builder.take(record);
+    }
+    builder.finish()
+}
+
+impl Builder {
+    fn take(&mut self, record: &Record) {
+        let caller = record.prefix.caller.clone().or_else(|| self.last_caller.clone());
+        self.last_caller.clone_from(&caller);
+        let text = record.text();
+        if self.arch.is_none() {
+            self.arch = kernel::arch_of_trace(&text);
+        }
+        let release = KernelRelease::in_tainted(&text).or_else(|| KernelRelease::in_banner(&text));
+        if let Some(release) = &release
+            && !self.releases.contains(release)
+        {
+            self.releases.push(release.clone());
+        }
+        let was_hex = std::mem::replace(&mut self.after_hex, is_hex(&text));
+        match record.kind {
+            Kind::Head => self.head(record, &text, caller),
+            Kind::Cpu => self.cpu(record, &text, release, &caller),
+            Kind::Kill | Kind::OomKill => self.kill(record, &text, caller),
+            Kind::Gap => {
+                if let Some(draft) = self.current(&caller).filter(|_| !was_hex) {
+                    draft.has_gap = true;
+                }
+            }
+            Kind::Trace | Kind::Other => self.trace(record, &text, &caller),
+            _ => self.part(record, &text, caller),
+        }
+    }
+
+    fn current(&mut self, caller: &Option<String>) -> Option<&mut Draft> {
+        let index = *self.open.get(caller)?;
+        self.drafts.get_mut(index)
+    }
+
+    fn start(&mut self, record: &Record, caller: Option<String>) -> usize {
+        let mut draft = Draft::default();
+        draft.report.first_line = record.lines.0;
+        draft.report.time = record.prefix.time;
+        draft.report.clock.clone_from(&record.prefix.clock);
+        self.drafts.push(draft);
+        self.open.insert(caller, self.drafts.len() - 1);
+        self.drafts.len() - 1
+    }
+
+    /// Notes that a record is part of a report.
+    fn cover(&mut self, index: usize, record: &Record) -> &mut Draft {
+        let draft = &mut self.drafts[index];
+        draft.report.last_line = draft.report.last_line.max(record.lines.1);
+        draft.report.first_line = draft.report.first_line.min(record.lines.0);
+        draft.marks |= record.marks;
+        draft.is_wrapped |= record.is_wrapped && !record.has_broken_number();
+        draft.is_last = record.is_open_ended && record.marks & mark::LAST != 0;
+        draft.has_broken_number |= record.has_broken_number();
+        draft.has_gap |= record.parts.iter().any(|part| part.ends_with(" ..."));
+        *draft.forms.entry(record.prefix.form).or_default() += 1;
+        draft
+    }
+
+    fn head(&mut self, record: &Record, text: &str, caller: Option<String>) {
+        let Some(head) = Head::read(text, record.is_open_ended) else { return };
+        let index = self.start(record, caller);
+        let draft = self.cover(index, record);
+        draft.report.task.comm.clone_from(&head.comm);
+        draft.report.task.pid = head.pid;
+        if let Some(pid) = record.prefix.caller.as_deref().and_then(|c| c.strip_prefix('T')) {
+            draft.report.task.pid = draft.report.task.pid.or(pid.parse().ok());
+        }
+        draft.report.task.cpu = record.prefix.cpu;
+        draft.head = Some(head);
+        self.pending_cpu = None;
+    }
+
+    fn cpu(
+        &mut self,
+        record: &Record,
+        text: &str,
+        release: Option<KernelRelease>,
+        caller: &Option<String>,
+    ) {
+        let task = Task::read(text);
+        let Some(&index) = self.open.get(caller) else {
+            self.pending_cpu = Some((record.lines.0, task, release));
+            return;
+        };
+        let draft = &self.drafts[index];
+        let is_other = matches!((&draft.report.task.comm, &task.comm), (Some(a), Some(b)) if a != b && !b.starts_with(a.as_str()));
+        if draft.head.is_none() || draft.has_dump() || is_other || !is_near(draft, record) {
+            // A process that is not that of the newest request: of one before it, if two mix.
+            let before = (index.saturating_sub(3)..index).rev().find(|&before| {
+                let draft = &self.drafts[before];
+                draft.head.is_some()
+                    && !draft.has_dump()
+                    && draft.report.kernel.is_none()
+                    && draft.report.task.comm == task.comm
+                    && is_near(draft, record)
+            });
+            match before {
+                Some(before) => self.set_cpu(before, record, task, release),
+                None => self.pending_cpu = Some((record.lines.0, task, release)),
+            }
+            return;
+        }
+        self.set_cpu(index, record, task, release);
+    }
+
+    fn set_cpu(
+        &mut self,
+        index: usize,
+        record: &Record,
+        task: Task,
+        release: Option<KernelRelease>,
+    ) {
+        let draft = self.cover(index, record);
+        let mine = &mut draft.report.task;
+        mine.pid = task.pid.or(mine.pid);
+        mine.uid = task.uid.or(mine.uid);
+        mine.cpu = task.cpu.or(mine.cpu);
+        if mine.comm.is_none() {
+            mine.comm = task.comm;
+        }
+        draft.report.kernel = release.or(draft.report.kernel.take());
+    }
+
+    /// Traces tell of interrupts and reclaim.
+    fn trace(&mut self, record: &Record, text: &str, caller: &Option<String>) {
+        const RECLAIM: [&str; 8] = [
+            "try_to_free_pages",
+            "try_to_free_mem_cgroup_pages",
+            "shrink_node",
+            "shrink_zone",
+            "shrink_lruvec",
+            "shrink_slab",
+            "balance_pgdat",
+            "do_try_to_free",
+        ];
+        let Some(draft) = self.current(caller) else { return };
+        if draft.head.is_none() || draft.has_dump() || !is_near(draft, record) {
+            return;
+        }
+        draft.has_reclaim_trace |= RECLAIM.iter().any(|name| text.contains(name));
+        let in_reclaim = RECLAIM.iter().any(|name| text.contains(name) && !text.contains("? "));
+        draft.report.context.in_reclaim |= in_reclaim;
+        draft.report.context.in_interrupt |= ["<IRQ>", "<SOFTIRQ>", "__do_softirq", "irq_exit"]
+            .iter()
+            .any(|word| text.contains(word));
+    }
+
+    fn kill(&mut self, record: &Record, text: &str, caller: Option<String>) {
+        let is_reaper = text.contains("oom_reaper:");
+        let fits = |draft: &Draft| {
+            let is_headless = draft.head.is_none();
+            (draft.is_oom() || is_headless) && is_near(draft, record)
+                || (draft.report.kill.is_some() && is_reaper)
+        };
+        let own = self.open.get(&caller).copied().filter(|&index| fits(&self.drafts[index]));
+        let recent = self.drafts.len().saturating_sub(4)..self.drafts.len();
+        let index = own.or_else(|| recent.rev().find(|&index| fits(&self.drafts[index])));
+        let index = match index {
+            Some(index) => index,
+            None if is_reaper => return,
+            None => self.start(record, caller),
+        };
+        let draft = self.cover(index, record);
+        (draft.in_stats, draft.in_slabs) = (false, false);
+        let kill = draft.report.kill.get_or_insert_with(Kill::default);
+        if record.kind == Kind::OomKill {
+            let constraint = kill.oom_kill(text, record.is_open_ended);
+            draft.report.constraint = constraint.or(draft.report.constraint.take());
+            let (cpuset, mems) =
+                cpuset_line(&text.replace(",cpuset=", " cpuset="), record.is_open_ended);
+            let request = &mut draft.report.request;
+            request.cpuset = request.cpuset.take().or(cpuset);
+            request.mems_allowed = request.mems_allowed.take().or(mems);
+        } else {
+            kill.line(text);
+        }
+        if text.contains("Memory cgroup out of memory") {
+            draft.report.memcg.get_or_insert_with(Memcg::default);
+        }
+    }
+
+    /// A part of a dump or of an OOM report.
+    fn part(&mut self, record: &Record, text: &str, caller: Option<String>) {
+        let tokens = record.tokens();
+        let Some(index) = self.owner(record, &tokens, &caller) else { return };
+        let is_first = !self.drafts[index].has_dump();
+        if is_first && record.kind != Kind::MemInfo {
+            self.drafts[index].begins_inside = is_dump(record.kind) && record.kind != Kind::PerCpu;
+        }
+        if is_first
+            && self.drafts[index].head.is_none()
+            && let Some((line, task, release)) = self.pending_cpu.take()
+            && record.lines.0.saturating_sub(line) <= PART_LINES_MAX
+        {
+            let report = &mut self.drafts[index].report;
+            (report.task, report.kernel) = (task, release);
+            report.first_line = report.first_line.min(line);
+        }
+        if record.kind == Kind::Lowmem {
+            self.lowmem(index, record, &tokens);
+            return;
+        }
+        if is_dump(record.kind) && record.kind != Kind::Zone {
+            self.zones_open.retain(|(draft, _)| *draft != index);
+        }
+        let draft = self.cover(index, record);
+        draft.in_stats &= record.kind == Kind::MemcgStat;
+        draft.in_slabs &= matches!(record.kind, Kind::SlabRow);
+        let report = &mut draft.report;
+        match record.kind {
+            Kind::MemInfo => {
+                draft.has_mem_info = true;
+                counters(report, &tokens, record.is_open_ended);
+            }
+            Kind::Counters => counters(report, &tokens, record.is_open_ended),
+            Kind::PerCpu => {
+                if let (_, Some(name), _) = place(&tokens) {
+                    draft.names.push(name.to_owned());
+                }
+            }
+            Kind::Node => report.nodes.extend(Node::read(&tokens)),
+            Kind::Zone => {
+                let Some(zone) = Zone::read(&tokens, record.is_open_ended) else { return };
+                let at = match draft.zone(zone.node, &zone.name) {
+                    // The free list came before the line.
+                    Some(at) => {
+                        let list = draft.report.zones[at].list.take();
+                        draft.report.zones[at] = Zone { list, ..zone };
+                        at
+                    }
+                    None => {
+                        draft.report.zones.push(zone);
+                        draft.report.zones.len() - 1
+                    }
+                };
+                self.zones_open.push_back((index, at));
+            }
+            Kind::List => {
+                let (node, Some(name), at) = place(&tokens) else { return };
+                let list = FreeList::read(&tokens[at..]);
+                let name = name.to_owned();
+                match draft.zone(node, &name) {
+                    Some(at) => drop(draft.report.zones[at].list.get_or_insert(list)),
+                    None => {
+                        draft.report.zones.push(Zone {
+                            node,
+                            name,
+                            list: Some(list),
+                            ..Zone::default()
+                        });
+                    }
+                }
+            }
+            Kind::HugePages => report.hugepages.extend(HugePages::read(&tokens)),
+            Kind::Pages => {
+                let cache = report.pages.line(&tokens);
+                report.swap.cache_pages = report.swap.cache_pages.or(cache);
+                draft.is_complete |= report.pages.ram.is_some();
+            }
+            Kind::Swap => {
+                let kb =
+                    tokens.iter().find_map(|token| super::zone::kb(token.trim_start_matches('=')));
+                let field = if tokens[0] == "Free" {
+                    &mut report.swap.free
+                } else {
+                    &mut report.swap.total
+                };
+                *field = field.or(kb);
+            }
+            Kind::TaskHeader => report.tasks.header(text),
+            Kind::TaskRow => report.tasks.row(text, record.is_open_ended),
+            Kind::SlabHead => draft.in_slabs = true,
+            Kind::SlabRow => report.slabs.extend(SlabRow::read(&tokens)),
+            Kind::Cpuset => {
+                let (cpuset, mems) = cpuset_line(text, record.is_open_ended);
+                report.request.cpuset = report.request.cpuset.take().or(cpuset);
+                report.request.mems_allowed = report.request.mems_allowed.take().or(mems);
+            }
+            Kind::MemcgUsage => {
+                report
+                    .memcg
+                    .get_or_insert_with(Memcg::default)
+                    .usage(&tokens, record.is_open_ended);
+            }
+            Kind::MemcgTask => report.memcg.get_or_insert_with(Memcg::default).task(text),
+            Kind::MemcgStats => {
+                report.memcg.get_or_insert_with(Memcg::default).stats_line(&tokens);
+                draft.in_stats = true;
+            }
+            Kind::MemcgStat if !record.is_open_ended => {
+                report.memcg.get_or_insert_with(Memcg::default).stat(&tokens);
+            }
+            _ => {}
+        }
+    }
+
+    /// The report that a part belongs to; none if it belongs to nothing.
+    fn owner(
+        &mut self,
+        record: &Record,
+        tokens: &[String],
+        caller: &Option<String>,
+    ) -> Option<usize> {
+        let own =
+            self.open.get(caller).copied().filter(|&index| is_near(&self.drafts[index], record));
+        // These are short lines that other texts have, too.
+        let is_weak = |draft: &Draft| match record.kind {
+            Kind::MemcgStat => draft.in_stats,
+            Kind::SlabRow | Kind::SlabHead => draft.in_slabs || record.kind == Kind::SlabHead,
+            Kind::TaskRow => !draft.report.tasks.columns.is_empty() || draft.is_oom(),
+            Kind::Cpuset => draft.head.is_some() && !draft.has_dump(),
+            _ => true,
+        };
+        if !is_dump(record.kind) {
+            let is_start = matches!(
+                record.kind,
+                Kind::MemcgUsage | Kind::MemcgTask | Kind::MemcgStats | Kind::TaskHeader
+            );
+            return match own.filter(|&index| is_weak(&self.drafts[index])) {
+                Some(index)
+                    if !is_start
+                        || self.drafts[index].is_oom()
+                        || self.drafts[index].head.is_none() =>
+                {
+                    Some(index)
+                }
+                _ if is_start => Some(self.start(record, caller.clone())),
+                _ => None,
+            };
+        }
+        if let Some(index) = own
+            && !has(&self.drafts[index], record.kind, tokens)
+        {
+            return Some(index);
+        }
+        // Two reports that alternate: one of the last ones lacks this part.
+        let recent = self.drafts.len().saturating_sub(3)..self.drafts.len();
+        let other = recent.rev().find(|&index| {
+            let draft = &self.drafts[index];
+            Some(index) != own
+                && caller.is_none()
+                && draft.head.is_some()
+                && !draft.is_complete
+                && is_near(draft, record)
+                && !has(draft, record.kind, tokens)
+        });
+        if let Some(index) = other {
+            self.drafts[index].is_mixed = true;
+            return Some(index);
+        }
+        match record.kind {
+            Kind::MemInfo | Kind::Counters | Kind::Node | Kind::Zone => {
+                Some(self.start(record, caller.clone()))
+            }
+            _ if own.is_none() => Some(self.start(record, caller.clone())),
+            _ => None,
+        }
+    }
+
+    fn lowmem(&mut self, index: usize, record: &Record, tokens: &[String]) {
+        let same = |a: &Zone, b: &Zone| a.node == b.node && a.name == b.name;
+        let zone = |at: (usize, usize)| &self.drafts[at.0].report.zones[at.1];
+        // The lines of two reports alternate if the same zone waits twice; otherwise the newest
+        // zone is the one before this line.
+        let alternate = match (self.zones_open.front(), self.zones_open.back()) {
+            (Some(&first), Some(&last)) => first != last && same(zone(first), zone(last)),
+            _ => false,
+        };
+        let found =
+            if alternate { self.zones_open.pop_front() } else { self.zones_open.pop_back() };
+        if !alternate {
+            self.zones_open.clear();
+        }
+        let draft = self.cover(index, record);
+        if let (Some((owner, at)), Some(columns)) =
+            (found, lowmem_reserve(tokens, record.is_open_ended))
+        {
+            draft.is_mixed |= alternate;
+            let zone = &mut self.drafts[owner].report.zones[at];
+            zone.lowmem_reserve.get_or_insert(columns);
+        }
+    }
+
+    fn finish(mut self) -> Vec<Report> {
+        self.join_late_heads();
+        let only_release = (self.releases.len() == 1).then(|| self.releases[0].clone());
+        let arch = self.arch;
+        let kept = self.drafts.into_iter().filter(|draft| match &draft.head {
+            Some(head) => !head.is_hung_task || draft.has_reclaim_trace,
+            None => draft.has_dump() || draft.report.kill.is_some() || draft.report.memcg.is_some(),
+        });
+        kept.map(|draft| draft.finish(only_release.as_ref(), arch)).collect()
+    }
+
+    /// A dump without a request, and right after it a request without a dump: one report whose
+    /// lines changed their order.
+    fn join_late_heads(&mut self) {
+        let mut index = 1;
+        while index < self.drafts.len() {
+            let (before, after) = (&self.drafts[index - 1], &self.drafts[index]);
+            let is_close = match (before.report.time, after.report.time) {
+                (Some(a), Some(b)) => (b - a).abs() <= LATE_HEAD_SECONDS_MAX,
+                _ => false,
+            };
+            let is_failure = after.head.as_ref().is_some_and(|head| {
+                matches!(head.kind, ReportKind::PageAllocationFailure | ReportKind::Vmalloc)
+            });
+            let is_bare = !after.has_dump() && after.report.kill.is_none() && is_failure;
+            let is_dump =
+                before.head.is_none() && before.has_dump() && before.report.kill.is_none();
+            if is_close && is_bare && is_dump {
+                let after = self.drafts.remove(index);
+                let draft = &mut self.drafts[index - 1];
+                draft.report.last_line = after.report.last_line;
+                draft.marks |= after.marks;
+                draft.report.request.follows_dump = true;
+                if draft.report.task == Task::default() {
+                    draft.report.task = after.report.task;
+                }
+                draft.report.kernel = draft.report.kernel.take().or(after.report.kernel);
+                draft.head = after.head;
+            } else {
+                index += 1;
+            }
+        }
+    }
+}
+
+/// True for lines of the memory dump.
+fn is_dump(kind: Kind) -> bool {
+    matches!(
+        kind,
+        Kind::MemInfo
+            | Kind::PerCpu
+            | Kind::Counters
+            | Kind::Node
+            | Kind::Zone
+            | Kind::Lowmem
+            | Kind::List
+            | Kind::HugePages
+            | Kind::Pages
+            | Kind::Swap
+    )
+}
+
+/// True if a report has this part already.
+fn has(draft: &Draft, kind: Kind, tokens: &[String]) -> bool {
+    let report = &draft.report;
+    match kind {
+        Kind::MemInfo => draft.has_dump(),
+        Kind::PerCpu => !report.zones.is_empty(),
+        Kind::Counters => {
+            let name = tokens.first().and_then(|token| token.split_once(':')).map(|(name, _)| name);
+            name.is_some_and(|name| report.counters.contains_key(&name.to_ascii_lowercase()))
+        }
+        Kind::Node => {
+            let node = place(tokens).0;
+            report.nodes.iter().any(|known| Some(known.node) == node)
+        }
+        Kind::Zone | Kind::List => {
+            let (node, Some(name), _) = place(tokens) else { return false };
+            draft.zone(node, name).is_some_and(|at| {
+                let zone = &report.zones[at];
+                if kind == Kind::Zone { zone.has_line } else { zone.list.is_some() }
+            })
+        }
+        Kind::Swap => {
+            let is_free = tokens.first().is_some_and(|token| token == "Free");
+            if is_free { report.swap.free.is_some() } else { report.swap.total.is_some() }
+        }
+        Kind::Pages => tokens.get(2).is_some_and(|t| t == "RAM") && report.pages.ram.is_some(),
+        _ => false,
+    }
+}
+
+/// Page counters of the machine. A number at a cut end is left out.
+fn counters(report: &mut Report, tokens: &[String], is_open_ended: bool) {
+    let mut last = None;
+    pairs(tokens, |name, value| {
+        if let super::zone::Value::Plain(pages) = value {
+            let name = name.to_ascii_lowercase();
+            last = (!report.counters.contains_key(&name)).then(|| name.clone());
+            report.counters.entry(name).or_insert(pages);
+        }
+    });
+    let ends_in_number =
+        tokens.last().is_some_and(|token| token.ends_with(|c: char| c.is_ascii_digit()));
+    if let (true, true, Some(name)) = (is_open_ended, ends_in_number, last) {
+        report.counters.remove(&name);
+    }
+}
+
+/// A line of a stack: hexadecimal words only.
+fn is_hex(text: &str) -> bool {
+    let words = text.split(|c: char| c.is_whitespace() || c == ':').filter(|word| !word.is_empty());
+    let hex = words.filter(|w| *w != "Stack");
+    let mut count = 0;
+    let all = hex
+        .inspect(|_| count += 1)
+        .all(|w| w.len() >= 8 && w.bytes().all(|b| b.is_ascii_hexdigit()));
+    all && count > 1
+}
+
+impl Draft {
+    /// Everything that follows from the whole report.
+    fn finish(self, only_release: Option<&KernelRelease>, arch: Option<&'static str>) -> Report {
+        let damage = self.damage();
+        let mut report = self.report;
+        report.kernel = report.kernel.take().or_else(|| only_release.cloned());
+        let version = report.kernel.as_ref().and_then(|kernel| kernel.version);
+        let of_release = report.kernel.as_ref().and_then(|k| kernel::arch_of_release(&k.release));
+        report.arch = of_release.or(arch).map(str::to_owned);
+        let form = self
+            .forms
+            .iter()
+            .max_by_key(|(form, count)| (**count, **form))
+            .map_or(0, |(form, _)| *form);
+        report.prefix = Prefix::name(form).to_owned();
+        if let Some(head) = self.head {
+            let gfp = request::decode(&head, version);
+            let request = &mut report.request;
+            request.order = head.order;
+            request.gfp = gfp;
+            request.nodemask = head.nodemask;
+            request.cpuset = head.cpuset.or(request.cpuset.take());
+            request.mems_allowed = head.mems_allowed.or(request.mems_allowed.take());
+            request.oom_score_adj = head.oom_score_adj;
+            request.waited_ms = head.waited_ms;
+            report.vmalloc = head.vmalloc;
+            report.kind = head.kind;
+        } else if report.kill.is_some() || report.memcg.is_some() {
+            report.kind = ReportKind::Oom;
+        }
+        if report.kind == ReportKind::Oom && report.memcg.is_some() {
+            report.kind = ReportKind::MemcgOom;
+        }
+        let is_nothing = report.request.gfp.as_ref().is_some_and(super::Gfp::is_nothing);
+        if is_nothing {
+            report.kind = ReportKind::Other;
+        }
+        report.context.is_kswapd = report.task.comm.as_deref().is_some_and(|comm| {
+            comm.strip_prefix("kswapd").is_some_and(|node| number(node).is_some())
+        });
+        report.page_size = report.infer_page_size();
+        let evidence = Evidence {
+            zones: &report.zones,
+            names: &self.names,
+            arch: report.arch.as_deref(),
+            version,
+        };
+        report.zone_types = zone_types::infer(&evidence).unwrap_or_default();
+        let rules = report.request.gfp.as_ref().and_then(|gfp| gfp.rules).filter(|_| !is_nothing);
+        report.zone_by_bits = rules.map(|rules| rules.zone_by_bits().to_owned());
+        report.highest_zone =
+            report.zone_by_bits.as_deref().map(|zone| highest_zone(zone, &report.zone_types));
+        report.damage = damage;
+        report.missing = report.find_missing();
+        report.findings = report.find();
+        debug_assert!(report.zones.iter().all(|zone| ZONE_NAMES.contains(&zone.name.as_str())));
+        report
+    }
+
+    /// Names of the damage.
+    fn damage(&self) -> Vec<String> {
+        let has = |bits: u16| self.marks & bits != 0;
+        let is_headless = self.head.is_none() || self.report.request.follows_dump;
+        let has_lines = self.report.zones.iter().any(|zone| zone.has_line);
+        let has_lists = self.report.zones.iter().any(|zone| zone.list.is_some());
+        let found = [
+            (has(mark::OCTAL), "#012"),
+            (has(mark::HEX), "\\x0a"),
+            (self.has_broken_number, "broken line"),
+            (self.has_gap || self.is_last, "cut"),
+            (has(mark::COLON), "extra colon prefix"),
+            (is_headless && self.begins_inside, "head cut"),
+            (self.report.request.follows_dump, "head last"),
+            (has(mark::TWICE), "line printed twice"),
+            (has(mark::CUT), "lines cut at the right"),
+            (has_lines && !has_lists, "lists missing"),
+            (has(mark::PADDED), "padded"),
+            (has(mark::QUOTED), "quoted"),
+            (has(mark::QUOTED_PRINTABLE), "quoted-printable"),
+            (self.is_mixed, "two reports mixed"),
+            (self.is_wrapped || has(mark::WRAPPED), "wrapped"),
+        ];
+        found.iter().filter(|(is_found, _)| *is_found).map(|(_, name)| (*name).to_owned()).collect()
+    }
+}

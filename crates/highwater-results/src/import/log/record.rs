@@ -1,0 +1,710 @@
+//! Records: what the kernel printed as one message, joined from the lines that damage made of it.
+//!
+//! A record begins with a line that is recognised by its first tokens. Lines that fit the grammar
+//! of the open record continue it. All other lines are text of other subsystems and leave the open
+//! record alone. Each caller (`[ T123]`) has an open record of its own, so messages of two CPUs
+//! may alternate.
+
+use std::collections::HashMap;
+
+use super::lines::{Line, mark};
+use super::zone::{ZONE_NAMES, is_counter_name, kb, number};
+
+/// What a record is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum Kind {
+    /// The refused request: `... page allocation failure: ...`, `... invoked oom-killer: ...`.
+    Head,
+    /// `CPU: 1 PID: 2 Comm: name Not tainted 5.4.0 #1`.
+    Cpu,
+    /// `name cpuset=/ mems_allowed=0`.
+    Cpuset,
+    /// `Mem-Info:`.
+    MemInfo,
+    /// `Node 0 DMA per-cpu:`.
+    PerCpu,
+    /// `active_anon:1 ...`, pages of the machine.
+    Counters,
+    /// `Node 0 active_anon:4kB ...`.
+    Node,
+    /// `Node 0 DMA free:4kB ...`.
+    Zone,
+    /// `lowmem_reserve[]: 0 ...`.
+    Lowmem,
+    /// `Node 0 DMA: 1*4kB ...`.
+    List,
+    /// `Node 0 hugepages_total=0 ...`.
+    HugePages,
+    /// `N pages RAM` and its like.
+    Pages,
+    /// `Free swap = 4kB`, `Total swap = 4kB`.
+    Swap,
+    /// `[ pid ] uid ...`, the head of the task table.
+    TaskHeader,
+    /// `[ 12] 0 12 ...`.
+    TaskRow,
+    /// `Unreclaimable slab info:`.
+    SlabHead,
+    /// `name 4KB 4KB`.
+    SlabRow,
+    /// `oom-kill:constraint=...`.
+    OomKill,
+    /// `Out of memory: ...`, `Killed process ...`, `oom_reaper: ...`.
+    Kill,
+    /// `memory: usage 4kB, limit 4kB, failcnt 0` and its like.
+    MemcgUsage,
+    /// `Task in /a killed as a result of limit of /b`.
+    MemcgTask,
+    /// `Memory cgroup stats for /a: ...`.
+    MemcgStats,
+    /// `anon 4096`, a row of `memory.stat`.
+    MemcgStat,
+    /// `Call Trace:` and its lines.
+    Trace,
+    /// A mark that text was left out.
+    Gap,
+    /// Anything else.
+    Other,
+}
+
+/// One message.
+#[derive(Clone, Debug)]
+pub(super) struct Record {
+    pub(super) kind: Kind,
+    /// The lines that it was joined from.
+    pub(super) parts: Vec<String>,
+    /// First and last line of the input.
+    pub(super) lines: (usize, usize),
+    /// All marks of its lines.
+    pub(super) marks: u16,
+    /// True if its last token may be shortened.
+    pub(super) is_open_ended: bool,
+    /// True if it was joined from several lines that are not parts of one.
+    pub(super) is_wrapped: bool,
+    /// The prefix of its first line.
+    pub(super) prefix: super::prefix::Prefix,
+}
+
+impl Record {
+    /// All of its text on one line.
+    pub(super) fn text(&self) -> String {
+        self.tokens().join(" ")
+    }
+
+    /// Its tokens. Tokens that a line end broke are put together where the halves can only belong
+    /// together; two halves of a number are left out, because digits between them may be lost.
+    pub(super) fn tokens(&self) -> Vec<String> {
+        let mut tokens: Vec<String> = Vec::new();
+        for part in &self.parts {
+            let mut words = part.split_whitespace();
+            if let (Some(last), Some(first)) = (tokens.last_mut(), words.next()) {
+                match joint(last, first, self.kind) {
+                    Joint::Glue => last.push_str(first),
+                    Joint::Drop => {
+                        tokens.pop();
+                    }
+                    Joint::Apart => tokens.push(first.to_owned()),
+                }
+            } else if let Some(first) = part.split_whitespace().next() {
+                tokens.push(first.to_owned());
+            }
+            tokens.extend(words.map(str::to_owned));
+        }
+        tokens
+    }
+
+    /// True if a line end broke a number, with digits lost.
+    pub(super) fn has_broken_number(&self) -> bool {
+        self.parts.windows(2).any(|pair| {
+            let (Some(last), Some(first)) =
+                (pair[0].split_whitespace().next_back(), pair[1].split_whitespace().next())
+            else {
+                return false;
+            };
+            joint(last, first, self.kind) == Joint::Drop
+        })
+    }
+}
+
+#[derive(PartialEq, Eq)]
+enum Joint {
+    Glue,
+    Drop,
+    Apart,
+}
+
+/// How the last token of a line and the first of the next belong together.
+fn joint(last: &str, first: &str, kind: Kind) -> Joint {
+    let value = last.rsplit([':', '*']).next().unwrap_or_default();
+    let ends_in_number = number(value).is_some() && last.len() > value.len();
+    let is_word = |s: &str| s.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
+    let has_units = matches!(kind, Kind::Zone | Kind::Node | Kind::List);
+    if first.starts_with([':', '*', ')']) && first.len() > 1 {
+        Joint::Glue
+    } else if has_units && ends_in_number && matches!(first, "kB" | "KB") {
+        Joint::Glue
+    } else if has_units
+        && ends_in_number
+        && kb(first).is_some()
+        && !last.starts_with("pages_scanned")
+    {
+        Joint::Drop
+    } else if kind == Kind::List && number(last).is_some() && first.contains('*') {
+        Joint::Drop
+    } else if last.ends_with('k') && first == "B" {
+        Joint::Glue
+    } else if last.contains('(') && !last.contains(')') && last.len() > 1 {
+        Joint::Glue
+    } else if matches!(kind, Kind::Zone | Kind::Node)
+        && is_word(last)
+        && !matches!(last, "yes" | "no")
+        && first.split_once(':').is_some_and(|(name, _)| is_counter_name(name))
+    {
+        Joint::Glue
+    } else {
+        Joint::Apart
+    }
+}
+
+/// Joins lines to records.
+pub(super) fn assemble(lines: Vec<Line>) -> Vec<Record> {
+    let stamped = lines.iter().filter(|line| line.prefix.form != 0).count();
+    let has_prefixes = stamped * 3 > lines.len();
+    let mut records: Vec<Record> = Vec::new();
+    let mut open: HashMap<Option<String>, usize> = HashMap::new();
+    let mut last_caller: Option<String> = None;
+    let mut partial: Option<Line> = None;
+    for line in joined_tokens(lines).into_iter().flat_map(unjoined) {
+        if line.text.is_empty() || line.marks & mark::TWICE != 0 {
+            note(&mut records, &line);
+            continue;
+        }
+        let line = match partial.take() {
+            Some(start) => Line { text: format!("{} {}", start.text, line.text), ..start },
+            None => line,
+        };
+        if is_partial(&line.text) || is_partial_head(&line.text) {
+            partial = Some(line);
+            continue;
+        }
+        let caller =
+            if line.prefix.form == 0 { last_caller.clone() } else { line.prefix.caller.clone() };
+        let kind = classify(&line.text);
+        let is_bare = has_prefixes && line.prefix.form == 0;
+        if let Some(record) = open.get(&caller).and_then(|index| records.get_mut(*index))
+            && line.number.saturating_sub(record.lines.1) < 16
+            && continues(record, kind, &line.text, is_bare || !has_prefixes)
+        {
+            let is_part = line.marks & (mark::OCTAL | mark::HEX) != 0;
+            record.is_wrapped |= !is_part && line.number != record.lines.1;
+            record.lines.1 = record.lines.1.max(line.number);
+            record.marks |= line.marks;
+            record.is_open_ended = line.is_open_ended();
+            record.parts.push(line.text);
+            continue;
+        }
+        let is_kept = !matches!(kind, Kind::Other | Kind::Trace | Kind::Gap);
+        if is_kept {
+            open.insert(caller.clone(), records.len());
+        }
+        last_caller = caller;
+        records.push(Record {
+            kind,
+            lines: (line.number, line.number),
+            marks: line.marks,
+            is_open_ended: line.is_open_ended(),
+            is_wrapped: false,
+            prefix: line.prefix,
+            parts: vec![line.text],
+        });
+    }
+    records
+}
+
+/// Marks of a line that adds nothing belong to the record before it.
+fn note(records: &mut [Record], line: &Line) {
+    if let Some(record) = records.last_mut() {
+        record.marks |= line.marks & (mark::TWICE | mark::PADDED);
+    }
+}
+
+/// The start of a record whose rest is on the next line: tokens on lines of their own.
+fn is_partial(text: &str) -> bool {
+    let tokens: Vec<&str> = text.split_whitespace().collect();
+    match tokens.as_slice() {
+        ["Node"] | ["Free" | "Total"] | ["Free" | "Total", "swap"] | ["Swap"] => true,
+        ["Free" | "Total", "swap", "="] => true,
+        ["Node", node] => number(node).is_some(),
+        ["Node", node, zone] => number(node).is_some() && ZONE_NAMES.contains(zone),
+        [zone] if ZONE_NAMES.contains(zone) => true,
+        [count] => number(count).is_some(),
+        [count, "pages" | "total"] => number(count).is_some(),
+        [count, "pages", "in" | "cma"] => number(count).is_some(),
+        [count, "total", "pagecache"] => number(count).is_some(),
+        _ => false,
+    }
+}
+
+/// The start of the line of a request, broken within the words that it is recognised by.
+fn is_partial_head(text: &str) -> bool {
+    const ENDS: [&str; 4] = [" invoked", ": page", ": page allocation", ": vmalloc"];
+    ENDS.iter().any(|end| text.ends_with(end)) && text.len() < 200
+}
+
+/// Joins the lines of a text that has each of its tokens on a line of its own.
+fn joined_tokens(lines: Vec<Line>) -> Vec<Line> {
+    const LINES_MIN: usize = 12;
+    let written = lines.iter().filter(|line| !line.text.is_empty());
+    let single = written.clone().filter(|line| !line.text.contains(' ')).count();
+    let is_counted = single >= LINES_MIN && single * 10 > written.count() * 8;
+    let (true, Some(first)) = (is_counted, lines.first().cloned()) else { return lines };
+    let mut text = String::new();
+    for line in &lines {
+        text.push_str(&line.text);
+        text.push(' ');
+    }
+    let last = lines.last().map_or(0, |line| line.marks & mark::LAST);
+    vec![Line { text: text.trim_end().to_owned(), marks: first.marks | last, ..first }]
+}
+
+/// Splits a line in which several records run together.
+fn unjoined(line: Line) -> Vec<Line> {
+    const STRONG: [&str; 14] = [
+        "lowmem_reserve[]:",
+        "Node ",
+        " pages RAM",
+        "Free swap",
+        "Total swap",
+        "Mem-Info:",
+        " total pagecache pages",
+        "hugepages_total=",
+        "CPU: ",
+        "memory: usage",
+        "Memory cgroup stats",
+        "oom-kill:constraint",
+        "Killed process",
+        "oom-killer:",
+    ];
+    let hits: usize = STRONG.iter().map(|word| line.text.matches(word).count()).sum();
+    if hits < 2 {
+        return vec![line];
+    }
+    let tokens: Vec<&str> = line.text.split_whitespace().collect();
+    let mut cuts = vec![0];
+    for at in 1..tokens.len() {
+        if starts_inside(tokens[at - 1], &tokens[at..]) && *cuts.last().unwrap_or(&0) < at {
+            let joins_node = tokens[at - 1] == "Node" || (at > 1 && tokens[at - 2] == "Node");
+            if !joins_node {
+                cuts.push(at);
+            }
+        }
+    }
+    if cuts.len() == 1 {
+        return vec![line];
+    }
+    cuts.push(tokens.len());
+    let pieces = cuts.windows(2).enumerate();
+    let last = cuts.len() - 2;
+    pieces
+        .map(|(index, range)| Line {
+            text: tokens[range[0]..range[1]].join(" "),
+            marks: if index == last { line.marks } else { line.marks & !(mark::LAST | mark::CUT) },
+            ..line.clone()
+        })
+        .collect()
+}
+
+/// True if a record starts here, inside of a line.
+fn starts_inside(before: &str, tokens: &[&str]) -> bool {
+    match tokens {
+        ["Mem-Info:" | "Mem-info:" | "lowmem_reserve[]:", ..]
+        | ["Free" | "Total", "swap", ..]
+        | ["Swap", "cache", ..]
+        | ["Call", "Trace:", ..]
+        | ["memory:" | "swap:" | "memory+swap:" | "kmem:", "usage", ..]
+        | ["Memory", "cgroup", "stats" | "out", ..]
+        | ["Tasks", "state", ..]
+        | ["Task", "in", ..]
+        | ["oom_reaper:", ..]
+        | ["Unreclaimable", "slab", ..]
+        | ["Kernel", "panic", ..]
+        | ["vmalloc:", "allocation", ..]
+        | [_, "invoked", "oom-killer:", ..]
+        | ["[", "pid", "]", "uid", ..] => true,
+        ["Out", "of", "memory:" | "memory", ..] => before != "syncing:",
+        ["Killed", "process", ..] => !before.ends_with(':'),
+        ["CPU:", cpu, "PID:" | "UID:", ..] => number(cpu).is_some(),
+        [comm, "page", "allocation", failure, ..] => {
+            comm.ends_with(':') && failure.starts_with("failure")
+        }
+        ["[", pid, uid, tgid, ..] => {
+            pid.strip_suffix(']').is_some_and(|pid| number(pid).is_some())
+                && number(uid).is_some()
+                && number(tgid).is_some()
+        }
+        [first, ..] if first.starts_with("oom-kill:constraint") => true,
+        ["Node", node, rest, ..] => {
+            let is_place = ZONE_NAMES.contains(&rest.trim_end_matches(':'));
+            number(node).is_some() && (is_place || rest.contains([':', '=']))
+        }
+        [zone, free, ..] if ZONE_NAMES.contains(zone) => free.starts_with("free:"),
+        [zone, block, ..] if zone.strip_suffix(':').is_some_and(|z| ZONE_NAMES.contains(&z)) => {
+            block.contains('*') || *block == "empty"
+        }
+        [count, "pages", what, ..] => {
+            let is_known = matches!(*what, "RAM" | "in" | "reserved" | "cma" | "hwpoisoned");
+            (is_known || what.starts_with("HighMem")) && number(count).is_some()
+        }
+        [count, "total", "pagecache", ..] => number(count).is_some(),
+        _ => false,
+    }
+}
+
+/// Names that begin a line of page counters.
+const COUNTERS: [&str; 17] = [
+    "active_anon",
+    "active_file",
+    "active",
+    "inactive_anon",
+    "inactive_file",
+    "unevictable",
+    "slab_reclaimable",
+    "slab",
+    "mapped",
+    "sec_pagetables",
+    "kernel_misc_reclaimable",
+    "free",
+    "free_cma",
+    "pagetables",
+    "shmem",
+    "dirty",
+    "writeback",
+];
+
+/// Words that only the line of a refused request has.
+const HEADS: [&str; 7] = [
+    "invoked oom-killer",
+    "page allocation failure",
+    "page allocation stalls for",
+    "vmalloc error:",
+    "vmalloc: allocation failure",
+    "vmap allocation for size",
+    "blocked for more than",
+];
+
+/// Recognises the start of a record.
+pub(super) fn classify(text: &str) -> Kind {
+    if HEADS.iter().any(|words| text.contains(words)) {
+        return Kind::Head;
+    }
+    let tokens: Vec<&str> = text.split_whitespace().take(6).collect();
+    let Some(&first) = tokens.first() else { return Kind::Other };
+    let at = |index: usize| tokens.get(index).copied().unwrap_or_default();
+    let is_count = number(first).is_some();
+    match first {
+        "Mem-Info:" | "Mem-info:" => return Kind::MemInfo,
+        "lowmem_reserve[]:" | "protections[]:" => return Kind::Lowmem,
+        "..." | "[...]" | "[snip]" | "<snip>" | "[snipped]" | "[cut]" => return Kind::Gap,
+        "CPU:" | "Pid:" if text.contains("omm: ") => return Kind::Cpu,
+        "Node" if at(2).starts_with("hugepages_") => return Kind::HugePages,
+        "Node" if number(at(1)).is_some() => {
+            let rest = &text[text.find(at(1)).unwrap_or(0) + at(1).len()..];
+            return match classify(rest) {
+                Kind::Other | Kind::Counters if at(2).contains(':') || at(3).contains(':') => {
+                    Kind::Node
+                }
+                kind => kind,
+            };
+        }
+        "Free" | "Total" if at(1) == "swap" => return Kind::Swap,
+        "Tasks" | "Call" | "Modules" | "Hardware" => return Kind::Trace,
+        "Unreclaimable" if at(1) == "slab" => return Kind::SlabHead,
+        "Killed" if at(1) == "process" => return Kind::Kill,
+        "oom_reaper:" => return Kind::Kill,
+        "Task" if at(1) == "in" && text.contains("killed as a result") => return Kind::MemcgTask,
+        "memory:" | "memory+swap:" | "swap:" | "kmem:" if at(1) == "usage" => {
+            return Kind::MemcgUsage;
+        }
+        _ => {}
+    }
+    if first.starts_with("oom-kill:") {
+        return Kind::OomKill;
+    }
+    if text.contains("ut of memory") && (text.contains("ill") || text.contains("panic")) {
+        return Kind::Kill;
+    }
+    if text.starts_with("Memory cgroup stats") || text.starts_with("Memory cgroup stats for") {
+        return Kind::MemcgStats;
+    }
+    let zone = first.trim_end_matches(':');
+    if ZONE_NAMES.contains(&zone) {
+        return match at(1) {
+            "per-cpu:" => Kind::PerCpu,
+            next if next.starts_with("free:") => Kind::Zone,
+            next if first.ends_with(':')
+                && (next.is_empty() || next.contains('*') || next == "empty") =>
+            {
+                Kind::List
+            }
+            _ => Kind::Other,
+        };
+    }
+    if is_count {
+        let is_pages = match at(1) {
+            "pages" => at(2) != "in" || at(3) == "swap" || at(3) == "pagetable",
+            "total" | "free" | "reserved" => at(2) == "pagecache" || at(2) == "pages",
+            _ => false,
+        };
+        return if is_pages { Kind::Pages } else { Kind::Other };
+    }
+    if first == "[" || first.starts_with('[') {
+        return task_kind(text);
+    }
+    if let Some((name, value)) = first.split_once(':') {
+        let lower = name.to_ascii_lowercase();
+        if COUNTERS.contains(&lower.as_str()) && number(value).is_some() {
+            return Kind::Counters;
+        }
+    }
+    if text.contains(" cpuset=") && text.contains("mems_allowed=") {
+        return Kind::Cpuset;
+    }
+    match tokens.as_slice() {
+        [_, used, total] if kb(used).is_some() && kb(total).is_some() => Kind::SlabRow,
+        [name, count] if is_stat_name(name) && number(count).is_some() => Kind::MemcgStat,
+        _ if text.contains("+0x") && text.contains("/0x") => Kind::Trace,
+        _ => Kind::Other,
+    }
+}
+
+fn is_stat_name(name: &str) -> bool {
+    name.len() > 2
+        && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+}
+
+/// `[ pid ]   uid  tgid ...` or `[  12]     0    12 ...`.
+fn task_kind(text: &str) -> Kind {
+    let Some((inside, rest)) = text[1..].split_once(']') else { return Kind::Other };
+    let inside = inside.trim();
+    let second = rest.split_whitespace().next().unwrap_or_default();
+    if inside == "pid" && second == "uid" {
+        Kind::TaskHeader
+    } else if number(inside).is_some() && number(second).is_some() {
+        Kind::TaskRow
+    } else {
+        Kind::Other
+    }
+}
+
+/// True if a line continues a record. `is_free`: the line has no prefix of its own, so it may be
+/// the rest of a wrapped line.
+fn continues(record: &Record, kind: Kind, text: &str, is_free: bool) -> bool {
+    let first = text.split_whitespace().next().unwrap_or_default();
+    let all = |fits: &dyn Fn(&str) -> bool| text.split_whitespace().all(fits);
+    let is_pair = |token: &str| {
+        token.split_once(':').is_some_and(|(name, value)| {
+            (is_counter_name(name) || name.is_empty())
+                && (value.is_empty() || value.starts_with(|c: char| c.is_ascii_digit()))
+        }) || token.ends_with('?')
+            || matches!(token, "yes" | "no")
+            || kb(token).is_some()
+    };
+    let starts_anew = !matches!(
+        kind,
+        Kind::Other | Kind::Counters | Kind::MemcgStat | Kind::Pages | Kind::Cpuset
+    );
+    if starts_anew {
+        return false;
+    }
+    match record.kind {
+        Kind::Zone | Kind::Node => {
+            let is_fragment = matches!(first, "kB" | "KB") || first.starts_with(':');
+            (is_free && kind != Kind::Pages && (is_pair(first) || is_fragment))
+                || (kind == Kind::Other && all(&is_pair))
+                || (is_free
+                    && text.split_whitespace().nth(1).is_some_and(is_pair)
+                    && kind == Kind::Other)
+        }
+        Kind::Counters => {
+            kind == Kind::Other
+                && all(&|token| {
+                    token.split_once(':').is_some_and(|(name, value)| {
+                        is_counter_name(name) && number(value).is_some()
+                    })
+                })
+        }
+        Kind::Lowmem => all(&|token| number(token).is_some()),
+        Kind::List => {
+            let fits = |token: &str| {
+                token.contains("kB")
+                    || token == "="
+                    || token == "empty"
+                    || is_letters(token)
+                    || token == "B"
+                    || (token.ends_with('k') && token.contains('*'))
+            };
+            (all(&fits) || (is_free && (fits(first) || first.starts_with("*"))))
+                && !has_total(record)
+        }
+        Kind::Head => {
+            let has_flags =
+                record.parts.iter().any(|p| p.contains("mode:") || p.contains("gfp_mask="));
+            let is_rest = !has_flags
+                && record.parts.len() < 4
+                && ["mode:", "gfp_mask=", "order", "alloc"].iter().any(|word| text.contains(word));
+            let is_open = record.parts.last().is_some_and(|part| part.ends_with(':'));
+            is_free && (head_words(text) || is_open || is_rest)
+        }
+        Kind::Cpu => {
+            is_free && kind == Kind::Other && !record.parts.iter().any(|part| part.contains(" #"))
+        }
+        Kind::HugePages => first.starts_with("hugepages_"),
+        Kind::TaskHeader => is_free && (first == "rss" || text.ends_with("name")),
+        Kind::OomKill | Kind::Kill | Kind::MemcgUsage => {
+            const WORDS: [&str; 6] = ["failcnt", "limit", "usage", "score", "process", "or"];
+            let is_kb = kb(first.trim_end_matches(',')).is_some();
+            let is_rest = WORDS.contains(&first) || text.contains(['=', ':']) || is_kb;
+            let is_short = !text.contains("+0x") && record.parts.len() < 6;
+            is_free && kind == Kind::Other && is_rest && is_short
+        }
+        // A row without its name.
+        Kind::TaskRow => {
+            let last = record.parts.last().and_then(|part| part.split_whitespace().next_back());
+            let is_unnamed = last.is_some_and(|last| last.parse::<i64>().is_ok());
+            is_free
+                && kind == Kind::Other
+                && is_unnamed
+                && record.parts.len() < 4
+                && text.len() < 80
+        }
+        Kind::MemcgTask => is_free && first.starts_with('/') && text.len() < 400,
+        Kind::MemcgStats if is_free && first.starts_with('/') => {
+            record.parts.last().is_some_and(|part| part.ends_with("for"))
+        }
+        Kind::MemcgStats => {
+            kind == Kind::Other
+                && all(&|token| {
+                    token
+                        .split_once(':')
+                        .is_some_and(|(name, value)| is_counter_name(name) && kb(value).is_some())
+                })
+        }
+        _ => false,
+    }
+}
+
+/// `(UME)`, or one half of it.
+fn is_letters(token: &str) -> bool {
+    let inside = token.trim_start_matches('(').trim_end_matches(')');
+    (token.starts_with('(') || token.ends_with(')'))
+        && inside.len() < 9
+        && inside.bytes().all(|b| b.is_ascii_uppercase())
+}
+
+/// True if the list has its `= 4kB`.
+fn has_total(record: &Record) -> bool {
+    let tokens = record.tokens();
+    matches!(tokens.as_slice(), [.., equals, total] if equals == "=" && kb(total).is_some())
+}
+
+/// Words of the line of a refused request.
+fn head_words(text: &str) -> bool {
+    const WORDS: [&str; 9] = [
+        "gfp_mask=",
+        "order=",
+        "order:",
+        "mode:",
+        "nodemask=",
+        "page order",
+        "oom_score_adj=",
+        "mems_allowed=",
+        "failed to allocate",
+    ];
+    WORDS.iter().any(|word| text.starts_with(word))
+        || text.starts_with("order ")
+        || text.contains("_score_adj=")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::lines;
+    use super::*;
+
+    fn kinds(input: &str) -> Vec<(Kind, String)> {
+        let records = assemble(lines::split(input.as_bytes()));
+        records.iter().map(|record| (record.kind, record.text())).collect()
+    }
+
+    #[test]
+    fn wrapped_lines_are_joined() {
+        let text = "[    1.000000] Normal free:4kB min:8kB\nlow:12kB high:16kB writeback_t\nmp:0kB\n\
+                    [    1.000001] lowmem_reserve[]: 0 1\n2 3\n\
+                    [    1.000002] Normal: 1*4kB (U) 0*8kB (M\nE) = \n4kB\n";
+        let found = kinds(text);
+        assert_eq!(found[0].1, "Normal free:4kB min:8kB low:12kB high:16kB writeback_tmp:0kB");
+        assert_eq!(found[1].1, "lowmem_reserve[]: 0 1 2 3");
+        assert_eq!(found[2].1, "Normal: 1*4kB (U) 0*8kB (ME) = 4kB");
+        assert_eq!(found.len(), 3);
+    }
+
+    #[test]
+    fn a_number_that_a_line_end_broke_is_left_out() {
+        let records =
+            assemble(lines::split(b"Node 0 dirty:36\n1785kB shmem:0kB all_unreclaimable? no\n"));
+        assert_eq!(records[0].text(), "Node 0 shmem:0kB all_unreclaimable? no");
+        assert!(records[0].has_broken_number());
+    }
+
+    #[test]
+    fn tokens_on_lines_of_their_own() {
+        let text = "[    1.000000] Node 0\n[    1.000000] DMA:\n[    1.000000] 1*4kB\n[    1.000000] (U)\n\
+                    [    1.000000] = 4kB\n[    1.000000] lowmem_reserve[]:\n[    1.000000]  0\n[    1.000000] 12\n\
+                    [    1.000000] Free swap\n[    1.000000] = 4kB\n";
+        let found = kinds(text);
+        assert_eq!(found[0], (Kind::List, "Node 0 DMA: 1*4kB (U) = 4kB".into()));
+        assert_eq!(found[2], (Kind::Swap, "Free swap = 4kB".into()));
+    }
+
+    #[test]
+    fn records_on_one_line_are_split() {
+        let text = "Mem-Info: active_anon:1 free:2 Node 0 DMA free:4kB min:8kB lowmem_reserve[]: 0 1 \
+                    Node 0 DMA: 1*4kB (U) = 4kB Free swap = 4kB 12 pages RAM\n";
+        let found: Vec<Kind> = kinds(text).into_iter().map(|(kind, _)| kind).collect();
+        assert_eq!(
+            found,
+            [Kind::MemInfo, Kind::Zone, Kind::Lowmem, Kind::List, Kind::Swap, Kind::Pages],
+            "counters stay with Mem-Info"
+        );
+    }
+
+    #[test]
+    fn two_callers_do_not_mix() {
+        let text = "[    1.000000][    T1] lowmem_reserve[]: 0\n[    1.000000][    T2] lowmem_reserve[]: 9\n\
+                    [    1.000000][    T1] 1 2\n";
+        assert_eq!(kinds(text)[0].1, "lowmem_reserve[]: 0 1 2");
+    }
+
+    #[test]
+    fn starts_of_records() {
+        for (text, kind) in [
+            ("a: page allocation failure: order:0, mode:0x20", Kind::Head),
+            ("CPU: 1 UID: 0 PID: 2 Comm: a Not tainted 6.12.0 #1", Kind::Cpu),
+            ("Pid: 2, comm: a Not tainted 3.4.0 #1", Kind::Cpu),
+            ("Active:1 inactive:2", Kind::Counters),
+            ("Node 0 active_anon:0kB", Kind::Node),
+            ("Node 0 Normal free:0kB", Kind::Zone),
+            ("Normal: empty", Kind::List),
+            ("12 pages of RAM", Kind::Pages),
+            ("12 reserved pages", Kind::Pages),
+            ("[ pid ]   uid  tgid total_vm", Kind::TaskHeader),
+            ("[  12]     0    12      100", Kind::TaskRow),
+            ("[<c0ffee>] a+0x1/0x2", Kind::Other),
+            ("a cpuset=/ mems_allowed=0", Kind::Cpuset),
+            ("anon 4096", Kind::MemcgStat),
+            ("kmalloc-8        12KB       12KB", Kind::SlabRow),
+            ("Out of memory and no killable processes...", Kind::Kill),
+        ] {
+            assert_eq!(classify(text), kind, "{text}");
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! Whole logs, made up for these tests in the dialects of real kernels.
