@@ -7,6 +7,7 @@
 //! | [`calibrate`] | what operations cost on this computer, as a file of costs |
 //! | [`predict`] | composite works on the model and on this computer |
 //! | [`replay`] | traces of page allocations, replayed on the model |
+//! | [`diagnose`] | reports of failed allocations and OOM kills in kernel logs |
 //! | [`check`] | captured runs, counter by counter beside the model's |
 
 // Lowest first: a module uses those before it.
@@ -19,5 +20,7 @@ pub mod calibrate;
 pub mod predict;
 
 pub mod replay;
+
+pub mod diagnose;
 
 pub mod check;

@@ -43,7 +43,7 @@ impl KernelVersion {
     }
 
     /// The version in a preset's name; `None` if its name is not a version.
-    fn of_preset(name: &str) -> Option<KernelVersion> {
+    pub(crate) fn of_preset(name: &str) -> Option<KernelVersion> {
         let (major, minor) = name.split_once('.')?;
         Some(KernelVersion { major: major.parse().ok()?, minor: minor.parse().ok()? })
     }

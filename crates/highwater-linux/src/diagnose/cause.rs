@@ -1,0 +1,351 @@
+//! The main reason why the kernel refused, killed or waited.
+
+use highwater_results::import::log::{Report, ReportKind};
+use serde::Serialize;
+
+use super::judge::{Judge, Rights};
+use super::zone::{Numbers, ZoneRow};
+
+/// A reason. In JSON the names are those of [`Cause::name`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cause {
+    /// Free memory is below the mark.
+    MemoryShort,
+    /// Memory is free in lower zones only, which keep it for requests that need them
+    /// (`lowmem_reserve`).
+    Reserve,
+    /// Memory is free, but not in blocks of the order.
+    Fragmented,
+    /// The blocks that are large enough are set aside for atomic requests.
+    HighatomicOnly,
+    /// The free memory, or the blocks that are large enough, are CMA.
+    CmaOnly,
+    /// No zone that the request may use has memory.
+    NoZone,
+    /// A cpuset or memory policy excludes the nodes that have memory.
+    Bound,
+    /// A memory cgroup has reached its limit.
+    MemcgLimit,
+    /// Free memory is at the mark, and the request may not wait for reclaim.
+    AtMarkNowait,
+    /// The dump is later than the refusal, and shows enough memory.
+    ServedAtDumpTime,
+    /// Swap is used up.
+    SwapFull,
+    /// A large part of memory is slab that cannot be reclaimed.
+    UnreclaimableSlab,
+    /// No range of addresses for `vmalloc`, or an absurd size.
+    VmallocSpace,
+    /// Somebody asked for the kill.
+    Requested,
+    /// The marks or reserves are impossible.
+    CorruptMarks,
+    /// The text has too little.
+    CannotTell,
+}
+
+impl Cause {
+    /// Its name in the JSON form.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Cause::MemoryShort => "memory-short",
+            Cause::Reserve => "reserve",
+            Cause::Fragmented => "fragmented",
+            Cause::HighatomicOnly => "highatomic-only",
+            Cause::CmaOnly => "cma-only",
+            Cause::NoZone => "no-zone",
+            Cause::Bound => "bound",
+            Cause::MemcgLimit => "memcg-limit",
+            Cause::AtMarkNowait => "at-mark-nowait",
+            Cause::ServedAtDumpTime => "served-at-dump-time",
+            Cause::SwapFull => "swap-full",
+            Cause::UnreclaimableSlab => "unreclaimable-slab",
+            Cause::VmallocSpace => "vmalloc-space",
+            Cause::Requested => "requested",
+            Cause::CorruptMarks => "corrupt-marks",
+            Cause::CannotTell => "cannot-tell",
+        }
+    }
+}
+
+/// The main reason and others that hold as well.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reasons {
+    /// The main reason.
+    pub cause: Cause,
+    /// Others.
+    pub also: Vec<Cause>,
+    /// True if the answer follows from the text: nothing that it needs is missing or hidden.
+    pub is_certain: bool,
+}
+
+/// Share of memory in unreclaimable slab from which on it is named as the reason.
+const SLAB_SHARE: f64 = 1.0 / 3.0;
+
+/// Judges a report with its tested zones.
+pub(super) fn reasons(report: &Report, judge: &Judge, rows: &[ZoneRow<'_>]) -> Reasons {
+    let cause = main(report, judge, rows);
+    let mut also = others(report, judge, rows);
+    also.retain(|other| *other != cause);
+    let needs_zones = !matches!(
+        cause,
+        Cause::MemcgLimit | Cause::VmallocSpace | Cause::Requested | Cause::CorruptMarks
+    );
+    let is_known = |row: &&ZoneRow<'_>| row.allowed == Some(false) || row.passes.is_some();
+    let has_all = judge.rights.is_some() && !rows.is_empty() && rows.iter().all(|r| is_known(&r));
+    let is_certain =
+        cause != Cause::CannotTell && (!needs_zones || has_all) && !report.request.follows_dump;
+    Reasons { cause, also, is_certain }
+}
+
+fn main(report: &Report, judge: &Judge, rows: &[ZoneRow<'_>]) -> Cause {
+    let constraint = report.constraint.as_deref().unwrap_or_default();
+    if report.request.order == Some(-1) || constraint.starts_with("BPF") {
+        return Cause::Requested;
+    }
+    if report.kind == ReportKind::MemcgOom {
+        return Cause::MemcgLimit;
+    }
+    if has_corrupt_marks(rows) {
+        return Cause::CorruptMarks;
+    }
+    let Some(rights) = judge.rights else {
+        return if is_for_addresses(report) {
+            Cause::VmallocSpace
+        } else {
+            without_request(report, rows)
+        };
+    };
+    if is_for_addresses(report) {
+        return Cause::VmallocSpace;
+    }
+    if rows.is_empty() {
+        return without_zones(report, rights);
+    }
+    let allowed = || rows.iter().filter(|row| row.allowed == Some(true));
+    if is_bound(report, rows) {
+        return Cause::Bound;
+    }
+    if !allowed().any(ZoneRow::is_populated) {
+        return Cause::NoZone;
+    }
+    let is_kill = report.kind == ReportKind::Oom;
+    if allowed().any(ZoneRow::serves) {
+        return served(report, judge, rows, is_kill);
+    }
+    if let Some(cause) = kept(rows) {
+        return cause;
+    }
+    let is_short_of_blocks = |row: &ZoneRow<'_>| {
+        row.passes == Some(true) && row.has_block == Some(false)
+            || fails_by_order(report, judge, row)
+    };
+    if allowed().any(is_short_of_blocks) {
+        return Cause::Fragmented;
+    }
+    if is_kill && has_much_slab(report, rows) {
+        return Cause::UnreclaimableSlab;
+    }
+    if is_of_cma(report, rows) {
+        return Cause::CmaOnly;
+    }
+    if !rights.may_wait {
+        return Cause::AtMarkNowait;
+    }
+    let is_held = |row: &ZoneRow<'_>| {
+        let spare = row.spare_pages.zip(row.reserve_pages);
+        spare.is_some_and(|(spare, reserve)| spare + reserve.min(i64::MAX as u64 / 2) as i64 > 0)
+    };
+    if allowed().filter(|row| row.is_populated()).all(is_held) {
+        return Cause::Reserve;
+    }
+    if has_much_slab(report, rows) { Cause::UnreclaimableSlab } else { Cause::MemoryShort }
+}
+
+/// A zone would serve the request at the time of the dump.
+fn served(report: &Report, judge: &Judge, rows: &[ZoneRow<'_>], is_kill: bool) -> Cause {
+    let serving = || rows.iter().filter(|row| row.serves());
+    // Movable requests count CMA. A kill with little else free means that this kernel, or this
+    // request, could not have it.
+    if is_kill && is_served_by_cma(report, judge, rows) {
+        return Cause::CmaOnly;
+    }
+    let is_far_above = serving().any(|row| {
+        let gap = row.zone.high.zip(row.zone.min).map(|(high, min)| high.saturating_sub(min));
+        let spare = row.spare_pages.unwrap_or(0);
+        gap.is_some_and(|kb| spare > (kb * 1024 / super::zone::page_size(report)) as i64)
+    });
+    if is_kill && !is_far_above {
+        return if has_much_slab(report, rows) {
+            Cause::UnreclaimableSlab
+        } else {
+            Cause::MemoryShort
+        };
+    }
+    let may_wait = judge.rights.is_some_and(|rights| rights.may_wait);
+    if !is_kill && !may_wait && !is_far_above && judge.rights.is_some_and(|r| r.order == 0) {
+        return Cause::AtMarkNowait;
+    }
+    Cause::ServedAtDumpTime
+}
+
+/// Large enough blocks are there, all of types that the request may not have.
+fn kept(rows: &[ZoneRow<'_>]) -> Option<Cause> {
+    let short = rows.iter().filter(|row| {
+        row.allowed == Some(true) && row.passes == Some(true) && row.has_block == Some(false)
+    });
+    let kept: String = short.map(|row| row.kept_types.as_str()).collect();
+    if kept.contains('H') {
+        Some(Cause::HighatomicOnly)
+    } else if kept.contains('C') {
+        Some(Cause::CmaOnly)
+    } else {
+        None
+    }
+}
+
+/// Up to 4.3: enough pages, too many of them in lower orders.
+fn fails_by_order(report: &Report, judge: &Judge, row: &ZoneRow<'_>) -> bool {
+    let Some((rights, numbers)) = judge.rights.zip(Numbers::of(report, row)) else { return false };
+    row.allowed == Some(true)
+        && numbers.spare(judge, rights, 0) > 0
+        && !numbers.passes_by_order(judge, rights)
+}
+
+/// Most of what is free is CMA, which the request may not use, and it would do.
+fn is_of_cma(report: &Report, rows: &[ZoneRow<'_>]) -> bool {
+    let of_row = |row: &ZoneRow<'_>| {
+        let (cma, free) = (row.unusable_cma.unwrap_or(0), row.zone.free.unwrap_or(0));
+        let pages = (cma * 1024 / super::zone::page_size(report)) as i64;
+        row.allowed == Some(true)
+            && cma > free / 2
+            && row.spare_pages.is_some_and(|spare| spare <= 0 && spare + pages > 0)
+    };
+    rows.iter().any(of_row)
+}
+
+/// Without CMA no zone would serve the request, although it may use it.
+fn is_served_by_cma(report: &Report, judge: &Judge, rows: &[ZoneRow<'_>]) -> bool {
+    let movable = judge.rights.is_some_and(|rights| rights.movable);
+    let by_cma = |row: &ZoneRow<'_>| {
+        let cma = row.zone.free_cma.unwrap_or(0) * 1024 / super::zone::page_size(report);
+        cma > 0 && row.spare_pages.is_some_and(|spare| spare <= cma as i64)
+    };
+    movable && rows.iter().filter(|row| row.serves()).all(by_cma)
+}
+
+/// The process may not use nodes that would serve it.
+fn is_bound(report: &Report, rows: &[ZoneRow<'_>]) -> bool {
+    matches!(report.constraint.as_deref(), Some("CPUSET" | "MEMORY_POLICY"))
+        && !rows.iter().any(ZoneRow::serves)
+        || (report.request.nodemask.as_deref().is_some_and(|mask| mask != "(null)" && mask != "0")
+            && !rows.iter().any(ZoneRow::serves)
+            && rows.iter().any(|row| {
+                row.allowed == Some(false)
+                    && row.zone.free > row.zone.high
+                    && row.zone.high > Some(0)
+            })
+            && report.kind == ReportKind::Oom)
+}
+
+/// `vmalloc` found no addresses; pages were not asked for.
+fn is_for_addresses(report: &Report) -> bool {
+    report.kind == ReportKind::Vmalloc && report.request.order.is_none()
+}
+
+/// No dump: a single page is refused at the mark only, an order for other reasons, too.
+fn without_zones(report: &Report, rights: Rights) -> Cause {
+    match report.kind {
+        ReportKind::Oom => Cause::MemoryShort,
+        ReportKind::PageAllocationFailure if !rights.may_wait && rights.order == 0 => {
+            Cause::AtMarkNowait
+        }
+        _ => Cause::CannotTell,
+    }
+}
+
+/// The head is missing: what the zones say by themselves.
+fn without_request(report: &Report, rows: &[ZoneRow<'_>]) -> Cause {
+    let is_below = |row: &ZoneRow<'_>| {
+        row.is_populated() && row.zone.free.zip(row.zone.min).is_some_and(|(free, min)| free < min)
+    };
+    let is_short = rows.iter().any(is_below);
+    match report.kind {
+        ReportKind::Oom => Cause::MemoryShort,
+        ReportKind::Other if is_short && has_much_slab(report, rows) => Cause::UnreclaimableSlab,
+        ReportKind::Other if is_short => Cause::MemoryShort,
+        _ => Cause::CannotTell,
+    }
+}
+
+/// Unreclaimable slab is a third of the memory that kernel memory may lie in.
+pub(super) fn has_much_slab(report: &Report, rows: &[ZoneRow<'_>]) -> bool {
+    slab_share(report, rows).is_some_and(|share| share >= SLAB_SHARE)
+}
+
+/// Unreclaimable slab as a share of the zones that it may lie in.
+pub(super) fn slab_share(report: &Report, rows: &[ZoneRow<'_>]) -> Option<f64> {
+    let page = super::zone::page_size(report);
+    let of_zones = rows.iter().filter_map(|row| row.zone.counters.get("slab_unreclaimable"));
+    let pages = report.counters.get("slab_unreclaimable").copied();
+    let slab_kb = pages.map_or_else(|| of_zones.sum(), |pages| pages * page / 1024);
+    let low = rows.iter().filter(|row| !matches!(row.zone.name.as_str(), "HighMem" | "Movable"));
+    let sizes = low.filter_map(|row| row.zone.managed.or(row.zone.present));
+    let of_machine = report.pages.ram.map(|pages| pages * page / 1024);
+    let memory_kb = Some(sizes.sum()).filter(|kb| *kb > 0).or(of_machine)?;
+    Some(slab_kb as f64 / memory_kb as f64)
+}
+
+/// A mark above all of the zone's memory, or a reserve above that of all zones.
+fn has_corrupt_marks(rows: &[ZoneRow<'_>]) -> bool {
+    let sizes = rows.iter().map(|row| row.zone.managed.or(row.zone.present));
+    let all_kb: Option<u64> = sizes.map(|kb| kb.filter(|kb| *kb > 0)).sum::<Option<u64>>();
+    rows.iter().any(|row| {
+        let size = row.zone.managed.or(row.zone.present).filter(|kb| *kb > 0);
+        let is_mark_impossible = size.zip(row.zone.min).is_some_and(|(size, min)| min > size);
+        let reserves = row.zone.lowmem_reserve.iter().flatten();
+        let largest = reserves.max().copied().unwrap_or(0);
+        // Pages of at least 4 KiB.
+        let is_reserve_impossible = all_kb.is_some_and(|all| largest.saturating_mul(4) > all);
+        is_mark_impossible || is_reserve_impossible
+    })
+}
+
+/// All reasons that hold.
+fn others(report: &Report, judge: &Judge, rows: &[ZoneRow<'_>]) -> Vec<Cause> {
+    let mut found = Vec::new();
+    let allowed = || rows.iter().filter(|row| row.allowed == Some(true) && row.is_populated());
+    let is_of_memory = !matches!(report.kind, ReportKind::MemcgOom);
+    if !is_of_memory || judge.rights.is_none() {
+        return found;
+    }
+    if allowed().any(ZoneRow::serves) {
+        found.push(Cause::ServedAtDumpTime);
+    }
+    if allowed().any(|row| row.passes == Some(true) && row.has_block == Some(false)) {
+        found.push(Cause::Fragmented);
+    }
+    if let Some(cause) = kept(rows) {
+        found.push(cause);
+    }
+    let is_held = |row: &ZoneRow<'_>| {
+        row.passes == Some(false)
+            && row.spare_pages.zip(row.reserve_pages).is_some_and(|(spare, reserve)| {
+                reserve > 0 && spare + reserve.min(i64::MAX as u64 / 2) as i64 > 0
+            })
+    };
+    if allowed().any(is_held) {
+        found.push(Cause::Reserve);
+    }
+    let swap = &report.swap;
+    if swap.total.is_some_and(|kb| kb > 0)
+        && swap.free.zip(swap.total).is_some_and(|(free, total)| free <= total / 100)
+    {
+        found.push(Cause::SwapFull);
+    }
+    if has_much_slab(report, rows) {
+        found.push(Cause::UnreclaimableSlab);
+    }
+    found
+}

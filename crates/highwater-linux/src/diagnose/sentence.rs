@@ -1,0 +1,368 @@
+//! The answer in words: one sentence for the reason, one for how bad it is.
+
+use highwater_results::import::log::{Report, ReportKind};
+
+use super::cause::{Cause, Reasons};
+use super::judge::Judge;
+use super::words::{kb_text, order_text, pages_text};
+use super::zone::{ZoneRow, page_size};
+
+/// What a sentence is made of.
+struct Words<'a> {
+    report: &'a Report,
+    judge: &'a Judge,
+    rows: &'a [ZoneRow<'a>],
+    page: u64,
+}
+
+/// The reason in one sentence.
+pub(super) fn of(
+    report: &Report,
+    judge: &Judge,
+    rows: &[ZoneRow<'_>],
+    reasons: &Reasons,
+) -> String {
+    let words = Words { report, judge, rows, page: page_size(report) };
+    match reasons.cause {
+        Cause::MemoryShort => words.memory_short(),
+        Cause::Reserve => words.reserve(),
+        Cause::Fragmented => words.fragmented(),
+        Cause::HighatomicOnly => words.kept('H', "set aside for atomic requests (high-atomic)"),
+        Cause::CmaOnly => words.cma(),
+        Cause::NoZone => words.no_zone(),
+        Cause::Bound => words.bound(),
+        Cause::MemcgLimit => words.memcg(),
+        Cause::AtMarkNowait => words.at_mark(),
+        Cause::ServedAtDumpTime => words.served(),
+        Cause::SwapFull => "Swap is used up.".to_owned(),
+        Cause::UnreclaimableSlab => words.slab(),
+        Cause::VmallocSpace => words.addresses(),
+        Cause::Requested => words.requested(),
+        Cause::CorruptMarks => words.corrupt(),
+        Cause::CannotTell => words.cannot_tell(),
+    }
+}
+
+impl<'a> Words<'a> {
+    fn allowed(&self) -> impl Iterator<Item = &'a ZoneRow<'a>> {
+        self.rows.iter().filter(|row| row.allowed == Some(true) && row.is_populated())
+    }
+
+    /// The zone of the answer: the one that came nearest among those of the highest type. Lower
+    /// zones keep most of their memory for others.
+    fn main_zone(&self) -> Option<&'a ZoneRow<'a>> {
+        let size = |row: &&ZoneRow<'_>| row.zone.managed.or(row.zone.present).or(row.zone.free);
+        self.allowed().max_by_key(|row| (size(row), row.spare_pages))
+    }
+
+    fn free(&self, row: &ZoneRow<'_>) -> String {
+        row.zone.free.map_or_else(|| "memory".to_owned(), kb_text)
+    }
+
+    /// `32 pages (128 kB) below its mark of 9.8 MiB`.
+    fn below(&self, row: &ZoneRow<'_>) -> String {
+        let short = row.spare_pages.map(|spare| (1 - spare).max(1) as u64);
+        let mark = row.mark_pages.unwrap_or(0) * self.page / 1024;
+        let reserve = row.reserve_pages.filter(|pages| *pages > 0);
+        let by =
+            short.map_or_else(String::new, |short| format!("{} ", pages_text(short, self.page)));
+        let and = reserve.map_or_else(String::new, |pages| {
+            format!(
+                " and the {} that it keeps for lower requests",
+                kb_text(pages * self.page / 1024)
+            )
+        });
+        format!("{by}below its mark of {}{and}", kb_text(mark))
+    }
+
+    fn swap(&self) -> &'static str {
+        let swap = &self.report.swap;
+        match (swap.free, swap.total) {
+            (_, Some(0)) => ", and there is no swap",
+            (Some(free), Some(total)) if free <= total / 100 => ", and swap is used up",
+            _ => "",
+        }
+    }
+
+    fn memory_short(&self) -> String {
+        let Some(row) = self.main_zone() else { return self.short_by_text() };
+        if row.passes == Some(true) {
+            let above = row.spare_pages.map_or(0, |spare| spare.max(0) as u64);
+            return format!(
+                "Memory ran out{}: {} has {} free, only {} above its mark again when the dump was printed.",
+                self.swap(),
+                row.name(),
+                self.free(row),
+                pages_text(above, self.page)
+            );
+        }
+        format!(
+            "Memory is short: {} has {} free, {}{}.",
+            row.name(),
+            self.free(row),
+            self.below(row),
+            self.swap()
+        )
+    }
+
+    /// Without a request: free against min.
+    fn short_by_text(&self) -> String {
+        let is_below = |row: &&ZoneRow<'_>| {
+            row.is_populated() && row.zone.free.zip(row.zone.min).is_some_and(|(f, m)| f < m)
+        };
+        match self.rows.iter().find(is_below) {
+            Some(row) => format!(
+                "Memory is short: {} has {} free, its min watermark is {}{}.",
+                row.name(),
+                self.free(row),
+                kb_text(row.zone.min.unwrap_or(0)),
+                self.swap()
+            ),
+            None => format!("Memory ran out{}; the text has no zone below its mark.", self.swap()),
+        }
+    }
+
+    fn reserve(&self) -> String {
+        let Some(row) = self.main_zone() else {
+            return "Lower zones keep their memory.".to_owned();
+        };
+        format!(
+            "{} has {} free, but keeps {} for requests that need this zone (lowmem_reserve).",
+            row.name(),
+            self.free(row),
+            kb_text(row.reserve_pages.unwrap_or(0) * self.page / 1024)
+        )
+    }
+
+    fn order(&self) -> u32 {
+        self.judge.rights.map_or(0, |rights| u32::from(rights.order))
+    }
+
+    fn fragmented(&self) -> String {
+        let order = self.order();
+        let short = |row: &&ZoneRow<'_>| row.has_block == Some(false) || row.passes == Some(false);
+        let row = self.allowed().filter(short).max_by_key(|row| row.zone.free);
+        let Some(row) = row.or_else(|| self.main_zone()) else {
+            return "Memory is fragmented.".to_owned();
+        };
+        let largest = row.zone.largest_free_order();
+        if row.has_block == Some(true) {
+            return format!(
+                "Memory is fragmented: {} has {} free, nearly all of it in blocks below {}, which Linux before 4.4 \
+                 does not count.",
+                row.name(),
+                self.free(row),
+                order_text(order, self.page)
+            );
+        }
+        format!(
+            "Memory is fragmented: {} has {} free, but no block of {}; its largest is {}.",
+            row.name(),
+            self.free(row),
+            order_text(order, self.page),
+            largest.map_or_else(|| "none".to_owned(), |order| order_text(order, self.page))
+        )
+    }
+
+    fn kept(&self, letter: char, what: &str) -> String {
+        let has = |row: &&ZoneRow<'_>| row.kept_types.contains(letter);
+        let Some(row) = self.allowed().find(has) else {
+            return format!("The large free blocks are {what}.");
+        };
+        format!(
+            "{} has {} free, but its blocks of {} or more are {what}.",
+            row.name(),
+            self.free(row),
+            order_text(self.order(), self.page)
+        )
+    }
+
+    fn cma(&self) -> String {
+        let cma = |row: &ZoneRow<'_>| row.zone.free_cma.unwrap_or(0);
+        let has_blocks = self.allowed().any(|row| row.kept_types.contains('C'));
+        if has_blocks {
+            return self.kept('C', "CMA, which only movable pages may use");
+        }
+        match self.allowed().max_by_key(|row| cma(row)) {
+            Some(row) => format!(
+                "{} has {} free, but {} of it is CMA, and without CMA it is below its mark.",
+                row.name(),
+                self.free(row),
+                kb_text(cma(row))
+            ),
+            None => "What is free is CMA.".to_owned(),
+        }
+    }
+
+    fn no_zone(&self) -> String {
+        let zone = self.report.highest_zone.as_deref().or(self.report.zone_by_bits.as_deref());
+        format!(
+            "The request may use zone {} and lower ones only, and none of them has memory.",
+            zone.unwrap_or("DMA")
+        )
+    }
+
+    fn bound(&self) -> String {
+        let by = match self.report.constraint.as_deref() {
+            Some("MEMORY_POLICY") => "a memory policy",
+            Some("CPUSET") => "its cpuset",
+            _ => "its node mask",
+        };
+        let request = &self.report.request;
+        let nodes = request.nodemask.as_deref().filter(|mask| *mask != "(null)");
+        let nodes = nodes.or(request.mems_allowed.as_deref());
+        format!(
+            "The process may use {} only, by {by}: these nodes are short, not the machine.",
+            nodes.map_or_else(|| "some nodes".to_owned(), |nodes| format!("nodes {nodes}"))
+        )
+    }
+
+    fn memcg(&self) -> String {
+        let memcg = self.report.memcg.as_ref();
+        let kill = self.report.kill.as_ref();
+        let path = memcg.and_then(|memcg| memcg.path.as_deref());
+        let path = path.or_else(|| kill.and_then(|kill| kill.oom_memcg.as_deref()));
+        let name = path.map_or_else(
+            || "A memory cgroup".to_owned(),
+            |path| format!("The memory cgroup {path}"),
+        );
+        let limits = memcg.map(|memcg| {
+            let all = [
+                ("", memcg.memory),
+                ("memory+swap ", memcg.memory_and_swap),
+                ("kernel memory ", memcg.kmem),
+            ];
+            let reached = |limit: &highwater_results::import::log::MemcgLimit| {
+                !limit.is_unlimited()
+                    && limit.usage >= limit.limit.saturating_sub(limit.limit / 100)
+            };
+            let found = all.into_iter().find(|(_, limit)| limit.as_ref().is_some_and(reached));
+            found.or(all.into_iter().next()).and_then(|(what, limit)| Some((what, limit?)))
+        });
+        match limits.flatten() {
+            Some((what, limit)) if !limit.is_unlimited() => format!(
+                "{name} has reached its {what}limit of {}; the machine is not short.",
+                kb_text(limit.limit)
+            ),
+            Some(_) => format!(
+                "{name} has no limit of its own: the limit of one above or below it was reached."
+            ),
+            None => format!("{name} has reached its limit; the machine is not short."),
+        }
+    }
+
+    fn at_mark(&self) -> String {
+        let may = if self.report.context.is_kswapd || self.report.context.in_reclaim {
+            "its task reclaims memory itself, so it cannot wait for more"
+        } else {
+            "the request may not wait for reclaim"
+        };
+        let Some(row) = self.main_zone() else {
+            return format!("Free memory was at the mark, and {may}.");
+        };
+        let state = match (row.passes, row.spare_pages) {
+            (Some(true), Some(spare)) => format!(
+                "{} above its mark when the dump was printed",
+                pages_text(spare.max(0) as u64, self.page)
+            ),
+            (None, _) => "at its mark".to_owned(),
+            _ => self.below(row),
+        };
+        format!("{} has {} free, {state}, and {may}.", row.name(), self.free(row))
+    }
+
+    fn served(&self) -> String {
+        let serving = self.rows.iter().filter(|row| row.serves());
+        let Some(row) = serving.max_by_key(|row| row.spare_pages) else {
+            return "The dump shows enough memory.".to_owned();
+        };
+        format!(
+            "{} would serve the request at the time of the dump, {} above its mark: memory was freed after the \
+             refusal.",
+            row.name(),
+            pages_text(row.spare_pages.unwrap_or(0).max(0) as u64, self.page)
+        )
+    }
+
+    fn slab(&self) -> String {
+        let share = super::cause::slab_share(self.report, self.rows).unwrap_or(0.0);
+        let pages = self.report.counters.get("slab_unreclaimable").copied();
+        let of_rows =
+            self.rows.iter().filter_map(|row| row.zone.counters.get("slab_unreclaimable"));
+        let kb = pages.map_or_else(|| of_rows.sum(), |pages| pages * self.page / 1024);
+        format!(
+            "The kernel itself holds the memory: {} of unreclaimable slab, {:.0} % of what it can use{}.",
+            kb_text(kb),
+            share * 100.0,
+            self.swap()
+        )
+    }
+
+    fn addresses(&self) -> String {
+        let bytes = self.report.vmalloc.as_ref().and_then(|vmalloc| vmalloc.bytes);
+        let free: Option<u64> = self.rows.iter().map(|row| row.zone.free).sum();
+        let memory = match free.filter(|kb| *kb > 0) {
+            Some(free) => format!("; memory is not the reason ({} are free)", kb_text(free)),
+            None => String::new(),
+        };
+        match bytes {
+            Some(0) => format!("vmalloc was asked for 0 bytes, which it refuses{memory}."),
+            Some(bytes) => format!(
+                "vmalloc found no range of addresses for {}{memory}.",
+                kb_text(bytes.div_ceil(1024))
+            ),
+            None => format!("vmalloc found no range of addresses{memory}."),
+        }
+    }
+
+    fn requested(&self) -> String {
+        let by = match self.report.constraint.as_deref() {
+            Some(constraint) if constraint.starts_with("BPF") => "a BPF program",
+            _ => "somebody with SysRq f",
+        };
+        format!("The kill was asked for by {by}: no request for memory failed.")
+    }
+
+    fn corrupt(&self) -> String {
+        let is_wrong = |row: &&ZoneRow<'_>| {
+            row.zone
+                .managed
+                .or(row.zone.present)
+                .zip(row.zone.min)
+                .is_some_and(|(size, min)| size > 0 && min > size)
+        };
+        match self.rows.iter().find(is_wrong) {
+            Some(row) => format!(
+                "The marks are impossible: min of {} is {}, and the zone has {}.",
+                row.name(),
+                kb_text(row.zone.min.unwrap_or(0)),
+                kb_text(row.zone.managed.or(row.zone.present).unwrap_or(0))
+            ),
+            None => {
+                "The reserves are impossible: lowmem_reserve is more than the machine's memory."
+                    .to_owned()
+            }
+        }
+    }
+
+    fn cannot_tell(&self) -> String {
+        let is_dump = self.report.kind == ReportKind::Other;
+        let populated = || self.rows.iter().filter(|row| row.is_populated());
+        let is_above = |row: &ZoneRow<'_>| {
+            row.zone.free.zip(row.zone.min).is_some_and(|(free, min)| free >= min)
+        };
+        let what = if self.rows.is_empty() {
+            "the text has no zones"
+        } else if is_dump {
+            "the text has no refused request"
+        } else {
+            "the text has no order and flags"
+        };
+        let zones = if populated().next().is_some() && populated().all(is_above) {
+            "; all zones are above their min watermark"
+        } else {
+            ""
+        };
+        format!("The reason cannot be told: {what}{zones}.")
+    }
+}
