@@ -20,7 +20,7 @@ pub mod prelude;
 pub mod schema;
 
 pub use highwater_files::{InputError, input, machine_file, policy_file};
-pub use highwater_linux::{calibrate, capture, check, predict, replay};
+pub use highwater_linux::{calibrate, capture, check, diagnose, predict, replay};
 pub use highwater_plan::{
     bisect, experiment, explain, fit, metric, plan, recording, session, settings, sysctls,
 };

@@ -13,21 +13,30 @@
 //! | `allocator` | the zones' free lists in our allocator, and the request made there |
 //! | `remedy` | other settings, kernels and orders, tried on the same zones |
 //! | `holder` | what holds the memory |
-//! | `sentence` | the answer in words |
+//! | `sentence`, `severity` | the answer in words, and how bad it is |
+//! | `unknown` | what the text does not say |
 //! | `text` | the answer as tables, JSON, Markdown |
 
+mod allocator;
 mod cause;
+mod holder;
 mod judge;
+mod remedy;
 mod sentence;
+mod severity;
 mod text;
+mod unknown;
 mod words;
 mod zone;
 
 use highwater_results::import::log::{Log, Report};
 
+pub use allocator::Rebuilt;
 pub use cause::{Cause, Reasons};
+pub use holder::Holder;
 pub use judge::{Judge, Rights};
-pub use text::json;
+pub use remedy::Remedy;
+pub use text::{json, markdown, terminal};
 pub use zone::ZoneRow;
 
 /// The answer to one report.
@@ -43,6 +52,18 @@ pub struct Answer<'a> {
     pub reasons: Reasons,
     /// The reason in one sentence.
     pub sentence: String,
+    /// How bad it is, in one sentence; none if the text does not say.
+    pub severity: Option<String>,
+    /// What holds the memory, the largest first.
+    pub holders: Vec<Holder>,
+    /// Memory of the machine or usage of the cgroup, kB.
+    pub memory_kb: Option<u64>,
+    /// The largest tasks.
+    pub tasks: Vec<Holder>,
+    /// What would have helped.
+    pub remedies: Vec<Remedy>,
+    /// What the text does not say, and what does not agree in it.
+    pub unknown: Vec<String>,
 }
 
 impl<'a> Answer<'a> {
@@ -53,7 +74,24 @@ impl<'a> Answer<'a> {
         let rows = zone::rows(report, &judge);
         let reasons = cause::reasons(report, &judge, &rows);
         let sentence = sentence::of(report, &judge, &rows, &reasons);
-        Answer { report, judge, rows, reasons, sentence }
+        let severity = severity::of(report, &judge, &reasons);
+        let (holders, memory_kb) = holder::holders(report);
+        let remedies = remedy::remedies(report, &judge, &rows, &reasons);
+        let unknown = unknown::of(report, &judge, &rows);
+        let tasks = holder::tasks(report);
+        Answer {
+            report,
+            judge,
+            rows,
+            reasons,
+            sentence,
+            severity,
+            holders,
+            memory_kb,
+            tasks,
+            remedies,
+            unknown,
+        }
     }
 }
 

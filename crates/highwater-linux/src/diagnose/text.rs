@@ -1,12 +1,311 @@
-//! Answers as JSON.
+//! Answers as text for a terminal, as Markdown, and as JSON.
 
-use highwater_results::import::log::Log;
+use std::fmt::Write as _;
+
+use highwater_report::render::{Format, wrapped};
+use highwater_report::{Cell, Layout, Table};
+use highwater_results::import::log::{Log, Relation, RelationKind, ReportKind};
 use serde_json::{Value, json};
 
-use super::{Answer, ZoneRow};
+use super::words::{kb_text, order_text};
+use super::zone::{ZoneRow, page_size};
+use super::{Answer, Holder, Remedy};
 
 /// Schema of the JSON form.
-pub const SCHEMA: &str = "highwater.diagnose/1";
+const SCHEMA: &str = "highwater.diagnose/1";
+/// Most zones in the table; a report of a large machine has dozens.
+const ZONES_MAX: usize = 8;
+/// Most holders in words.
+const HOLDERS_MAX: usize = 4;
+
+/// The first lines of an answer: reason, severity, the report in brief.
+fn headline(answer: &Answer<'_>) -> Vec<String> {
+    let mut lines = vec![answer.sentence.clone()];
+    lines.extend(answer.severity.clone());
+    lines
+}
+
+/// What was asked, by whom, on which kernel, in one line.
+fn request(answer: &Answer<'_>) -> String {
+    let report = answer.report;
+    let mut text = match report.kind {
+        ReportKind::PageAllocationFailure => "page allocation failure",
+        ReportKind::Oom => "OOM kill of the machine",
+        ReportKind::MemcgOom => "OOM kill of a memory cgroup",
+        ReportKind::Vmalloc => "vmalloc failure",
+        ReportKind::Stall => "stalled request",
+        ReportKind::Other => "memory dump",
+    }
+    .to_owned();
+    // Writing to a string does not fail.
+    if let Some(comm) = &report.task.comm {
+        let _ = write!(text, " of {comm}");
+        if let Some(pid) = report.task.pid {
+            let _ = write!(text, " (pid {pid})");
+        }
+    }
+    if let Some(order) = report.request.order.and_then(|order| u32::try_from(order).ok()) {
+        let _ = write!(text, ", {}", order_text(order, page_size(report)));
+    }
+    if let Some(gfp) = &report.request.gfp {
+        let names = gfp.names.as_ref().map(|names| names.join("|"));
+        let _ = write!(text, ", {}", names.unwrap_or_else(|| gfp.printed.clone()));
+    }
+    if let Some(kernel) = &report.kernel {
+        let _ = write!(text, ", Linux {}", kernel.release);
+    }
+    let _ = write!(text, ", lines {} to {}", report.first_line, report.last_line);
+    text
+}
+
+fn zones(answer: &Answer<'_>) -> Option<Table> {
+    if answer.rows.is_empty() {
+        return None;
+    }
+    let columns = ["free", "mark", "reserve", "above", "largest block", "for this request"];
+    let columns = columns.map(str::to_owned).to_vec();
+    let rules = &answer.judge.policy.name;
+    let mut table = Table::new(
+        format!("Zones, tested by the rules of {rules}"),
+        &["zone"],
+        columns,
+        Layout::Fitted,
+    );
+    let page = page_size(answer.report);
+    let size = |pages: u64| kb_text(pages.saturating_mul(page) / 1024);
+    let or_missing = |text: Option<String>| text.map_or(Cell::Missing, Cell::text);
+    let populated: Vec<&ZoneRow<'_>> =
+        answer.rows.iter().filter(|row| row.is_populated() || row.allowed == Some(true)).collect();
+    for row in populated.iter().take(ZONES_MAX) {
+        let zone = row.zone;
+        let mark = row.mark_pages.map(size).or_else(|| zone.min.map(kb_text));
+        let largest = zone.largest_free_order().map(|order| order_text(order, page));
+        table.push(
+            &[&row.name()],
+            vec![
+                or_missing(zone.free.map(kb_text)),
+                or_missing(mark),
+                or_missing(row.reserve_pages.map(size)),
+                or_missing(row.spare_pages.map(|spare| format!("{spare} pages"))),
+                or_missing(largest),
+                Cell::text(for_request(row)),
+            ],
+        );
+    }
+    let nr_more = populated.len().saturating_sub(ZONES_MAX);
+    if nr_more > 0 {
+        table.notes.push(format!("{nr_more} more zones are in the JSON form"));
+    }
+    if answer.judge.rights.is_some() {
+        table.notes.push(
+            "mark: what the request must leave; reserve: kept for requests that cannot use higher zones; above: pages \
+             left over both"
+                .to_owned(),
+        );
+    }
+    Some(table)
+}
+
+/// What the zone means for the request.
+fn for_request(row: &ZoneRow<'_>) -> String {
+    match (row.allowed, row.passes, row.has_block) {
+        (None, ..) => "request not in the text".to_owned(),
+        (Some(false), ..) => "may not use it".to_owned(),
+        (_, Some(false), _) => "below mark and reserve".to_owned(),
+        (_, Some(true), Some(false)) if !row.kept_types.is_empty() => {
+            format!("no block (but of type {})", row.kept_types)
+        }
+        (_, Some(true), Some(false)) => "no block".to_owned(),
+        (_, Some(true), _) => "would serve it".to_owned(),
+        (_, None, _) => "not known".to_owned(),
+    }
+}
+
+/// Who holds the memory, in one line; none if the text does not say.
+fn holders(answer: &Answer<'_>) -> Option<String> {
+    let all = answer.memory_kb;
+    let share = |holder: &Holder| match all {
+        Some(all) if all > 0 => {
+            format!(
+                "{} {} ({:.0} %)",
+                holder.what,
+                kb_text(holder.kb),
+                holder.kb as f64 * 100.0 / all as f64
+            )
+        }
+        _ => format!("{} {}", holder.what, kb_text(holder.kb)),
+    };
+    let words: Vec<String> = answer.holders.iter().take(HOLDERS_MAX).map(share).collect();
+    let of = all.map_or_else(String::new, |kb| format!("Of {}: ", kb_text(kb)));
+    (!words.is_empty()).then(|| format!("{of}{}.", words.join(", ")))
+}
+
+/// The largest tasks in one line.
+fn tasks(answer: &Answer<'_>) -> Option<String> {
+    let words: Vec<String> =
+        answer.tasks.iter().map(|task| format!("{} {}", task.what, kb_text(task.kb))).collect();
+    (!words.is_empty()).then(|| format!("Largest tasks: {}.", words.join(", ")))
+}
+
+/// All answers as text of this width: reasons first. `only` (from 1) picks one report.
+#[must_use]
+pub fn terminal(log: &Log, answers: &[Answer<'_>], only: Option<usize>, width: usize) -> String {
+    let mut out = Lines { lines: Vec::new(), width };
+    let shown = only.unwrap_or(1);
+    if answers.len() > 1 && only.is_none() {
+        overview(log, answers, &mut out);
+    }
+    if let Some(answer) = answers.get(shown.saturating_sub(1)) {
+        if answers.len() > 1 {
+            out.plain(format!("Report {shown} of {}", answers.len()));
+        }
+        one(answer, &mut out);
+    }
+    out.lines.join("\n") + "\n"
+}
+
+/// Most reports with a line of their own.
+const REPORTS_MAX: usize = 10;
+
+/// One line for each report, and how they relate.
+fn overview(log: &Log, answers: &[Answer<'_>], out: &mut Lines) {
+    out.plain(format!("{} reports; --report N shows another one in full.", answers.len()));
+    for (index, answer) in answers.iter().take(REPORTS_MAX).enumerate() {
+        out.item(&format!("{:>3}  ", index + 1), &answer.sentence);
+    }
+    if answers.len() > REPORTS_MAX {
+        out.plain(format!("     and {} more", answers.len() - REPORTS_MAX));
+    }
+    let relations = relations(log);
+    for relation in relations.iter().take(3) {
+        out.item("     ", relation);
+    }
+    out.blank();
+}
+
+/// How reports relate, in words.
+fn relations(log: &Log) -> Vec<String> {
+    let words = |relation: &Relation| {
+        let (earlier, later) = (relation.earlier + 1, relation.later + 1);
+        let what = match relation.kind {
+            RelationKind::SameProcess => "the same process reports again",
+            RelationKind::SameRequest => "the same request of another process",
+            RelationKind::OomAfterFailure => "the OOM killer runs after the refusal",
+            RelationKind::SameVictim => "the same process is killed",
+        };
+        let after = relation.seconds.filter(|s| *s >= 0.0);
+        let after = after.map_or_else(String::new, |s| format!(", {s:.3} s later"));
+        format!("reports {earlier} and {later}: {what}{after}")
+    };
+    log.relations.iter().map(words).collect()
+}
+
+fn one(answer: &Answer<'_>, out: &mut Lines) {
+    for line in headline(answer) {
+        out.item("", &line);
+    }
+    out.item("", &request(answer));
+    if let Some(table) = zones(answer) {
+        out.blank();
+        let text = Format::Terminal.tables(&[table], out.width);
+        out.lines.extend(text.trim_end().lines().map(str::to_owned));
+    }
+    if !answer.remedies.is_empty() {
+        out.blank();
+        out.plain("What would have helped, tried on these numbers".to_owned());
+        for remedy in &answer.remedies {
+            out.item(helps(remedy), &format!("{}: {}", remedy.change, remedy.result));
+        }
+    }
+    let held: Vec<String> = holders(answer).into_iter().chain(tasks(answer)).collect();
+    if !held.is_empty() {
+        out.blank();
+        out.plain("What holds the memory".to_owned());
+        held.iter().for_each(|line| out.item("  ", line));
+    }
+    if !answer.unknown.is_empty() {
+        out.blank();
+        out.plain("What cannot be known from the text".to_owned());
+        answer.unknown.iter().for_each(|line| out.item("  - ", line));
+    }
+}
+
+const fn helps(remedy: &Remedy) -> &'static str {
+    match remedy.helps {
+        Some(true) => "  yes  ",
+        Some(false) => "  no   ",
+        None => "  ?    ",
+    }
+}
+
+/// Lines of a text that is not wider than this.
+struct Lines {
+    lines: Vec<String>,
+    width: usize,
+}
+
+impl Lines {
+    fn plain(&mut self, line: String) {
+        self.lines.push(line);
+    }
+
+    fn blank(&mut self) {
+        self.lines.push(String::new());
+    }
+
+    /// A text behind a mark; further lines are indented as the first.
+    fn item(&mut self, mark: &str, text: &str) {
+        let indent = " ".repeat(mark.len());
+        let room = self.width.saturating_sub(mark.len()).max(20);
+        for (number, line) in wrapped(text, room).into_iter().enumerate() {
+            self.lines.push(format!("{}{line}", if number == 0 { mark } else { &indent }));
+        }
+    }
+}
+
+/// All answers as Markdown for a ticket.
+#[must_use]
+pub fn markdown(log: &Log, answers: &[Answer<'_>], only: Option<usize>) -> String {
+    let mut text = String::new();
+    let chosen =
+        answers.iter().enumerate().filter(|(at, _)| only.is_none_or(|only| only == at + 1));
+    for (index, answer) in chosen {
+        // Writing to a string does not fail.
+        if answers.len() > 1 {
+            let _ = writeln!(text, "## Report {} of {}\n", index + 1, answers.len());
+        }
+        let _ = writeln!(text, "**{}**\n", answer.sentence);
+        if let Some(severity) = &answer.severity {
+            let _ = writeln!(text, "{severity}\n");
+        }
+        let _ = writeln!(text, "_{}_\n", request(answer));
+        if let Some(table) = zones(answer) {
+            let _ = writeln!(text, "{}", Format::Markdown.tables(&[table], 0));
+        }
+        if !answer.remedies.is_empty() {
+            let _ = writeln!(text, "What would have helped, tried on these numbers:\n");
+            for remedy in &answer.remedies {
+                let helps = helps(remedy).trim();
+                let _ = writeln!(text, "- {helps}: {}: {}", remedy.change, remedy.result);
+            }
+            text.push('\n');
+        }
+        for line in holders(answer).into_iter().chain(tasks(answer)) {
+            let _ = writeln!(text, "{line}\n");
+        }
+        if !answer.unknown.is_empty() {
+            let _ = writeln!(text, "What cannot be known from the text:\n");
+            for line in &answer.unknown {
+                let _ = writeln!(text, "- {line}");
+            }
+            text.push('\n');
+        }
+    }
+    for relation in relations(log).iter().filter(|_| only.is_none()) {
+        let _ = writeln!(text, "- {relation}");
+    }
+    text
+}
 
 /// The answers as JSON: a list `reports`, and how they relate. What the text does not say is
 /// `null`.
@@ -44,8 +343,14 @@ fn report(answer: &Answer<'_>) -> Value {
         "cause": answer.reasons.cause,
         "also": answer.reasons.also,
         "explanation": answer.sentence,
+        "severity": answer.severity,
         "certain": if answer.reasons.is_certain { "yes" } else { "no" },
         "rules": answer.judge.policy.name,
+        "memory_kb": answer.memory_kb,
+        "holders": answer.holders,
+        "tasks": answer.tasks,
+        "remedies": answer.remedies,
+        "not_known": answer.unknown,
         "missing": report.missing,
         "findings": report.findings,
         "damage": report.damage,

@@ -135,7 +135,7 @@ fn parts(word: &str) -> Vec<&str> {
 
 /// Breaks a text into lines of this width: between words, after a dash, or anywhere if there is
 /// neither. A text that fits stays unchanged. All lines get the indentation of the text.
-pub(super) fn wrapped(text: &str, page: usize) -> Vec<String> {
+pub fn wrapped(text: &str, page: usize) -> Vec<String> {
     if width(text) <= page {
         return vec![text.to_owned()];
     }

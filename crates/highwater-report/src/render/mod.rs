@@ -27,6 +27,8 @@ pub mod pageblocks;
 pub mod series;
 pub mod terminal;
 
+pub use fit::wrapped;
+
 /// An output format.
 pub trait Render {
     /// One table as text that ends with a newline.

@@ -11,6 +11,7 @@ mod capture;
 mod check;
 mod colour;
 mod compare;
+mod diagnose;
 mod explain;
 mod fit;
 mod interrupt;
@@ -200,6 +201,7 @@ fn run(registry: &Registry, command: Command) -> Result<Outcome, CliError> {
         Command::Vmstat(args) => proc::run(proc::File::Vmstat, &args),
         Command::Numastat(args) => proc::run(proc::File::Numastat, &args),
         Command::Check(args) => check::run(&args),
+        Command::Diagnose(args) => diagnose::run(&args),
         Command::Capture(args) => capture::run(&args),
         Command::Calibrate(args) => calibrate::run(&args),
         Command::Predict(args) => predict::run(&args),

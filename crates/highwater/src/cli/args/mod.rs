@@ -96,6 +96,8 @@ pub enum Command {
     Numastat(ProcArgs),
     /// Compare the model with files captured from a real Linux
     Check(CheckArgs),
+    /// Explain why a kernel refused memory or killed a process, from its log
+    Diagnose(DiagnoseArgs),
     /// Capture a running Linux: a machine file, a job file of its processes, and values that its
     /// kernel computed
     Capture(CaptureArgs),
@@ -400,6 +402,20 @@ pub struct CheckArgs {
     /// Exit with status 0 if at least this percentage of the figures agrees
     #[arg(long, value_name = "PERCENT", default_value_t = 100.0, value_parser = percent)]
     pub min_agreement: f64,
+}
+
+/// `highwater diagnose`.
+#[derive(Debug, Args)]
+pub struct DiagnoseArgs {
+    /// Text with reports of a kernel (dmesg, journal, a mail); -: standard input
+    pub file: PathBuf,
+    /// Only this report of the text, from 1
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub report: Option<u32>,
+    /// Output format
+    #[arg(long, default_value = "terminal",
+          value_parser = PossibleValuesParser::new(["terminal", "json", "markdown"]).map(|f| to_format(&f)))]
+    pub format: Format,
 }
 
 /// `highwater bench`.

@@ -1,0 +1,409 @@
+//! What would have helped: other settings, kernels, orders and rights, tried on the same zones.
+//!
+//! Each trial changes one thing and asks the same functions again. A trial whose numbers are not
+//! in the text is left out, and says so.
+
+use highwater_core::compaction::{compact_gap, fragmentation_index};
+use highwater_core::page::{MAX_ORDER, Order};
+use highwater_results::import::log::{Report, ReportKind};
+use serde::Serialize;
+
+use super::allocator::{Rebuilt, try_request};
+use super::cause::{Cause, Reasons};
+use super::judge::{Judge, Rights, presets};
+use super::words::{kb_text, order_text, pages_text};
+use super::zone::{Numbers, ZoneRow, page_size, rows};
+
+/// A trial.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Remedy {
+    /// What is changed.
+    pub change: String,
+    /// Would the request have been served? `None` if the text has too little.
+    pub helps: Option<bool>,
+    /// The result, with what it costs.
+    pub result: String,
+}
+
+impl Remedy {
+    fn new(change: impl Into<String>, helps: Option<bool>, result: impl Into<String>) -> Remedy {
+        Remedy { change: change.into(), helps, result: result.into() }
+    }
+}
+
+/// All trials that make sense for a report.
+pub(super) fn remedies(
+    report: &Report,
+    judge: &Judge,
+    rows: &[ZoneRow<'_>],
+    reasons: &Reasons,
+) -> Vec<Remedy> {
+    if reasons.cause == Cause::MemcgLimit {
+        return of_memcg(report);
+    }
+    let Some(rights) = judge.rights else { return Vec::new() };
+    if matches!(reasons.cause, Cause::Requested | Cause::VmallocSpace | Cause::CorruptMarks)
+        || rows.is_empty()
+    {
+        return Vec::new();
+    }
+    let trials = Trials { report, judge, rights, rows, cause: reasons.cause };
+    let mut found = vec![trials.same()];
+    found.extend(trials.min_free());
+    found.extend(trials.compaction());
+    found.extend(trials.lower_order());
+    found.extend(trials.waiting());
+    found.extend(trials.kernels());
+    found
+}
+
+struct Trials<'a> {
+    report: &'a Report,
+    judge: &'a Judge,
+    rights: Rights,
+    rows: &'a [ZoneRow<'a>],
+    cause: Cause,
+}
+
+/// Marks of a zone in pages and its size.
+#[derive(Clone, Copy)]
+struct Marks {
+    numbers: Numbers,
+    low: u64,
+    managed: u64,
+}
+
+impl<'a> Trials<'a> {
+    fn allowed(&self) -> impl Iterator<Item = &'a ZoneRow<'a>> {
+        self.rows.iter().filter(|row| row.allowed == Some(true) && row.is_populated())
+    }
+
+    fn page(&self) -> u64 {
+        page_size(self.report)
+    }
+
+    fn kb(&self, pages: u64) -> String {
+        kb_text(pages.saturating_mul(self.page()) / 1024)
+    }
+
+    /// The request as it is, in our allocator.
+    fn same(&self) -> Remedy {
+        let what = "nothing: the same request, in our allocator";
+        match try_request(self.report, self.judge, self.rows) {
+            Rebuilt::Served { node, zone } => {
+                let node = node.map_or_else(String::new, |node| format!("node {node} "));
+                Remedy::new(
+                    what,
+                    Some(true),
+                    format!("served from {node}{zone}: the dump is later than the refusal"),
+                )
+            }
+            Rebuilt::Refused { blocks } => Remedy::new(
+                what,
+                Some(false),
+                format!("refused, too, with the {blocks} free blocks of the text"),
+            ),
+            Rebuilt::NotTried(why) => Remedy::new(what, None, format!("not tried: {why}")),
+        }
+    }
+
+    /// The least `vm.min_free_kbytes` that keeps enough free: kswapd starts at `low`, and what was
+    /// taken since then is taken from the new `low`.
+    fn min_free(&self) -> Option<Remedy> {
+        if !matches!(self.cause, Cause::AtMarkNowait | Cause::MemoryShort | Cause::Reserve) {
+            return None;
+        }
+        let change = "vm.min_free_kbytes";
+        let zones: Option<Vec<Marks>> = self.allowed().map(|row| self.marks(row)).collect();
+        let all: Option<Vec<(u64, u64)>> = self
+            .rows
+            .iter()
+            .filter(|row| row.is_populated())
+            .map(|row| {
+                let zone = row.zone;
+                let is_low = !matches!(zone.name.as_str(), "HighMem" | "Movable");
+                let min = zone.min?.saturating_sub(zone.boost.unwrap_or(0));
+                Some(if is_low { (min, zone.managed?) } else { (0, 0) })
+            })
+            .collect();
+        let (Some(zones), Some(all)) = (zones, all) else {
+            return Some(Remedy::new(
+                change,
+                None,
+                "not tried: marks or sizes of zones are not in the text",
+            ));
+        };
+        let now: u64 = all.iter().map(|(min, _)| min).sum();
+        if now == 0 || zones.is_empty() {
+            return None;
+        }
+        if self.rights.may_wait {
+            return Some(Remedy::new(
+                change,
+                Some(false),
+                "a higher value keeps more free for others: this request reclaims itself, and found nothing",
+            ));
+        }
+        let passes = |factor: f64| zones.iter().any(|zone| self.passes_at(*zone, factor));
+        /// Beyond this the setting takes a large part of memory.
+        const FACTOR_MAX: f64 = 64.0;
+        if !passes(FACTOR_MAX) {
+            return Some(Remedy::new(
+                change,
+                Some(false),
+                format!("no value up to {} is enough", kb_text(now * 64)),
+            ));
+        }
+        let (mut low, mut high) = (1.0, FACTOR_MAX);
+        for _ in 0..40 {
+            let middle = (low + high) / 2.0;
+            if passes(middle) { high = middle } else { low = middle }
+        }
+        let least = ((now as f64 * high).ceil() as u64).next_multiple_of(64);
+        let costs: u64 = zones.iter().map(|zone| self.kept_at(*zone, high)).sum();
+        Some(Remedy::new(
+            format!("{change} = {least} (now about {now})"),
+            Some(true),
+            format!(
+                "passes: kswapd starts earlier, and after the same burst enough is left; it keeps {} more free",
+                self.kb(costs)
+            ),
+        ))
+    }
+
+    fn marks(&self, row: &ZoneRow<'_>) -> Option<Marks> {
+        let pages = |kb: u64| kb * 1024 / self.page();
+        let numbers = Numbers::of(self.report, row)?;
+        let managed = pages(row.zone.managed.or(row.zone.present)?);
+        Some(Marks { numbers, low: pages(row.zone.low?), managed })
+    }
+
+    /// min and low at a multiple of min_free_kbytes: low is above min by a quarter of it, or by the
+    /// scale factor's gap if that is more.
+    fn scaled(&self, zone: Marks, factor: f64) -> (u64, u64) {
+        let min = zone.numbers.min();
+        let gap = zone.low.saturating_sub(min);
+        let scaled = (min as f64 * factor).ceil() as u64;
+        (scaled, scaled + gap.max(scaled / 4))
+    }
+
+    fn passes_at(&self, zone: Marks, factor: f64) -> bool {
+        let (min, low) = self.scaled(zone, factor);
+        let taken = zone.low.saturating_sub(zone.numbers.free());
+        let free = low.saturating_sub(taken).max(zone.numbers.free());
+        let then = zone.numbers.with_min(min).with_free(free);
+        low < zone.managed && then.spare(self.judge, self.rights, 0) > 0
+    }
+
+    fn kept_at(&self, zone: Marks, factor: f64) -> u64 {
+        let (_, low) = self.scaled(zone, factor);
+        low.saturating_sub(zone.low)
+    }
+
+    /// Blocks that compaction could make at most.
+    fn compaction(&self) -> Vec<Remedy> {
+        let order = self.rights.order;
+        let lacks = matches!(
+            self.cause,
+            Cause::Fragmented | Cause::HighatomicOnly | Cause::CmaOnly | Cause::ServedAtDumpTime
+        );
+        if order == 0 || usize::from(order) >= MAX_ORDER || !lacks {
+            return Vec::new();
+        }
+        let short = self.allowed().filter(|row| row.passes == Some(true) && !row.serves());
+        short.filter_map(|row| self.compaction_of(row, Order(order))).collect()
+    }
+
+    fn compaction_of(&self, row: &ZoneRow<'_>, order: Order) -> Option<Remedy> {
+        let zone = row.zone;
+        let list = zone.list.as_ref()?;
+        let pages = |kb: u64| kb * 1024 / self.page();
+        let mut nr_free = [0; MAX_ORDER];
+        for block in &list.blocks {
+            *nr_free.get_mut(block.order as usize)? = block.count;
+        }
+        let above = |mark: u64| {
+            let unusable = row.unusable_cma.unwrap_or(0) + row.unusable_highatomic.unwrap_or(0);
+            let kept = pages(mark) + row.reserve_pages.unwrap_or(0) + pages(unusable);
+            pages(zone.free.unwrap_or(0)).saturating_sub(kept)
+        };
+        let change = format!("compaction of {}", row.name());
+        let room = above(zone.low?);
+        if room < compact_gap(order) {
+            return Some(Remedy::new(
+                change,
+                Some(false),
+                format!(
+                    "it needs {} above the low mark to work with",
+                    pages_text(compact_gap(order), self.page())
+                ),
+            ));
+        }
+        let most = room / order.pages();
+        // 0: the free blocks that the request may not have would serve it.
+        let index = fragmentation_index(order, &nr_free);
+        let words = match index {
+            ..0 => "blocks are there, of other types".to_owned(),
+            index => format!("fragmentation index {}.{:03}", index / 1000, index % 1000),
+        };
+        let movable = self.movable_share(row);
+        let can = match movable {
+            Some(share) if share < 0.05 => {
+                return Some(Remedy::new(
+                    change,
+                    Some(false),
+                    format!("{words}, but only {:.0} % of its pages can be moved", share * 100.0),
+                ));
+            }
+            Some(share) => format!("; {:.0} % of its pages can be moved", share * 100.0),
+            None => String::new(),
+        };
+        Some(Remedy::new(
+            change,
+            Some(true),
+            format!(
+                "could make {} of {} at most: {words}{can}",
+                if most == 1 { "1 block".to_owned() } else { format!("{most} blocks") },
+                order_text(u32::from(order.0), self.page())
+            ),
+        ))
+    }
+
+    /// Pages of the zone on LRU lists, which can be moved, as a share of it.
+    fn movable_share(&self, row: &ZoneRow<'_>) -> Option<f64> {
+        const LRU: [&str; 4] = ["active_anon", "inactive_anon", "active_file", "inactive_file"];
+        let zone = row.zone;
+        let managed = zone.managed.or(zone.present).filter(|kb| *kb > 0)?;
+        let kb: Option<u64> = LRU.iter().map(|name| zone.counters.get(*name).copied()).sum();
+        Some(kb? as f64 / managed as f64)
+    }
+
+    /// The largest order that would pass.
+    fn lower_order(&self) -> Option<Remedy> {
+        if self.rights.order == 0 || self.cause == Cause::ServedAtDumpTime {
+            return None;
+        }
+        let found = (0..self.rights.order).rev().find_map(|order| {
+            let mut judge = self.judge.clone();
+            judge.rights = Some(Rights { order, ..self.rights });
+            let tested = rows(self.report, &judge);
+            tested.iter().find(|row| row.serves()).map(|row| (order, row.name()))
+        });
+        Some(match found {
+            Some((order, zone)) => Remedy::new(
+                format!("{} instead", order_text(u32::from(order), self.page())),
+                Some(true),
+                format!("served from {zone}"),
+            ),
+            None => Remedy::new("a lower order", Some(false), "refused, down to a single page"),
+        })
+    }
+
+    /// What a request that may wait would find.
+    fn waiting(&self) -> Option<Remedy> {
+        if self.rights.may_wait || self.report.context.is_kswapd || self.report.context.in_reclaim {
+            return None;
+        }
+        let counter = |name: &str| self.report.counters.get(name).copied();
+        let file: Option<u64> =
+            ["active_file", "inactive_file"].iter().map(|name| counter(name)).sum();
+        let busy = counter("dirty").unwrap_or(0) + counter("writeback").unwrap_or(0);
+        let clean = file.map(|file| file.saturating_sub(busy));
+        let change = "waiting (GFP_KERNEL), or trying again later";
+        Some(match clean {
+            Some(clean) if clean > 0 => Remedy::new(
+                change,
+                Some(true),
+                format!("{} of clean page cache can be reclaimed at once", self.kb(clean)),
+            ),
+            Some(_) => Remedy::new(change, Some(false), "there is no clean page cache to reclaim"),
+            None => Remedy::new(change, None, "page cache is not in the text"),
+        })
+    }
+
+    /// The same zones under the rules of other kernels.
+    fn kernels(&self) -> Option<Remedy> {
+        let mut serving = Vec::new();
+        let mut refusing = Vec::new();
+        for (_, name) in presets() {
+            let judge = self.judge.with_preset(name, self.report);
+            let tested = rows(self.report, &judge);
+            let serves = tested.iter().any(ZoneRow::serves);
+            if serves { serving.push(name) } else { refusing.push(name) }
+        }
+        let change = "the test of another kernel";
+        Some(match (serving.as_slice(), refusing.as_slice()) {
+            ([], _) => Remedy::new(
+                change,
+                Some(false),
+                "refused by the rules of every kernel from 4.3 to 6.1",
+            ),
+            (_, []) => Remedy::new(
+                change,
+                Some(true),
+                "served by the rules of every kernel from 4.3 to 6.1",
+            ),
+            (serving, refusing) => Remedy::new(
+                change,
+                Some(true),
+                format!(
+                    "served by the rules of {}; refused by those of {}",
+                    serving.join(", "),
+                    refusing.join(", ")
+                ),
+            ),
+        })
+    }
+}
+
+/// A cgroup at its limit.
+fn of_memcg(report: &Report) -> Vec<Remedy> {
+    let Some(memcg) = &report.memcg else { return Vec::new() };
+    let stat = |name: &str| {
+        memcg
+            .stats
+            .get(name)
+            .map(|bytes| bytes / 1024)
+            .or_else(|| memcg.stats_kb.get(name).copied())
+    };
+    let mut found = Vec::new();
+    let file = stat("file").or_else(|| stat("cache"));
+    if let Some(kb) = file {
+        let share = memcg.memory.map_or(0.0, |memory| kb as f64 / memory.usage.max(1) as f64);
+        found.push(Remedy::new(
+            "reclaim within the cgroup",
+            Some(false),
+            format!(
+                "{} ({:.0} %) are page cache, which reclaim tried first",
+                kb_text(kb),
+                share * 100.0
+            ),
+        ));
+    }
+    if let Some(limit) = memcg.swap.or(memcg.memory_and_swap) {
+        let has_room = !limit.is_unlimited() && limit.usage < limit.limit;
+        let what =
+            if has_room || limit.is_unlimited() { "may still use" } else { "may not use more" };
+        found.push(Remedy::new(
+            "swap for the cgroup",
+            None,
+            format!("it uses {} and {what} swap, if the machine has some", kb_text(limit.usage)),
+        ));
+    }
+    let killed = report.kill.as_ref().and_then(|kill| {
+        let rss =
+            ["anon-rss", "file-rss", "shmem-rss"].iter().filter_map(|key| kill.memory_kb.get(*key));
+        Some((kill.name.as_deref()?, rss.sum::<u64>()))
+    });
+    if let (Some((name, kb)), ReportKind::MemcgOom) = (killed, report.kind) {
+        found.push(Remedy::new(
+            "a higher memory.max",
+            None,
+            format!(
+                "how much is needed is not in the text; {name} had {} when it was killed",
+                kb_text(kb)
+            ),
+        ));
+    }
+    found
+}

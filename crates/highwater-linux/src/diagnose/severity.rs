@@ -1,0 +1,73 @@
+//! How bad a report is: harmless, a warning, or a process lost.
+
+use highwater_results::import::log::{Report, ReportKind};
+
+use super::cause::{Cause, Reasons};
+use super::judge::Judge;
+use super::words::kb_text;
+
+/// Orders above this are costly: their requests are expected to fail.
+const COSTLY: i32 = 3;
+
+/// One sentence.
+pub(super) fn of(report: &Report, judge: &Judge, reasons: &Reasons) -> Option<String> {
+    let rules = report.request.gfp.as_ref().and_then(|gfp| gfp.rules);
+    let order = report.request.order.unwrap_or(0);
+    if reasons.cause == Cause::Requested {
+        return Some("Not a fault of memory: look at what asked for it.".to_owned());
+    }
+    match report.kind {
+        ReportKind::Oom | ReportKind::MemcgOom => Some(killed(report)),
+        ReportKind::Vmalloc if order > 0 => Some(
+            "Harmless: vmalloc asks for huge pages first, and takes single pages instead."
+                .to_owned(),
+        ),
+        ReportKind::Stall => Some(match report.task.comm.as_deref() {
+            Some(name) if name.starts_with("khugepaged") || name.starts_with("kcompactd") => {
+                format!("Harmless: {name} works in the background.")
+            }
+            _ => "A warning: the request still waits, and was not refused.".to_owned(),
+        }),
+        ReportKind::PageAllocationFailure => {
+            let rules = rules?;
+            let waits = judge.rights.is_some_and(|rights| rights.may_wait);
+            Some(if rules.nofail {
+                "Serious: this request must not fail (__GFP_NOFAIL).".to_owned()
+            } else if report.context.is_kswapd || report.context.in_reclaim {
+                "Serious if it repeats: reclaim itself lacks the memory it needs to free more."
+                    .to_owned()
+            } else if !waits {
+                "Usually harmless: such requests may fail, and the caller drops a packet or tries again. Many in a \
+                 short time mean lost work."
+                    .to_owned()
+            } else if rules.noretry || rules.retry_mayfail {
+                "Usually harmless: the caller asked not to try hard, and has something else to fall back to.".to_owned()
+            } else if order > COSTLY {
+                "Costly order (above 3): the caller has to expect this; whether it falls back is not in the text."
+                    .to_owned()
+            } else {
+                "Serious: such small requests normally wait until they are served.".to_owned()
+            })
+        }
+        _ => None,
+    }
+}
+
+fn killed(report: &Report) -> String {
+    let Some(kill) = &report.kill else {
+        return "The OOM killer ran; which process it killed is not in the text.".to_owned();
+    };
+    if kill.has_panicked {
+        return "The kernel panicked, as it was set to do.".to_owned();
+    }
+    if kill.has_no_victim {
+        return "There was no process that could be killed.".to_owned();
+    }
+    let rss =
+        ["anon-rss", "file-rss", "shmem-rss"].iter().filter_map(|key| kill.memory_kb.get(*key));
+    let kb: u64 = rss.sum();
+    let name = kill.name.as_deref().unwrap_or("a process");
+    let pid = kill.pid.map_or_else(String::new, |pid| format!(" (pid {pid})"));
+    let size = if kb > 0 { format!(" with {}", kb_text(kb)) } else { String::new() };
+    format!("A process was killed: {name}{pid}{size}.")
+}

@@ -1,0 +1,68 @@
+//! `highwater diagnose`.
+
+use std::io::Read;
+use std::path::Path;
+use std::{fs, io};
+
+use highwater_report::render::Format;
+use highwater_results::import::log::Log;
+use highwater_results::words::{count, refusal};
+
+use super::args::DiagnoseArgs;
+use super::{CliError, Outcome, print, width};
+use crate::diagnose;
+
+/// Most bytes of a text: logs of weeks have some hundred megabytes.
+const BYTES_MAX: u64 = 1 << 30;
+
+/// Answers the reports of a kernel's log.
+pub(super) fn run(args: &DiagnoseArgs) -> Result<Outcome, CliError> {
+    let name = args.file.display();
+    let bytes = read(&args.file)?;
+    let log = Log::read(&bytes);
+    let answers = diagnose::answers(&log);
+    if answers.is_empty() {
+        return Err(CliError::new(format!(
+            "{name}: no report of failed or killed memory in {}: expected the text of dmesg or the journal with lines \
+             such as \"page allocation failure\", \"invoked oom-killer\" or \"Mem-Info:\"",
+            count(log.lines, "line")
+        )));
+    }
+    let only = args.report.map(|nr| nr as usize);
+    if let Some(nr) = only.filter(|nr| *nr > answers.len()) {
+        return Err(CliError::new(format!(
+            "--report {nr}: {name} has {}",
+            count(answers.len(), "report")
+        )));
+    }
+    let text = match args.format {
+        Format::Json => {
+            let chosen = only.map_or(&answers[..], |nr| &answers[nr - 1..nr]);
+            // Plain values: always valid JSON.
+            serde_json::to_string_pretty(&diagnose::json(&log, chosen)).unwrap_or_default() + "\n"
+        }
+        Format::Markdown => diagnose::markdown(&log, &answers, only),
+        _ => diagnose::terminal(&log, &answers, only, width()),
+    };
+    print(&text)?;
+    Ok(Outcome::Done)
+}
+
+/// The bytes of a file or of standard input.
+fn read(file: &Path) -> Result<Vec<u8>, CliError> {
+    let failed =
+        |error: io::Error| CliError::new(format!("{}: {}", file.display(), refusal(&error)));
+    let mut bytes = Vec::new();
+    let nr = if file == Path::new("-") {
+        io::stdin().lock().take(BYTES_MAX + 1).read_to_end(&mut bytes)
+    } else {
+        fs::File::open(file).map_err(failed)?.take(BYTES_MAX + 1).read_to_end(&mut bytes)
+    };
+    if nr.map_err(failed)? as u64 > BYTES_MAX {
+        return Err(CliError::new(format!(
+            "{}: more than 1 GiB: cut the part with the report out",
+            file.display()
+        )));
+    }
+    Ok(bytes)
+}
