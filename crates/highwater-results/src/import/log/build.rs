@@ -445,6 +445,9 @@ impl Builder {
         });
         if let Some(index) = other {
             self.drafts[index].is_mixed = true;
+            if let Some(own) = own {
+                self.drafts[own].is_mixed = true;
+            }
             return Some(index);
         }
         match record.kind {
@@ -456,24 +459,27 @@ impl Builder {
         }
     }
 
+    /// `lowmem_reserve[]` belongs to the zone line before it.
     fn lowmem(&mut self, index: usize, record: &Record, tokens: &[String]) {
         let same = |a: &Zone, b: &Zone| a.node == b.node && a.name == b.name;
         let zone = |at: (usize, usize)| &self.drafts[at.0].report.zones[at.1];
-        // The lines of two reports alternate if the same zone waits twice; otherwise the newest
-        // zone is the one before this line.
+        // The lines of two reports alternate if the same zone waits twice: first come, first served.
         let alternate = match (self.zones_open.front(), self.zones_open.back()) {
-            (Some(&first), Some(&last)) => first != last && same(zone(first), zone(last)),
+            (Some(&first), Some(&last)) => {
+                first != last && record.prefix.caller.is_none() && same(zone(first), zone(last))
+            }
             _ => false,
         };
-        let found =
-            if alternate { self.zones_open.pop_front() } else { self.zones_open.pop_back() };
-        if !alternate {
-            self.zones_open.clear();
-        }
+        let found = if alternate {
+            self.zones_open.pop_front()
+        } else {
+            let own = self.zones_open.iter().rev().find(|(draft, _)| *draft == index).copied();
+            self.zones_open.retain(|(draft, _)| *draft != index);
+            own
+        };
         let draft = self.cover(index, record);
-        if let (Some((owner, at)), Some(columns)) =
-            (found, lowmem_reserve(tokens, record.is_open_ended))
-        {
+        let columns = lowmem_reserve(tokens, record.is_open_ended);
+        if let (Some((owner, at)), Some(columns)) = (found, columns) {
             draft.is_mixed |= alternate;
             let zone = &mut self.drafts[owner].report.zones[at];
             zone.lowmem_reserve.get_or_insert(columns);

@@ -178,7 +178,7 @@ fn physical(text: &str) -> Vec<(usize, String)> {
             out.push((index + 1, part.replace(['\t', '\u{a0}'], " ")));
         }
     }
-    if text.ends_with('\n') {
+    if text.is_empty() || text.ends_with('\n') {
         out.pop();
     }
     out

@@ -331,7 +331,7 @@ mod tests {
 
     #[test]
     fn page_size_without_lists() {
-        let node = |kb| Node {
+        let node = |kb: u64| Node {
             counters: [("active_anon", 10 * kb), ("mapped", 3 * kb)]
                 .map(|(n, v)| (n.into(), v))
                 .into(),
