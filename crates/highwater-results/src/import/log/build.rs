@@ -12,7 +12,7 @@ use super::memcg::Memcg;
 use super::prefix::Prefix;
 use super::record::{Kind, Record};
 use super::report::Report;
-use super::request::{self, Head, Kill, ReportKind, Task, cpuset_line};
+use super::request::{self, Head, Kill, MachinePages, ReportKind, Task, cpuset_line};
 use super::tables::SlabRow;
 use super::zone::{
     FreeList, HugePages, Node, ZONE_NAMES, Zone, lowmem_reserve, number, pairs, place,
@@ -39,6 +39,8 @@ struct Draft {
     /// The end of the dump was seen.
     is_complete: bool,
     is_mixed: bool,
+    /// An earlier report whose lines alternate with those of this one.
+    mixed_with: Option<usize>,
     has_gap: bool,
     has_broken_number: bool,
     is_wrapped: bool,
@@ -156,7 +158,16 @@ impl Builder {
     }
 
     fn head(&mut self, record: &Record, text: &str, caller: Option<String>) {
-        let Some(head) = Head::read(text, record.is_open_ended) else { return };
+        let Some(mut head) = Head::read(text, record.is_open_ended) else { return };
+        if let Some(&index) = self.open.get(&caller)
+            && is_near(&self.drafts[index], record)
+            && self.continues_head(index, &mut head)
+        {
+            let draft = self.cover(index, record);
+            draft.report.task.comm.clone_from(&head.comm);
+            draft.head = Some(head);
+            return;
+        }
         let index = self.start(record, caller);
         let draft = self.cover(index, record);
         draft.report.task.comm.clone_from(&head.comm);
@@ -167,6 +178,19 @@ impl Builder {
         draft.report.task.cpu = record.prefix.cpu;
         draft.head = Some(head);
         self.pending_cpu = None;
+    }
+
+    /// True if a head is about the same request as the open report: the line about addresses comes
+    /// before that about the request.
+    fn continues_head(&self, index: usize, head: &mut Head) -> bool {
+        let draft = &self.drafts[index];
+        let Some(before) = draft.head.as_ref().filter(|_| !draft.has_dump()) else { return false };
+        let is_same = before.is_about_addresses() && head.kind == ReportKind::Vmalloc;
+        if let (true, Some(vmalloc)) = (is_same, &mut head.vmalloc) {
+            let bytes = before.vmalloc.as_ref().and_then(|vmalloc| vmalloc.bytes);
+            vmalloc.bytes = vmalloc.bytes.or(bytes);
+        }
+        is_same
     }
 
     fn cpu(
@@ -194,7 +218,10 @@ impl Builder {
                     && is_near(draft, record)
             });
             match before {
-                Some(before) => self.set_cpu(before, record, task, release),
+                Some(before) => {
+                    self.drafts[index].mixed_with = Some(before);
+                    self.set_cpu(before, record, task, release);
+                }
                 None => self.pending_cpu = Some((record.lines.0, task, release)),
             }
             return;
@@ -427,14 +454,22 @@ impl Builder {
                 _ => None,
             };
         }
-        if let Some(index) = own
-            && !has(&self.drafts[index], record.kind, tokens)
+        // Of two reports that alternate, the earlier one is ahead.
+        if let Some(own) = own
+            && let Some(first) = self.drafts[own].mixed_with.filter(|_| caller.is_none())
+            && record.kind != Kind::List
+            && !has(&self.drafts[first], record.kind, tokens)
         {
-            return Some(index);
+            (self.drafts[own].is_mixed, self.drafts[first].is_mixed) = (true, true);
+            return Some(first);
+        }
+        let own_lacks = own.filter(|&index| !has(&self.drafts[index], record.kind, tokens));
+        if own_lacks.is_some() && record.kind != Kind::List {
+            return own_lacks;
         }
         // Two reports that alternate: one of the last ones lacks this part.
         let recent = self.drafts.len().saturating_sub(3)..self.drafts.len();
-        let other = recent.rev().find(|&index| {
+        let mut others = recent.rev().filter(|&index| {
             let draft = &self.drafts[index];
             Some(index) != own
                 && caller.is_none()
@@ -443,6 +478,18 @@ impl Builder {
                 && is_near(draft, record)
                 && !has(draft, record.kind, tokens)
         });
+        // A free list belongs to the zone line whose free memory it has.
+        let other = match record.kind {
+            Kind::List => {
+                let fitting =
+                    others.chain(own_lacks).min_by_key(|&index| self.distance(index, tokens));
+                if fitting == own_lacks && own_lacks.is_some() {
+                    return own_lacks;
+                }
+                fitting
+            }
+            _ => others.next_back(),
+        };
         if let Some(index) = other {
             self.drafts[index].is_mixed = true;
             if let Some(own) = own {
@@ -456,6 +503,17 @@ impl Builder {
             }
             _ if own.is_none() => Some(self.start(record, caller.clone())),
             _ => None,
+        }
+    }
+
+    /// Difference between a free list and the free memory of its zone's line, kB.
+    fn distance(&self, index: usize, tokens: &[String]) -> u64 {
+        let (node, Some(name), at) = place(tokens) else { return u64::MAX };
+        let draft = &self.drafts[index];
+        let free = draft.zone(node, name).and_then(|zone| draft.report.zones[zone].free);
+        match (free, FreeList::read(&tokens[at..]).total_kb) {
+            (Some(free), Some(total)) => free.abs_diff(total),
+            _ => u64::MAX,
         }
     }
 
@@ -564,6 +622,10 @@ fn has(draft: &Draft, kind: Kind, tokens: &[String]) -> bool {
         }
         Kind::Zone | Kind::List => {
             let (node, Some(name), _) = place(tokens) else { return false };
+            // A kernel names the nodes of all zones or of none.
+            if report.zones.first().is_some_and(|zone| zone.node.is_some() != node.is_some()) {
+                return true;
+            }
             draft.zone(node, name).is_some_and(|at| {
                 let zone = &report.zones[at];
                 if kind == Kind::Zone { zone.has_line } else { zone.list.is_some() }
@@ -573,7 +635,19 @@ fn has(draft: &Draft, kind: Kind, tokens: &[String]) -> bool {
             let is_free = tokens.first().is_some_and(|token| token == "Free");
             if is_free { report.swap.free.is_some() } else { report.swap.total.is_some() }
         }
-        Kind::Pages => tokens.get(2).is_some_and(|t| t == "RAM") && report.pages.ram.is_some(),
+        Kind::Pages => {
+            let mut read = MachinePages::default();
+            let cache = read.line(tokens);
+            let mine = &report.pages;
+            let both = |read: Option<u64>, mine: Option<u64>| read.is_some() && mine.is_some();
+            both(read.ram, mine.ram)
+                || both(read.highmem, mine.highmem)
+                || both(read.reserved, mine.reserved)
+                || both(read.cma_reserved, mine.cma_reserved)
+                || both(read.hwpoisoned, mine.hwpoisoned)
+                || both(read.pagecache, mine.pagecache)
+                || both(cache, report.swap.cache_pages)
+        }
         _ => false,
     }
 }

@@ -167,7 +167,8 @@ fn physical(text: &str) -> Vec<(usize, String)> {
     let has_entities = text.contains("&gt;") || text.contains("&lt;");
     let mut out = Vec::new();
     for (index, line) in text.split('\n').enumerate() {
-        let mut line = line.trim_matches('\r').replace('\0', "");
+        let line = line.trim_matches('\r');
+        let mut line = line.strip_suffix("^M").unwrap_or(line).replace('\0', "");
         if line.contains('\u{1b}') {
             line = without_escapes(&line);
         }

@@ -139,27 +139,21 @@ fn joint(last: &str, first: &str, kind: Kind) -> Joint {
     let ends_in_number = number(value).is_some() && last.len() > value.len();
     let is_word = |s: &str| s.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
     let has_units = matches!(kind, Kind::Zone | Kind::Node | Kind::List);
-    if first.starts_with([':', '*', ')']) && first.len() > 1 {
-        Joint::Glue
-    } else if has_units && ends_in_number && matches!(first, "kB" | "KB") {
-        Joint::Glue
-    } else if has_units
-        && ends_in_number
-        && kb(first).is_some()
-        && !last.starts_with("pages_scanned")
-    {
-        Joint::Drop
-    } else if kind == Kind::List && number(last).is_some() && first.contains('*') {
-        Joint::Drop
-    } else if last.ends_with('k') && first == "B" {
-        Joint::Glue
-    } else if last.contains('(') && !last.contains(')') && last.len() > 1 {
-        Joint::Glue
-    } else if matches!(kind, Kind::Zone | Kind::Node)
+    let is_number_apart = kind == Kind::List && number(last).is_some() && first.contains('*');
+    let are_two_numbers =
+        has_units && ends_in_number && kb(first).is_some() && !last.starts_with("pages_scanned");
+    if is_number_apart || are_two_numbers {
+        return Joint::Drop;
+    }
+    let is_tail = first.starts_with([':', '*', ')']) && first.len() > 1;
+    let is_unit = has_units && ends_in_number && matches!(first, "kB" | "KB");
+    let is_half_unit = last.ends_with('k') && first == "B";
+    let is_open = last.contains('(') && !last.contains(')') && last.len() > 1;
+    let is_half_name = matches!(kind, Kind::Zone | Kind::Node)
         && is_word(last)
         && !matches!(last, "yes" | "no")
-        && first.split_once(':').is_some_and(|(name, _)| is_counter_name(name))
-    {
+        && first.split_once(':').is_some_and(|(name, _)| is_counter_name(name));
+    if is_tail || is_unit || is_half_unit || is_open || is_half_name {
         Joint::Glue
     } else {
         Joint::Apart
@@ -382,8 +376,11 @@ const COUNTERS: [&str; 17] = [
 ];
 
 /// Words that only the line of a refused request has.
-const HEADS: [&str; 7] = [
+const HEADS: [&str; 10] = [
     "invoked oom-killer",
+    "invoked OOM-killer",
+    "oom-killer: gfp_mask",
+    "vmalloc_node_range for size",
     "page allocation failure",
     "page allocation stalls for",
     "vmalloc error:",
@@ -394,7 +391,8 @@ const HEADS: [&str; 7] = [
 
 /// Recognises the start of a record.
 pub(super) fn classify(text: &str) -> Kind {
-    if HEADS.iter().any(|words| text.contains(words)) {
+    let is_waiting = text.starts_with("MemAlloc: ") && text.contains(" gfp=");
+    if is_waiting || HEADS.iter().any(|words| text.contains(words)) {
         return Kind::Head;
     }
     let tokens: Vec<&str> = text.split_whitespace().take(6).collect();
@@ -416,7 +414,7 @@ pub(super) fn classify(text: &str) -> Kind {
                 kind => kind,
             };
         }
-        "Free" | "Total" if at(1) == "swap" => return Kind::Swap,
+        "Free" | "Total" if matches!(at(1), "swap" | "swap:") => return Kind::Swap,
         "Tasks" | "Call" | "Modules" | "Hardware" => return Kind::Trace,
         "Unreclaimable" if at(1) == "slab" => return Kind::SlabHead,
         "Killed" if at(1) == "process" => return Kind::Kill,
@@ -430,7 +428,9 @@ pub(super) fn classify(text: &str) -> Kind {
     if first.starts_with("oom-kill:") {
         return Kind::OomKill;
     }
-    if text.contains("ut of memory") && (text.contains("ill") || text.contains("panic")) {
+    if (text.contains("ut of memory") || text.contains("ut of Memory"))
+        && (text.contains("ill") || text.contains("panic"))
+    {
         return Kind::Kill;
     }
     if text.starts_with("Memory cgroup stats") || text.starts_with("Memory cgroup stats for") {

@@ -154,18 +154,21 @@ fn flags(text: &str, is_open_ended: bool) -> Option<String> {
 impl Head {
     /// Reads the line; none if it is not one.
     pub(super) fn read(text: &str, is_open_ended: bool) -> Option<Head> {
-        const KINDS: [(&str, ReportKind); 6] = [
+        const KINDS: [(&str, ReportKind); 9] = [
             (" invoked oom-killer", ReportKind::Oom),
+            (" invoked OOM-killer", ReportKind::Oom),
+            ("oom-killer: gfp_mask", ReportKind::Oom),
             ("page allocation failure", ReportKind::PageAllocationFailure),
             ("page allocation stalls for", ReportKind::Stall),
             ("vmalloc error:", ReportKind::Vmalloc),
             ("vmalloc: allocation failure", ReportKind::Vmalloc),
             ("vmap allocation for size", ReportKind::Vmalloc),
+            ("vmalloc_node_range for size", ReportKind::Vmalloc),
         ];
         let Some((at, kind, words)) =
             KINDS.iter().find_map(|(words, kind)| Some((text.find(words)?, *kind, *words)))
         else {
-            return Head::hung(text);
+            return Head::hung(text).or_else(|| Head::waiting(text, is_open_ended));
         };
         let before = text[..at].trim().trim_end_matches(':').trim_end();
         let rest = &text[at..];
@@ -204,6 +207,27 @@ impl Head {
             ..Head::default()
         })
     }
+
+    /// `MemAlloc: name(12) flags=0x1 switches=2 seq=3 gfp=0xcc0(GFP_KERNEL) order=0 delay=60123`, a
+    /// line of a watchdog for requests; `delay` is in jiffies, so it is not taken.
+    fn waiting(text: &str, is_open_ended: bool) -> Option<Head> {
+        let rest = text.strip_prefix("MemAlloc: ")?;
+        let (comm, fields) = rest.split_once('(')?;
+        let (pid, fields) = fields.split_once(')')?;
+        Some(Head {
+            kind: ReportKind::Stall,
+            comm: Some(comm.to_owned()),
+            pid: pid.parse().ok(),
+            gfp: flags(&fields.replace(" gfp=", " gfp_mask="), is_open_ended),
+            order: number_after(fields, " order=", is_open_ended),
+            ..Head::default()
+        })
+    }
+
+    /// True for the line about addresses that comes before the one about the request.
+    pub(super) fn is_about_addresses(&self) -> bool {
+        self.kind == ReportKind::Vmalloc && self.gfp.is_none() && self.comm.is_none()
+    }
 }
 
 /// A node list such as `0-1,3`, which ends at a blank or before the next key.
@@ -213,13 +237,15 @@ fn mems_allowed(text: &str, is_open_ended: bool) -> Option<String> {
     let end =
         rest.find(|c: char| !(c.is_ascii_digit() || c == '-' || c == ',')).unwrap_or(rest.len());
     let list = rest[..end].trim_end_matches(',');
-    (!list.is_empty() && !(end == rest.len() && is_open_ended)).then(|| list.to_owned())
+    let is_cut = end == rest.len() && is_open_ended;
+    (!list.is_empty() && !is_cut).then(|| list.to_owned())
 }
 
 impl Vmalloc {
     fn read(text: &str, words: &str, is_open_ended: bool) -> Vmalloc {
         let rest = text[words.len()..].trim_start_matches([':', ' ']);
         let rest = rest.strip_prefix("size ").unwrap_or(rest);
+        let rest = rest.trim_start();
         let bytes: Option<u64> = number_after(rest, "", is_open_ended);
         let problem = rest.find(',').map(|at| rest[at + 1..].trim());
         let problem = problem.map(|text| text[..text.find(", mode:").unwrap_or(text.len())].trim());
