@@ -26,6 +26,9 @@ const PART_SECONDS_MAX: f64 = 30.0;
 /// Seconds between a dump and a request that is printed after it.
 const LATE_HEAD_SECONDS_MAX: f64 = 1.0;
 
+/// Zones of a report; Linux has at most 1024 nodes, and no machine has more than two zones on most.
+const ZONES_MAX: usize = 4096;
+
 /// A report that is being put together.
 #[derive(Default)]
 struct Draft {
@@ -109,6 +112,7 @@ impl Builder {
         }
         let release = KernelRelease::in_tainted(&text).or_else(|| KernelRelease::in_banner(&text));
         if let Some(release) = &release
+            && self.releases.len() < 2
             && !self.releases.contains(release)
         {
             self.releases.push(release.clone());
@@ -558,35 +562,38 @@ impl Builder {
     /// A dump without a request, and right after it a request without a dump: one report whose
     /// lines changed their order.
     fn join_late_heads(&mut self) {
-        let mut index = 1;
-        while index < self.drafts.len() {
-            let (before, after) = (&self.drafts[index - 1], &self.drafts[index]);
-            let is_close = match (before.report.time, after.report.time) {
-                (Some(a), Some(b)) => (b - a).abs() <= LATE_HEAD_SECONDS_MAX,
-                _ => false,
-            };
-            let is_failure = after.head.as_ref().is_some_and(|head| {
-                matches!(head.kind, ReportKind::PageAllocationFailure | ReportKind::Vmalloc)
-            });
-            let is_bare = !after.has_dump() && after.report.kill.is_none() && is_failure;
-            let is_dump =
-                before.head.is_none() && before.has_dump() && before.report.kill.is_none();
-            if is_close && is_bare && is_dump {
-                let after = self.drafts.remove(index);
-                let draft = &mut self.drafts[index - 1];
-                draft.report.last_line = after.report.last_line;
-                draft.marks |= after.marks;
-                draft.report.request.follows_dump = true;
-                if draft.report.task == Task::default() {
-                    draft.report.task = after.report.task;
+        let mut joined: Vec<Draft> = Vec::with_capacity(self.drafts.len());
+        for after in std::mem::take(&mut self.drafts) {
+            match joined.last_mut().filter(|before| is_late_head(before, &after)) {
+                Some(draft) => {
+                    draft.report.last_line = after.report.last_line;
+                    draft.marks |= after.marks;
+                    draft.report.request.follows_dump = true;
+                    if draft.report.task == Task::default() {
+                        draft.report.task = after.report.task;
+                    }
+                    draft.report.kernel = draft.report.kernel.take().or(after.report.kernel);
+                    draft.head = after.head;
                 }
-                draft.report.kernel = draft.report.kernel.take().or(after.report.kernel);
-                draft.head = after.head;
-            } else {
-                index += 1;
+                None => joined.push(after),
             }
         }
+        self.drafts = joined;
     }
+}
+
+/// True if the request of a dump is printed after it.
+fn is_late_head(before: &Draft, after: &Draft) -> bool {
+    let is_close = match (before.report.time, after.report.time) {
+        (Some(a), Some(b)) => (b - a).abs() <= LATE_HEAD_SECONDS_MAX,
+        _ => false,
+    };
+    let is_failure = after.head.as_ref().is_some_and(|head| {
+        matches!(head.kind, ReportKind::PageAllocationFailure | ReportKind::Vmalloc)
+    });
+    let is_bare = !after.has_dump() && after.report.kill.is_none() && is_failure;
+    let is_dump = before.head.is_none() && before.has_dump() && before.report.kill.is_none();
+    is_close && is_bare && is_dump
 }
 
 /// True for lines of the memory dump.
@@ -618,11 +625,15 @@ fn has(draft: &Draft, kind: Kind, tokens: &[String]) -> bool {
         }
         Kind::Node => {
             let node = place(tokens).0;
-            report.nodes.iter().any(|known| Some(known.node) == node)
+            let is_full = report.nodes.len() >= ZONES_MAX;
+            is_full || report.nodes.iter().any(|known| Some(known.node) == node)
         }
         Kind::Zone | Kind::List => {
             let (node, Some(name), _) = place(tokens) else { return false };
             // A kernel names the nodes of all zones or of none.
+            if report.zones.len() >= ZONES_MAX {
+                return true;
+            }
             if report.zones.first().is_some_and(|zone| zone.node.is_some() != node.is_some()) {
                 return true;
             }

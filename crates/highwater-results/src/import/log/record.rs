@@ -160,6 +160,11 @@ fn joint(last: &str, first: &str, kind: Kind) -> Joint {
     }
 }
 
+/// Lines of other texts between two lines of a record.
+const GAP_LINES_MAX: usize = 16;
+/// Lines of a record: a list of 21 orders with each of its tokens on a line has 66.
+const PARTS_MAX: usize = 128;
+
 /// Joins lines to records.
 pub(super) fn assemble(lines: Vec<Line>) -> Vec<Record> {
     let stamped = lines.iter().filter(|line| line.prefix.form != 0).count();
@@ -186,7 +191,8 @@ pub(super) fn assemble(lines: Vec<Line>) -> Vec<Record> {
         let kind = classify(&line.text);
         let is_bare = has_prefixes && line.prefix.form == 0;
         if let Some(record) = open.get(&caller).and_then(|index| records.get_mut(*index))
-            && line.number.saturating_sub(record.lines.1) < 16
+            && line.number.saturating_sub(record.lines.1) < GAP_LINES_MAX
+            && record.parts.len() < PARTS_MAX
             && continues(record, kind, &line.text, is_bare || !has_prefixes)
         {
             let is_part = line.marks & (mark::OCTAL | mark::HEX) != 0;
@@ -301,9 +307,10 @@ fn unjoined(line: Line) -> Vec<Line> {
     let last = cuts.len() - 2;
     pieces
         .map(|(index, range)| Line {
+            number: line.number,
+            prefix: line.prefix.clone(),
             text: tokens[range[0]..range[1]].join(" "),
             marks: if index == last { line.marks } else { line.marks & !(mark::LAST | mark::CUT) },
-            ..line.clone()
         })
         .collect()
 }
