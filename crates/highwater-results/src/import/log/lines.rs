@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
+use super::kind::{Kind, classify};
 use super::prefix::{Prefix, stamp};
-use super::record::{Kind, classify};
 
 /// Marks of a line, as bits of [`Line::marks`].
 pub(super) mod mark {

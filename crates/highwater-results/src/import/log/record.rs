@@ -7,65 +7,10 @@
 
 use std::collections::HashMap;
 
+use super::kind::{Kind, classify};
 use super::lines::{Line, mark};
-use super::zone::{ZONE_NAMES, is_counter_name, kb, number};
-
-/// What a record is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) enum Kind {
-    /// The refused request: `... page allocation failure: ...`, `... invoked oom-killer: ...`.
-    Head,
-    /// `CPU: 1 PID: 2 Comm: name Not tainted 5.4.0 #1`.
-    Cpu,
-    /// `name cpuset=/ mems_allowed=0`.
-    Cpuset,
-    /// `Mem-Info:`.
-    MemInfo,
-    /// `Node 0 DMA per-cpu:`.
-    PerCpu,
-    /// `active_anon:1 ...`, pages of the machine.
-    Counters,
-    /// `Node 0 active_anon:4kB ...`.
-    Node,
-    /// `Node 0 DMA free:4kB ...`.
-    Zone,
-    /// `lowmem_reserve[]: 0 ...`.
-    Lowmem,
-    /// `Node 0 DMA: 1*4kB ...`.
-    List,
-    /// `Node 0 hugepages_total=0 ...`.
-    HugePages,
-    /// `N pages RAM` and its like.
-    Pages,
-    /// `Free swap = 4kB`, `Total swap = 4kB`.
-    Swap,
-    /// `[ pid ] uid ...`, the head of the task table.
-    TaskHeader,
-    /// `[ 12] 0 12 ...`.
-    TaskRow,
-    /// `Unreclaimable slab info:`.
-    SlabHead,
-    /// `name 4KB 4KB`.
-    SlabRow,
-    /// `oom-kill:constraint=...`.
-    OomKill,
-    /// `Out of memory: ...`, `Killed process ...`, `oom_reaper: ...`.
-    Kill,
-    /// `memory: usage 4kB, limit 4kB, failcnt 0` and its like.
-    MemcgUsage,
-    /// `Task in /a killed as a result of limit of /b`.
-    MemcgTask,
-    /// `Memory cgroup stats for /a: ...`.
-    MemcgStats,
-    /// `anon 4096`, a row of `memory.stat`.
-    MemcgStat,
-    /// `Call Trace:` and its lines.
-    Trace,
-    /// A mark that text was left out.
-    Gap,
-    /// Anything else.
-    Other,
-}
+use super::split::{is_partial, is_partial_head, joined_tokens, unjoined};
+use super::zone::{is_counter_name, kb, number};
 
 /// One message.
 #[derive(Clone, Debug)]
@@ -228,281 +173,6 @@ fn note(records: &mut [Record], line: &Line) {
     }
 }
 
-/// The start of a record whose rest is on the next line: tokens on lines of their own.
-fn is_partial(text: &str) -> bool {
-    let tokens: Vec<&str> = text.split_whitespace().collect();
-    match tokens.as_slice() {
-        ["Node"] | ["Free" | "Total"] | ["Free" | "Total", "swap"] | ["Swap"] => true,
-        ["Free" | "Total", "swap", "="] => true,
-        ["Node", node] => number(node).is_some(),
-        ["Node", node, zone] => number(node).is_some() && ZONE_NAMES.contains(zone),
-        [zone] if ZONE_NAMES.contains(zone) => true,
-        [count] => number(count).is_some(),
-        [count, "pages" | "total"] => number(count).is_some(),
-        [count, "pages", "in" | "cma"] => number(count).is_some(),
-        [count, "total", "pagecache"] => number(count).is_some(),
-        _ => false,
-    }
-}
-
-/// The start of the line of a request, broken within the words that it is recognised by.
-fn is_partial_head(text: &str) -> bool {
-    const ENDS: [&str; 4] = [" invoked", ": page", ": page allocation", ": vmalloc"];
-    ENDS.iter().any(|end| text.ends_with(end)) && text.len() < 200
-}
-
-/// Joins the lines of a text that has each of its tokens on a line of its own.
-fn joined_tokens(lines: Vec<Line>) -> Vec<Line> {
-    const LINES_MIN: usize = 12;
-    let written = lines.iter().filter(|line| !line.text.is_empty());
-    let single = written.clone().filter(|line| !line.text.contains(' ')).count();
-    let is_counted = single >= LINES_MIN && single * 10 > written.count() * 8;
-    let (true, Some(first)) = (is_counted, lines.first().cloned()) else { return lines };
-    let mut text = String::new();
-    for line in &lines {
-        text.push_str(&line.text);
-        text.push(' ');
-    }
-    let last = lines.last().map_or(0, |line| line.marks & mark::LAST);
-    vec![Line { text: text.trim_end().to_owned(), marks: first.marks | last, ..first }]
-}
-
-/// Splits a line in which several records run together.
-fn unjoined(line: Line) -> Vec<Line> {
-    const STRONG: [&str; 14] = [
-        "lowmem_reserve[]:",
-        "Node ",
-        " pages RAM",
-        "Free swap",
-        "Total swap",
-        "Mem-Info:",
-        " total pagecache pages",
-        "hugepages_total=",
-        "CPU: ",
-        "memory: usage",
-        "Memory cgroup stats",
-        "oom-kill:constraint",
-        "Killed process",
-        "oom-killer:",
-    ];
-    let hits: usize = STRONG.iter().map(|word| line.text.matches(word).count()).sum();
-    if hits < 2 {
-        return vec![line];
-    }
-    let tokens: Vec<&str> = line.text.split_whitespace().collect();
-    let mut cuts = vec![0];
-    for at in 1..tokens.len() {
-        if starts_inside(tokens[at - 1], &tokens[at..]) && *cuts.last().unwrap_or(&0) < at {
-            let joins_node = tokens[at - 1] == "Node" || (at > 1 && tokens[at - 2] == "Node");
-            if !joins_node {
-                cuts.push(at);
-            }
-        }
-    }
-    if cuts.len() == 1 {
-        return vec![line];
-    }
-    cuts.push(tokens.len());
-    let pieces = cuts.windows(2).enumerate();
-    let last = cuts.len() - 2;
-    pieces
-        .map(|(index, range)| Line {
-            number: line.number,
-            prefix: line.prefix.clone(),
-            text: tokens[range[0]..range[1]].join(" "),
-            marks: if index == last { line.marks } else { line.marks & !(mark::LAST | mark::CUT) },
-        })
-        .collect()
-}
-
-/// True if a record starts here, inside of a line.
-fn starts_inside(before: &str, tokens: &[&str]) -> bool {
-    match tokens {
-        ["Mem-Info:" | "Mem-info:" | "lowmem_reserve[]:", ..]
-        | ["Free" | "Total", "swap", ..]
-        | ["Swap", "cache", ..]
-        | ["Call", "Trace:", ..]
-        | ["memory:" | "swap:" | "memory+swap:" | "kmem:", "usage", ..]
-        | ["Memory", "cgroup", "stats" | "out", ..]
-        | ["Tasks", "state", ..]
-        | ["Task", "in", ..]
-        | ["oom_reaper:", ..]
-        | ["Unreclaimable", "slab", ..]
-        | ["Kernel", "panic", ..]
-        | ["vmalloc:", "allocation", ..]
-        | [_, "invoked", "oom-killer:", ..]
-        | ["[", "pid", "]", "uid", ..] => true,
-        ["Out", "of", "memory:" | "memory", ..] => before != "syncing:",
-        ["Killed", "process", ..] => !before.ends_with(':'),
-        ["CPU:", cpu, "PID:" | "UID:", ..] => number(cpu).is_some(),
-        [comm, "page", "allocation", failure, ..] => {
-            comm.ends_with(':') && failure.starts_with("failure")
-        }
-        ["[", pid, uid, tgid, ..] => {
-            pid.strip_suffix(']').is_some_and(|pid| number(pid).is_some())
-                && number(uid).is_some()
-                && number(tgid).is_some()
-        }
-        [first, ..] if first.starts_with("oom-kill:constraint") => true,
-        ["Node", node, rest, ..] => {
-            let is_place = ZONE_NAMES.contains(&rest.trim_end_matches(':'));
-            number(node).is_some() && (is_place || rest.contains([':', '=']))
-        }
-        [zone, free, ..] if ZONE_NAMES.contains(zone) => free.starts_with("free:"),
-        [zone, block, ..] if zone.strip_suffix(':').is_some_and(|z| ZONE_NAMES.contains(&z)) => {
-            block.contains('*') || *block == "empty"
-        }
-        [count, "pages", what, ..] => {
-            let is_known = matches!(*what, "RAM" | "in" | "reserved" | "cma" | "hwpoisoned");
-            (is_known || what.starts_with("HighMem")) && number(count).is_some()
-        }
-        [count, "total", "pagecache", ..] => number(count).is_some(),
-        _ => false,
-    }
-}
-
-/// Names that begin a line of page counters.
-const COUNTERS: [&str; 17] = [
-    "active_anon",
-    "active_file",
-    "active",
-    "inactive_anon",
-    "inactive_file",
-    "unevictable",
-    "slab_reclaimable",
-    "slab",
-    "mapped",
-    "sec_pagetables",
-    "kernel_misc_reclaimable",
-    "free",
-    "free_cma",
-    "pagetables",
-    "shmem",
-    "dirty",
-    "writeback",
-];
-
-/// Words that only the line of a refused request has.
-const HEADS: [&str; 10] = [
-    "invoked oom-killer",
-    "invoked OOM-killer",
-    "oom-killer: gfp_mask",
-    "vmalloc_node_range for size",
-    "page allocation failure",
-    "page allocation stalls for",
-    "vmalloc error:",
-    "vmalloc: allocation failure",
-    "vmap allocation for size",
-    "blocked for more than",
-];
-
-/// Recognises the start of a record.
-pub(super) fn classify(text: &str) -> Kind {
-    let is_waiting = text.starts_with("MemAlloc: ") && text.contains(" gfp=");
-    if is_waiting || HEADS.iter().any(|words| text.contains(words)) {
-        return Kind::Head;
-    }
-    let tokens: Vec<&str> = text.split_whitespace().take(6).collect();
-    let Some(&first) = tokens.first() else { return Kind::Other };
-    let at = |index: usize| tokens.get(index).copied().unwrap_or_default();
-    let is_count = number(first).is_some();
-    match first {
-        "Mem-Info:" | "Mem-info:" => return Kind::MemInfo,
-        "lowmem_reserve[]:" | "protections[]:" => return Kind::Lowmem,
-        "..." | "[...]" | "[snip]" | "<snip>" | "[snipped]" | "[cut]" => return Kind::Gap,
-        "CPU:" | "Pid:" if text.contains("omm: ") => return Kind::Cpu,
-        "Node" if at(2).starts_with("hugepages_") => return Kind::HugePages,
-        "Node" if number(at(1)).is_some() => {
-            let rest = &text[text.find(at(1)).unwrap_or(0) + at(1).len()..];
-            return match classify(rest) {
-                Kind::Other | Kind::Counters if at(2).contains(':') || at(3).contains(':') => {
-                    Kind::Node
-                }
-                kind => kind,
-            };
-        }
-        "Free" | "Total" if matches!(at(1), "swap" | "swap:") => return Kind::Swap,
-        "Tasks" | "Call" | "Modules" | "Hardware" => return Kind::Trace,
-        "Unreclaimable" if at(1) == "slab" => return Kind::SlabHead,
-        "Killed" if at(1) == "process" => return Kind::Kill,
-        "oom_reaper:" => return Kind::Kill,
-        "Task" if at(1) == "in" && text.contains("killed as a result") => return Kind::MemcgTask,
-        "memory:" | "memory+swap:" | "swap:" | "kmem:" if at(1) == "usage" => {
-            return Kind::MemcgUsage;
-        }
-        _ => {}
-    }
-    if first.starts_with("oom-kill:") {
-        return Kind::OomKill;
-    }
-    if (text.contains("ut of memory") || text.contains("ut of Memory"))
-        && (text.contains("ill") || text.contains("panic"))
-    {
-        return Kind::Kill;
-    }
-    if text.starts_with("Memory cgroup stats") || text.starts_with("Memory cgroup stats for") {
-        return Kind::MemcgStats;
-    }
-    let zone = first.trim_end_matches(':');
-    if ZONE_NAMES.contains(&zone) {
-        return match at(1) {
-            "per-cpu:" => Kind::PerCpu,
-            next if next.starts_with("free:") => Kind::Zone,
-            next if first.ends_with(':')
-                && (next.is_empty() || next.contains('*') || next == "empty") =>
-            {
-                Kind::List
-            }
-            _ => Kind::Other,
-        };
-    }
-    if is_count {
-        let is_pages = match at(1) {
-            "pages" => at(2) != "in" || at(3) == "swap" || at(3) == "pagetable",
-            "total" | "free" | "reserved" => at(2) == "pagecache" || at(2) == "pages",
-            _ => false,
-        };
-        return if is_pages { Kind::Pages } else { Kind::Other };
-    }
-    if first == "[" || first.starts_with('[') {
-        return task_kind(text);
-    }
-    if let Some((name, value)) = first.split_once(':') {
-        let lower = name.to_ascii_lowercase();
-        if COUNTERS.contains(&lower.as_str()) && number(value).is_some() {
-            return Kind::Counters;
-        }
-    }
-    if text.contains(" cpuset=") && text.contains("mems_allowed=") {
-        return Kind::Cpuset;
-    }
-    match tokens.as_slice() {
-        [_, used, total] if kb(used).is_some() && kb(total).is_some() => Kind::SlabRow,
-        [name, count] if is_stat_name(name) && number(count).is_some() => Kind::MemcgStat,
-        _ if text.contains("+0x") && text.contains("/0x") => Kind::Trace,
-        _ => Kind::Other,
-    }
-}
-
-fn is_stat_name(name: &str) -> bool {
-    name.len() > 2
-        && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
-}
-
-/// `[ pid ]   uid  tgid ...` or `[  12]     0    12 ...`.
-fn task_kind(text: &str) -> Kind {
-    let Some((inside, rest)) = text[1..].split_once(']') else { return Kind::Other };
-    let inside = inside.trim();
-    let second = rest.split_whitespace().next().unwrap_or_default();
-    if inside == "pid" && second == "uid" {
-        Kind::TaskHeader
-    } else if number(inside).is_some() && number(second).is_some() {
-        Kind::TaskRow
-    } else {
-        Kind::Other
-    }
-}
-
 /// True if a line continues a record. `is_free`: the line has no prefix of its own, so it may be
 /// the rest of a wrapped line.
 fn continues(record: &Record, kind: Kind, text: &str, is_free: bool) -> bool {
@@ -644,7 +314,8 @@ mod tests {
 
     #[test]
     fn wrapped_lines_are_joined() {
-        let text = "[    1.000000] Normal free:4kB min:8kB\nlow:12kB high:16kB writeback_t\nmp:0kB\n\
+        let text = "[    1.000000] Normal free:4kB min:8kB\nlow:12kB high:16kB \
+                    writeback_t\nmp:0kB\n\
                     [    1.000001] lowmem_reserve[]: 0 1\n2 3\n\
                     [    1.000002] Normal: 1*4kB (U) 0*8kB (M\nE) = \n4kB\n";
         let found = kinds(text);
@@ -664,8 +335,10 @@ mod tests {
 
     #[test]
     fn tokens_on_lines_of_their_own() {
-        let text = "[    1.000000] Node 0\n[    1.000000] DMA:\n[    1.000000] 1*4kB\n[    1.000000] (U)\n\
-                    [    1.000000] = 4kB\n[    1.000000] lowmem_reserve[]:\n[    1.000000]  0\n[    1.000000] 12\n\
+        let text = "[    1.000000] Node 0\n[    1.000000] DMA:\n[    1.000000] 1*4kB\n\
+                    [    1.000000] (U)\n\
+                    [    1.000000] = 4kB\n[    1.000000] lowmem_reserve[]:\n[    1.000000]  0\n\
+                    [    1.000000] 12\n\
                     [    1.000000] Free swap\n[    1.000000] = 4kB\n";
         let found = kinds(text);
         assert_eq!(found[0], (Kind::List, "Node 0 DMA: 1*4kB (U) = 4kB".into()));
@@ -674,7 +347,8 @@ mod tests {
 
     #[test]
     fn records_on_one_line_are_split() {
-        let text = "Mem-Info: active_anon:1 free:2 Node 0 DMA free:4kB min:8kB lowmem_reserve[]: 0 1 \
+        let text = "Mem-Info: active_anon:1 free:2 Node 0 DMA free:4kB min:8kB \
+                    lowmem_reserve[]: 0 1 \
                     Node 0 DMA: 1*4kB (U) = 4kB Free swap = 4kB 12 pages RAM\n";
         let found: Vec<Kind> = kinds(text).into_iter().map(|(kind, _)| kind).collect();
         assert_eq!(
@@ -686,32 +360,9 @@ mod tests {
 
     #[test]
     fn two_callers_do_not_mix() {
-        let text = "[    1.000000][    T1] lowmem_reserve[]: 0\n[    1.000000][    T2] lowmem_reserve[]: 9\n\
+        let text = "[    1.000000][    T1] lowmem_reserve[]: 0\n\
+                    [    1.000000][    T2] lowmem_reserve[]: 9\n\
                     [    1.000000][    T1] 1 2\n";
         assert_eq!(kinds(text)[0].1, "lowmem_reserve[]: 0 1 2");
-    }
-
-    #[test]
-    fn starts_of_records() {
-        for (text, kind) in [
-            ("a: page allocation failure: order:0, mode:0x20", Kind::Head),
-            ("CPU: 1 UID: 0 PID: 2 Comm: a Not tainted 6.12.0 #1", Kind::Cpu),
-            ("Pid: 2, comm: a Not tainted 3.4.0 #1", Kind::Cpu),
-            ("Active:1 inactive:2", Kind::Counters),
-            ("Node 0 active_anon:0kB", Kind::Node),
-            ("Node 0 Normal free:0kB", Kind::Zone),
-            ("Normal: empty", Kind::List),
-            ("12 pages of RAM", Kind::Pages),
-            ("12 reserved pages", Kind::Pages),
-            ("[ pid ]   uid  tgid total_vm", Kind::TaskHeader),
-            ("[  12]     0    12      100", Kind::TaskRow),
-            ("[<c0ffee>] a+0x1/0x2", Kind::Other),
-            ("a cpuset=/ mems_allowed=0", Kind::Cpuset),
-            ("anon 4096", Kind::MemcgStat),
-            ("kmalloc-8        12KB       12KB", Kind::SlabRow),
-            ("Out of memory and no killable processes...", Kind::Kill),
-        ] {
-            assert_eq!(classify(text), kind, "{text}");
-        }
     }
 }

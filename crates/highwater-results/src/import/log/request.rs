@@ -1,13 +1,13 @@
 //! The refused request and its process, and the kill that followed.
 //!
 //! ```text
-//! name: page allocation failure: order:5, mode:0x40cc0(GFP_KERNEL|__GFP_COMP), nodemask=(null),cpuset=/,mems_allowed=0
+//! name: page allocation failure: order:5, mode:0xcc0(GFP_KERNEL), nodemask=(null),cpuset=/,...
 //! name invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0
-//! name: vmalloc error: size 4096, page order 9, failed to allocate pages, mode:0xcc0(GFP_KERNEL), nodemask=(null)
-//! name: page allocation stalls for 10273ms, order:10, mode:0x4340ca(...), nodemask=(null)
+//! name: vmalloc error: size 4096, vm_struct allocation failed, mode:0xcc0(GFP_KERNEL), ...
+//! name: page allocation stalls for 10273ms, order:10, mode:0xcc0(GFP_KERNEL), nodemask=(null)
 //! CPU: 0 PID: 12 Comm: name Not tainted 5.4.0 #1
-//! oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,mems_allowed=0,global_oom,task_memcg=/,task=name,pid=12,uid=0
-//! Out of memory: Killed process 12 (name) total-vm:4kB, anon-rss:4kB, file-rss:4kB, shmem-rss:0kB, UID:0 pgtables:4kB
+//! oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,...,task=name,pid=12,uid=0
+//! Out of memory: Killed process 12 (name) total-vm:4kB, anon-rss:4kB, file-rss:4kB, ...
 //! ```
 
 use std::collections::BTreeMap;
@@ -426,7 +426,8 @@ mod tests {
     #[test]
     fn heads_of_vmalloc() {
         let pages = head(
-            "a: vmalloc error: size 0, page order 9, failed to allocate pages, mode:0xcc2(GFP_KERNEL|__GFP_HIGHMEM), nodemask=(null)",
+            "a: vmalloc error: size 0, page order 9, failed to allocate pages, \
+             mode:0xcc2(GFP_KERNEL|__GFP_HIGHMEM), nodemask=(null)",
         );
         assert_eq!(pages.order, Some(9));
         let vmalloc = pages.vmalloc.unwrap();
@@ -463,12 +464,14 @@ mod tests {
         );
         let mut kill = Kill::default();
         let constraint = kill.oom_kill(
-            "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=/a,task_memcg=/a/b,task=x,pid=12,uid=5",
+            "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,\
+             oom_memcg=/a,task_memcg=/a/b,task=x,pid=12,uid=5",
             false,
         );
         assert_eq!(constraint.as_deref(), Some("MEMCG"));
         kill.line(
-            "Memory cgroup out of memory: Killed process 12 (x) total-vm:40kB, anon-rss:8kB, UID:5 pgtables:4kB oom_score_adj:-7",
+            "Memory cgroup out of memory: Killed process 12 (x) total-vm:40kB, anon-rss:8kB, \
+             UID:5 pgtables:4kB oom_score_adj:-7",
         );
         assert_eq!(
             (kill.pid, kill.name.as_deref(), kill.oom_score_adj),
