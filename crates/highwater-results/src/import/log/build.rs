@@ -95,7 +95,7 @@ impl Builder {
         draft.report.first_line = draft.report.first_line.min(record.lines.0);
         draft.marks |= record.marks;
         draft.is_wrapped |= record.is_wrapped && !record.has_broken_number();
-        draft.is_last = record.is_open_ended && record.marks & mark::LAST != 0;
+        draft.is_last = record.marks & mark::LAST != 0 && record.is_unfinished();
         draft.has_broken_number |= record.has_broken_number();
         draft.has_gap |= record.parts.iter().any(|part| part.ends_with(" ..."));
         *draft.forms.entry(record.prefix.form).or_default() += 1;

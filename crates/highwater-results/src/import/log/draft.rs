@@ -209,7 +209,7 @@ impl Draft {
             (has(mark::OCTAL), "#012"),
             (has(mark::HEX), "\\x0a"),
             (self.has_broken_number, "broken line"),
-            (self.has_gap || self.is_last, "cut"),
+            (self.has_gap || self.is_last || has(mark::TAIL), "cut"),
             (has(mark::COLON), "extra colon prefix"),
             (is_headless && self.begins_inside, "head cut"),
             (self.report.request.follows_dump, "head last"),
@@ -219,6 +219,7 @@ impl Draft {
             (has(mark::PADDED), "padded"),
             (has(mark::QUOTED), "quoted"),
             (has(mark::QUOTED_PRINTABLE), "quoted-printable"),
+            (has(mark::TOKENS), "tokens on lines of their own"),
             (self.is_mixed, "two reports mixed"),
             (self.is_wrapped || has(mark::WRAPPED), "wrapped"),
         ];

@@ -31,6 +31,10 @@ pub(super) mod mark {
     pub(in super::super) const LAST: u16 = 1 << 8;
     /// The text goes on after the line end that this part had.
     pub(in super::super) const PART: u16 = 1 << 9;
+    /// The text ends after the line, in the middle of the next prefix.
+    pub(in super::super) const TAIL: u16 = 1 << 11;
+    /// A token of a message has a line of its own.
+    pub(in super::super) const TOKENS: u16 = 1 << 12;
     /// A terminal broke the line at its width.
     pub(in super::super) const WRAPPED: u16 = 1 << 10;
 }
@@ -384,7 +388,7 @@ fn mark_cut_prefix(lines: &mut [Line]) {
     let clock = before.prefix.clock.as_deref().unwrap_or_default();
     if last.prefix.form == 0 && last.text.len() > 3 && clock.starts_with(&last.text) {
         last.text.clear();
-        before.marks |= mark::LAST;
+        before.marks |= mark::TAIL;
     }
 }
 

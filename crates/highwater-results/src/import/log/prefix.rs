@@ -270,6 +270,12 @@ pub(super) fn stamp(text: &str) -> Option<(f64, usize)> {
     Some((inside.parse().ok()?, end + 1))
 }
 
+/// True for a line of another program in a log of syslog: a date, but not the kernel's.
+pub(super) fn is_foreign(text: &str) -> bool {
+    const DATE_BYTES_MAX: usize = 32;
+    has_time_of_day(text.get(..DATE_BYTES_MAX).unwrap_or(text))
+}
+
 /// `17:52:58` at any place.
 fn has_time_of_day(text: &str) -> bool {
     text.as_bytes().windows(8).any(is_time)

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 
 use super::kind::{Kind, classify};
 use super::lines::{Line, mark};
+use super::prefix::is_foreign;
 use super::split::{is_partial, is_partial_head, joined_tokens, unjoined};
 use super::zone::{is_counter_name, kb, number};
 
@@ -56,6 +57,15 @@ impl Record {
             tokens.extend(words.map(str::to_owned));
         }
         tokens
+    }
+
+    /// True if more of it is to come, for kinds of which that shows.
+    pub(super) fn is_unfinished(&self) -> bool {
+        match self.kind {
+            Kind::List => !has_total(self),
+            Kind::Zone | Kind::Node | Kind::Counters | Kind::Lowmem | Kind::Head => true,
+            _ => false,
+        }
     }
 
     /// True if a line end broke a number, with digits lost.
@@ -123,29 +133,41 @@ pub(super) fn assemble(lines: Vec<Line>) -> Vec<Record> {
             note(&mut records, &line);
             continue;
         }
-        let line = match partial.take() {
-            Some(start) => Line { text: format!("{} {}", start.text, line.text), ..start },
+        // The start of a message waits for its rest, while lines of other messages pass by.
+        partial = partial.filter(|start| line.number - start.number < GAP_LINES_MAX);
+        let line = match partial.as_ref().and_then(|start| completed(start, &line)) {
+            Some(whole) => {
+                partial = None;
+                whole
+            }
             None => line,
         };
-        if is_partial(&line.text) || is_partial_head(&line.text) {
-            partial = Some(line);
-            continue;
-        }
         let caller =
             if line.prefix.form == 0 { last_caller.clone() } else { line.prefix.caller.clone() };
-        let kind = classify(&line.text);
+        let is_foreign = has_prefixes && line.prefix.form == 0 && is_foreign(&line.text);
+        let kind = if is_foreign { foreign_kind(&line.text) } else { classify(&line.text) };
         let is_bare = has_prefixes && line.prefix.form == 0;
         if let Some(record) = open.get(&caller).and_then(|index| records.get_mut(*index))
             && line.number.saturating_sub(record.lines.1) < GAP_LINES_MAX
             && record.parts.len() < PARTS_MAX
+            && !is_foreign
             && continues(record, kind, &line.text, is_bare || !has_prefixes)
         {
             let is_part = line.marks & (mark::OCTAL | mark::HEX) != 0;
-            record.is_wrapped |= !is_part && line.number != record.lines.1;
+            let is_apart = !is_part && line.number != record.lines.1;
+            if is_apart && line.prefix.form != 0 {
+                record.marks |= mark::TOKENS;
+            } else {
+                record.is_wrapped |= is_apart;
+            }
             record.lines.1 = record.lines.1.max(line.number);
             record.marks |= line.marks;
             record.is_open_ended = line.is_open_ended();
             record.parts.push(line.text);
+            continue;
+        }
+        if is_partial(&line.text) || is_partial_head(&line.text) {
+            partial = Some(line);
             continue;
         }
         let is_kept = !matches!(kind, Kind::Other | Kind::Trace | Kind::Gap);
@@ -164,6 +186,27 @@ pub(super) fn assemble(lines: Vec<Line>) -> Vec<Record> {
         });
     }
     records
+}
+
+/// The start of a message and the line that goes on with it; none if the line is of another one.
+fn completed(start: &Line, line: &Line) -> Option<Line> {
+    if line.text.starts_with("Node ") || line.text == "Node" {
+        return None;
+    }
+    let text = format!("{} {}", start.text, line.text);
+    let is_known = !matches!(classify(&text), Kind::Other | Kind::Trace | Kind::Gap);
+    (is_known || is_partial(&text) || is_partial_head(&text)).then(|| Line {
+        number: start.number,
+        prefix: start.prefix.clone(),
+        text,
+        marks: start.marks | line.marks | mark::TOKENS,
+    })
+}
+
+/// A logger reports messages that it did not write.
+fn foreign_kind(text: &str) -> Kind {
+    let has_lost = text.contains(" lost ") || text.contains("uppressed ");
+    if has_lost && text.contains(" messages") { Kind::Gap } else { Kind::Other }
 }
 
 /// Marks of a line that adds nothing belong to the record before it.
@@ -343,6 +386,35 @@ mod tests {
         let found = kinds(text);
         assert_eq!(found[0], (Kind::List, "Node 0 DMA: 1*4kB (U) = 4kB".into()));
         assert_eq!(found[2], (Kind::Swap, "Free swap = 4kB".into()));
+    }
+
+    #[test]
+    fn tokens_between_lines_of_a_trace() {
+        let tokens = [
+            "Node 0",
+            "DMA free:8kB min:4kB",
+            "lowmem_reserve[]:",
+            "0",
+            "12",
+            "Node 0",
+            "DMA:",
+            "2*4kB",
+            "(U)",
+        ];
+        let text: String = tokens
+            .iter()
+            .map(|token| {
+                format!("[    1.000000] {token}\n[    1.000000]  ? lock_acquire+0x1d5/0x580\n")
+            })
+            .collect();
+        let found: Vec<String> = kinds(&text)
+            .into_iter()
+            .filter(|(kind, _)| *kind != Kind::Trace)
+            .map(|(_, t)| t)
+            .collect();
+        let right =
+            ["Node 0 DMA free:8kB min:4kB", "lowmem_reserve[]: 0 12", "Node 0 DMA: 2*4kB (U)"];
+        assert_eq!(found, right);
     }
 
     #[test]

@@ -40,7 +40,11 @@ pub(super) fn joined_tokens(lines: Vec<Line>) -> Vec<Line> {
         text.push(' ');
     }
     let last = lines.last().map_or(0, |line| line.marks & mark::LAST);
-    vec![Line { text: text.trim_end().to_owned(), marks: first.marks | last, ..first }]
+    vec![Line {
+        text: text.trim_end().to_owned(),
+        marks: first.marks | last | mark::TOKENS,
+        ..first
+    }]
 }
 
 /// Splits a line in which several records run together.
