@@ -107,7 +107,7 @@ pub(super) fn classify(text: &str) -> Kind {
     match first {
         "Mem-Info:" | "Mem-info:" => return Kind::MemInfo,
         "lowmem_reserve[]:" | "protections[]:" => return Kind::Lowmem,
-        "..." | "[...]" | "[snip]" | "<snip>" | "[snipped]" | "[cut]" => return Kind::Gap,
+        _ if is_gap(text) => return Kind::Gap,
         "CPU:" | "Pid:" if text.contains("omm: ") => return Kind::Cpu,
         "Node" if at(2).starts_with("hugepages_") => return Kind::HugePages,
         "Node" if number(at(1)).is_some() => {
@@ -182,6 +182,15 @@ pub(super) fn classify(text: &str) -> Kind {
     }
 }
 
+/// A mark that text was left out: `...`, `[...]`, `(...snipped...)`, `<snip>`.
+fn is_gap(text: &str) -> bool {
+    const LENGTH_MAX: usize = 40;
+    const STARTS: [&str; 8] = ["...", "[...", "(...", "<...", "<snip", "[snip", "[cut", "\u{2026}"];
+    let is_short = text.len() < LENGTH_MAX && !text.bytes().any(|b| b.is_ascii_digit());
+    let is_apart = text == "..." || text.starts_with("... ") || text.starts_with("[...]");
+    is_apart || (is_short && STARTS.iter().any(|start| text.starts_with(start)))
+}
+
 fn is_stat_name(name: &str) -> bool {
     name.len() > 2
         && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
@@ -223,6 +232,8 @@ mod tests {
             ("a cpuset=/ mems_allowed=0", Kind::Cpuset),
             ("anon 4096", Kind::MemcgStat),
             ("kmalloc-8        12KB       12KB", Kind::SlabRow),
+            ("(...snipped...)", Kind::Gap),
+            ("[snip]", Kind::Gap),
             ("Out of memory and no killable processes...", Kind::Kill),
         ] {
             assert_eq!(classify(text), kind, "{text}");

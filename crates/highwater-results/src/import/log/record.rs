@@ -54,7 +54,14 @@ impl Record {
             } else if let Some(first) = part.split_whitespace().next() {
                 tokens.push(first.to_owned());
             }
-            tokens.extend(words.map(str::to_owned));
+            for word in words {
+                // `slab_ reclaimable:0kB`: a blank in a name, where a line end once was.
+                let has_units = matches!(self.kind, Kind::Zone | Kind::Node);
+                match tokens.last_mut() {
+                    Some(last) if has_units && is_half_name(last, word) => last.push_str(word),
+                    _ => tokens.push(word.to_owned()),
+                }
+            }
         }
         tokens
     }
@@ -79,6 +86,14 @@ impl Record {
             joint(last, first, self.kind) == Joint::Drop
         })
     }
+}
+
+/// True if a token is the first half of a counter's name, and the next has its second.
+fn is_half_name(last: &str, next: &str) -> bool {
+    last.ends_with('_')
+        && last.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')
+        && next.starts_with(|c: char| c.is_ascii_lowercase())
+        && next.contains([':', '?'])
 }
 
 #[derive(PartialEq, Eq)]

@@ -303,7 +303,7 @@ impl Kill {
             self.is_reaped |= pid.is_some() && (self.pid == pid || self.pid.is_none());
             return;
         }
-        let Some(at) = ["Killed process ", "Kill process "]
+        let Some(at) = ["Killed process ", "Kill process ", "kill process "]
             .iter()
             .find_map(|key| Some(text.find(key)? + key.len()))
         else {
