@@ -340,7 +340,7 @@ mod tests {
     #[test]
     fn rows_of_tables_and_plain_text_keep_their_start() {
         for line in [
-            "[  390]     0   390    39012     6739      78       51             0 journald",
+            "[  271]     0   271    40771     5120      63       44             0 scribe",
             "Node 0 DMA free:4kB",
             "12 pages RAM",
             "0*4kB 1*8kB",

@@ -4,7 +4,7 @@
 //! name: page allocation failure: order:5, mode:0xcc0(GFP_KERNEL), nodemask=(null),cpuset=/,...
 //! name invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0
 //! name: vmalloc error: size 4096, vm_struct allocation failed, mode:0xcc0(GFP_KERNEL), ...
-//! name: page allocation stalls for 10273ms, order:10, mode:0xcc0(GFP_KERNEL), nodemask=(null)
+//! name: page allocation stalls for 11222ms, order:10, mode:0xcc0(GFP_KERNEL), nodemask=(null)
 //! CPU: 0 PID: 12 Comm: name Not tainted 5.4.0 #1
 //! oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,...,task=name,pid=12,uid=0
 //! Out of memory: Killed process 12 (name) total-vm:4kB, anon-rss:4kB, file-rss:4kB, ...
@@ -405,11 +405,11 @@ mod tests {
             (Some(-1), Some("0x201da"), Some(-5))
         );
         let stall = head(
-            "a: page allocation stalls for 10273ms, order:10, mode:0x1(GFP_DMA), nodemask=(null)",
+            "a: page allocation stalls for 11222ms, order:10, mode:0x1(GFP_DMA), nodemask=(null)",
         );
         assert_eq!(
             (stall.kind, stall.waited_ms, stall.order),
-            (ReportKind::Stall, Some(10273), Some(10))
+            (ReportKind::Stall, Some(11222), Some(10))
         );
         let old = head("swapper: page allocation failure. order:3, mode:0x4020");
         assert_eq!(
@@ -481,9 +481,9 @@ mod tests {
         kill.line("oom_reaper: reaped process 12 (x), now anon-rss:0kB, file-rss:0kB");
         assert!(kill.is_reaped && kill.memory_kb["anon-rss"] == 8);
         let mut old = Kill::default();
-        old.line("Out of memory: Kill process 12 (x) score 651 or sacrifice child");
+        old.line("Out of memory: Kill process 12 (x) score 612 or sacrifice child");
         old.line("Killed process 12, UID 5, (x) total-vm:40kB, anon-rss:8kB, file-rss:4kB");
-        assert_eq!((old.score, old.uid, old.memory_kb["file-rss"]), (Some(651), Some(5), 4));
+        assert_eq!((old.score, old.uid, old.memory_kb["file-rss"]), (Some(612), Some(5), 4));
     }
 
     #[test]

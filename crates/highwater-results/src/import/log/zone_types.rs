@@ -101,6 +101,8 @@ impl Evidence<'_> {
         {
             score -= 50;
         }
+        // 32-bit kernels have HighMem, 64-bit kernels have Device.
+        score -= if has(device) && has(high) { 60 } else { 0 };
         // A low type without memory is unusual: memory begins there.
         if unseen(dma) {
             score -= if self.arch == Some("x86-64") { 5 } else { 24 };
@@ -197,6 +199,7 @@ mod tests {
         assert_eq!(infer_on(Some("powerpc"), &gap), "DMA Normal HighMem Movable");
         let filtered = [zone("DMA", &[0, 3, 7, 7, 7]), zone("Normal", &[0; 5])];
         assert_eq!(infer_on(Some("x86-64"), &filtered), "DMA DMA32 Normal Movable Device");
+        assert_eq!(infer_on(None, &filtered), "DMA DMA32 Normal Movable Device");
         let movable = [zone("Normal", &[0, 0, 9]), zone("Movable", &[0; 3])];
         assert_eq!(infer_on(Some("arm64"), &movable), "DMA32 Normal Movable");
     }
