@@ -6,73 +6,19 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use super::draft::{Draft, PART_LINES_MAX, counters, has, is_near};
 use super::kernel::{self, KernelRelease};
+use super::kind::Kind;
 use super::lines::mark;
 use super::memcg::Memcg;
-use super::prefix::Prefix;
-use super::record::{Kind, Record};
+use super::record::Record;
 use super::report::Report;
-use super::request::{self, Head, Kill, ReportKind, Task, cpuset_line};
+use super::request::{Head, Kill, ReportKind, Task, cpuset_line};
 use super::tables::SlabRow;
-use super::zone::{
-    FreeList, HugePages, Node, ZONE_NAMES, Zone, lowmem_reserve, number, pairs, place,
-};
-use super::zone_types::{self, Evidence, highest_zone};
+use super::zone::{FreeList, HugePages, Node, Zone, lowmem_reserve, place};
 
-/// Lines between the parts of one report; traces are shorter.
-const PART_LINES_MAX: usize = 400;
-/// Seconds between the parts of one report, on a slow console.
-const PART_SECONDS_MAX: f64 = 30.0;
 /// Seconds between a dump and a request that is printed after it.
 const LATE_HEAD_SECONDS_MAX: f64 = 1.0;
-
-/// A report that is being put together.
-#[derive(Default)]
-struct Draft {
-    report: Report,
-    head: Option<Head>,
-    has_mem_info: bool,
-    /// The dump began without its first line.
-    begins_inside: bool,
-    in_stats: bool,
-    in_slabs: bool,
-    /// The end of the dump was seen.
-    is_complete: bool,
-    is_mixed: bool,
-    has_gap: bool,
-    has_broken_number: bool,
-    is_wrapped: bool,
-    is_last: bool,
-    marks: u16,
-    forms: HashMap<u16, usize>,
-    names: Vec<String>,
-    has_reclaim_trace: bool,
-}
-
-impl Draft {
-    fn has_dump(&self) -> bool {
-        self.has_mem_info || self.report.has_dump()
-    }
-
-    fn zone(&self, node: Option<u32>, name: &str) -> Option<usize> {
-        self.report.zones.iter().position(|zone| zone.node == node && zone.name == name)
-    }
-
-    fn is_oom(&self) -> bool {
-        self.head.as_ref().is_some_and(|head| head.kind == ReportKind::Oom)
-            || self.report.memcg.is_some()
-    }
-}
-
-/// The record's last line, for distances.
-fn is_near(draft: &Draft, record: &Record) -> bool {
-    let lines = record.lines.0.saturating_sub(draft.report.last_line);
-    let seconds = match (draft.report.time, record.prefix.time) {
-        (Some(before), Some(after)) => (after - before).abs(),
-        _ => 0.0,
-    };
-    lines <= PART_LINES_MAX && seconds <= PART_SECONDS_MAX
-}
 
 /// Puts reports together.
 #[derive(Default)]
@@ -107,6 +53,7 @@ impl Builder {
         }
         let release = KernelRelease::in_tainted(&text).or_else(|| KernelRelease::in_banner(&text));
         if let Some(release) = &release
+            && self.releases.len() < 2
             && !self.releases.contains(release)
         {
             self.releases.push(release.clone());
@@ -148,7 +95,7 @@ impl Builder {
         draft.report.first_line = draft.report.first_line.min(record.lines.0);
         draft.marks |= record.marks;
         draft.is_wrapped |= record.is_wrapped && !record.has_broken_number();
-        draft.is_last = record.is_open_ended && record.marks & mark::LAST != 0;
+        draft.is_last = record.marks & mark::LAST != 0 && record.is_unfinished();
         draft.has_broken_number |= record.has_broken_number();
         draft.has_gap |= record.parts.iter().any(|part| part.ends_with(" ..."));
         *draft.forms.entry(record.prefix.form).or_default() += 1;
@@ -156,7 +103,16 @@ impl Builder {
     }
 
     fn head(&mut self, record: &Record, text: &str, caller: Option<String>) {
-        let Some(head) = Head::read(text, record.is_open_ended) else { return };
+        let Some(mut head) = Head::read(text, record.is_open_ended) else { return };
+        if let Some(&index) = self.open.get(&caller)
+            && is_near(&self.drafts[index], record)
+            && self.continues_head(index, &mut head)
+        {
+            let draft = self.cover(index, record);
+            draft.report.task.comm.clone_from(&head.comm);
+            draft.head = Some(head);
+            return;
+        }
         let index = self.start(record, caller);
         let draft = self.cover(index, record);
         draft.report.task.comm.clone_from(&head.comm);
@@ -167,6 +123,19 @@ impl Builder {
         draft.report.task.cpu = record.prefix.cpu;
         draft.head = Some(head);
         self.pending_cpu = None;
+    }
+
+    /// True if a head is about the same request as the open report: the line about addresses comes
+    /// before that about the request.
+    fn continues_head(&self, index: usize, head: &mut Head) -> bool {
+        let draft = &self.drafts[index];
+        let Some(before) = draft.head.as_ref().filter(|_| !draft.has_dump()) else { return false };
+        let is_same = before.is_about_addresses() && head.kind == ReportKind::Vmalloc;
+        if let (true, Some(vmalloc)) = (is_same, &mut head.vmalloc) {
+            let bytes = before.vmalloc.as_ref().and_then(|vmalloc| vmalloc.bytes);
+            vmalloc.bytes = vmalloc.bytes.or(bytes);
+        }
+        is_same
     }
 
     fn cpu(
@@ -182,7 +151,10 @@ impl Builder {
             return;
         };
         let draft = &self.drafts[index];
-        let is_other = matches!((&draft.report.task.comm, &task.comm), (Some(a), Some(b)) if a != b && !b.starts_with(a.as_str()));
+        let is_other = match (&draft.report.task.comm, &task.comm) {
+            (Some(mine), Some(other)) => !other.starts_with(mine.as_str()),
+            _ => false,
+        };
         if draft.head.is_none() || draft.has_dump() || is_other || !is_near(draft, record) {
             // A process that is not that of the newest request: of one before it, if two mix.
             let before = (index.saturating_sub(3)..index).rev().find(|&before| {
@@ -194,7 +166,10 @@ impl Builder {
                     && is_near(draft, record)
             });
             match before {
-                Some(before) => self.set_cpu(before, record, task, release),
+                Some(before) => {
+                    self.drafts[index].mixed_with = Some(before);
+                    self.set_cpu(before, record, task, release);
+                }
                 None => self.pending_cpu = Some((record.lines.0, task, release)),
             }
             return;
@@ -427,14 +402,22 @@ impl Builder {
                 _ => None,
             };
         }
-        if let Some(index) = own
-            && !has(&self.drafts[index], record.kind, tokens)
+        // Of two reports that alternate, the earlier one is ahead.
+        if let Some(own) = own
+            && let Some(first) = self.drafts[own].mixed_with.filter(|_| caller.is_none())
+            && record.kind != Kind::List
+            && !has(&self.drafts[first], record.kind, tokens)
         {
-            return Some(index);
+            (self.drafts[own].is_mixed, self.drafts[first].is_mixed) = (true, true);
+            return Some(first);
+        }
+        let own_lacks = own.filter(|&index| !has(&self.drafts[index], record.kind, tokens));
+        if own_lacks.is_some() && record.kind != Kind::List {
+            return own_lacks;
         }
         // Two reports that alternate: one of the last ones lacks this part.
         let recent = self.drafts.len().saturating_sub(3)..self.drafts.len();
-        let other = recent.rev().find(|&index| {
+        let mut others = recent.rev().filter(|&index| {
             let draft = &self.drafts[index];
             Some(index) != own
                 && caller.is_none()
@@ -443,8 +426,23 @@ impl Builder {
                 && is_near(draft, record)
                 && !has(draft, record.kind, tokens)
         });
+        // A free list belongs to the zone line whose free memory it has.
+        let other = match record.kind {
+            Kind::List => {
+                let fitting =
+                    others.chain(own_lacks).min_by_key(|&index| self.distance(index, tokens));
+                if fitting == own_lacks && own_lacks.is_some() {
+                    return own_lacks;
+                }
+                fitting
+            }
+            _ => others.next_back(),
+        };
         if let Some(index) = other {
             self.drafts[index].is_mixed = true;
+            if let Some(own) = own {
+                self.drafts[own].is_mixed = true;
+            }
             return Some(index);
         }
         match record.kind {
@@ -456,24 +454,38 @@ impl Builder {
         }
     }
 
+    /// Difference between a free list and the free memory of its zone's line, kB.
+    fn distance(&self, index: usize, tokens: &[String]) -> u64 {
+        let (node, Some(name), at) = place(tokens) else { return u64::MAX };
+        let draft = &self.drafts[index];
+        let free = draft.zone(node, name).and_then(|zone| draft.report.zones[zone].free);
+        match (free, FreeList::read(&tokens[at..]).total_kb) {
+            (Some(free), Some(total)) => free.abs_diff(total),
+            _ => u64::MAX,
+        }
+    }
+
+    /// `lowmem_reserve[]` belongs to the zone line before it.
     fn lowmem(&mut self, index: usize, record: &Record, tokens: &[String]) {
         let same = |a: &Zone, b: &Zone| a.node == b.node && a.name == b.name;
         let zone = |at: (usize, usize)| &self.drafts[at.0].report.zones[at.1];
-        // The lines of two reports alternate if the same zone waits twice; otherwise the newest
-        // zone is the one before this line.
+        // The lines of two reports alternate if the same zone waits twice: the first one first.
         let alternate = match (self.zones_open.front(), self.zones_open.back()) {
-            (Some(&first), Some(&last)) => first != last && same(zone(first), zone(last)),
+            (Some(&first), Some(&last)) => {
+                first != last && record.prefix.caller.is_none() && same(zone(first), zone(last))
+            }
             _ => false,
         };
-        let found =
-            if alternate { self.zones_open.pop_front() } else { self.zones_open.pop_back() };
-        if !alternate {
-            self.zones_open.clear();
-        }
+        let found = if alternate {
+            self.zones_open.pop_front()
+        } else {
+            let own = self.zones_open.iter().rev().find(|(draft, _)| *draft == index).copied();
+            self.zones_open.retain(|(draft, _)| *draft != index);
+            own
+        };
         let draft = self.cover(index, record);
-        if let (Some((owner, at)), Some(columns)) =
-            (found, lowmem_reserve(tokens, record.is_open_ended))
-        {
+        let columns = lowmem_reserve(tokens, record.is_open_ended);
+        if let (Some((owner, at)), Some(columns)) = (found, columns) {
             draft.is_mixed |= alternate;
             let zone = &mut self.drafts[owner].report.zones[at];
             zone.lowmem_reserve.get_or_insert(columns);
@@ -494,35 +506,38 @@ impl Builder {
     /// A dump without a request, and right after it a request without a dump: one report whose
     /// lines changed their order.
     fn join_late_heads(&mut self) {
-        let mut index = 1;
-        while index < self.drafts.len() {
-            let (before, after) = (&self.drafts[index - 1], &self.drafts[index]);
-            let is_close = match (before.report.time, after.report.time) {
-                (Some(a), Some(b)) => (b - a).abs() <= LATE_HEAD_SECONDS_MAX,
-                _ => false,
-            };
-            let is_failure = after.head.as_ref().is_some_and(|head| {
-                matches!(head.kind, ReportKind::PageAllocationFailure | ReportKind::Vmalloc)
-            });
-            let is_bare = !after.has_dump() && after.report.kill.is_none() && is_failure;
-            let is_dump =
-                before.head.is_none() && before.has_dump() && before.report.kill.is_none();
-            if is_close && is_bare && is_dump {
-                let after = self.drafts.remove(index);
-                let draft = &mut self.drafts[index - 1];
-                draft.report.last_line = after.report.last_line;
-                draft.marks |= after.marks;
-                draft.report.request.follows_dump = true;
-                if draft.report.task == Task::default() {
-                    draft.report.task = after.report.task;
+        let mut joined: Vec<Draft> = Vec::with_capacity(self.drafts.len());
+        for after in std::mem::take(&mut self.drafts) {
+            match joined.last_mut().filter(|before| is_late_head(before, &after)) {
+                Some(draft) => {
+                    draft.report.last_line = after.report.last_line;
+                    draft.marks |= after.marks;
+                    draft.report.request.follows_dump = true;
+                    if draft.report.task == Task::default() {
+                        draft.report.task = after.report.task;
+                    }
+                    draft.report.kernel = draft.report.kernel.take().or(after.report.kernel);
+                    draft.head = after.head;
                 }
-                draft.report.kernel = draft.report.kernel.take().or(after.report.kernel);
-                draft.head = after.head;
-            } else {
-                index += 1;
+                None => joined.push(after),
             }
         }
+        self.drafts = joined;
     }
+}
+
+/// True if the request of a dump is printed after it.
+fn is_late_head(before: &Draft, after: &Draft) -> bool {
+    let is_close = match (before.report.time, after.report.time) {
+        (Some(a), Some(b)) => (b - a).abs() <= LATE_HEAD_SECONDS_MAX,
+        _ => false,
+    };
+    let is_failure = after.head.as_ref().is_some_and(|head| {
+        matches!(head.kind, ReportKind::PageAllocationFailure | ReportKind::Vmalloc)
+    });
+    let is_bare = !after.has_dump() && after.report.kill.is_none() && is_failure;
+    let is_dump = before.head.is_none() && before.has_dump() && before.report.kill.is_none();
+    is_close && is_bare && is_dump
 }
 
 /// True for lines of the memory dump.
@@ -542,53 +557,6 @@ fn is_dump(kind: Kind) -> bool {
     )
 }
 
-/// True if a report has this part already.
-fn has(draft: &Draft, kind: Kind, tokens: &[String]) -> bool {
-    let report = &draft.report;
-    match kind {
-        Kind::MemInfo => draft.has_dump(),
-        Kind::PerCpu => !report.zones.is_empty(),
-        Kind::Counters => {
-            let name = tokens.first().and_then(|token| token.split_once(':')).map(|(name, _)| name);
-            name.is_some_and(|name| report.counters.contains_key(&name.to_ascii_lowercase()))
-        }
-        Kind::Node => {
-            let node = place(tokens).0;
-            report.nodes.iter().any(|known| Some(known.node) == node)
-        }
-        Kind::Zone | Kind::List => {
-            let (node, Some(name), _) = place(tokens) else { return false };
-            draft.zone(node, name).is_some_and(|at| {
-                let zone = &report.zones[at];
-                if kind == Kind::Zone { zone.has_line } else { zone.list.is_some() }
-            })
-        }
-        Kind::Swap => {
-            let is_free = tokens.first().is_some_and(|token| token == "Free");
-            if is_free { report.swap.free.is_some() } else { report.swap.total.is_some() }
-        }
-        Kind::Pages => tokens.get(2).is_some_and(|t| t == "RAM") && report.pages.ram.is_some(),
-        _ => false,
-    }
-}
-
-/// Page counters of the machine. A number at a cut end is left out.
-fn counters(report: &mut Report, tokens: &[String], is_open_ended: bool) {
-    let mut last = None;
-    pairs(tokens, |name, value| {
-        if let super::zone::Value::Plain(pages) = value {
-            let name = name.to_ascii_lowercase();
-            last = (!report.counters.contains_key(&name)).then(|| name.clone());
-            report.counters.entry(name).or_insert(pages);
-        }
-    });
-    let ends_in_number =
-        tokens.last().is_some_and(|token| token.ends_with(|c: char| c.is_ascii_digit()));
-    if let (true, true, Some(name)) = (is_open_ended, ends_in_number, last) {
-        report.counters.remove(&name);
-    }
-}
-
 /// A line of a stack: hexadecimal words only.
 fn is_hex(text: &str) -> bool {
     let words = text.split(|c: char| c.is_whitespace() || c == ':').filter(|word| !word.is_empty());
@@ -598,90 +566,4 @@ fn is_hex(text: &str) -> bool {
         .inspect(|_| count += 1)
         .all(|w| w.len() >= 8 && w.bytes().all(|b| b.is_ascii_hexdigit()));
     all && count > 1
-}
-
-impl Draft {
-    /// Everything that follows from the whole report.
-    fn finish(self, only_release: Option<&KernelRelease>, arch: Option<&'static str>) -> Report {
-        let damage = self.damage();
-        let mut report = self.report;
-        report.kernel = report.kernel.take().or_else(|| only_release.cloned());
-        let version = report.kernel.as_ref().and_then(|kernel| kernel.version);
-        let of_release = report.kernel.as_ref().and_then(|k| kernel::arch_of_release(&k.release));
-        report.arch = of_release.or(arch).map(str::to_owned);
-        let form = self
-            .forms
-            .iter()
-            .max_by_key(|(form, count)| (**count, **form))
-            .map_or(0, |(form, _)| *form);
-        report.prefix = Prefix::name(form).to_owned();
-        if let Some(head) = self.head {
-            let gfp = request::decode(&head, version);
-            let request = &mut report.request;
-            request.order = head.order;
-            request.gfp = gfp;
-            request.nodemask = head.nodemask;
-            request.cpuset = head.cpuset.or(request.cpuset.take());
-            request.mems_allowed = head.mems_allowed.or(request.mems_allowed.take());
-            request.oom_score_adj = head.oom_score_adj;
-            request.waited_ms = head.waited_ms;
-            report.vmalloc = head.vmalloc;
-            report.kind = head.kind;
-        } else if report.kill.is_some() || report.memcg.is_some() {
-            report.kind = ReportKind::Oom;
-        }
-        if report.kind == ReportKind::Oom && report.memcg.is_some() {
-            report.kind = ReportKind::MemcgOom;
-        }
-        let is_nothing = report.request.gfp.as_ref().is_some_and(super::Gfp::is_nothing);
-        if is_nothing {
-            report.kind = ReportKind::Other;
-        }
-        report.context.is_kswapd = report.task.comm.as_deref().is_some_and(|comm| {
-            comm.strip_prefix("kswapd").is_some_and(|node| number(node).is_some())
-        });
-        report.page_size = report.infer_page_size();
-        let evidence = Evidence {
-            zones: &report.zones,
-            names: &self.names,
-            arch: report.arch.as_deref(),
-            version,
-        };
-        report.zone_types = zone_types::infer(&evidence).unwrap_or_default();
-        let rules = report.request.gfp.as_ref().and_then(|gfp| gfp.rules).filter(|_| !is_nothing);
-        report.zone_by_bits = rules.map(|rules| rules.zone_by_bits().to_owned());
-        report.highest_zone =
-            report.zone_by_bits.as_deref().map(|zone| highest_zone(zone, &report.zone_types));
-        report.damage = damage;
-        report.missing = report.find_missing();
-        report.findings = report.find();
-        debug_assert!(report.zones.iter().all(|zone| ZONE_NAMES.contains(&zone.name.as_str())));
-        report
-    }
-
-    /// Names of the damage.
-    fn damage(&self) -> Vec<String> {
-        let has = |bits: u16| self.marks & bits != 0;
-        let is_headless = self.head.is_none() || self.report.request.follows_dump;
-        let has_lines = self.report.zones.iter().any(|zone| zone.has_line);
-        let has_lists = self.report.zones.iter().any(|zone| zone.list.is_some());
-        let found = [
-            (has(mark::OCTAL), "#012"),
-            (has(mark::HEX), "\\x0a"),
-            (self.has_broken_number, "broken line"),
-            (self.has_gap || self.is_last, "cut"),
-            (has(mark::COLON), "extra colon prefix"),
-            (is_headless && self.begins_inside, "head cut"),
-            (self.report.request.follows_dump, "head last"),
-            (has(mark::TWICE), "line printed twice"),
-            (has(mark::CUT), "lines cut at the right"),
-            (has_lines && !has_lists, "lists missing"),
-            (has(mark::PADDED), "padded"),
-            (has(mark::QUOTED), "quoted"),
-            (has(mark::QUOTED_PRINTABLE), "quoted-printable"),
-            (self.is_mixed, "two reports mixed"),
-            (self.is_wrapped || has(mark::WRAPPED), "wrapped"),
-        ];
-        found.iter().filter(|(is_found, _)| *is_found).map(|(_, name)| (*name).to_owned()).collect()
-    }
 }

@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
+use super::kind::{Kind, classify};
 use super::prefix::{Prefix, stamp};
-use super::record::{Kind, classify};
 
 /// Marks of a line, as bits of [`Line::marks`].
 pub(super) mod mark {
@@ -31,6 +31,10 @@ pub(super) mod mark {
     pub(in super::super) const LAST: u16 = 1 << 8;
     /// The text goes on after the line end that this part had.
     pub(in super::super) const PART: u16 = 1 << 9;
+    /// The text ends after the line, in the middle of the next prefix.
+    pub(in super::super) const TAIL: u16 = 1 << 11;
+    /// A token of a message has a line of its own.
+    pub(in super::super) const TOKENS: u16 = 1 << 12;
     /// A terminal broke the line at its width.
     pub(in super::super) const WRAPPED: u16 = 1 << 10;
 }
@@ -167,7 +171,8 @@ fn physical(text: &str) -> Vec<(usize, String)> {
     let has_entities = text.contains("&gt;") || text.contains("&lt;");
     let mut out = Vec::new();
     for (index, line) in text.split('\n').enumerate() {
-        let mut line = line.trim_matches('\r').replace('\0', "");
+        let line = line.trim_matches('\r');
+        let mut line = line.strip_suffix("^M").unwrap_or(line).replace('\0', "");
         if line.contains('\u{1b}') {
             line = without_escapes(&line);
         }
@@ -178,7 +183,7 @@ fn physical(text: &str) -> Vec<(usize, String)> {
             out.push((index + 1, part.replace(['\t', '\u{a0}'], " ")));
         }
     }
-    if text.ends_with('\n') {
+    if text.is_empty() || text.ends_with('\n') {
         out.pop();
     }
     out
@@ -383,7 +388,7 @@ fn mark_cut_prefix(lines: &mut [Line]) {
     let clock = before.prefix.clock.as_deref().unwrap_or_default();
     if last.prefix.form == 0 && last.text.len() > 3 && clock.starts_with(&last.text) {
         last.text.clear();
-        before.marks |= mark::LAST;
+        before.marks |= mark::TAIL;
     }
 }
 

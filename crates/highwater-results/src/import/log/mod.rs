@@ -5,13 +5,16 @@
 //! of Linux 2.6.32 to 7.x. Layers, from the outside in:
 //!
 //! ```text
-//! lines    quoted-printable, quote marks, #012, widths of terminals      bytes   -> lines
-//! prefix   time stamps, host names, levels, callers                      line    -> prefix, text
-//! record   wrapped lines, tokens on lines of their own                   lines   -> messages
-//! build    which report a message belongs to                             messages-> reports
-//! zone, request, memcg, tables, gfp, kernel                              message -> fields
-//! zone_types                                                             zones   -> names of columns
-//! relations                                                              reports -> how they relate
+//! lines    quoted-printable, quote marks, #012, widths     bytes    -> lines
+//! prefix   time stamps, host names, levels, callers        line     -> prefix and text
+//! split    tokens on lines of their own, joined lines      lines    -> lines
+//! kind     what a line is about                            line     -> kind
+//! record   wrapped lines                                   lines    -> messages
+//! build    which report a message belongs to               messages -> drafts
+//! zone, request, memcg, tables, gfp, kernel                message  -> fields
+//! draft    what follows from the whole report              draft    -> report
+//! zone_types                                               zones    -> names of columns
+//! relations                                                reports  -> how they relate
 //! ```
 //!
 //! Rules of this module:
@@ -24,8 +27,10 @@
 //! rules/requests, and OOMAnalyser (MIT) for flag bits.
 
 mod build;
+mod draft;
 mod gfp;
 mod kernel;
+mod kind;
 mod lines;
 mod memcg;
 mod prefix;
@@ -33,6 +38,7 @@ mod record;
 mod relations;
 mod report;
 mod request;
+mod split;
 mod tables;
 mod zone;
 mod zone_types;

@@ -114,7 +114,7 @@ impl Prefix {
                 stamp(text[1..].trim_start())?;
                 Some(self.take(part::COLON, &text[1..]))
             }
-            b'0'..=b'9' if self.form == 0 => self
+            b'0'..=b'9' if self.form & !(part::LEVEL | part::COLON) == 0 => self
                 .kmsg(text)
                 .or_else(|| self.logcat(text))
                 .or_else(|| self.named(text))
@@ -260,11 +260,20 @@ pub(super) fn stamp(text: &str) -> Option<(f64, usize)> {
     let inside = text.get(1..end)?.trim_start();
     let inside = inside.strip_suffix('s').unwrap_or(inside);
     let (whole, part) = inside.split_once('.')?;
+    // Some vendors add the CPU, or the wall time: `[1.234567,0]`, `[1.234567@0]`, `[1.23 / ...]`.
+    let part = part.split([',', '@', ' ', '/']).next().unwrap_or_default();
+    let inside = inside.get(..whole.len() + 1 + part.len())?;
     let are_digits = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
     if !are_digits(whole) || !are_digits(part) {
         return None;
     }
     Some((inside.parse().ok()?, end + 1))
+}
+
+/// True for a line of another program in a log of syslog: a date, but not the kernel's.
+pub(super) fn is_foreign(text: &str) -> bool {
+    const DATE_BYTES_MAX: usize = 32;
+    has_time_of_day(text.get(..DATE_BYTES_MAX).unwrap_or(text))
 }
 
 /// `17:52:58` at any place.
@@ -315,6 +324,13 @@ mod tests {
             ("<4>Mem-Info:", "<n>"),
             ("03-03 07:08:09.123 <4>[12.345678s][pid:71,cpu3,init]Mem-Info:", "Android logcat"),
             ("03-03 07:08:09.123     0     0 W kernel  : Mem-Info:", "Android logcat"),
+            ("<4>Mar  3 07:08:09 kernel: Mem-Info:", "syslog host kernel:"),
+            (
+                "Thu Mar  3 07:08:09 2021 kern.warn kernel: [ 12.345678] Mem-Info:",
+                "syslog host kernel: [t]",
+            ),
+            ("[   12.345678@1] Mem-Info:", "[t]"),
+            ("[   12.345678,1] Mem-Info:", "[t]"),
             ("box login: [   12.345678] Mem-Info:", "[t]"),
         ] {
             assert_eq!(form(line), (name, "Mem-Info:".to_owned()), "{line}");
@@ -324,7 +340,7 @@ mod tests {
     #[test]
     fn rows_of_tables_and_plain_text_keep_their_start() {
         for line in [
-            "[  390]     0   390    39012     6739      78       51             0 journald",
+            "[  271]     0   271    40771     5120      63       44             0 scribe",
             "Node 0 DMA free:4kB",
             "12 pages RAM",
             "0*4kB 1*8kB",

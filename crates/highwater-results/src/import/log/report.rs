@@ -290,7 +290,7 @@ impl Report {
         expect(!self.counters.is_empty(), "counters");
         expect(self.zones.iter().any(|zone| zone.has_line), "zones");
         expect(self.zones.iter().any(|zone| zone.list.is_some()), "lists");
-        expect(self.swap.total.is_some(), "swap");
+        expect(self.swap.total.is_some() || self.swap.free.is_some(), "swap");
         expect(self.pages.ram.is_some(), "pages RAM");
         if self.kind == ReportKind::Oom {
             expect(self.kill.is_some(), "kill");
@@ -331,7 +331,7 @@ mod tests {
 
     #[test]
     fn page_size_without_lists() {
-        let node = |kb| Node {
+        let node = |kb: u64| Node {
             counters: [("active_anon", 10 * kb), ("mapped", 3 * kb)]
                 .map(|(n, v)| (n.into(), v))
                 .into(),

@@ -1,13 +1,13 @@
 //! The refused request and its process, and the kill that followed.
 //!
 //! ```text
-//! name: page allocation failure: order:5, mode:0x40cc0(GFP_KERNEL|__GFP_COMP), nodemask=(null),cpuset=/,mems_allowed=0
+//! name: page allocation failure: order:5, mode:0xcc0(GFP_KERNEL), nodemask=(null),cpuset=/,...
 //! name invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0
-//! name: vmalloc error: size 4096, page order 9, failed to allocate pages, mode:0xcc0(GFP_KERNEL), nodemask=(null)
-//! name: page allocation stalls for 10273ms, order:10, mode:0x4340ca(...), nodemask=(null)
+//! name: vmalloc error: size 4096, vm_struct allocation failed, mode:0xcc0(GFP_KERNEL), ...
+//! name: page allocation stalls for 11222ms, order:10, mode:0xcc0(GFP_KERNEL), nodemask=(null)
 //! CPU: 0 PID: 12 Comm: name Not tainted 5.4.0 #1
-//! oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,mems_allowed=0,global_oom,task_memcg=/,task=name,pid=12,uid=0
-//! Out of memory: Killed process 12 (name) total-vm:4kB, anon-rss:4kB, file-rss:4kB, shmem-rss:0kB, UID:0 pgtables:4kB
+//! oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,...,task=name,pid=12,uid=0
+//! Out of memory: Killed process 12 (name) total-vm:4kB, anon-rss:4kB, file-rss:4kB, ...
 //! ```
 
 use std::collections::BTreeMap;
@@ -154,18 +154,21 @@ fn flags(text: &str, is_open_ended: bool) -> Option<String> {
 impl Head {
     /// Reads the line; none if it is not one.
     pub(super) fn read(text: &str, is_open_ended: bool) -> Option<Head> {
-        const KINDS: [(&str, ReportKind); 6] = [
+        const KINDS: [(&str, ReportKind); 9] = [
             (" invoked oom-killer", ReportKind::Oom),
+            (" invoked OOM-killer", ReportKind::Oom),
+            ("oom-killer: gfp_mask", ReportKind::Oom),
             ("page allocation failure", ReportKind::PageAllocationFailure),
             ("page allocation stalls for", ReportKind::Stall),
             ("vmalloc error:", ReportKind::Vmalloc),
             ("vmalloc: allocation failure", ReportKind::Vmalloc),
             ("vmap allocation for size", ReportKind::Vmalloc),
+            ("vmalloc_node_range for size", ReportKind::Vmalloc),
         ];
         let Some((at, kind, words)) =
             KINDS.iter().find_map(|(words, kind)| Some((text.find(words)?, *kind, *words)))
         else {
-            return Head::hung(text);
+            return Head::hung(text).or_else(|| Head::waiting(text, is_open_ended));
         };
         let before = text[..at].trim().trim_end_matches(':').trim_end();
         let rest = &text[at..];
@@ -204,6 +207,27 @@ impl Head {
             ..Head::default()
         })
     }
+
+    /// `MemAlloc: name(12) flags=0x1 switches=2 seq=3 gfp=0xcc0(GFP_KERNEL) order=0 delay=60123`, a
+    /// line of a watchdog for requests; `delay` is in jiffies, so it is not taken.
+    fn waiting(text: &str, is_open_ended: bool) -> Option<Head> {
+        let rest = text.strip_prefix("MemAlloc: ")?;
+        let (comm, fields) = rest.split_once('(')?;
+        let (pid, fields) = fields.split_once(')')?;
+        Some(Head {
+            kind: ReportKind::Stall,
+            comm: Some(comm.to_owned()),
+            pid: pid.parse().ok(),
+            gfp: flags(&fields.replace(" gfp=", " gfp_mask="), is_open_ended),
+            order: number_after(fields, " order=", is_open_ended),
+            ..Head::default()
+        })
+    }
+
+    /// True for the line about addresses that comes before the one about the request.
+    pub(super) fn is_about_addresses(&self) -> bool {
+        self.kind == ReportKind::Vmalloc && self.gfp.is_none() && self.comm.is_none()
+    }
 }
 
 /// A node list such as `0-1,3`, which ends at a blank or before the next key.
@@ -213,13 +237,15 @@ fn mems_allowed(text: &str, is_open_ended: bool) -> Option<String> {
     let end =
         rest.find(|c: char| !(c.is_ascii_digit() || c == '-' || c == ',')).unwrap_or(rest.len());
     let list = rest[..end].trim_end_matches(',');
-    (!list.is_empty() && !(end == rest.len() && is_open_ended)).then(|| list.to_owned())
+    let is_cut = end == rest.len() && is_open_ended;
+    (!list.is_empty() && !is_cut).then(|| list.to_owned())
 }
 
 impl Vmalloc {
     fn read(text: &str, words: &str, is_open_ended: bool) -> Vmalloc {
         let rest = text[words.len()..].trim_start_matches([':', ' ']);
         let rest = rest.strip_prefix("size ").unwrap_or(rest);
+        let rest = rest.trim_start();
         let bytes: Option<u64> = number_after(rest, "", is_open_ended);
         let problem = rest.find(',').map(|at| rest[at + 1..].trim());
         let problem = problem.map(|text| text[..text.find(", mode:").unwrap_or(text.len())].trim());
@@ -277,7 +303,7 @@ impl Kill {
             self.is_reaped |= pid.is_some() && (self.pid == pid || self.pid.is_none());
             return;
         }
-        let Some(at) = ["Killed process ", "Kill process "]
+        let Some(at) = ["Killed process ", "Kill process ", "kill process "]
             .iter()
             .find_map(|key| Some(text.find(key)? + key.len()))
         else {
@@ -379,11 +405,11 @@ mod tests {
             (Some(-1), Some("0x201da"), Some(-5))
         );
         let stall = head(
-            "a: page allocation stalls for 10273ms, order:10, mode:0x1(GFP_DMA), nodemask=(null)",
+            "a: page allocation stalls for 11222ms, order:10, mode:0x1(GFP_DMA), nodemask=(null)",
         );
         assert_eq!(
             (stall.kind, stall.waited_ms, stall.order),
-            (ReportKind::Stall, Some(10273), Some(10))
+            (ReportKind::Stall, Some(11222), Some(10))
         );
         let old = head("swapper: page allocation failure. order:3, mode:0x4020");
         assert_eq!(
@@ -400,7 +426,8 @@ mod tests {
     #[test]
     fn heads_of_vmalloc() {
         let pages = head(
-            "a: vmalloc error: size 0, page order 9, failed to allocate pages, mode:0xcc2(GFP_KERNEL|__GFP_HIGHMEM), nodemask=(null)",
+            "a: vmalloc error: size 0, page order 9, failed to allocate pages, \
+             mode:0xcc2(GFP_KERNEL|__GFP_HIGHMEM), nodemask=(null)",
         );
         assert_eq!(pages.order, Some(9));
         let vmalloc = pages.vmalloc.unwrap();
@@ -437,12 +464,14 @@ mod tests {
         );
         let mut kill = Kill::default();
         let constraint = kill.oom_kill(
-            "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=/a,task_memcg=/a/b,task=x,pid=12,uid=5",
+            "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,\
+             oom_memcg=/a,task_memcg=/a/b,task=x,pid=12,uid=5",
             false,
         );
         assert_eq!(constraint.as_deref(), Some("MEMCG"));
         kill.line(
-            "Memory cgroup out of memory: Killed process 12 (x) total-vm:40kB, anon-rss:8kB, UID:5 pgtables:4kB oom_score_adj:-7",
+            "Memory cgroup out of memory: Killed process 12 (x) total-vm:40kB, anon-rss:8kB, \
+             UID:5 pgtables:4kB oom_score_adj:-7",
         );
         assert_eq!(
             (kill.pid, kill.name.as_deref(), kill.oom_score_adj),
@@ -452,9 +481,9 @@ mod tests {
         kill.line("oom_reaper: reaped process 12 (x), now anon-rss:0kB, file-rss:0kB");
         assert!(kill.is_reaped && kill.memory_kb["anon-rss"] == 8);
         let mut old = Kill::default();
-        old.line("Out of memory: Kill process 12 (x) score 651 or sacrifice child");
+        old.line("Out of memory: Kill process 12 (x) score 612 or sacrifice child");
         old.line("Killed process 12, UID 5, (x) total-vm:40kB, anon-rss:8kB, file-rss:4kB");
-        assert_eq!((old.score, old.uid, old.memory_kb["file-rss"]), (Some(651), Some(5), 4));
+        assert_eq!((old.score, old.uid, old.memory_kb["file-rss"]), (Some(612), Some(5), 4));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! [ pid ]   uid  tgid total_vm      rss nr_ptes swapents oom_score_adj name
-//! [  390]     0   390    39012     6739      78       51             0 systemd-journal
+//! [  271]     0   271    40771     5120      63       44             0 librarian
 //! ```
 //!
 //! The columns vary by version, so a row is kept under the names of its header.
@@ -98,18 +98,18 @@ mod tests {
         let mut table = TaskTable::default();
         table.header("[ pid ]   uid  tgid total_vm      rss nr_ptes swapents oom_score_adj name");
         table
-            .row("[  390]     0   390    39012     6739      78       51         -1000 a b", false);
-        table.row("[  391]     0   391    39012", false);
+            .row("[  271]     0   271    40771     5120      63       44         -1000 a b", false);
+        table.row("[  272]     0   272    40771", false);
         let row = &table.rows[0];
-        assert_eq!((table.rows.len(), row.pid, row.name.as_str()), (1, 390, "a b"));
-        assert_eq!((row.oom_score_adj, row.values["nr_ptes"]), (Some(-1000), 78));
+        assert_eq!((table.rows.len(), row.pid, row.name.as_str()), (1, 271, "a b"));
+        assert_eq!((row.oom_score_adj, row.values["nr_ptes"]), (Some(-1000), 63));
     }
 
     #[test]
     fn rows_without_a_header_have_numbered_columns() {
         let mut table = TaskTable::default();
-        table.row("[  390]     0   390    39012     6739      78       51             0 a", false);
-        assert_eq!((table.rows[0].values["4"], table.rows[0].name.as_str()), (39012, "a"));
+        table.row("[  271]     0   271    40771     5120      63       44             0 a", false);
+        assert_eq!((table.rows[0].values["4"], table.rows[0].name.as_str()), (40771, "a"));
         assert_eq!(table.rows[0].oom_score_adj, None);
     }
 }

@@ -372,13 +372,13 @@ mod tests {
 
     #[test]
     fn zone_lines_of_several_kernels() {
-        let old = "Normal free:3720kB min:3744kB low:4680kB high:5616kB active:111304kB \
-                   inactive:108296kB present:894080kB pages_scanned:339028 all_unreclaimable? yes";
+        let old = "Normal free:2884kB min:3012kB low:3764kB high:4516kB active:70220kB \
+                   inactive:61348kB present:712344kB pages_scanned:40177 all_unreclaimable? yes";
         let zone = Zone::read(&tokens(old), false).unwrap();
         assert_eq!((zone.node, zone.name.as_str()), (None, "Normal"));
-        assert_eq!((zone.free, zone.managed, zone.present), (Some(3720), None, Some(894_080)));
-        assert_eq!((zone.pages_scanned, zone.all_unreclaimable), (Some(339_028), Some(true)));
-        assert_eq!(zone.counters["inactive"], 108_296);
+        assert_eq!((zone.free, zone.managed, zone.present), (Some(2884), None, Some(712_344)));
+        assert_eq!((zone.pages_scanned, zone.all_unreclaimable), (Some(40_177), Some(true)));
+        assert_eq!(zone.counters["inactive"], 61_348);
         let new = "Node 1 DMA32 free:4kB boost:8kB min:12kB low:16kB high:20kB \
                    reserved_highatomic:24KB free_highatomic:28KB isolated(anon):32kB free_cma:36kB";
         let zone = Zone::read(&tokens(new), false).unwrap();
@@ -389,17 +389,17 @@ mod tests {
 
     #[test]
     fn a_number_without_its_unit_is_left_out() {
-        let zone = Zone::read(&tokens("Normal free:3720kB min:37"), true).unwrap();
-        assert_eq!((zone.free, zone.min), (Some(3720), None));
-        let zone = Zone::read(&tokens("Normal free:3720kB pages_scanned:12"), true).unwrap();
+        let zone = Zone::read(&tokens("Normal free:2884kB min:30"), true).unwrap();
+        assert_eq!((zone.free, zone.min), (Some(2884), None));
+        let zone = Zone::read(&tokens("Normal free:2884kB pages_scanned:12"), true).unwrap();
         assert_eq!(zone.pages_scanned, None);
     }
 
     #[test]
     fn node_lines_with_detached_values() {
-        let text = "Node 0 shmem_thp: 0kB anon_thp: 18432kB all_unreclaimable? no Balloon:0kB";
+        let text = "Node 0 shmem_thp: 0kB anon_thp: 6144kB all_unreclaimable? no Balloon:0kB";
         let node = Node::read(&tokens(text)).unwrap();
-        assert_eq!(node.counters["anon_thp"], 18_432);
+        assert_eq!(node.counters["anon_thp"], 6_144);
         assert_eq!((node.all_unreclaimable, node.counters["Balloon"]), (Some(false), 0));
     }
 

@@ -2,8 +2,8 @@
 //!
 //! The kernel prints `lowmem_reserve[]` without names: one column for each zone type that it was
 //! built with. The names are inferred: of all sets of types with as many members, the one that fits
-//! the text best. Facts decide first (types that the text names, the column where the reserve of a
-//! zone begins), then what is usual on the architecture.
+//! the text best. Facts decide first (types that the text names, the columns where a reserve
+//! grows), then what is usual on the architecture.
 
 use super::kernel::Version;
 use super::zone::{ZONE_NAMES, Zone};
@@ -77,15 +77,18 @@ impl Evidence<'_> {
         let unseen = |bit: usize| has(bit) && seen & (1 << bit) == 0;
         let (dma, dma32, high, movable, device) = (0, 1, 3, 4, 5);
         let mut score = 0;
-        // The reserve of a zone begins at the next type with memory.
+        // The reserve of a zone grows at each type above it that has memory.
         for zone in self.zones {
             let (Some(reserve), Some(bit)) = (&zone.lowmem_reserve, bit_of(&zone.name)) else {
                 continue;
             };
-            let first = reserve.iter().position(|pages| *pages > 0);
-            let next = self.next_above(zone, bit);
-            if let (Some(first), Some(next)) = (first, next) {
-                score += if column(set, next) == first { 100 } else { -100 };
+            if reserve.iter().all(|pages| *pages == 0) {
+                continue;
+            }
+            for other in self.above(zone, bit) {
+                let at = column(set, other);
+                let grows = at > 0 && reserve.get(at) > reserve.get(at - 1);
+                score += if grows { 100 } else { -100 };
             }
         }
         let is_32_bit = matches!(self.arch, Some("x86-32" | "arm" | "mips"));
@@ -98,6 +101,8 @@ impl Evidence<'_> {
         {
             score -= 50;
         }
+        // 32-bit kernels have HighMem, 64-bit kernels have Device.
+        score -= if has(device) && has(high) { 60 } else { 0 };
         // A low type without memory is unusual: memory begins there.
         if unseen(dma) {
             score -= if self.arch == Some("x86-64") { 5 } else { 24 };
@@ -122,13 +127,13 @@ impl Evidence<'_> {
         score
     }
 
-    /// The next type above a zone that has memory on its node.
-    fn next_above(&self, zone: &Zone, bit: usize) -> Option<usize> {
+    /// Types above a zone that have memory on its node.
+    fn above<'a>(&'a self, zone: &'a Zone, bit: usize) -> impl Iterator<Item = usize> + 'a {
         let on_node = self.zones.iter().filter(|other| {
             let has_memory = other.has_line && other.managed.or(other.present) != Some(0);
             other.node == zone.node && has_memory
         });
-        on_node.filter_map(|other| bit_of(&other.name)).filter(|other| *other > bit).min()
+        on_node.filter_map(|other| bit_of(&other.name)).filter(move |other| *other > bit)
     }
 }
 
@@ -187,11 +192,14 @@ mod tests {
     }
 
     #[test]
-    fn the_first_reserve_tells_of_types_without_memory() {
+    fn the_reserve_tells_of_types_without_a_line() {
         let gap = [zone("DMA", &[0, 0, 7, 7, 7]), zone("Normal", &[0; 5])];
         assert_eq!(infer_on(None, &gap), "DMA DMA32 Normal Movable Device");
         let gap = [zone("DMA", &[0, 0, 7, 7]), zone("HighMem", &[0; 4])];
         assert_eq!(infer_on(Some("powerpc"), &gap), "DMA Normal HighMem Movable");
+        let filtered = [zone("DMA", &[0, 3, 7, 7, 7]), zone("Normal", &[0; 5])];
+        assert_eq!(infer_on(Some("x86-64"), &filtered), "DMA DMA32 Normal Movable Device");
+        assert_eq!(infer_on(None, &filtered), "DMA DMA32 Normal Movable Device");
         let movable = [zone("Normal", &[0, 0, 9]), zone("Movable", &[0; 3])];
         assert_eq!(infer_on(Some("arm64"), &movable), "DMA32 Normal Movable");
     }

@@ -1,0 +1,242 @@
+//! What a line is about, by its first tokens.
+
+use super::zone::{ZONE_NAMES, kb, number};
+
+/// What a record is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum Kind {
+    /// The refused request: `... page allocation failure: ...`, `... invoked oom-killer: ...`.
+    Head,
+    /// `CPU: 1 PID: 2 Comm: name Not tainted 5.4.0 #1`.
+    Cpu,
+    /// `name cpuset=/ mems_allowed=0`.
+    Cpuset,
+    /// `Mem-Info:`.
+    MemInfo,
+    /// `Node 0 DMA per-cpu:`.
+    PerCpu,
+    /// `active_anon:1 ...`, pages of the machine.
+    Counters,
+    /// `Node 0 active_anon:4kB ...`.
+    Node,
+    /// `Node 0 DMA free:4kB ...`.
+    Zone,
+    /// `lowmem_reserve[]: 0 ...`.
+    Lowmem,
+    /// `Node 0 DMA: 1*4kB ...`.
+    List,
+    /// `Node 0 hugepages_total=0 ...`.
+    HugePages,
+    /// `N pages RAM` and its like.
+    Pages,
+    /// `Free swap = 4kB`, `Total swap = 4kB`.
+    Swap,
+    /// `[ pid ] uid ...`, the head of the task table.
+    TaskHeader,
+    /// `[ 12] 0 12 ...`.
+    TaskRow,
+    /// `Unreclaimable slab info:`.
+    SlabHead,
+    /// `name 4KB 4KB`.
+    SlabRow,
+    /// `oom-kill:constraint=...`.
+    OomKill,
+    /// `Out of memory: ...`, `Killed process ...`, `oom_reaper: ...`.
+    Kill,
+    /// `memory: usage 4kB, limit 4kB, failcnt 0` and its like.
+    MemcgUsage,
+    /// `Task in /a killed as a result of limit of /b`.
+    MemcgTask,
+    /// `Memory cgroup stats for /a: ...`.
+    MemcgStats,
+    /// `anon 4096`, a row of `memory.stat`.
+    MemcgStat,
+    /// `Call Trace:` and its lines.
+    Trace,
+    /// A mark that text was left out.
+    Gap,
+    /// Anything else.
+    Other,
+}
+
+/// Names that begin a line of page counters.
+const COUNTERS: [&str; 17] = [
+    "active_anon",
+    "active_file",
+    "active",
+    "inactive_anon",
+    "inactive_file",
+    "unevictable",
+    "slab_reclaimable",
+    "slab",
+    "mapped",
+    "sec_pagetables",
+    "kernel_misc_reclaimable",
+    "free",
+    "free_cma",
+    "pagetables",
+    "shmem",
+    "dirty",
+    "writeback",
+];
+
+/// Words that only the line of a refused request has.
+const HEADS: [&str; 10] = [
+    "invoked oom-killer",
+    "invoked OOM-killer",
+    "oom-killer: gfp_mask",
+    "vmalloc_node_range for size",
+    "page allocation failure",
+    "page allocation stalls for",
+    "vmalloc error:",
+    "vmalloc: allocation failure",
+    "vmap allocation for size",
+    "blocked for more than",
+];
+
+/// Recognises the start of a record.
+pub(super) fn classify(text: &str) -> Kind {
+    let is_waiting = text.starts_with("MemAlloc: ") && text.contains(" gfp=");
+    if is_waiting || HEADS.iter().any(|words| text.contains(words)) {
+        return Kind::Head;
+    }
+    let tokens: Vec<&str> = text.split_whitespace().take(6).collect();
+    let Some(&first) = tokens.first() else { return Kind::Other };
+    let at = |index: usize| tokens.get(index).copied().unwrap_or_default();
+    let is_count = number(first).is_some();
+    match first {
+        "Mem-Info:" | "Mem-info:" => return Kind::MemInfo,
+        "lowmem_reserve[]:" | "protections[]:" => return Kind::Lowmem,
+        _ if is_gap(text) => return Kind::Gap,
+        "CPU:" | "Pid:" if text.contains("omm: ") => return Kind::Cpu,
+        "Node" if at(2).starts_with("hugepages_") => return Kind::HugePages,
+        "Node" if number(at(1)).is_some() => {
+            let rest = &text[text.find(at(1)).unwrap_or(0) + at(1).len()..];
+            return match classify(rest) {
+                Kind::Other | Kind::Counters if at(2).contains(':') || at(3).contains(':') => {
+                    Kind::Node
+                }
+                kind => kind,
+            };
+        }
+        "Free" | "Total" if matches!(at(1), "swap" | "swap:") => return Kind::Swap,
+        "Tasks" | "Call" | "Modules" | "Hardware" => return Kind::Trace,
+        "Unreclaimable" if at(1) == "slab" => return Kind::SlabHead,
+        "Killed" if at(1) == "process" => return Kind::Kill,
+        "oom_reaper:" => return Kind::Kill,
+        "Task" if at(1) == "in" && text.contains("killed as a result") => return Kind::MemcgTask,
+        "memory:" | "memory+swap:" | "swap:" | "kmem:" if at(1) == "usage" => {
+            return Kind::MemcgUsage;
+        }
+        _ => {}
+    }
+    if first.starts_with("oom-kill:") {
+        return Kind::OomKill;
+    }
+    if (text.contains("ut of memory") || text.contains("ut of Memory"))
+        && (text.contains("ill") || text.contains("panic"))
+    {
+        return Kind::Kill;
+    }
+    if text.starts_with("Memory cgroup stats") || text.starts_with("Memory cgroup stats for") {
+        return Kind::MemcgStats;
+    }
+    let zone = first.trim_end_matches(':');
+    if ZONE_NAMES.contains(&zone) {
+        return match at(1) {
+            "per-cpu:" => Kind::PerCpu,
+            next if next.starts_with("free:") => Kind::Zone,
+            next if first.ends_with(':')
+                && (next.is_empty() || next.contains('*') || next == "empty") =>
+            {
+                Kind::List
+            }
+            _ => Kind::Other,
+        };
+    }
+    if is_count {
+        let is_pages = match at(1) {
+            "pages" => at(2) != "in" || at(3) == "swap" || at(3) == "pagetable",
+            "total" | "free" | "reserved" => at(2) == "pagecache" || at(2) == "pages",
+            _ => false,
+        };
+        return if is_pages { Kind::Pages } else { Kind::Other };
+    }
+    if first == "[" || first.starts_with('[') {
+        return task_kind(text);
+    }
+    if let Some((name, value)) = first.split_once(':') {
+        let lower = name.to_ascii_lowercase();
+        if COUNTERS.contains(&lower.as_str()) && number(value).is_some() {
+            return Kind::Counters;
+        }
+    }
+    if text.contains(" cpuset=") && text.contains("mems_allowed=") {
+        return Kind::Cpuset;
+    }
+    match tokens.as_slice() {
+        [_, used, total] if kb(used).is_some() && kb(total).is_some() => Kind::SlabRow,
+        [name, count] if is_stat_name(name) && number(count).is_some() => Kind::MemcgStat,
+        _ if text.contains("+0x") && text.contains("/0x") => Kind::Trace,
+        _ => Kind::Other,
+    }
+}
+
+/// A mark that text was left out: `...`, `[...]`, `(...snipped...)`, `<snip>`.
+fn is_gap(text: &str) -> bool {
+    const LENGTH_MAX: usize = 40;
+    const STARTS: [&str; 8] = ["...", "[...", "(...", "<...", "<snip", "[snip", "[cut", "\u{2026}"];
+    let is_short = text.len() < LENGTH_MAX && !text.bytes().any(|b| b.is_ascii_digit());
+    let is_apart = text == "..." || text.starts_with("... ") || text.starts_with("[...]");
+    is_apart || (is_short && STARTS.iter().any(|start| text.starts_with(start)))
+}
+
+fn is_stat_name(name: &str) -> bool {
+    name.len() > 2
+        && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+}
+
+/// `[ pid ]   uid  tgid ...` or `[  12]     0    12 ...`.
+fn task_kind(text: &str) -> Kind {
+    let Some((inside, rest)) = text[1..].split_once(']') else { return Kind::Other };
+    let inside = inside.trim();
+    let second = rest.split_whitespace().next().unwrap_or_default();
+    if inside == "pid" && second == "uid" {
+        Kind::TaskHeader
+    } else if number(inside).is_some() && number(second).is_some() {
+        Kind::TaskRow
+    } else {
+        Kind::Other
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn starts_of_records() {
+        for (text, kind) in [
+            ("a: page allocation failure: order:0, mode:0x20", Kind::Head),
+            ("CPU: 1 UID: 0 PID: 2 Comm: a Not tainted 6.12.0 #1", Kind::Cpu),
+            ("Pid: 2, comm: a Not tainted 3.4.0 #1", Kind::Cpu),
+            ("Active:1 inactive:2", Kind::Counters),
+            ("Node 0 active_anon:0kB", Kind::Node),
+            ("Node 0 Normal free:0kB", Kind::Zone),
+            ("Normal: empty", Kind::List),
+            ("12 pages of RAM", Kind::Pages),
+            ("12 reserved pages", Kind::Pages),
+            ("[ pid ]   uid  tgid total_vm", Kind::TaskHeader),
+            ("[  12]     0    12      100", Kind::TaskRow),
+            ("[<c0ffee>] a+0x1/0x2", Kind::Other),
+            ("a cpuset=/ mems_allowed=0", Kind::Cpuset),
+            ("anon 4096", Kind::MemcgStat),
+            ("kmalloc-8        12KB       12KB", Kind::SlabRow),
+            ("(...snipped...)", Kind::Gap),
+            ("[snip]", Kind::Gap),
+            ("Out of memory and no killable processes...", Kind::Kill),
+        ] {
+            assert_eq!(classify(text), kind, "{text}");
+        }
+    }
+}
