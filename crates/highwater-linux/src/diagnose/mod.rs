@@ -29,6 +29,9 @@ mod unknown;
 mod words;
 mod zone;
 
+#[cfg(test)]
+mod tests;
+
 use highwater_results::import::log::{Log, Report};
 
 pub use allocator::Rebuilt;

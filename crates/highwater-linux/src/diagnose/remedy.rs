@@ -144,23 +144,13 @@ impl<'a> Trials<'a> {
                 "a higher value keeps more free for others: this request reclaims itself, and found nothing",
             ));
         }
-        let passes = |factor: f64| zones.iter().any(|zone| self.passes_at(*zone, factor));
-        /// Beyond this the setting takes a large part of memory.
-        const FACTOR_MAX: f64 = 64.0;
-        if !passes(FACTOR_MAX) {
-            return Some(Remedy::new(
-                change,
-                Some(false),
-                format!("no value up to {} is enough", kb_text(now * 64)),
-            ));
-        }
-        let (mut low, mut high) = (1.0, FACTOR_MAX);
-        for _ in 0..40 {
-            let middle = (low + high) / 2.0;
-            if passes(middle) { high = middle } else { low = middle }
-        }
-        let least = ((now as f64 * high).ceil() as u64).next_multiple_of(64);
-        let costs: u64 = zones.iter().map(|zone| self.kept_at(*zone, high)).sum();
+        let least = zones.iter().filter_map(|zone| self.least_factor(*zone)).min_by(f64::total_cmp);
+        let Some(factor) = least else {
+            let result = "no value that leaves three quarters of the zone for use is enough";
+            return Some(Remedy::new(change, Some(false), result));
+        };
+        let least = ((now as f64 * factor).ceil() as u64).next_multiple_of(64);
+        let costs: u64 = zones.iter().map(|zone| self.kept_at(*zone, factor)).sum();
         Some(Remedy::new(
             format!("{change} = {least} (now about {now})"),
             Some(true),
@@ -187,12 +177,26 @@ impl<'a> Trials<'a> {
         (scaled, scaled + gap.max(scaled / 4))
     }
 
+    /// The least multiple of min_free_kbytes at which the zone passes, if its low watermark is then
+    /// at most a quarter of it.
+    fn least_factor(&self, zone: Marks) -> Option<f64> {
+        let (mut low, mut high) = (1.0, zone.managed as f64 / 4.0 / zone.low.max(1) as f64);
+        if high < low || !self.passes_at(zone, high) {
+            return None;
+        }
+        for _ in 0..40 {
+            let middle = f64::midpoint(low, high);
+            if self.passes_at(zone, middle) { high = middle } else { low = middle }
+        }
+        Some(high)
+    }
+
     fn passes_at(&self, zone: Marks, factor: f64) -> bool {
         let (min, low) = self.scaled(zone, factor);
         let taken = zone.low.saturating_sub(zone.numbers.free());
         let free = low.saturating_sub(taken).max(zone.numbers.free());
         let then = zone.numbers.with_min(min).with_free(free);
-        low < zone.managed && then.spare(self.judge, self.rights, 0) > 0
+        then.spare(self.judge, self.rights, 0) > 0
     }
 
     fn kept_at(&self, zone: Marks, factor: f64) -> u64 {

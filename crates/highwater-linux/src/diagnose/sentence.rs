@@ -59,20 +59,35 @@ impl<'a> Words<'a> {
         row.zone.free.map_or_else(|| "memory".to_owned(), kb_text)
     }
 
-    /// `32 pages (128 kB) below its mark of 9.8 MiB`.
-    fn below(&self, row: &ZoneRow<'_>) -> String {
+    /// `32 pages (128 kB) short of its mark of 9.8 MiB`, and what else it needs.
+    fn short_of(&self, row: &ZoneRow<'_>) -> String {
         let short = row.spare_pages.map(|spare| (1 - spare).max(1) as u64);
-        let mark = row.mark_pages.unwrap_or(0) * self.page / 1024;
-        let reserve = row.reserve_pages.filter(|pages| *pages > 0);
-        let by =
-            short.map_or_else(String::new, |short| format!("{} ", pages_text(short, self.page)));
-        let and = reserve.map_or_else(String::new, |pages| {
-            format!(
-                " and the {} that it keeps for lower requests",
-                kb_text(pages * self.page / 1024)
-            )
-        });
-        format!("{by}below its mark of {}{and}", kb_text(mark))
+        let kb = |pages: u64| kb_text(pages.saturating_mul(self.page) / 1024);
+        let mut needs = vec![format!("its mark of {}", kb(row.mark_pages.unwrap_or(0)))];
+        if let Some(pages) = row.reserve_pages.filter(|pages| *pages > 0) {
+            needs.push(format!(
+                "the {} that it keeps for requests that cannot use higher zones",
+                kb(pages)
+            ));
+        }
+        if self.order() > 0 {
+            needs.push(format!("the {} of the request", kb(1 << self.order())));
+        }
+        let by = short.map_or_else(String::new, |short| pages_text(short, self.page) + " ");
+        format!("{by}short of {}", needs.join(" and "))
+    }
+
+    /// `28 MiB free (4376 kB of it CMA)`.
+    fn free_and_kept(&self, row: &ZoneRow<'_>) -> String {
+        let mut kept = Vec::new();
+        if let Some(kb) = row.unusable_cma.filter(|kb| *kb > 0) {
+            kept.push(format!("{} of it CMA, which only movable pages may use", kb_text(kb)));
+        }
+        if let Some(kb) = row.unusable_highatomic.filter(|kb| *kb > 0) {
+            kept.push(format!("{} set aside for atomic requests", kb_text(kb)));
+        }
+        let kept = if kept.is_empty() { String::new() } else { format!(" ({})", kept.join(", ")) };
+        format!("{} free{kept}", self.free(row))
     }
 
     fn swap(&self) -> &'static str {
@@ -97,10 +112,10 @@ impl<'a> Words<'a> {
             );
         }
         format!(
-            "Memory is short: {} has {} free, {}{}.",
+            "Memory is short: {} has {}, {}{}.",
             row.name(),
-            self.free(row),
-            self.below(row),
+            self.free_and_kept(row),
+            self.short_of(row),
             self.swap()
         )
     }
@@ -266,9 +281,9 @@ impl<'a> Words<'a> {
                 pages_text(spare.max(0) as u64, self.page)
             ),
             (None, _) => "at its mark".to_owned(),
-            _ => self.below(row),
+            _ => self.short_of(row),
         };
-        format!("{} has {} free, {state}, and {may}.", row.name(), self.free(row))
+        format!("{} has {}, {state}, and {may}.", row.name(), self.free_and_kept(row))
     }
 
     fn served(&self) -> String {

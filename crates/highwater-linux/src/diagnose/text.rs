@@ -30,8 +30,8 @@ fn request(answer: &Answer<'_>) -> String {
     let report = answer.report;
     let mut text = match report.kind {
         ReportKind::PageAllocationFailure => "page allocation failure",
-        ReportKind::Oom => "OOM kill of the machine",
-        ReportKind::MemcgOom => "OOM kill of a memory cgroup",
+        ReportKind::Oom => "OOM kill for the whole machine, at a request",
+        ReportKind::MemcgOom => "OOM kill in a memory cgroup, at a request",
         ReportKind::Vmalloc => "vmalloc failure",
         ReportKind::Stall => "stalled request",
         ReportKind::Other => "memory dump",
@@ -111,6 +111,9 @@ fn for_request(row: &ZoneRow<'_>) -> String {
     match (row.allowed, row.passes, row.has_block) {
         (None, ..) => "request not in the text".to_owned(),
         (Some(false), ..) => "may not use it".to_owned(),
+        (_, Some(false), _) if row.spare_pages.is_some_and(|spare| spare > 0) => {
+            "too much of it in lower orders".to_owned()
+        }
         (_, Some(false), _) => "below mark and reserve".to_owned(),
         (_, Some(true), Some(false)) if !row.kept_types.is_empty() => {
             format!("no block (but of type {})", row.kept_types)
