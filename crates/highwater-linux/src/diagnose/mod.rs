@@ -15,12 +15,13 @@
 //! | `holder` | what holds the memory |
 //! | `sentence`, `severity` | the answer in words, and how bad it is |
 //! | `unknown` | what the text does not say |
-//! | `text` | the answer as tables, JSON, Markdown |
+//! | `text`, `page` | the answer for a terminal, as Markdown, JSON, HTML |
 
 mod allocator;
 mod cause;
 mod holder;
 mod judge;
+mod page;
 mod remedy;
 mod sentence;
 mod severity;
@@ -38,6 +39,7 @@ pub use allocator::Rebuilt;
 pub use cause::{Cause, Reasons};
 pub use holder::Holder;
 pub use judge::{Judge, Rights};
+pub use page::page;
 pub use remedy::Remedy;
 pub use text::{json, markdown, terminal};
 pub use zone::ZoneRow;

@@ -9,6 +9,8 @@ use highwater_results::import::log::Log;
 use highwater_results::words::{count, refusal};
 
 use super::args::DiagnoseArgs;
+use super::out::check_file;
+use super::report::write_page;
 use super::{CliError, Outcome, print, width};
 use crate::diagnose;
 
@@ -18,6 +20,7 @@ const BYTES_MAX: u64 = 1 << 30;
 /// Answers the reports of a kernel's log.
 pub(super) fn run(args: &DiagnoseArgs) -> Result<Outcome, CliError> {
     let name = args.file.display();
+    args.output.as_deref().map_or(Ok(()), |file| check_file("--output", file))?;
     let bytes = read(&args.file)?;
     let log = Log::read(&bytes);
     let answers = diagnose::answers(&log);
@@ -34,6 +37,12 @@ pub(super) fn run(args: &DiagnoseArgs) -> Result<Outcome, CliError> {
             "--report {nr}: {name} has {}",
             count(answers.len(), "report")
         )));
+    }
+    if let Some(file) = &args.output {
+        let page = diagnose::page(&name.to_string(), &log, &answers, only)
+            .map_err(|error| CliError::new(error.to_string()))?;
+        write_page(file, &page)?;
+        return Ok(Outcome::Done);
     }
     let text = match args.format {
         Format::Json => {
