@@ -14,6 +14,7 @@
 //! | `remedy` | other settings, kernels and orders, tried on the same zones |
 //! | `holder` | what holds the memory |
 //! | `sentence`, `severity` | the answer in words, and how bad it is |
+//! | `machine` | a machine file of the report's zones |
 //! | `unknown` | what the text does not say |
 //! | `text`, `page` | the answer for a terminal, as Markdown, JSON, HTML |
 
@@ -21,6 +22,7 @@ mod allocator;
 mod cause;
 mod holder;
 mod judge;
+mod machine;
 mod page;
 mod remedy;
 mod sentence;
@@ -39,6 +41,7 @@ pub use allocator::Rebuilt;
 pub use cause::{Cause, Reasons};
 pub use holder::Holder;
 pub use judge::{Judge, Rights};
+pub use machine::machine_file;
 pub use page::page;
 pub use remedy::Remedy;
 pub use text::{json, markdown, terminal};

@@ -4,9 +4,9 @@ use std::fs;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use super::{highwater, json, stdout};
+use super::{highwater, json, program, root, stdout};
 
-const LOG: &str = "tests/cli/atomic.log";
+const LOG: &str = "crates/highwater/tests/cli/atomic.log";
 
 fn complaint(args: &[&str]) -> String {
     let output = highwater(args);
@@ -50,9 +50,9 @@ fn json_has_the_rows_of_the_test() {
 /// The same bytes from a file, from standard input, and with carriage returns and a prefix.
 #[test]
 fn any_door_gives_the_same_answer() {
-    let log = fs::read_to_string(LOG).unwrap();
+    let log = fs::read_to_string(root().join(LOG)).unwrap();
     let answer = |text: &str| {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_highwater"))
+        let mut child = Command::new(program())
             .args(["diagnose", "-", "--format", "json"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -87,6 +87,23 @@ fn a_page_and_a_ticket() {
     assert!(stdout(&["diagnose", LOG, "--format", "markdown"]).starts_with("**node 0 Normal has"));
 }
 
+/// The machine of the report boots with its marks: 4000 and 8000 kB of min, within a page.
+#[test]
+fn the_machine_boots_with_the_marks_of_the_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("log.toml");
+    let machine = file.to_str().unwrap();
+    stdout(&["diagnose", LOG, "--machine-out", machine]);
+    let zones = stdout(&["zoneinfo", "--machine", machine, "--policy", "5.4"]);
+    let mins: Vec<u64> = zones
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("min "))
+        .map(|pages| pages.trim().parse().unwrap())
+        .filter(|pages| *pages > 0)
+        .collect();
+    assert_eq!(mins, [1000, 2000], "{zones}");
+}
+
 #[test]
 fn what_is_no_log_is_said_in_one_line() {
     let wrong = complaint(&["diagnose", "Cargo.toml"]);
@@ -97,5 +114,5 @@ fn what_is_no_log_is_said_in_one_line() {
     assert_eq!(wrong.lines().count(), 1);
     assert!(complaint(&["diagnose", "no-such-file"]).contains("no-such-file: "));
     let wrong = complaint(&["diagnose", LOG, "--report", "2"]);
-    assert_eq!(wrong, "error: --report 2: tests/cli/atomic.log has 1 report\n");
+    assert_eq!(wrong, "error: --report 2: crates/highwater/tests/cli/atomic.log has 1 report\n");
 }
