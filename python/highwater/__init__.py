@@ -15,7 +15,7 @@ Verdict: ...
 | the switches behind a change | `bisect` |
 | a run in steps, with sysctls written on the way | `session`, `gym` |
 | where slow operations spent their time | `explain` |
-| a Linux beside the model | `capture`, `check`, `replay` |
+| a Linux beside the model | `capture`, `check`, `diagnose`, `replay` |
 | exercises of the teaching notebooks | `check_answer`, `exercises` |
 | what the command prints | `command` |
 | names that come with the program | `experiments`, `machines`, `policies`, `workloads` |
@@ -32,7 +32,7 @@ from . import _highwater
 from ._answers import Answer, Capture, Check, Explanation, FitAnswer
 from ._command import command
 from ._highwater import HighwaterError, Stopped
-from ._linux import capture, check, replay
+from ._linux import capture, check, diagnose, replay
 from ._metric import Metric
 from ._names import experiments, machines, policies, workloads
 from ._options import Definition, PlanOptions, Seeds, Value
@@ -119,6 +119,7 @@ __all__ = [
     "check_answer",
     "command",
     "compare",
+    "diagnose",
     "exercises",
     "experiments",
     "explain",

@@ -1,10 +1,11 @@
-"""A real Linux beside the model: `capture`, `check` and `replay`."""
+"""A real Linux beside the model: `capture`, `check`, `diagnose` and `replay`."""
 
 from __future__ import annotations
 
 import json
 import os
 from collections.abc import Sequence
+from pathlib import Path
 
 from . import _highwater
 from ._answers import Answer, Capture, Check
@@ -70,6 +71,37 @@ def check(
         answer, agreement = _highwater.check(list(paths), tell, stop)
     document, text, verdict, html, refused = answer
     return Check(json.loads(document), verdict, refused, text, html, agreement)
+
+
+def diagnose(
+    log: str | os.PathLike[str] | None = None,
+    *,
+    text: str | bytes | None = None,
+    report: int | None = None,
+) -> Answer:
+    """Answers why a kernel refused memory or killed a process, as `highwater diagnose` does.
+
+    `verdict` is the answer in one sentence, `remarks` are what the text does not say, `document` is
+    the JSON form: a list `reports` with the zones, the cause and the trials.
+
+    Args:
+        log: A file: the text of dmesg, of the journal, or of a mail that quotes it.
+        text: The text itself, instead of a file.
+        report: Only this report of the text, from 1; default: all, and the verdict of the first.
+
+    Raises:
+        HighwaterError: If the text has no report of failed or killed memory, or not so many.
+        OSError: If the file cannot be read.
+        TypeError: If neither or both of `log` and `text` are given.
+    """
+    if (log is None) == (text is None):
+        raise TypeError("diagnose() takes a file or text=, and not both")
+    if log is not None:
+        name, data = os.fspath(log), Path(log).read_bytes()
+    else:
+        name, data = "text", text.encode() if isinstance(text, str) else text or b""
+    document, table, verdict, html, remarks = _highwater.diagnose(name, data, report)
+    return Answer(json.loads(document), verdict, remarks, table, html)
 
 
 def capture(

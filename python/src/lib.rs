@@ -10,7 +10,7 @@
 //! | `frames` | observations as a stream of Arrow batches |
 //! | `searches` | `fit`, `bisect`, `explain` |
 //! | `session` | a run in steps, with sysctls written on the way |
-//! | `linux` | `replay`, `check`, `capture` |
+//! | `linux` | `replay`, `check`, `capture`, `diagnose` |
 //! | `names` | names that come with the program, and TOML texts |
 //!
 //! Everything here is private to the package: `_highwater.pyi` has the types.
@@ -39,7 +39,7 @@ mod _highwater {
     #[pymodule_export]
     use super::frames::Observations;
     #[pymodule_export]
-    use super::linux::{capture, check, replay};
+    use super::linux::{capture, check, diagnose, replay};
     #[pymodule_export]
     use super::names::{experiments, machines, objective, policies, toml_of, workloads};
     #[pymodule_export]

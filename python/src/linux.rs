@@ -1,10 +1,11 @@
-//! A running Linux beside the model: `replay`, `check`, `capture`.
+//! A running Linux beside the model: `replay`, `check`, `capture`, `diagnose`.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use highwater::capture::{Names, Source, Wanted, capture as capture_of};
 use highwater::check::check_telling;
+use highwater::diagnose as kernel_log;
 use highwater::input::held::{self, Texts};
 use highwater::replay::report;
 use highwater::report::{Format, PAGE_WIDTH, html};
@@ -67,6 +68,32 @@ pub(crate) fn check(
         let verdict = text.lines().last().unwrap_or_default().to_owned();
         let refused = refused.iter().map(ToString::to_string).collect();
         Ok(((json, text, verdict, html, refused), checked.agreement()))
+    })
+}
+
+/// A kernel's log: why it refused memory or killed a process. `only` (from 1) picks one report.
+#[pyfunction]
+pub(crate) fn diagnose(
+    py: Python<'_>,
+    name: String,
+    text: Vec<u8>,
+    only: Option<usize>,
+) -> PyResult<Answer> {
+    Caller { tell: None, stop: None }.wait(py, move |_| {
+        let log = kernel_log::read(&name, &text)?;
+        let answers = kernel_log::answers(&log);
+        let first = only.unwrap_or(1);
+        let Some(verdict) = first.checked_sub(1).and_then(|at| answers.get(at)) else {
+            let nr = answers.len();
+            return Err(Failed::said(format!("report {first}: {name} has {nr}, numbered from 1")));
+        };
+        let chosen = only.map_or(&answers[..], |nr| &answers[nr - 1..nr]);
+        let document = kernel_log::json(&log, chosen).to_string();
+        let text = kernel_log::terminal(&log, &answers, only, PAGE_WIDTH);
+        let html = html::fragment(&[], (&verdict.sentence, &text))
+            .map_err(|e| Failed::said(e.to_string()))?;
+        let html = html.replacen("<details>", "<details open>", 1);
+        Ok((document, text, verdict.sentence.clone(), html, verdict.unknown.clone()))
     })
 }
 

@@ -38,6 +38,22 @@ def test_replay_is_that_of_the_command(command: Command) -> None:
         hw.replay(trace, policies=["6.1", "6.1"], progress=False)
 
 
+def test_diagnose_is_that_of_the_command(command: Command) -> None:
+    log = ROOT / "crates/highwater/tests/cli/atomic.log"
+    answer = hw.diagnose(log)
+    assert command("diagnose", str(log)).stdout == answer.table()
+    assert json.loads(command("diagnose", str(log), "--format", "json").stdout) == answer.document
+    assert answer.verdict.startswith("node 0 Normal has 2000 kB free, ")
+    assert answer.document["reports"][0]["cause"] == "at-mark-nowait"
+    assert hw.diagnose(text=log.read_text(), report=1).document == answer.document
+    with pytest.raises(hw.HighwaterError, match="text has 1, numbered from 1"):
+        hw.diagnose(text=log.read_bytes(), report=2)
+    with pytest.raises(hw.HighwaterError, match="no report of failed or killed memory"):
+        hw.diagnose(text="nothing")
+    with pytest.raises(TypeError, match="a file or text="):
+        hw.diagnose()
+
+
 def test_capture_of_a_recorded_tree_makes_files_that_run(in_tmp: Path, command: Command) -> None:
     trees = [path.parent.parent for path in sorted(TREE.rglob("proc/zoneinfo"))]
     assert trees

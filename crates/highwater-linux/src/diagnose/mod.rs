@@ -35,7 +35,9 @@ mod zone;
 #[cfg(test)]
 mod tests;
 
+use highwater_files::input::InputError;
 use highwater_results::import::log::{Log, Report};
+use highwater_results::words::count;
 
 pub use allocator::Rebuilt;
 pub use cause::{Cause, Reasons};
@@ -101,6 +103,23 @@ impl<'a> Answer<'a> {
             unknown,
         }
     }
+}
+
+/// Reads a text of this name.
+///
+/// # Errors
+/// If it has no report.
+pub fn read(name: &str, bytes: &[u8]) -> Result<Log, InputError> {
+    let log = Log::read(bytes);
+    if log.reports.is_empty() {
+        let problem = format!(
+            "no report of failed or killed memory in {}: expected the text of dmesg or the journal with lines such as \
+             \"page allocation failure\", \"invoked oom-killer\" or \"Mem-Info:\"",
+            count(log.lines, "line")
+        );
+        return Err(InputError::whole(name, problem));
+    }
+    Ok(log)
 }
 
 /// Answers all reports of a log.

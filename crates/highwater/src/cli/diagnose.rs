@@ -5,7 +5,6 @@ use std::path::Path;
 use std::{fs, io};
 
 use highwater_report::render::Format;
-use highwater_results::import::log::Log;
 use highwater_results::store::write_atomically;
 use highwater_results::words::{count, refusal};
 
@@ -24,15 +23,8 @@ pub(super) fn run(args: &DiagnoseArgs) -> Result<Outcome, CliError> {
     args.output.as_deref().map_or(Ok(()), |file| check_file("--output", file))?;
     args.machine_out.as_deref().map_or(Ok(()), |file| check_file("--machine-out", file))?;
     let bytes = read(&args.file)?;
-    let log = Log::read(&bytes);
+    let log = diagnose::read(&name.to_string(), &bytes)?;
     let answers = diagnose::answers(&log);
-    if answers.is_empty() {
-        return Err(CliError::new(format!(
-            "{name}: no report of failed or killed memory in {}: expected the text of dmesg or the journal with lines \
-             such as \"page allocation failure\", \"invoked oom-killer\" or \"Mem-Info:\"",
-            count(log.lines, "line")
-        )));
-    }
     let only = args.report.map(|nr| nr as usize);
     if let Some(nr) = only.filter(|nr| *nr > answers.len()) {
         return Err(CliError::new(format!(
