@@ -16,6 +16,12 @@
 //! | `sentence`, `severity` | the answer in words, and how bad it is |
 //! | `unknown` | what the text does not say |
 //! | `text` | the answer as tables, JSON, Markdown |
+//!
+//! Other texts answer other questions. Each module reads its own texts:
+//!
+//! | module | question |
+//! |---|---|
+//! | [`snapshot`] | is this machine fragmented, and how many huge pages are to be had? |
 
 mod allocator;
 mod cause;
@@ -24,6 +30,7 @@ mod judge;
 mod remedy;
 mod sentence;
 mod severity;
+pub mod snapshot;
 mod text;
 mod unknown;
 mod words;

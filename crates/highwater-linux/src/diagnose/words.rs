@@ -23,6 +23,16 @@ pub(super) fn order_text(order: u32, page_size: u64) -> String {
     format!("order {order} ({})", kb_text(bytes / 1024))
 }
 
+/// The size of a block in the largest unit that has no fraction: `64 kB`, `2 MiB`.
+pub(super) fn block_text(order: u32, page_size: u64) -> String {
+    let kb = page_size.checked_shl(order).unwrap_or(u64::MAX) / 1024;
+    match kb {
+        kb if kb % (1 << 20) == 0 => format!("{} GiB", kb >> 20),
+        kb if kb % 1024 == 0 => format!("{} MiB", kb >> 10),
+        kb => format!("{kb} kB"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -34,5 +44,6 @@ mod tests {
         assert_eq!(kb_text(12_621_824), "12.0 GiB");
         assert_eq!(pages_text(1, 4096), "1 page (4 kB)");
         assert_eq!(order_text(3, 65_536), "order 3 (512 kB)");
+        assert_eq!([3, 9, 18].map(|o| block_text(o, 4096)), ["32 kB", "2 MiB", "1 GiB"]);
     }
 }
