@@ -1,8 +1,8 @@
 //! The texts of a machine at rest, joined zone by zone.
 //!
-//! `zoneinfo` has sizes and watermarks, `buddyinfo` free blocks by order, `pagetypeinfo` free blocks
-//! by type and order. `meminfo`, if it lies beside them, gives the size of a page and of a huge page.
-//! Each is optional; what none of them has is `None`.
+//! `zoneinfo` has sizes and watermarks, `buddyinfo` free blocks by order, `pagetypeinfo` free
+//! blocks by type and order. `meminfo`, if it lies beside them, gives the size of a page and of a
+//! huge page. Each is optional; what none of them has is `None`.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -16,6 +16,10 @@ const HEAD_BYTES: usize = 64 * 1024;
 const ENTRIES_MAX: usize = 4096;
 /// Most pages that are counted in the blocks of an order. Sums of absurd counts must not overflow.
 const PAGES_MAX: u64 = 1 << 44;
+/// Most types of a zone: kernels have six. Rows of further types are no text of a kernel.
+const TYPES_MAX: usize = 16;
+/// Longest name of a zone that is shown.
+const NAME_CHARS_MAX: usize = 32;
 
 /// The texts that were found.
 #[derive(Debug, Default)]
@@ -176,8 +180,10 @@ impl Texts {
         for row in self.types.iter().flat_map(|info| &info.free) {
             let blocks = bounded(row.nr_free.iter().map(|count| count.nr_blocks));
             let own = zones.of(row.node, &row.zone);
-            own.is_capped |= row.nr_free.iter().any(|count| count.is_capped);
-            own.types.push(TypeBlocks { name: row.migratetype.clone(), blocks });
+            if own.types.len() < TYPES_MAX {
+                own.is_capped |= row.nr_free.iter().any(|count| count.is_capped);
+                own.types.push(TypeBlocks { name: row.migratetype.clone(), blocks });
+            }
         }
         for row in self.types.iter().flat_map(|info| &info.pageblocks) {
             zones.of(row.node, &row.zone).pageblocks = row.nr_blocks.clone();
@@ -199,7 +205,7 @@ impl Texts {
             let nr_orders = zone.types.iter().map(|row| row.blocks.len()).max().unwrap_or(0);
             let sum =
                 |order: usize| zone.types.iter().filter_map(|row| row.blocks.get(order)).sum();
-            zone.blocks = Some((0..nr_orders).map(sum).collect());
+            zone.blocks = Some(bounded((0..nr_orders).map(sum)));
         } else {
             // Only the lists by type are capped.
             zone.is_capped &= zone.blocks.is_none();
@@ -214,10 +220,11 @@ impl Texts {
             && on_lists.abs_diff(free) > free / 10 + 1024
         {
             self.notes.push(format!(
-                "node {} {}: zoneinfo has {free} free pages, its free blocks {on_lists}: the texts are of \
-                 different moments",
+                "node {} {}: zoneinfo has {free} free pages, the free blocks have {on_lists}: the texts are \
+                 of different moments, and the blocks are used",
                 zone.node, zone.name
             ));
+            zone.free = Some(on_lists);
         }
     }
 
@@ -248,11 +255,12 @@ impl Texts {
             (None, Some(nr)) => format!("by the {nr} orders"),
             (None, None) => "the usual size".to_owned(),
         };
+        let hint = match self.meminfo {
+            Some(_) => "/proc/meminfo does not fit these zones",
+            None => "/proc/meminfo beside the other texts would say it",
+        };
         let note = stated.is_none().then(|| {
-            format!(
-                "no text states the size of a page; {kib} kB is assumed, {by_orders} (/proc/meminfo beside the \
-                 other texts would say it)"
-            )
+            format!("no text states the size of a page; {kib} kB is assumed, {by_orders} ({hint})")
         });
         Sizes { page, huge_order, is_huge_page, note }
     }
@@ -292,7 +300,9 @@ struct Zones {
 impl Zones {
     fn of(&mut self, node: u32, name: &str) -> &mut Zone {
         let place = *self.places.entry((node, name.to_owned())).or_insert_with(|| {
-            self.all.push(Zone { node, name: name.to_owned(), ..Zone::default() });
+            // A terminal must not get control characters.
+            let shown = name.chars().filter(|c| !c.is_control()).take(NAME_CHARS_MAX).collect();
+            self.all.push(Zone { node, name: shown, ..Zone::default() });
             self.all.len() - 1
         });
         &mut self.all[place]

@@ -125,8 +125,8 @@ impl Snapshot {
 
     /// Free pages of all zones; `None` if a zone does not say.
     fn free(&self) -> Option<u64> {
-        let free = self.zones.iter().map(|zone| zone.zone.free);
-        free.sum::<Option<u64>>()
+        let mut free = self.zones.iter().map(|zone| zone.zone.free);
+        free.try_fold(0u64, |sum, pages| Some(sum.saturating_add(pages?)))
     }
 }
 

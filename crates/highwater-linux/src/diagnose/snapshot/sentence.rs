@@ -32,6 +32,8 @@ struct Sums {
     now: u64,
     above_mark: Option<u64>,
     could_add: u64,
+    gathered: u64,
+    kept: u64,
     unusable: u64,
     is_lack: bool,
 }
@@ -43,6 +45,8 @@ impl Sums {
             now: 0,
             above_mark: first.above_mark.map(|_| 0),
             could_add: 0,
+            gathered: 0,
+            kept: 0,
             unusable: 0,
             is_lack: true,
         };
@@ -51,8 +55,10 @@ impl Sums {
             snapshot.zones.iter().filter(|z| !z.orders.is_empty()).zip(snapshot.huge())
         {
             sums.now = sums.now.saturating_add(row.now);
-            sums.above_mark = sums.above_mark.zip(row.above_mark).map(|(a, b)| a + b);
+            sums.above_mark = sums.above_mark.zip(row.above_mark).map(|(a, b)| a.saturating_add(b));
             sums.could_add = sums.could_add.saturating_add(row.could_add);
+            sums.gathered = sums.gathered.saturating_add(row.gathered);
+            sums.kept = sums.kept.saturating_add(row.kept.unwrap_or(0));
             let pages = zone.zone.blocks.as_deref().map_or(0, super::gather::pages);
             // Less than a block is free, or pieces would not help either.
             sums.is_lack &= row.meaning == Meaning::LackOfMemory || pages >> row.order == 0;
@@ -92,8 +98,13 @@ pub(super) fn of(snapshot: &Snapshot) -> String {
         false => format!("{} of {block}", count(nr, "block")),
     };
     let be = |nr: u64| if nr == 1 { "is" } else { "are" };
+    let block = match sums.kept {
+        0 => format!("block of {block}"),
+        _ => format!("block of {block} outside HighAtomic pageblocks"),
+    };
     let at_mark =
         sums.above_mark.filter(|above| *above < sums.now).map_or_else(String::new, |above| {
+            let above = if above == 0 { "none".to_owned() } else { above.to_string() };
             format!(" ({above} of them above the low watermarks and reserves)")
         });
     let add = match sums.could_add {
@@ -110,20 +121,20 @@ pub(super) fn of(snapshot: &Snapshot) -> String {
             )
         }
         Verdict::PartlyFragmented => format!(
-            "Partly fragmented: {now}, but {percent:.0}% of the {free} that is free is in smaller blocks; {add}."
+            "Partly fragmented: {now}, but {percent:.0}% of the {free} that is free is in smaller \
+             blocks; {add}."
         ),
         Verdict::Fragmented if sums.could_add > 0 => format!(
-            "Fragmented: {free} is free, but no block of {block}; compaction could make at most {}.",
+            "Fragmented: {free} is free, but no {block}; compaction could make at most {}.",
             sums.could_add
         ),
         Verdict::Fragmented => format!(
-            "Fragmented: {free} is free, but no block of {block}, and compaction could make none{}.",
-            if sums.above_mark.is_some() {
-                ": too little of it is above the watermarks, or in movable pageblocks"
-            } else {
-                ""
+            "Fragmented: {free} is free, but no {block}, and compaction could make none: {}.",
+            match sums.gathered {
+                0 => "too little of it lies in movable pageblocks",
+                _ => "too little of it is above the watermarks and the room that compaction needs",
             }
         ),
-        _ => format!("Short of memory: only {free} is free, and no block of {block}."),
+        _ => format!("Short of memory: only {free} is free, and no {block}."),
     }
 }

@@ -165,3 +165,36 @@ fn a_folder_answers_with_the_texts_that_can_be_read() {
     let files = [dir.path().join("proc/buddyinfo"), dir.path().join("proc/zoneinfo")];
     assert_eq!(Snapshot::read(&files).unwrap().sentence(), own.sentence());
 }
+
+#[test]
+fn absurd_numbers_do_not_overflow() {
+    let most = u64::MAX;
+    let zone = |name: &str| {
+        format!(
+            "Node 0, zone {name}\n  pages free     {most}\n        min      {most}\n        low      {most}\n        \
+             high     {most}\n        spanned  {most}\n        present  {most}\n        managed  {most}\n        \
+             protection: (0, {most})\n  start_pfn:           1\n"
+        )
+    };
+    let row = |name: &str| {
+        format!("Node 0, zone {name}, type Movable {}\n", format!("{most} ").repeat(11))
+    };
+    let orders = "Free pages count per migrate type at order 0 1 2 3 4 5 6 7 8 9 10\n";
+    let types = format!(
+        "Page block order: {most}\nPages per block: {most}\n{orders}{}{}",
+        row("DMA").repeat(100),
+        row("Normal")
+    );
+    let buddy = format!("Node 0, zone Normal {}\n", format!("{most} ").repeat(32));
+    let meminfo = format!("MemTotal: {most} kB\nHugepagesize: {most} kB\n");
+    for texts in [
+        vec![zone("DMA") + &zone("Normal")],
+        vec![zone("DMA") + &zone("Normal"), types.clone(), meminfo],
+        vec![buddy],
+        vec![types],
+    ] {
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let own = of(&texts);
+        let _ = (own.sentence(), own.json(), printed(&own));
+    }
+}

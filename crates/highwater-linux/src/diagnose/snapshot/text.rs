@@ -112,7 +112,7 @@ fn of_order(snapshot: &Snapshot, zones: &[&ZoneOrders], order: u32) -> Option<Ta
         "fragmentation index",
         "a request",
         "compaction",
-        "could add at most",
+        "could add",
     ];
     let columns = columns.map(str::to_owned).to_vec();
     let mut table = Table::new(title, &["node", "zone"], columns, Layout::Fitted);
@@ -154,7 +154,7 @@ fn assumption(zones: &[&ZoneOrders], order: u32) -> String {
         true => format!("{mark} watermark, reserve and twice the block stay free"),
         false => "no memory has to stay free (zoneinfo would say how much)".to_owned(),
     };
-    format!("could add at most: if {by_type}, and {marks}")
+    format!("compaction could add that many at most: if {by_type}, and {marks}")
 }
 
 fn types(snapshot: &Snapshot, zones: &[&ZoneOrders]) -> Option<Table> {
@@ -245,6 +245,7 @@ fn order_json(row: &OrderRow) -> Value {
         "fragmentation_index": row.index,
         "meaning": row.meaning,
         "compaction": row.compaction.map(compaction_text),
+        "gathered_blocks": row.gathered,
         "compaction_could_add_at_most": row.could_add,
     })
 }

@@ -26,7 +26,8 @@ const RULE: MinReserveRule = MinReserveRule::NonBlocking;
 pub struct OrderRow {
     /// The order.
     pub order: u32,
-    /// Free blocks now, of types that an ordinary request may have; a larger block counts as several.
+    /// Free blocks now, of types that an ordinary request may have. A larger block counts as
+    /// several.
     pub now: u64,
     /// Free blocks of types that it may not have (`HighAtomic`, `Isolate`); `None` if the text has
     /// no types.
@@ -40,7 +41,9 @@ pub struct OrderRow {
     pub index: i64,
     /// The index in words.
     pub meaning: Meaning,
-    /// Blocks that compaction could add at most.
+    /// Blocks that pages in smaller blocks would make, if all that can be gathered were together.
+    pub gathered: u64,
+    /// Blocks that compaction could add at most: `gathered`, as far as the zone has pages to spare.
     pub could_add: u64,
     /// Would compaction run? `None` if the text has no watermarks.
     pub compaction: Option<Suitability>,
@@ -52,6 +55,8 @@ pub struct OrderRow {
 pub enum Meaning {
     /// A block is free.
     WouldNotFail,
+    /// Blocks are free, but all are in pageblocks that ordinary requests may not use.
+    OnlyKept,
     /// A request would fail for lack of memory.
     LackOfMemory,
     /// A request would fail because memory is in pieces.
@@ -59,8 +64,9 @@ pub enum Meaning {
 }
 
 impl Meaning {
-    fn of(index: i64) -> Meaning {
+    fn of(index: i64, now: u64) -> Meaning {
         match index {
+            WOULD_NOT_FAIL if now == 0 => Meaning::OnlyKept,
             WOULD_NOT_FAIL => Meaning::WouldNotFail,
             index if index <= LACK_UP_TO => Meaning::LackOfMemory,
             _ => Meaning::Fragmentation,
@@ -71,6 +77,7 @@ impl Meaning {
     pub const fn text(self) -> &'static str {
         match self {
             Meaning::WouldNotFail => "would not fail",
+            Meaning::OnlyKept => "only HighAtomic blocks",
             Meaning::LackOfMemory => "lack of memory",
             Meaning::Fragmentation => "fragmentation",
         }
@@ -111,7 +118,8 @@ impl OrderRow {
             above_mark: spare.map(|spare| now.min(spare.above_mark >> order)),
             unusable: unusable_index(core, blocks),
             index,
-            meaning: Meaning::of(index),
+            meaning: Meaning::of(index, now),
+            gathered,
             could_add,
             compaction: spare.map(|spare| {
                 suitability(core, spare.passes && now > 0, spare.has_room, false, || {
@@ -229,6 +237,10 @@ mod tests {
         ];
         let row = OrderRow::of(&own, 9).unwrap();
         assert_eq!((row.now, row.kept, row.could_add), (1, Some(1), 1));
+        own.types.remove(1);
+        own.blocks = Some(vec![1536, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0]);
+        let row = OrderRow::of(&own, 9).unwrap();
+        assert_eq!((row.now, row.gathered, row.meaning), (0, 0, Meaning::OnlyKept));
     }
 
     #[test]

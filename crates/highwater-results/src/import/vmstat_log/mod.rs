@@ -87,12 +87,14 @@ impl VmstatLog {
         VmstatLog::parse(&path.display().to_string(), &whole_text(path)?)
     }
 
-    /// Parses a text; `file` names it in errors, and may name the resource (`/proc/pressure/io`).
+    /// Parses a text; `file` names it in errors, and its last part may name the resource
+    /// (`/proc/pressure/io`).
     ///
     /// # Errors
     /// If the text has no sample.
     pub fn parse(file: &str, text: &[u8]) -> Result<VmstatLog, ImportError> {
-        let mut reader = Reader { heading: Resource::named(file), ..Reader::default() };
+        let heading = file.rsplit('/').next().and_then(Resource::named);
+        let mut reader = Reader { heading, ..Reader::default() };
         for (line, text) in (1..).zip(text.split(|&b| b == b'\n')) {
             let text = String::from_utf8_lossy(text);
             let text = super::proc::unquoted(&text);
