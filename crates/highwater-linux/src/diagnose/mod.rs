@@ -22,17 +22,21 @@
 //! | module | question |
 //! |---|---|
 //! | [`snapshot`] | is this machine fragmented, and how many huge pages are to be had? |
+//! | [`over_time`] | who was short of what, and when? |
+//! | [`waits`] | which tasks were stalled, for how long, and why? |
 
 mod allocator;
 mod cause;
 mod holder;
 mod judge;
+pub mod over_time;
 mod remedy;
 mod sentence;
 mod severity;
 pub mod snapshot;
 mod text;
 mod unknown;
+pub mod waits;
 mod words;
 mod zone;
 
