@@ -136,10 +136,16 @@ pub(super) fn all(log: &VmstatLog, options: &Options) -> Vec<Series> {
     series
 }
 
+/// True if every sample has a time stamp. If only some have, their order is the time: the scales of
+/// rows and of lines of pressure must be the same.
+pub(super) fn has_stamps(log: &VmstatLog) -> bool {
+    log.rows.iter().all(|row| row.at.is_some()) && log.pressures.iter().all(|l| l.at.is_some())
+}
+
 fn of_rows(log: &VmstatLog, options: &Options) -> Vec<Series> {
     let Some(first) = log.rows.first() else { return Vec::new() };
     let step = if options.interval_s > 0.0 { options.interval_s } else { 1.0 };
-    let has_stamps = log.rows.iter().all(|row| row.at.is_some());
+    let has_stamps = has_stamps(log);
     let end = |row: &Row| match &row.at {
         Some(at) if has_stamps => at.seconds,
         _ => row.number as f64 * step,
@@ -152,14 +158,23 @@ fn of_rows(log: &VmstatLog, options: &Options) -> Vec<Series> {
         has_time: true,
         samples: Vec::with_capacity(log.rows.len()),
     });
+    let (mut last_stamp, mut nr_later) = (None, 0u32);
     for row in &log.rows {
-        let to = end(row);
+        let at = end(row);
+        // Rows after a `date` share its stamp: each is an interval later than the one before.
+        nr_later = if last_stamp == Some(at) { nr_later.saturating_add(1) } else { 0 };
+        last_stamp = Some(at);
+        let to = at + f64::from(nr_later) * step;
         // A clock that was set back: the sample is as long as usual.
         let from = if to > begin { begin } else { to - step };
         begin = to;
+        let stamp = row.at.as_ref().filter(|_| has_stamps).map(|at| match nr_later {
+            0 => at.text.clone(),
+            nr => format!("{} +{}", at.text, super::text::seconds(f64::from(nr) * step)),
+        });
         for series in &mut series {
             if let Some((value, is_short)) = judge(row, series.kind, floor, options) {
-                let stamp = row.at.as_ref().map(|at| at.text.clone());
+                let stamp = stamp.clone();
                 series.samples.push(Sample { from, to, stamp, value, is_short });
             }
         }
@@ -223,7 +238,7 @@ fn of_pressure(log: &VmstatLog, options: &Options) -> Vec<Series> {
         };
         lines.entry((kind, share)).or_default().push(line);
     }
-    let has_stamps = log.pressures.iter().all(|line| line.at.is_some());
+    let has_stamps = has_stamps(log);
     let has_rows = log.pressures.iter().any(|line| line.row > 0);
     let of_one = |((kind, share), lines): ((Kind, Share), Vec<&PressureLine>)| {
         let limit = if share == Share::Full { FULL_LIMIT } else { SOME_LIMIT };
@@ -245,7 +260,7 @@ fn of_pressure(log: &VmstatLog, options: &Options) -> Vec<Series> {
             if let Some(value) = value
                 && (is_timed || !series.has_time)
             {
-                let stamp = pair[1].at.as_ref().map(|at| at.text.clone());
+                let stamp = pair[1].at.as_ref().filter(|_| has_stamps).map(|at| at.text.clone());
                 let is_short = value >= limit;
                 series.samples.push(Sample { from, to, stamp, value, is_short });
             }

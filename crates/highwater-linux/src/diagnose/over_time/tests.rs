@@ -121,3 +121,17 @@ fn every_cut_of_a_text_is_read() {
         format!("{HEAD} {m} {m} {m} {m} {m} {m} {m} {m} 0 0 0 0 0 0 0 {m} {m}\n", m = u64::MAX);
     printed(&of(&huge));
 }
+
+#[test]
+fn rows_after_a_date_share_its_stamp() {
+    let row = " 1 0 0 9000000 1 1 0 5 0 0 0 0 10 0 90 0 0\n";
+    let psi = "memory some avg10=0.00 avg60=0.00 avg300=0.00 total=0\n";
+    let own = of(&format!("18:00:00\n{HEAD}{row}{row}{row}18:00:10\n{psi}18:00:20\n{psi}"));
+    let swap = &own.intervals[0];
+    assert_eq!((swap.kind, swap.length_s), (Kind::Swap, Some(3.0)));
+    assert_eq!(swap.to.stamp.as_deref(), Some("18:00:00 +2 s"));
+    assert_eq!(own.length_s, Some(21.0));
+    // A row before the first stamp: all times are counted in rows.
+    let own = of(&format!("{HEAD}{row}18:00:00\n{psi}{row}18:00:01\n{psi}"));
+    assert_eq!((own.length_s, own.intervals[0].to.stamp.as_ref()), (Some(2.0), None));
+}

@@ -93,8 +93,7 @@ pub(super) fn notes(log: &VmstatLog, options: &Options, series: &[Series]) -> Ve
             "{rows} left out: the first of each call of vmstat is an average since boot"
         ));
     }
-    let has_stamps = log.rows.iter().all(|row| row.at.is_some());
-    if !log.rows.is_empty() && !has_stamps {
+    if !log.rows.is_empty() && !super::series::has_stamps(log) {
         let step = seconds(options.interval_s);
         notes.push(format!(
             "no time stamps (vmstat -t): rows are taken to be {step} apart, counted from the first"
