@@ -107,7 +107,7 @@ fn main(report: &Report, judge: &Judge, rows: &[ZoneRow<'_>]) -> Cause {
     if report.kind == ReportKind::MemcgOom {
         return Cause::MemcgLimit;
     }
-    if has_corrupt_marks(rows) {
+    if has_corrupt_marks(report, rows) {
         return Cause::CorruptMarks;
     }
     let Some(rights) = judge.rights else {
@@ -297,18 +297,17 @@ pub(super) fn slab_share(report: &Report, rows: &[ZoneRow<'_>]) -> Option<f64> {
     Some(slab_kb as f64 / memory_kb as f64)
 }
 
-/// A mark above all of the zone's memory, or a reserve above that of all zones.
-fn has_corrupt_marks(rows: &[ZoneRow<'_>]) -> bool {
-    let sizes = rows.iter().map(|row| row.zone.managed.or(row.zone.present));
-    let all_kb: Option<u64> = sizes.map(|kb| kb.filter(|kb| *kb > 0)).sum::<Option<u64>>();
+/// A mark above all of the zone's memory, or a reserve above that of the machine. Without the size
+/// of the machine a reserve has to be absurd: the text may lack zones.
+fn has_corrupt_marks(report: &Report, rows: &[ZoneRow<'_>]) -> bool {
+    /// 64 TiB in pages of 4 KiB.
+    const ABSURD: u64 = 1 << 34;
+    let ram = report.pages.ram.filter(|pages| *pages > 0).unwrap_or(ABSURD);
     rows.iter().any(|row| {
         let size = row.zone.managed.or(row.zone.present).filter(|kb| *kb > 0);
         let is_mark_impossible = size.zip(row.zone.min).is_some_and(|(size, min)| min > size);
-        let reserves = row.zone.lowmem_reserve.iter().flatten();
-        let largest = reserves.max().copied().unwrap_or(0);
-        // Pages of at least 4 KiB.
-        let is_reserve_impossible = all_kb.is_some_and(|all| largest.saturating_mul(4) > all);
-        is_mark_impossible || is_reserve_impossible
+        let largest = row.zone.lowmem_reserve.iter().flatten().max().copied().unwrap_or(0);
+        is_mark_impossible || largest > ram
     })
 }
 

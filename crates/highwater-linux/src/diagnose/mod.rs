@@ -14,8 +14,9 @@
 //! | `remedy` | other settings, kernels and orders, tried on the same zones |
 //! | `holder` | what holds the memory |
 //! | `sentence`, `severity` | the answer in words, and how bad it is |
+//! | `machine` | a machine file of the report's zones |
 //! | `unknown` | what the text does not say |
-//! | `text` | the answer as tables, JSON, Markdown |
+//! | `text`, `page` | the answer for a terminal, as Markdown, JSON, HTML |
 //!
 //! Other texts answer other questions. Each module reads its own texts:
 //!
@@ -29,7 +30,9 @@ mod allocator;
 mod cause;
 mod holder;
 mod judge;
+mod machine;
 pub mod over_time;
+mod page;
 mod remedy;
 mod sentence;
 mod severity;
@@ -49,6 +52,8 @@ pub use allocator::Rebuilt;
 pub use cause::{Cause, Reasons};
 pub use holder::Holder;
 pub use judge::{Judge, Rights};
+pub use machine::machine_file;
+pub use page::page;
 pub use remedy::Remedy;
 pub use text::{json, markdown, terminal};
 pub use zone::ZoneRow;

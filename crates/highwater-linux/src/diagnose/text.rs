@@ -19,14 +19,14 @@ const ZONES_MAX: usize = 8;
 const HOLDERS_MAX: usize = 4;
 
 /// The first lines of an answer: reason, severity, the report in brief.
-fn headline(answer: &Answer<'_>) -> Vec<String> {
+pub(super) fn headline(answer: &Answer<'_>) -> Vec<String> {
     let mut lines = vec![answer.sentence.clone()];
     lines.extend(answer.severity.clone());
     lines
 }
 
 /// What was asked, by whom, on which kernel, in one line.
-fn request(answer: &Answer<'_>) -> String {
+pub(super) fn request(answer: &Answer<'_>) -> String {
     let report = answer.report;
     let mut text = match report.kind {
         ReportKind::PageAllocationFailure => "page allocation failure",
@@ -58,7 +58,7 @@ fn request(answer: &Answer<'_>) -> String {
     text
 }
 
-fn zones(answer: &Answer<'_>) -> Option<Table> {
+pub(super) fn zones(answer: &Answer<'_>) -> Option<Table> {
     if answer.rows.is_empty() {
         return None;
     }
@@ -187,7 +187,7 @@ fn overview(log: &Log, answers: &[Answer<'_>], out: &mut Lines) {
 }
 
 /// How reports relate, in words.
-fn relations(log: &Log) -> Vec<String> {
+pub(super) fn relations(log: &Log) -> Vec<String> {
     let words = |relation: &Relation| {
         let (earlier, later) = (relation.earlier + 1, relation.later + 1);
         let what = match relation.kind {
@@ -233,7 +233,7 @@ fn one(answer: &Answer<'_>, out: &mut Lines) {
     }
 }
 
-const fn helps(remedy: &Remedy) -> &'static str {
+pub(super) const fn helps(remedy: &Remedy) -> &'static str {
     match remedy.helps {
         Some(true) => "  yes  ",
         Some(false) => "  no   ",

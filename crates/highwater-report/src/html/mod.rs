@@ -14,6 +14,7 @@
 //! | `figure`, `svg` | drawings, each with its table |
 //! | `distribution` | curves with their bands, boxes |
 //! | `heat` | maps of grids |
+//! | `answers` | the page of `diagnose`: reports of a kernel, their free lists as bars |
 //! | `causes` | the slowest operations' time, by cause |
 //! | `timeline` | charts for the chart library |
 //! | `memory` | maps of pageblocks, LRU lists by age |
@@ -23,6 +24,7 @@
 //! Key types: [`Story`] (the data beside a document), [`page`]. The same results give the same
 //! bytes.
 
+mod answers;
 mod causes;
 mod distribution;
 mod figure;
@@ -50,6 +52,7 @@ use crate::grid::Grid;
 use crate::report::{self, Shown};
 use crate::table::{Cell, Judgement};
 use crate::{Table, next, verdict};
+pub use answers::{AnswerPart, BlocksOfOrder, Fitness, FreeBlocksOf, answers};
 use causes::Bars;
 use figure::Figure;
 use memory::Memory;
@@ -57,7 +60,10 @@ use table::View;
 use timeline::Charts;
 
 /// The template and the files that are inserted unchanged.
-const TEMPLATE: &str = include_str!("assets/report.html");
+const TEMPLATE: &str =
+    concat!(include_str!("assets/macros.html"), include_str!("assets/report.html"));
+const ANSWERS: &str =
+    concat!(include_str!("assets/macros.html"), include_str!("assets/answers.html"));
 const FRAGMENT: &str = include_str!("assets/fragment.html");
 const STYLE: &str = include_str!("assets/report.css");
 const SCRIPT: &str = include_str!("assets/report.js");

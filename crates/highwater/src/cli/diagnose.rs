@@ -6,10 +6,13 @@ use std::{fs, io};
 
 use highwater_report::render::Format;
 use highwater_results::import::log::Log;
+use highwater_results::store::write_atomically;
 use highwater_results::words::{count, refusal};
 
 use super::args::DiagnoseArgs;
-use super::{CliError, Outcome, print, width};
+use super::out::check_file;
+use super::report::write_page;
+use super::{CliError, Outcome, print, remark, width};
 use crate::diagnose;
 
 /// Most bytes of a text: logs of weeks have some hundred megabytes.
@@ -18,6 +21,8 @@ const BYTES_MAX: u64 = 1 << 30;
 /// Answers the reports of a kernel's log.
 pub(super) fn run(args: &DiagnoseArgs) -> Result<Outcome, CliError> {
     let name = args.file.display();
+    args.output.as_deref().map_or(Ok(()), |file| check_file("--output", file))?;
+    args.machine_out.as_deref().map_or(Ok(()), |file| check_file("--machine-out", file))?;
     let bytes = read(&args.file)?;
     let log = Log::read(&bytes);
     let answers = diagnose::answers(&log);
@@ -34,6 +39,20 @@ pub(super) fn run(args: &DiagnoseArgs) -> Result<Outcome, CliError> {
             "--report {nr}: {name} has {}",
             count(answers.len(), "report")
         )));
+    }
+    if let Some(file) = &args.machine_out {
+        let report = answers[only.unwrap_or(1) - 1].report;
+        let text = diagnose::machine_file(report)
+            .map_err(|why| CliError::new(format!("--machine-out: {name}: {why}")))?;
+        write_atomically(file, text.as_bytes())
+            .map_err(|error| CliError::new(error.to_string()))?;
+        remark(&format!("{}: the machine; run a job on it with --machine {0}", file.display()));
+    }
+    if let Some(file) = &args.output {
+        let page = diagnose::page(&name.to_string(), &log, &answers, only)
+            .map_err(|error| CliError::new(error.to_string()))?;
+        write_page(file, &page)?;
+        return Ok(Outcome::Done);
     }
     let text = match args.format {
         Format::Json => {

@@ -179,7 +179,7 @@ pub(super) fn cannot_show(error: PageError) -> CliError {
 }
 
 /// Writes the complete page or none, and prints its path.
-fn write_page(file: &Path, page: &str) -> Result<(), CliError> {
+pub(super) fn write_page(file: &Path, page: &str) -> Result<(), CliError> {
     write_atomically(file, page.as_bytes()).map_err(|error| CliError::new(error.to_string()))?;
     let kib = page.len().div_ceil(1024);
     print(&format!("{}: {kib} KiB; open it in a browser\n", file.display()))

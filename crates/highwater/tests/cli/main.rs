@@ -8,6 +8,7 @@ mod calibrate;
 mod capture;
 mod check;
 mod determinism;
+mod diagnose;
 mod explain;
 mod fit;
 mod jobs;

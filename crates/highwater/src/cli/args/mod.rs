@@ -409,6 +409,12 @@ pub struct CheckArgs {
 pub struct DiagnoseArgs {
     /// Text with reports of a kernel (dmesg, journal, a mail); -: standard input
     pub file: PathBuf,
+    /// Write a page to look at, print or send to this file (HTML) instead of printing the answer
+    #[arg(long, short, value_name = "FILE", conflicts_with = "format")]
+    pub output: Option<PathBuf>,
+    /// Also write a machine file with the zones of the report, for jobs on such a machine
+    #[arg(long, value_name = "FILE")]
+    pub machine_out: Option<PathBuf>,
     /// Only this report of the text, from 1
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub report: Option<u32>,

@@ -1,0 +1,118 @@
+//! `diagnose`: kernel logs. The log is made up: an atomic page, refused in both zones.
+
+use std::fs;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use super::{highwater, json, program, root, stdout};
+
+const LOG: &str = "crates/highwater/tests/cli/atomic.log";
+
+fn complaint(args: &[&str]) -> String {
+    let output = highwater(args);
+    assert_eq!(output.status.code(), Some(2), "{args:?}");
+    assert!(output.stdout.is_empty(), "{args:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn the_first_line_is_the_answer() {
+    let text = stdout(&["diagnose", LOG]);
+    let first: Vec<&str> = text.lines().take(2).collect();
+    assert_eq!(
+        first,
+        [
+            "node 0 Normal has 2000 kB free, 251 pages (1004 kB) short of its mark of 3000 kB, and the request",
+            "may not wait for reclaim."
+        ]
+    );
+    assert!(
+        text.lines().count() <= 40 && text.lines().all(|line| line.chars().count() <= 100),
+        "{text}"
+    );
+    for words in ["What would have helped", "vm.min_free_kbytes = ", "What holds the memory"] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+}
+
+#[test]
+fn json_has_the_rows_of_the_test() {
+    let answer = json(&["diagnose", LOG, "--format", "json"]);
+    let report = &answer["reports"][0];
+    assert_eq!(report["kind"], "page-allocation-failure");
+    assert_eq!(report["cause"], "at-mark-nowait");
+    assert_eq!((&report["order"], &report["page_size"]), (&0.into(), &4096.into()));
+    assert_eq!(report["zones"][1]["passes_watermark"], false);
+    assert_eq!(report["zones"][1]["spare_pages"], -250);
+    assert!(report["constraint"].is_null(), "not in the text");
+}
+
+/// The same bytes from a file, from standard input, and with carriage returns and a prefix.
+#[test]
+fn any_door_gives_the_same_answer() {
+    let log = fs::read_to_string(root().join(LOG)).unwrap();
+    let answer = |text: &str| {
+        let mut child = Command::new(program())
+            .args(["diagnose", "-", "--format", "json"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let report = &document["reports"][0];
+        (report["cause"].clone(), report["zones"].clone(), report["explanation"].clone())
+    };
+    let plain = answer(&log);
+    assert_eq!(plain.0, "at-mark-nowait");
+    assert_eq!(answer(&log.replace('\n', "\r\n")), plain);
+    let quoted: String = log.lines().map(|line| format!("> {line}\n")).collect();
+    assert_eq!(answer(&quoted), plain);
+    let journal: String = log
+        .lines()
+        .map(|line| format!("Jan 02 03:04:05 host kernel: {}\n", line.trim_start()))
+        .collect();
+    assert_eq!(answer(&journal), plain);
+}
+
+#[test]
+fn a_page_and_a_ticket() {
+    let dir = tempfile::tempdir().unwrap();
+    let page = dir.path().join("why.html");
+    let said = stdout(&["diagnose", LOG, "-o", page.to_str().unwrap()]);
+    assert!(said.contains("open it in a browser"), "{said}");
+    let html = fs::read_to_string(&page).unwrap();
+    assert!(html.contains("Free memory by size of block") && html.contains("<svg"));
+    assert!(stdout(&["diagnose", LOG, "--format", "markdown"]).starts_with("**node 0 Normal has"));
+}
+
+/// The machine of the report boots with its marks: 4000 and 8000 kB of min, within a page.
+#[test]
+fn the_machine_boots_with_the_marks_of_the_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("log.toml");
+    let machine = file.to_str().unwrap();
+    stdout(&["diagnose", LOG, "--machine-out", machine]);
+    let zones = stdout(&["zoneinfo", "--machine", machine, "--policy", "5.4"]);
+    let mins: Vec<u64> = zones
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("min "))
+        .map(|pages| pages.trim().parse().unwrap())
+        .filter(|pages| *pages > 0)
+        .collect();
+    assert_eq!(mins, [1000, 2000], "{zones}");
+}
+
+#[test]
+fn what_is_no_log_is_said_in_one_line() {
+    let wrong = complaint(&["diagnose", "Cargo.toml"]);
+    assert!(
+        wrong.starts_with("error: Cargo.toml: no report of failed or killed memory in "),
+        "{wrong}"
+    );
+    assert_eq!(wrong.lines().count(), 1);
+    assert!(complaint(&["diagnose", "no-such-file"]).contains("no-such-file: "));
+    let wrong = complaint(&["diagnose", LOG, "--report", "2"]);
+    assert_eq!(wrong, "error: --report 2: crates/highwater/tests/cli/atomic.log has 1 report\n");
+}
