@@ -7,7 +7,7 @@
 //! | [`calibrate`] | what operations cost on this computer, as a file of costs |
 //! | [`predict`] | composite works on the model and on this computer |
 //! | [`replay`] | traces of page allocations, replayed on the model |
-//! | [`diagnose`] | reports of failed allocations and OOM kills in kernel logs |
+//! | [`diagnose`] | kernel logs, `/proc` texts, samples over time and traces: what is short, and why |
 //! | [`check`] | captured runs, counter by counter beside the model's |
 
 // Lowest first: a module uses those before it.

@@ -51,19 +51,17 @@ pub fn suitability(
 
 /// Computes the fragmentation index of an order (rules/compaction#fragmentation-index) for
 /// `nr_free` blocks of each order. Towards 0 a request would fail for lack of memory, towards 1000
-/// because of fragmentation; -1000 if it would not fail.
+/// because of fragmentation; -1000 if it would not fail. The list may have any number of orders:
+/// kernels with larger pages have other numbers than ours.
 ///
 /// Linux: same name.
-///
-/// # Panics
-/// If the order is above [`Order::MAX`].
 #[doc(alias = "__fragmentation_index")]
-pub fn fragmentation_index(order: Order, nr_free: &[u64; MAX_ORDER]) -> i64 {
+pub fn fragmentation_index(order: Order, nr_free: &[u64]) -> i64 {
     let blocks: u64 = nr_free.iter().sum();
     if blocks == 0 {
         return 0;
     }
-    if nr_free[order.idx()..].iter().any(|&n| n != 0) {
+    if nr_free.iter().skip(order.idx()).any(|&n| n != 0) {
         return -1000;
     }
     let pages: u64 = nr_free.iter().enumerate().map(|(o, n)| n << o).sum();
@@ -71,9 +69,9 @@ pub fn fragmentation_index(order: Order, nr_free: &[u64; MAX_ORDER]) -> i64 {
 }
 
 /// Computes the share of free memory that is in blocks too small for an order, in thousandths
-/// (rules/compaction#unusable-index).
+/// (rules/compaction#unusable-index). The list may have any number of orders.
 #[doc(alias = "unusable_free_index")]
-pub fn unusable_index(order: Order, nr_free: &[u64; MAX_ORDER]) -> u64 {
+pub fn unusable_index(order: Order, nr_free: &[u64]) -> u64 {
     let pages: u64 = nr_free.iter().enumerate().map(|(o, n)| n << o).sum();
     let usable: u64 = nr_free.iter().enumerate().skip(order.idx()).map(|(o, n)| n << o).sum();
     ((pages - usable) * 1000).checked_div(pages).unwrap_or(1000)
@@ -119,7 +117,8 @@ impl<H: Host> PageAllocator<H> {
         let has_room = zone.watermark_ok(rule, Order::ZERO, room, highest, rights, free);
         suitability(order, has_block, has_room, every_order, || {
             let blocks = |o: usize| u64::from(zone.nr_free_blocks(Order(o as u8)));
-            let index = fragmentation_index(order, &core::array::from_fn(blocks));
+            let index =
+                fragmentation_index(order, &core::array::from_fn::<u64, MAX_ORDER, _>(blocks));
             (0..=self.tunables.extfrag_threshold.get() as i64).contains(&index)
         })
     }

@@ -17,18 +17,29 @@
 //! | `machine` | a machine file of the report's zones |
 //! | `unknown` | what the text does not say |
 //! | `text`, `page` | the answer for a terminal, as Markdown, JSON, HTML |
+//!
+//! Other texts answer other questions. Each module reads its own texts:
+//!
+//! | module | question |
+//! |---|---|
+//! | [`snapshot`] | is this machine fragmented, and how many huge pages are to be had? |
+//! | [`over_time`] | who was short of what, and when? |
+//! | [`waits`] | which tasks were stalled, for how long, and why? |
 
 mod allocator;
 mod cause;
 mod holder;
 mod judge;
 mod machine;
+pub mod over_time;
 mod page;
 mod remedy;
 mod sentence;
 mod severity;
+pub mod snapshot;
 mod text;
 mod unknown;
+pub mod waits;
 mod words;
 mod zone;
 

@@ -1,9 +1,11 @@
 //! Importers of data from a real Linux: allocator traces, `/proc` texts, captured reference files.
 //!
-//! Five entry points:
+//! Seven entry points:
 //! * [`kmem`]: a stream of page-allocator tracepoints out of ftrace text, `trace-cmd report` or
 //!   `perf script`;
+//! * [`events`]: every tracepoint of such a text, with its fields as text;
 //! * [`proc`]: `zoneinfo`, `buddyinfo`, `pagetypeinfo` and `vmstat` as plain structs;
+//! * [`vmstat_log`]: output of the program `vmstat`, and repeated lines of `/proc/pressure`;
 //! * [`log`]: memory reports in kernel logs (failed allocations, OOM kills, dumps);
 //! * [`KernelText`]: recognises a text that was given to the wrong command;
 //! * [`linux61`]: the JSON files under `reference/linux-6.1/`, checked for machines that cannot
@@ -17,12 +19,15 @@
 //! directories) must end in a value or in such an error, never in a panic or in unbounded memory.
 
 mod error;
+pub mod events;
 pub mod kmem;
 pub mod linux61;
 pub mod log;
 pub mod proc;
 mod recognise;
 mod source;
+pub mod vmstat_log;
 
 pub use error::ImportError;
 pub use recognise::KernelText;
+pub use source::whole_text;

@@ -104,6 +104,13 @@ impl KernelText {
         if any(&|line| counter(line) == Some("nr_free_pages")) && counter(first).is_some() {
             return Some(KernelText::Vmstat);
         }
+        // Both may come after a time, and together.
+        if any(&is_vmstat_header) {
+            return Some(KernelText::VmstatProgram);
+        }
+        if any(&is_pressure) {
+            return Some(KernelText::Pressure);
+        }
         other(first, any).or_else(|| is_stamped(first).then_some(KernelText::Log))
     }
 
@@ -138,8 +145,8 @@ impl KernelText {
                  DIR/proc/PID/, beside DIR/proc/zoneinfo"
             }
             KernelText::Pressure => {
-                "`highwater capture --root DIR` reads that of memory as DIR/proc/pressure/memory, beside \
-                 DIR/proc/zoneinfo"
+                "`highwater diagnose FILE` reads it, repeated over time, and `highwater capture --root DIR` that of \
+                 memory as DIR/proc/pressure/memory, beside DIR/proc/zoneinfo"
             }
             KernelText::Swaps => {
                 "`highwater capture --root DIR` reads it as DIR/proc/swaps, beside DIR/proc/zoneinfo"
@@ -147,7 +154,8 @@ impl KernelText {
             KernelText::Cpuinfo => {
                 "`highwater capture --root DIR` reads it as DIR/proc/cpuinfo, beside DIR/proc/zoneinfo"
             }
-            KernelText::VmstatProgram | KernelText::FreeProgram => {
+            KernelText::VmstatProgram => "`highwater diagnose FILE` reads it",
+            KernelText::FreeProgram => {
                 "no command reads that; a machine's memory is read from /proc/zoneinfo (`highwater check`, \
                  `highwater capture`)"
             }
@@ -205,10 +213,41 @@ fn counter(line: &str) -> Option<&str> {
     (is_name && value.trim().parse::<u64>().is_ok()).then_some(name)
 }
 
-/// True for a line in columns with one of the events that a replay reads.
+/// True for a line in columns with one of the events that a replay reads, or one that says who
+/// waited for memory or for a CPU.
 fn is_event(line: &str) -> bool {
-    let event = ["mm_page_alloc", "mm_page_free", "mm_page_pcpu_drain"];
-    line.contains("pfn=") && event.iter().any(|name| line.contains(name))
+    let pages = ["mm_page_alloc", "mm_page_free", "mm_page_pcpu_drain"];
+    let waits = ["mm_vmscan_", "mm_compaction_", "sched_switch", "sched_stat_", "sched_wak"];
+    let is_page = || line.contains("pfn=") && pages.iter().any(|name| line.contains(name));
+    // A kernel log may name such functions; it has no `[CPU]` column before them.
+    let is_wait = || {
+        waits.iter().any(|name| {
+            let before = line.split(name).next().filter(|before| before.len() < line.len());
+            before.is_some_and(|before| before.trim_end().ends_with(':') && has_cpu_column(before))
+        })
+    };
+    is_page() || is_wait()
+}
+
+/// `[000]` behind a task.
+fn has_cpu_column(before_event: &str) -> bool {
+    let opens = before_event.match_indices('[').skip_while(|(at, _)| *at == 0);
+    opens.take(8).any(|(at, _)| {
+        let inner = before_event[at + 1..].split(']').next().unwrap_or("");
+        (3..=4).contains(&inner.len()) && inner.bytes().all(|b| b.is_ascii_digit())
+    })
+}
+
+/// `r b swpd free`, perhaps after a time.
+fn is_vmstat_header(line: &str) -> bool {
+    let mut words = line.split_whitespace().skip_while(|word| *word != "r");
+    ["r", "b", "swpd", "free"].into_iter().all(|name| words.next() == Some(name))
+}
+
+/// `some avg10=0.00`, perhaps after a name or a time.
+fn is_pressure(line: &str) -> bool {
+    let share = line.split_once(" avg10=").map(|(before, _)| before);
+    share.is_some_and(|before| before.ends_with("some") || before.ends_with("full"))
 }
 
 /// Texts recognised by their first line, or by any line.
@@ -217,9 +256,6 @@ fn other(first: &str, any: impl Fn(&dyn Fn(&str) -> bool) -> bool) -> Option<Ker
     if is_mapping(first) {
         let has_sizes = starts("Rss:") || starts("Size:");
         return Some(if has_sizes { KernelText::Smaps } else { KernelText::Maps });
-    }
-    if ["some avg10=", "full avg10="].iter().any(|start| first.starts_with(start)) {
-        return Some(KernelText::Pressure);
     }
     if first.starts_with("Name:") && starts("State:") {
         return Some(KernelText::Status);
@@ -327,6 +363,26 @@ mod tests {
             ),
             ("> MemTotal:  8164548 kB\n".to_owned(), Some(KernelText::Meminfo)),
             ("# tracer: nop\n".to_owned(), Some(KernelText::Trace)),
+            (
+                "  a-1 [000] 1.5: mm_vmscan_direct_reclaim_begin: order=0\n".to_owned(),
+                Some(KernelText::Trace),
+            ),
+            (
+                "perf 3/4 [0012] 1.5: sched:sched_stat_iowait: comm=a\n".to_owned(),
+                Some(KernelText::Trace),
+            ),
+            (
+                "[  1.5]  ? mm_vmscan_direct_reclaim_begin: [001]\n".to_owned(),
+                Some(KernelText::Log),
+            ),
+            (
+                "Fri Nov 27 18:35:21 UTC 2026\n 18:00 r  b   swpd   free\n".to_owned(),
+                Some(KernelText::VmstatProgram),
+            ),
+            (
+                "18:35:21\n==> memory <==\nfull avg10=0.00 avg60=0.00 total=1\n".to_owned(),
+                Some(KernelText::Pressure),
+            ),
             (
                 "  a-1 [000] 1.5: mm_page_free: page=1 pfn=0x1 order=0\n".to_owned(),
                 Some(KernelText::Trace),

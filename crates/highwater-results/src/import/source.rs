@@ -196,6 +196,19 @@ impl Source {
     }
 }
 
+/// Longest text that [`whole_text`] reads: far beyond any file of `/proc` (zoneinfo of 8192 CPUs
+/// has about 6 MB).
+pub(crate) const TEXT_BYTES_MAX: u64 = 64 << 20;
+
+/// The whole text of a file, unpacked, for callers that recognise a text by its content first. Its
+/// size is bounded.
+///
+/// # Errors
+/// If the file cannot be read, is a binary recording, or has more than 64 MiB.
+pub fn whole_text(path: &Path) -> Result<Vec<u8>, ImportError> {
+    Source::open(path)?.read_to_end(TEXT_BYTES_MAX)
+}
+
 /// Checks a file's gzip data up to the check sum at their end; none if they are whole or the file
 /// is not gzip.
 ///

@@ -63,16 +63,66 @@ pub(super) fn classify(line: &[u8]) -> Result<Line<'_>, FieldProblem> {
     if line.first() == Some(&b'#') {
         return Ok(entries(line).unwrap_or(Line::Comment));
     }
+    match find_columns(line, ours) {
+        Some(found) => Ok(found),
+        None => classify_rest(line),
+    }
+}
+
+/// The columns of a line, whatever its event is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::import) struct Columns<'l> {
+    /// The text before the CPU column: command name, pid, perhaps the thread group.
+    task: &'l [u8],
+    cpu: u64,
+    pub(in crate::import) time_ns: u64,
+    /// The text after the time stamp: the event's name, a colon, its fields.
+    event: &'l [u8],
+}
+
+/// The command name and the thread id before the CPU column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::import) struct Task<'l> {
+    pub(in crate::import) comm: &'l [u8],
+    pub(in crate::import) pid: i32,
+}
+
+/// Finds the CPU column: the first `[digits]` around which `accept` finds what it needs.
+#[inline]
+pub(in crate::import) fn find_columns<'l, T>(
+    line: &'l [u8],
+    accept: impl Fn(Columns<'l>) -> Option<T>,
+) -> Option<T> {
     let mut from = 0;
     let end = line.len().min(CPU_COLUMN_MAX);
     while let Some(offset) = line[from..end].iter().position(|&b| b == b'[') {
         let bracket = from + offset;
-        if let Some(found) = columns_at(line, bracket) {
-            return Ok(found);
+        if let Some(found) = columns_at(line, bracket).and_then(&accept) {
+            return Some(found);
         }
         from = bracket + 1;
     }
-    classify_rest(line)
+    None
+}
+
+impl<'l> Columns<'l> {
+    /// The event's name without its system, and the text after its colon.
+    pub(in crate::import) fn event(&self) -> Option<(&'l [u8], &'l [u8])> {
+        let (mut name, mut rest) = split_name(without_period(self.event));
+        // perf prints `system:event:`, ftrace a blank after the colon.
+        if let [b':', after @ ..] = rest
+            && after.first().is_some_and(|&b| is_name_byte(b))
+        {
+            (name, rest) = split_name(after);
+        }
+        let fields = rest.strip_prefix(b":")?;
+        (!name.is_empty()).then_some((name, fields))
+    }
+
+    /// The task.
+    pub(in crate::import) fn task(&self) -> Option<Task<'l>> {
+        task(self.task)
+    }
 }
 
 /// Lines without readable columns.
@@ -93,26 +143,32 @@ fn classify_rest(line: &[u8]) -> Result<Line<'_>, FieldProblem> {
 
 /// Reads the columns around a `[` that may open the CPU column.
 #[inline]
-fn columns_at(line: &[u8], bracket: usize) -> Option<Line<'_>> {
+fn columns_at(line: &[u8], bracket: usize) -> Option<Columns<'_>> {
     let (cpu, rest) = leading_number(&line[bracket + 1..])?;
     let rest = rest.strip_prefix(b"]")?;
     let (token, after) = next_token(rest)?;
-    let (time_ns, after) = match time_stamp(token) {
+    let (time_ns, event) = match time_stamp(token) {
         Some(time_ns) => (time_ns, after),
         None => {
             let (token, after) = next_token(after)?;
             (time_stamp(token)?, after)
         }
     };
-    let (event, fields) = match event_name(after) {
+    Some(Columns { task: &line[..bracket], cpu, time_ns, event })
+}
+
+/// The line of one of our events, or its kind.
+#[inline]
+fn ours<'l>(columns: Columns<'l>) -> Option<Line<'l>> {
+    let (event, fields) = match event_name(columns.event) {
         Named::Ours { event, fields } => (event, fields),
         Named::Other => return Some(Line::OtherEvent),
         Named::Lost(lost) => return Some(Line::Lost(lost)),
         Named::Nothing => return None,
     };
-    let cpu = u32::try_from(cpu).ok().filter(|&cpu| cpu < CPU_LIMIT)?;
-    let pid = task_pid(&line[..bracket])?;
-    Some(Line::Event(Header { pid, cpu, time_ns, event, fields }))
+    let cpu = u32::try_from(columns.cpu).ok().filter(|&cpu| cpu < CPU_LIMIT)?;
+    let pid = task_pid(columns.task)?;
+    Some(Line::Event(Header { pid, cpu, time_ns: columns.time_ns, event, fields }))
 }
 
 enum Named<'l> {
@@ -125,15 +181,9 @@ enum Named<'l> {
 /// The event after the time stamp, with or without `kmem:`; perf may print a period before it.
 #[inline]
 fn event_name(text: &[u8]) -> Named<'_> {
-    let mut text = text.trim_ascii_start();
-    if let Some((_, rest)) = leading_number(text)
-        && rest.first() == Some(&b' ')
-    {
-        text = rest.trim_ascii_start();
-    }
+    let text = without_period(text);
     let text = text.strip_prefix(b"kmem:").unwrap_or(text);
-    let length = text.iter().position(|&b| !is_name_byte(b)).unwrap_or(text.len());
-    let (name, rest) = text.split_at(length);
+    let (name, rest) = split_name(text);
     if name.is_empty() {
         return Named::Nothing;
     }
@@ -142,6 +192,23 @@ fn event_name(text: &[u8]) -> Named<'_> {
         _ if name == b"PERF_RECORD_LOST" => Named::Lost(first_number(rest)),
         _ => Named::Other,
     }
+}
+
+/// The text without the period that perf may print before an event.
+#[inline]
+fn without_period(text: &[u8]) -> &[u8] {
+    let text = text.trim_ascii_start();
+    match leading_number(text) {
+        Some((_, rest)) if rest.first() == Some(&b' ') => rest.trim_ascii_start(),
+        _ => text,
+    }
+}
+
+/// The name that a text begins with (perhaps empty), and the rest.
+#[inline]
+fn split_name(text: &[u8]) -> (&[u8], &[u8]) {
+    let length = text.iter().position(|&b| !is_name_byte(b)).unwrap_or(text.len());
+    text.split_at(length)
 }
 
 fn named(name: &[u8]) -> Option<EventName> {
@@ -162,6 +229,11 @@ fn is_name_byte(byte: u8) -> bool {
 
 /// Thread id out of `comm-pid`, `comm-pid (tgid)`, `comm  pid` or `comm  pid/tid`.
 fn task_pid(before_cpu: &[u8]) -> Option<i32> {
+    task(before_cpu).map(|task| task.pid)
+}
+
+/// Command name and thread id out of the same texts.
+fn task(before_cpu: &[u8]) -> Option<Task<'_>> {
     let mut task = before_cpu.trim_ascii_end();
     if let Some(open) =
         task.ends_with(b")").then(|| task.iter().rposition(|&b| b == b'(')).flatten()
@@ -177,12 +249,26 @@ fn task_pid(before_cpu: &[u8]) -> Option<i32> {
         return None;
     };
     let pid = i32::try_from(pid).ok()?;
-    match rest {
+    let pid = match rest {
         // perf prints -1 for an unknown thread: a separate dash, not one that ends a command name.
-        [.., b'/', b'-'] | [.., b' ', b'-'] if pid == 1 && !is_ftrace_task(rest) => Some(-1),
-        [.., b'-' | b' ' | b'\t' | b'/'] | [] => Some(pid),
-        _ => None,
-    }
+        [.., b'/', b'-'] | [.., b' ', b'-'] if pid == 1 && !is_ftrace_task(rest) => -1,
+        [.., b'-' | b' ' | b'\t' | b'/'] | [] => pid,
+        _ => return None,
+    };
+    Some(Task { comm: comm(rest), pid })
+}
+
+/// The command name before the thread id: without `-`, or the process id and `/`, and blanks.
+fn comm(before_pid: &[u8]) -> &[u8] {
+    let name = match before_pid {
+        [rest @ .., b'/'] => {
+            let nr_digits = rest.iter().rev().take_while(|b| b.is_ascii_digit()).count();
+            &rest[..rest.len() - nr_digits]
+        }
+        [rest @ .., b'-'] => rest,
+        rest => rest,
+    };
+    name.trim_ascii()
 }
 
 /// True if ` -1` ends a command name that itself ends in a blank; perf calls an unknown thread
@@ -233,7 +319,7 @@ fn next_token(text: &[u8]) -> Option<(&[u8], &[u8])> {
 
 /// `CPU:0 [LOST 123 EVENTS]` (ftrace), `CPU:0 [123 EVENTS DROPPED]` (trace-cmd); the count may be
 /// missing.
-fn lost_notice(text: &[u8]) -> Option<Option<u64>> {
+pub(in crate::import) fn lost_notice(text: &[u8]) -> Option<Option<u64>> {
     let (_, rest) = leading_number(text.strip_prefix(b"CPU:")?)?;
     let notice = rest.trim_ascii_start().strip_prefix(b"[")?.strip_suffix(b"]")?;
     let speaks_of = |word: &[u8]| notice.windows(word.len()).any(|w| w == word);
@@ -371,6 +457,31 @@ mod tests {
                 assert_eq!(header(&line), (pid, 1, 1_500_000_000, EventName::Free), "{line}");
             }
         }
+    }
+
+    #[test]
+    fn columns_of_any_event() {
+        let of = |line: &'static str| {
+            find_columns(line.as_bytes(), |c| {
+                let (task, (name, fields)) = (c.task()?, c.event()?);
+                let text = |bytes: &[u8]| String::from_utf8_lossy(bytes.trim_ascii()).into_owned();
+                Some((text(task.comm), task.pid, text(name), text(fields)))
+            })
+        };
+        let expected = |comm: &str, pid| {
+            Some((comm.to_owned(), pid, "sched_switch".to_owned(), "a=1 b=2".to_owned()))
+        };
+        for (line, comm, pid) in [
+            ("  Web Content-77 (   70) [001] d..2. 1.5: sched_switch: a=1 b=2", "Web Content", 77),
+            ("  a-b-7 [001] 1.5: sched_switch:   a=1 b=2", "a-b", 7),
+            ("perf  70/77 [001] 1.5: sched:sched_switch: a=1 b=2", "perf", 77),
+            ("perf  77 [001] 1.5:  1 sched:sched_switch: a=1 b=2", "perf", 77),
+            ("  :-1    -1 [002] 9.1: sched:sched_switch: a=1 b=2", ":-1", -1),
+        ] {
+            assert_eq!(of(line), expected(comm, pid), "{line}");
+        }
+        assert_eq!(of("  a-1 [001] 1.5: sched_sw"), None);
+        assert_eq!(of("a line without columns"), None);
     }
 
     #[test]

@@ -16,7 +16,7 @@
 
 mod fields;
 pub mod gfp;
-mod header;
+pub(super) mod header;
 mod reader;
 
 pub use super::source::{OnDamage, gzip_damage};

@@ -27,6 +27,7 @@ pub use buddyinfo::{Buddyinfo, BuddyinfoZone};
 pub use kernel_zones::KernelZones;
 pub use pagetypeinfo::{BlockCount, PageTypeInfo, PageblockCounts, TypeFreeBlocks};
 pub use text::passed_over;
+pub(super) use text::unquoted;
 pub use vmstat::Vmstat;
 pub use zoneinfo::{Zoneinfo, ZoneinfoPageset, ZoneinfoZone};
 

@@ -5,10 +5,7 @@ use std::path::Path;
 
 use crate::import::ImportError;
 use crate::import::error::{FieldProblem, parse_u64, printable, shown};
-use crate::import::source::Source;
-
-/// Far beyond the longest text of this kind (zoneinfo of 8192 CPUs has about 6 MB).
-const PROC_BYTES_MAX: u64 = 64 << 20;
+use crate::import::source::{Source, TEXT_BYTES_MAX};
 
 /// Reads a file and hands name and text to `parse`.
 pub(super) fn read<T>(
@@ -17,7 +14,7 @@ pub(super) fn read<T>(
 ) -> Result<T, ImportError> {
     let source = Source::open(path)?;
     let name = source.name().to_owned();
-    let text = source.read_to_end(PROC_BYTES_MAX)?;
+    let text = source.read_to_end(TEXT_BYTES_MAX)?;
     parse(&name, &text)
 }
 
@@ -54,7 +51,7 @@ fn is_prompt(line: &str) -> bool {
 }
 
 /// Removes the quote marks of a mail from a line.
-pub(super) fn unquoted(line: &str) -> &str {
+pub(in crate::import) fn unquoted(line: &str) -> &str {
     if line.starts_with('>') { line.trim_start_matches(['>', ' ']) } else { line }
 }
 
