@@ -116,7 +116,13 @@ def replay(
     spec: str, texts: dict[str, str], hottest: int, tell: _Tell, stop: _Stop
 ) -> _Answer: ...
 def check(paths: Sequence[_Path], tell: _Tell, stop: _Stop) -> tuple[_Answer, float | None]: ...
-def diagnose(name: str, text: bytes, only: int | None) -> _Answer: ...
+def diagnose(
+    paths: Sequence[_Path],
+    text: bytes | None,
+    only: int | None,
+    interval_s: float,
+    cpus: int | None,
+) -> _Answer: ...
 def capture(
     root: _Path | None,
     options: tuple[Sequence[int], Sequence[str], Sequence[str], float, float, int],

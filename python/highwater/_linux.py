@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from pathlib import Path
 
 from . import _highwater
 from ._answers import Answer, Capture, Check
@@ -74,33 +73,35 @@ def check(
 
 
 def diagnose(
-    log: str | os.PathLike[str] | None = None,
-    *,
+    *files: str | os.PathLike[str],
     text: str | bytes | None = None,
     report: int | None = None,
+    interval: float = 1.0,
+    cpus: int | None = None,
 ) -> Answer:
-    """Answers why a kernel refused memory or killed a process, as `highwater diagnose` does.
+    """Answers the question that a text of Linux answers, as `highwater diagnose` does: a kernel's log
+    why memory was refused or a process killed; files of /proc whether the machine is fragmented;
+    output of `vmstat 1` or lines of pressure who was short of what; a trace which tasks were stalled.
 
-    `verdict` is the answer in one sentence, `remarks` are what the text does not say, `document` is
-    the JSON form: a list `reports` with the zones, the cause and the trials.
+    `verdict` is the answer in one sentence, `document` the JSON form. For a log `remarks` are what
+    the text does not say.
 
     Args:
-        log: A file: the text of dmesg, of the journal, or of a mail that quotes it.
-        text: The text itself, instead of a file.
-        report: Only this report of the text, from 1; default: all, and the verdict of the first.
+        files: A text of Linux; or zoneinfo, buddyinfo and pagetypeinfo of /proc, or their folder.
+        text: The text itself, instead of a file; not for traces.
+        report: Only this report of a log, from 1; default: all, and the verdict of the first.
+        interval: Seconds between two rows of vmstat without time stamps.
+        cpus: CPUs of the machine on which vmstat ran.
 
     Raises:
-        HighwaterError: If the text has no report of failed or killed memory, or not so many.
-        OSError: If the file cannot be read.
-        TypeError: If neither or both of `log` and `text` are given.
+        HighwaterError: If a file cannot be read or answers nothing, or a log has not so many reports.
+        TypeError: If neither or both of `files` and `text` are given.
     """
-    if (log is None) == (text is None):
-        raise TypeError("diagnose() takes a file or text=, and not both")
-    if log is not None:
-        name, data = os.fspath(log), Path(log).read_bytes()
-    else:
-        name, data = "text", text.encode() if isinstance(text, str) else text or b""
-    document, table, verdict, html, remarks = _highwater.diagnose(name, data, report)
+    if bool(files) == (text is not None):
+        raise TypeError("diagnose() takes files or text=, and not both")
+    data = text.encode() if isinstance(text, str) else text
+    found = _highwater.diagnose(list(files), data, report, interval, cpus)
+    document, table, verdict, html, remarks = found
     return Answer(json.loads(document), verdict, remarks, table, html)
 
 

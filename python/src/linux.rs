@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use highwater::capture::{Names, Source, Wanted, capture as capture_of};
 use highwater::check::check_telling;
-use highwater::diagnose as kernel_log;
+use highwater::diagnose::over_time::Options;
+use highwater::diagnose::{self as kernel_log, Diagnosis};
 use highwater::input::held::{self, Texts};
 use highwater::replay::report;
 use highwater::report::{Format, PAGE_WIDTH, html};
@@ -71,35 +72,43 @@ pub(crate) fn check(
     })
 }
 
-/// A kernel's log: why it refused memory or killed a process. `only` (from 1) picks one report.
+/// A text of Linux: a kernel's log, `vmstat`, pressure, or a file of `/proc`; or files. `only` (from
+/// 1) picks one report of a log.
 #[pyfunction]
 pub(crate) fn diagnose(
     py: Python<'_>,
-    name: String,
-    text: Vec<u8>,
+    paths: Vec<PathBuf>,
+    text: Option<Vec<u8>>,
     only: Option<usize>,
+    interval_s: f64,
+    cpus: Option<u32>,
 ) -> PyResult<Answer> {
     Caller { tell: None, stop: None }.wait(py, move |_| {
-        let log = kernel_log::read(&name, &text)?;
-        let answers = kernel_log::answers(&log);
-        let first = only.unwrap_or(1);
-        let Some(verdict) = first.checked_sub(1).and_then(|at| answers.get(at)) else {
-            let nr = answers.len();
-            return Err(Failed::said(format!("report {first}: {name} has {nr}, numbered from 1")));
+        let options = Options { interval_s, cpus, ..Options::default() };
+        let found = match &text {
+            Some(text) => Diagnosis::of_text("text", text, &options)?,
+            None => Diagnosis::read(&paths, &options)?,
         };
-        let chosen = only.map_or(&answers[..], |nr| &answers[nr - 1..nr]);
-        let document = kernel_log::json(&log, chosen).to_string();
-        let text = kernel_log::terminal(&log, &answers, only, PAGE_WIDTH);
-        let html = html::fragment(&[], (&verdict.sentence, &text))
-            .map_err(|e| Failed::said(e.to_string()))?;
+        let mut remarks = Vec::new();
+        if let Diagnosis::Log(log, name) = &found {
+            let at = only.unwrap_or(1);
+            let Some(report) = at.checked_sub(1).and_then(|at| log.reports.get(at)) else {
+                let nr = log.reports.len();
+                return Err(Failed::said(format!("report {at}: {name} has {nr}, numbered from 1")));
+            };
+            remarks = kernel_log::Answer::of(report).unknown;
+        }
+        let (verdict, table) = (found.sentence(only), found.terminal(only, PAGE_WIDTH));
+        let html =
+            html::fragment(&[], (&verdict, &table)).map_err(|e| Failed::said(e.to_string()))?;
         let html = html.replacen("<details>", "<details open>", 1);
-        Ok((document, text, verdict.sentence.clone(), html, verdict.unknown.clone()))
+        Ok((found.json(only).to_string(), table, verdict, html, remarks))
     })
 }
 
 /// Options of a capture: processes by number, name and control group, seconds of watching, seconds
 /// in which touches are measured, milliseconds between two looks.
-type Options = (Vec<u32>, Vec<String>, Vec<String>, f64, f64, u64);
+type Wishes = (Vec<u32>, Vec<String>, Vec<String>, f64, f64, u64);
 
 /// A running Linux: its files by name, the table of its sizes, a sentence about them, HTML, remarks.
 type Captured = (Vec<(String, String)>, String, String, String, Vec<String>);
@@ -109,7 +118,7 @@ type Captured = (Vec<(String, String)>, String, String, String, Vec<String>);
 pub(crate) fn capture(
     py: Python<'_>,
     root: Option<PathBuf>,
-    options: Options,
+    options: Wishes,
     tell: Option<Py<PyAny>>,
     stop: Option<Py<PyAny>>,
 ) -> PyResult<Captured> {

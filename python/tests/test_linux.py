@@ -50,8 +50,12 @@ def test_diagnose_is_that_of_the_command(command: Command) -> None:
         hw.diagnose(text=log.read_bytes(), report=2)
     with pytest.raises(hw.HighwaterError, match="no report of failed or killed memory"):
         hw.diagnose(text="nothing")
-    with pytest.raises(TypeError, match="a file or text="):
+    with pytest.raises(TypeError, match="files or text="):
         hw.diagnose()
+    proc = next(path.parent for path in sorted(TREE.rglob("proc/zoneinfo")))
+    rest = hw.diagnose(proc)
+    assert command("diagnose", str(proc)).stdout == rest.table()
+    assert rest.document["schema"] == "highwater.diagnose-snapshot/1"
 
 
 def test_capture_of_a_recorded_tree_makes_files_that_run(in_tmp: Path, command: Command) -> None:

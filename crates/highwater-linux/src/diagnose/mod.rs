@@ -18,7 +18,7 @@
 //! | `unknown` | what the text does not say |
 //! | `text`, `page` | the answer for a terminal, as Markdown, JSON, HTML |
 //!
-//! Other texts answer other questions. Each module reads its own texts:
+//! Other texts answer other questions. [`Diagnosis`] recognises a text, and each module reads its own:
 //!
 //! | module | question |
 //! |---|---|
@@ -28,6 +28,7 @@
 
 mod allocator;
 mod cause;
+mod door;
 mod holder;
 mod judge;
 mod machine;
@@ -52,6 +53,7 @@ use highwater_results::words::count;
 
 pub use allocator::Rebuilt;
 pub use cause::{Cause, Reasons};
+pub use door::Diagnosis;
 pub use holder::Holder;
 pub use judge::{Judge, Rights};
 pub use machine::machine_file;

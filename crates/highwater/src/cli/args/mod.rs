@@ -407,8 +407,11 @@ pub struct CheckArgs {
 /// `highwater diagnose`.
 #[derive(Debug, Args)]
 pub struct DiagnoseArgs {
-    /// Text with reports of a kernel (dmesg, journal, a mail); -: standard input
-    pub file: PathBuf,
+    /// Text with reports of a kernel (dmesg, journal, a mail); or output of `vmstat 1`, lines of
+    /// /proc/pressure, a trace of vmscan, compaction or sched events, or zoneinfo, buddyinfo and
+    /// pagetypeinfo of /proc (files or their folder); -: standard input
+    #[arg(required = true)]
+    pub files: Vec<PathBuf>,
     /// Write a page to look at, print or send to this file (HTML) instead of printing the answer
     #[arg(long, short, value_name = "FILE", conflicts_with = "format")]
     pub output: Option<PathBuf>,
@@ -418,6 +421,12 @@ pub struct DiagnoseArgs {
     /// Only this report of the text, from 1
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub report: Option<u32>,
+    /// Seconds between two rows of vmstat without time stamps
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = interval)]
+    pub interval: f64,
+    /// CPUs of the machine on which vmstat ran: more runnable tasks than these wait
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub cpus: Option<u32>,
     /// Output format
     #[arg(long, default_value = "terminal",
           value_parser = PossibleValuesParser::new(["terminal", "json", "markdown"]).map(|f| to_format(&f)))]
@@ -494,6 +503,11 @@ fn limit(text: &str) -> Result<f64, String> {
 }
 
 /// A share in percent.
+fn interval(text: &str) -> Result<f64, String> {
+    let seconds = text.parse().ok().filter(|seconds| (0.001..=86_400.0).contains(seconds));
+    seconds.ok_or_else(|| "a number of seconds from 0.001 to 86400".to_owned())
+}
+
 fn percent(text: &str) -> Result<f64, String> {
     let value: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
     let ok = (0.0..=100.0).contains(&value);

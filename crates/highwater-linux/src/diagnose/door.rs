@@ -1,0 +1,207 @@
+//! One entry for all texts: what a text is decides which question it answers.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use highwater_files::input::InputError;
+use highwater_report::Table;
+use highwater_report::html::{self, AnswerPart, PageError};
+use highwater_report::render::{Format, wrapped};
+use highwater_results::import::log::Log;
+use highwater_results::import::vmstat_log::VmstatLog;
+use highwater_results::import::{KernelText, whole_text};
+use highwater_results::words::refusal;
+use serde_json::Value;
+
+use super::over_time::{Options, OverTime};
+use super::snapshot::Snapshot;
+use super::waits::Waits;
+use super::{answers, json, markdown, page, read, terminal};
+
+/// Bytes at the start of a file that say what it is.
+const HEAD: u64 = 1 << 16;
+/// Most bytes of a log: logs of weeks have some hundred megabytes.
+const BYTES_MAX: u64 = 1 << 30;
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
+/// An answered text.
+#[derive(Debug)]
+pub enum Diagnosis {
+    /// Why did the kernel refuse? Its log, and the log's name.
+    Log(Log, String),
+    /// Is this machine fragmented?
+    Rest(Box<Snapshot>),
+    /// Who was short of what, and when?
+    OverTime(Box<OverTime>),
+    /// Which tasks were stalled?
+    Waits(Box<Waits>),
+}
+
+impl Diagnosis {
+    /// Reads a file, or several files or folders of `/proc`.
+    ///
+    /// # Errors
+    /// If a file cannot be read, is no text of Linux, or several are not all of `/proc`.
+    pub fn read(paths: &[PathBuf], options: &Options) -> Result<Diagnosis, InputError> {
+        let [path] = paths else { return Diagnosis::rest(paths) };
+        if path.is_dir() {
+            return Diagnosis::rest(paths);
+        }
+        let name = path.display().to_string();
+        if path == Path::new("-") {
+            return Diagnosis::of_text(&name, &read_all(&name, std::io::stdin().lock())?, options);
+        }
+        let open = || File::open(path).map_err(|error| InputError::whole(&name, refusal(&error)));
+        let mut head = Vec::new();
+        let read = open()?.take(HEAD).read_to_end(&mut head);
+        read.map_err(|error| InputError::whole(&name, refusal(&error)))?;
+        let is_packed = head.starts_with(&GZIP);
+        if is_packed || is_trace(&head) {
+            // A log has lines like a trace's, too: then a report decides.
+            match Waits::read(path) {
+                Ok(waits) => return Ok(Diagnosis::Waits(Box::new(waits))),
+                Err(_) if is_packed => {
+                    return Diagnosis::of_text(&name, &whole_text(path)?, options);
+                }
+                Err(error) => {
+                    let log = Log::read(&read_all(&name, open()?)?);
+                    return if log.reports.is_empty() {
+                        Err(error.into())
+                    } else {
+                        Ok(Diagnosis::Log(log, name))
+                    };
+                }
+            }
+        }
+        if matches!(
+            kind(&head),
+            Some(KernelText::Zoneinfo | KernelText::Buddyinfo | KernelText::PageTypeInfo)
+        ) {
+            return Diagnosis::rest(paths);
+        }
+        Diagnosis::of_text(&name, &read_all(&name, open()?)?, options)
+    }
+
+    /// A text of this name: a kernel's log, `vmstat`, lines of pressure, or one file of `/proc`.
+    ///
+    /// # Errors
+    /// If it is none of them.
+    pub fn of_text(name: &str, text: &[u8], options: &Options) -> Result<Diagnosis, InputError> {
+        match kind(&text[..text.len().min(HEAD as usize)]) {
+            Some(KernelText::VmstatProgram | KernelText::Pressure) => {
+                let log = VmstatLog::parse(name, text)?;
+                Ok(Diagnosis::OverTime(Box::new(OverTime::of(&log, options))))
+            }
+            Some(KernelText::Zoneinfo | KernelText::Buddyinfo | KernelText::PageTypeInfo) => {
+                let read = Snapshot::parse(&[(name, text)])?;
+                Ok(Diagnosis::Rest(Box::new(read)))
+            }
+            _ => Ok(Diagnosis::Log(read(name, text)?, name.to_owned())),
+        }
+    }
+
+    fn rest(paths: &[PathBuf]) -> Result<Diagnosis, InputError> {
+        Ok(Diagnosis::Rest(Box::new(Snapshot::read(paths)?)))
+    }
+
+    /// The answer in one sentence; of several reports in a log that of report `only` (from 1).
+    #[must_use]
+    pub fn sentence(&self, only: Option<usize>) -> String {
+        match self {
+            Diagnosis::Log(log, _) => answers(log)
+                .get(only.unwrap_or(1).saturating_sub(1))
+                .map_or_else(String::new, |answer| answer.sentence.clone()),
+            Diagnosis::Rest(found) => found.sentence(),
+            Diagnosis::OverTime(found) => found.sentence(),
+            Diagnosis::Waits(found) => found.sentence(),
+        }
+    }
+
+    fn tables(&self) -> Vec<Table> {
+        match self {
+            Diagnosis::Log(..) => Vec::new(),
+            Diagnosis::Rest(found) => found.tables(),
+            Diagnosis::OverTime(found) => found.tables(),
+            Diagnosis::Waits(found) => found.tables(),
+        }
+    }
+
+    /// The answer as text of this width.
+    #[must_use]
+    pub fn terminal(&self, only: Option<usize>, width: usize) -> String {
+        match self {
+            Diagnosis::Log(log, _) => terminal(log, &answers(log), only, width),
+            _ => {
+                let sentence = wrapped(&self.sentence(only), width).join("\n");
+                format!("{sentence}\n\n{}", Format::Terminal.tables(&self.tables(), width))
+            }
+        }
+    }
+
+    /// The answer as Markdown for a ticket.
+    #[must_use]
+    pub fn markdown(&self, only: Option<usize>) -> String {
+        match self {
+            Diagnosis::Log(log, _) => markdown(log, &answers(log), only),
+            _ => format!(
+                "**{}**\n\n{}",
+                self.sentence(only),
+                Format::Markdown.tables(&self.tables(), 0)
+            ),
+        }
+    }
+
+    /// The answer as JSON; see `schema` in it.
+    #[must_use]
+    pub fn json(&self, only: Option<usize>) -> Value {
+        match self {
+            Diagnosis::Log(log, _) => {
+                let all = answers(log);
+                let chosen = only.and_then(|nr| all.get(nr - 1..nr)).unwrap_or(&all);
+                json(log, chosen)
+            }
+            Diagnosis::Rest(found) => found.json(),
+            Diagnosis::OverTime(found) => found.json(),
+            Diagnosis::Waits(found) => found.json(),
+        }
+    }
+
+    /// The answer as an HTML page.
+    ///
+    /// # Errors
+    /// Never for the program as released.
+    pub fn page(&self, only: Option<usize>) -> Result<String, PageError> {
+        let title = match self {
+            Diagnosis::Log(log, name) => return page(name, log, &answers(log), only),
+            Diagnosis::Rest(_) => "Is this machine fragmented?",
+            Diagnosis::OverTime(_) => "Who was short of what, and when?",
+            Diagnosis::Waits(_) => "Which tasks were stalled?",
+        };
+        let part = AnswerPart {
+            heading: "The answer".to_owned(),
+            sentences: vec![self.sentence(only)],
+            tables: self.tables(),
+            ..AnswerPart::default()
+        };
+        html::answers(title, &[], &[part])
+    }
+}
+
+/// The kind of a text, by its first bytes.
+fn kind(head: &[u8]) -> Option<KernelText> {
+    KernelText::of(&String::from_utf8_lossy(head))
+}
+
+fn is_trace(head: &[u8]) -> bool {
+    kind(head) == Some(KernelText::Trace)
+}
+
+fn read_all(name: &str, from: impl Read) -> Result<Vec<u8>, InputError> {
+    let mut text = Vec::new();
+    let read = from.take(BYTES_MAX + 1).read_to_end(&mut text);
+    if read.map_err(|error| InputError::whole(name, refusal(&error)))? as u64 > BYTES_MAX {
+        return Err(InputError::whole(name, "more than 1 GiB: cut the part with the report out"));
+    }
+    Ok(text)
+}
