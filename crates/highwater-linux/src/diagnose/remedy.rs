@@ -174,8 +174,8 @@ impl<'a> Trials<'a> {
         Some(Marks { numbers, min, low, boost, managed })
     }
 
-    /// min and low at a multiple of min_free_kbytes, without boost: low is above min by a quarter of
-    /// it, or by the scale factor's gap if that is more.
+    /// min and low at a multiple of min_free_kbytes, without boost. low is above min by a quarter
+    /// of it, or by the scale factor's gap if that is more.
     fn scaled(&self, zone: Marks, factor: f64) -> (u64, u64) {
         let gap = zone.low.saturating_sub(zone.min);
         let min = (zone.min as f64 * factor).ceil() as u64;
