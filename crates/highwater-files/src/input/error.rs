@@ -1,6 +1,6 @@
 //! Errors of input files: one line with the file, the line and the field.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::ops::Range;
 
 use highwater_results::import::ImportError;
@@ -139,6 +139,7 @@ fn with_nearest(message: &str) -> String {
 
 impl fmt::Display for InputError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut f = Printable(f);
         write!(f, "{}", self.file)?;
         if let Some(line) = self.line {
             write!(f, ":{line}")?;
@@ -147,6 +148,19 @@ impl fmt::Display for InputError {
             write!(f, ": {field}")?;
         }
         write!(f, ": {}", self.reason)
+    }
+}
+
+/// Escapes control characters: keys and values are quoted from files, and none may control a
+/// terminal.
+struct Printable<'a, 'f>(&'a mut fmt::Formatter<'f>);
+
+impl fmt::Write for Printable<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        text.chars().try_for_each(|char| match char.is_control() {
+            true => write!(self.0, "{}", char.escape_default()),
+            false => self.0.write_char(char),
+        })
     }
 }
 
@@ -199,6 +213,14 @@ mod tests {
         for plain in ["unknown field `x`, expected `memory`", "missing field `memory`"] {
             assert_eq!(with_nearest(plain), plain);
         }
+    }
+
+    #[test]
+    fn a_quoted_key_controls_no_terminal() {
+        let text = "[\u{1b}[2Jtask]\n";
+        let error = toml::from_str::<toml::Table>(text).unwrap_err();
+        let error = InputError::toml("job.toml", text, &error).to_string();
+        assert!(error.starts_with("job.toml:1: [\\u{1b}[2Jtask]: "), "{error}");
     }
 
     #[test]

@@ -163,7 +163,7 @@ impl Shape {
                 }
                 let pages = |kb: Option<u64>| kb.unwrap_or(0) * 1024 / MODEL_PAGE;
                 let (min, low, high) =
-                    (pages(row.zone.min), pages(row.zone.low), pages(row.zone.high));
+                    (pages(row.min_kb), pages(row.zone.low), pages(row.zone.high));
                 zone.set_marks(&Marks { min, low, high, promo: high });
                 // One column holds for this request; the others are not asked for.
                 zone.set_lowmem_reserves(&[row.reserve_pages.unwrap_or(0); 5]);

@@ -39,6 +39,8 @@ pub struct Rights {
     pub flags: AllocFlags,
     /// May wait for direct reclaim: by its flags, and because its task does not reclaim already.
     pub may_wait: bool,
+    /// `GFP_ATOMIC`.
+    pub is_atomic: bool,
     /// May use CMA pages.
     pub movable: bool,
     /// Index in [`ZONE_NAMES`] of the highest zone that it may use.
@@ -161,7 +163,15 @@ fn rights(report: &Report, reserves: MinReserveRule) -> Option<Rights> {
     // A task that frees memory does not reclaim once more to get some.
     let context = report.context;
     let may_wait = rules.may_wait && !context.is_kswapd && !context.in_reclaim;
-    Some(Rights { order, flags, may_wait, movable: rules.movable, highest })
+    let (is_atomic, movable) = (rules.is_atomic, rules.movable);
+    Some(Rights { order, flags, may_wait, is_atomic, movable, highest })
+}
+
+impl Rights {
+    /// Need not leave the boost of a zone: a single page, atomic (rules/watermarks#fast-test).
+    pub fn skips_boost(&self) -> bool {
+        self.order == 0 && self.is_atomic
+    }
 }
 
 /// The flags that decide on rights, with the bits of the core.

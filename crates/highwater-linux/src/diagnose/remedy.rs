@@ -69,7 +69,10 @@ struct Trials<'a> {
 #[derive(Clone, Copy)]
 struct Marks {
     numbers: Numbers,
+    /// min and low without the boost.
+    min: u64,
     low: u64,
+    boost: u64,
     managed: u64,
 }
 
@@ -165,16 +168,18 @@ impl<'a> Trials<'a> {
         let pages = |kb: u64| kb * 1024 / self.page();
         let numbers = Numbers::of(self.report, row)?;
         let managed = pages(row.zone.managed.or(row.zone.present)?);
-        Some(Marks { numbers, low: pages(row.zone.low?), managed })
+        let boost = pages(row.zone.boost.unwrap_or(0));
+        let min = pages(row.zone.min?).saturating_sub(boost);
+        let low = pages(row.zone.low?).saturating_sub(boost);
+        Some(Marks { numbers, min, low, boost, managed })
     }
 
-    /// min and low at a multiple of min_free_kbytes: low is above min by a quarter of it, or by the
-    /// scale factor's gap if that is more.
+    /// min and low at a multiple of min_free_kbytes, without boost. low is above min by a quarter
+    /// of it, or by the scale factor's gap if that is more.
     fn scaled(&self, zone: Marks, factor: f64) -> (u64, u64) {
-        let min = zone.numbers.min();
-        let gap = zone.low.saturating_sub(min);
-        let scaled = (min as f64 * factor).ceil() as u64;
-        (scaled, scaled + gap.max(scaled / 4))
+        let gap = zone.low.saturating_sub(zone.min);
+        let min = (zone.min as f64 * factor).ceil() as u64;
+        (min, min.saturating_add(gap.max(min / 4)))
     }
 
     /// The least multiple of min_free_kbytes at which the zone passes, if its low watermark is then
@@ -193,9 +198,11 @@ impl<'a> Trials<'a> {
 
     fn passes_at(&self, zone: Marks, factor: f64) -> bool {
         let (min, low) = self.scaled(zone, factor);
-        let taken = zone.low.saturating_sub(zone.numbers.free());
-        let free = low.saturating_sub(taken).max(zone.numbers.free());
-        let then = zone.numbers.with_min(min).with_free(free);
+        // A boost is no part of what the setting scales. kswapd starts at low with it.
+        let taken = (zone.low + zone.boost).saturating_sub(zone.numbers.free());
+        let free = low.saturating_add(zone.boost).saturating_sub(taken).max(zone.numbers.free());
+        let boost = zone.numbers.min().saturating_sub(zone.min);
+        let then = zone.numbers.with_min(min.saturating_add(boost)).with_free(free);
         then.spare(self.judge, self.rights, 0) > 0
     }
 

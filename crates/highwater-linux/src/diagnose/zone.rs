@@ -33,6 +33,9 @@ pub struct ZoneRow<'a> {
     pub has_block: Option<bool>,
     /// Types of free blocks of at least the order that it may not have: H, C or I.
     pub kept_types: String,
+    /// The min watermark that holds for the request, kB; a single atomic page need not leave the
+    /// boost.
+    pub min_kb: Option<u64>,
     /// The mark that the request must leave, pages, without the reserve.
     pub mark_pages: Option<u64>,
 }
@@ -123,11 +126,16 @@ fn row<'a>(
         spare_pages: None,
         has_block: None,
         kept_types: String::new(),
+        min_kb: zone.min,
         mark_pages: None,
     };
     let Some(rights) = rights.filter(|_| allowed == Some(true)) else { return row };
     (row.has_block, row.kept_types) = blocks(zone, rights, judge);
-    row.mark_pages = zone.min.map(|kb| {
+    // The last test of such a request has min without the boost (rules/watermarks#fast-test).
+    if rights.skips_boost() {
+        row.min_kb = zone.min.map(|kb| kb.saturating_sub(zone.boost.unwrap_or(0)));
+    }
+    row.mark_pages = row.min_kb.map(|kb| {
         let mark = (kb * 1024 / page_size(report)) as i64;
         watermark::effective_min(mark, rights.flags, judge.policy.watermark.reserves).max(0) as u64
     });
@@ -222,7 +230,7 @@ impl Numbers {
         });
         Some(Numbers {
             free: pages(zone.free?),
-            min: pages(zone.min?),
+            min: pages(row.min_kb?),
             reserve: row.reserve_pages?,
             unusable: pages(row.unusable_cma.or_else(|| of_machine(report))?)
                 + pages(row.unusable_highatomic.unwrap_or(0)),

@@ -3,12 +3,15 @@
 //! Output stands below its command in a `console` block, or in a `text` block after a comment that names the
 //! command: `<!-- printed by: highwater compare 002 -->`. Lines are in the order of the output and next to each
 //! other; `...` stands for lines that were left out, and in a line for a part of it. A `text` block without such a
-//! comment is a drawing or a formula and is listed in [`NOT_PRINTED`].
+//! comment is a drawing or a formula and is listed in [`NOT_PRINTED`]. `printed by: cat FILE` quotes a file.
 //!
 //! What takes longer than its command's short form is compared by the tests that CI runs with the released program.
 
+use std::fs;
+
 use crate::commands::{arguments, full, run, short};
 use crate::pages::{Block, Command, all_blocks};
+use crate::root;
 use crate::runs::highwater;
 
 /// Blocks that no command prints, by page and first line, and why.
@@ -136,6 +139,16 @@ fn figures_quoted_from_full_runs_are_printed() {
     let quotes: Vec<Quote> = quotes().into_iter().filter(is_full).collect();
     compare(&quotes, |quote| {
         highwater(&full(&arguments(&quote.command).unwrap_or_default())).stdout.clone()
+    });
+}
+
+#[test]
+fn quoted_files_have_what_is_quoted() {
+    let is_of_file = |quote: &Quote| quote.command.starts_with("cat ");
+    let quotes: Vec<Quote> = quotes().into_iter().filter(is_of_file).collect();
+    compare(&quotes, |quote| {
+        let file = quote.command.trim_start_matches("cat ");
+        fs::read_to_string(root().join(file)).expect("the file is there")
     });
 }
 

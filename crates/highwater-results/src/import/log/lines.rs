@@ -180,13 +180,24 @@ fn physical(text: &str) -> Vec<(usize, String)> {
             line = line.replace("&gt;", ">").replace("&lt;", "<").replace("&amp;", "&");
         }
         for part in line.split('\r') {
-            out.push((index + 1, part.replace(['\t', '\u{a0}'], " ")));
+            out.push((index + 1, printable(part)));
         }
     }
     if text.is_empty() || text.ends_with('\n') {
         out.pop();
     }
     out
+}
+
+/// Each blank as a space, and control characters replaced: answers quote names from the text, and a
+/// name must not control a terminal.
+fn printable(text: &str) -> String {
+    let shown = |char: char| match char {
+        '\t' | '\u{a0}' => ' ',
+        char if char.is_control() => char::REPLACEMENT_CHARACTER,
+        char => char,
+    };
+    text.chars().map(shown).collect()
 }
 
 /// Removes `ESC [ ... letter`.
@@ -275,7 +286,7 @@ fn unescaped(line: &str) -> Option<String> {
             }
         }
     }
-    is_changed.then(|| String::from_utf8_lossy(&out).replace('\u{a0}', " "))
+    is_changed.then(|| printable(&String::from_utf8_lossy(&out)))
 }
 
 /// Removes the quote marks of mails.

@@ -450,6 +450,16 @@ fn printed(log: &Log) -> BTreeSet<u64> {
     all
 }
 
+/// Answers quote names; none may control a terminal, and no two numbers become one.
+#[test]
+fn control_characters_are_replaced() {
+    let text =
+        NEW.replace("brewer", "bre\u{4}w\u{9b}2Jer").replace("free:26856kB", "free:26\u{2}856kB");
+    let log = Log::read(text.as_bytes());
+    assert_eq!(log.reports[0].task.comm.as_deref(), Some("bre\u{fffd}w\u{fffd}2Jer"));
+    assert!(!printed(&log).contains(&26_856));
+}
+
 #[test]
 fn a_text_that_ends_anywhere_gives_whole_numbers_only() {
     for text in [NEW, OLD, MEMCG] {
