@@ -43,7 +43,7 @@ def test_diagnose_is_that_of_the_command(command: Command) -> None:
     answer = hw.diagnose(log)
     assert command("diagnose", str(log)).stdout == answer.table()
     assert json.loads(command("diagnose", str(log), "--format", "json").stdout) == answer.document
-    assert answer.verdict.startswith("node 0 Normal has 2000 kB free, ")
+    assert answer.verdict.startswith("node 0 DMA32 has 9200 kB free, ")
     assert answer.document["reports"][0]["cause"] == "at-mark-nowait"
     assert hw.diagnose(text=log.read_text(), report=1).document == answer.document
     with pytest.raises(hw.HighwaterError, match="text has 1, numbered from 1"):

@@ -94,8 +94,12 @@ pub(super) fn reasons(report: &Report, judge: &Judge, rows: &[ZoneRow<'_>]) -> R
     );
     let is_known = |row: &&ZoneRow<'_>| row.allowed == Some(false) || row.passes.is_some();
     let has_all = judge.rights.is_some() && !rows.is_empty() && rows.iter().all(|r| is_known(&r));
-    let is_certain =
-        cause != Cause::CannotTell && (!needs_zones || has_all) && !report.request.follows_dump;
+    // Which pages are CMA, and whether this kernel gives them to the request, is not printed.
+    let is_hidden = cause == Cause::CmaOnly && judge.rights.is_some_and(|rights| rights.movable);
+    let is_certain = !is_hidden
+        && cause != Cause::CannotTell
+        && (!needs_zones || has_all)
+        && !report.request.follows_dump;
     Reasons { cause, also, is_certain }
 }
 

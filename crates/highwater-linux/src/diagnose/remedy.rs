@@ -91,7 +91,7 @@ impl<'a> Trials<'a> {
 
     /// The request as it is, in our allocator.
     fn same(&self) -> Remedy {
-        let what = "nothing: the same request, in our allocator";
+        let what = "the same request again, in Highwater's allocator";
         match try_request(self.report, self.judge, self.rows) {
             Rebuilt::Served { node, zone } => {
                 let node = node.map_or_else(String::new, |node| format!("node {node} "));
@@ -101,11 +101,9 @@ impl<'a> Trials<'a> {
                     format!("served from {node}{zone}: the dump is later than the refusal"),
                 )
             }
-            Rebuilt::Refused { blocks } => Remedy::new(
-                what,
-                Some(false),
-                format!("refused, too, with the {blocks} free blocks of the text"),
-            ),
+            Rebuilt::Refused { blocks } => {
+                Remedy::new(what, Some(false), format!("refused, with these {blocks} free blocks"))
+            }
             Rebuilt::NotTried(why) => Remedy::new(what, None, format!("not tried: {why}")),
         }
     }
@@ -158,7 +156,7 @@ impl<'a> Trials<'a> {
             format!("{change} = {least} (now about {now})"),
             Some(true),
             format!(
-                "passes: kswapd starts earlier, and after the same burst enough is left; it keeps {} more free",
+                "kswapd would start earlier: after the same burst the request passes; {} more stay free",
                 self.kb(costs)
             ),
         ))
@@ -269,11 +267,17 @@ impl<'a> Trials<'a> {
             Some(share) => format!("; {:.0} % of its pages can be moved", share * 100.0),
             None => String::new(),
         };
+        // A request that may wait compacts by itself.
+        let (helps, before) = if self.rights.may_wait {
+            (None, "the kernel compacts before it refuses such a request; ")
+        } else {
+            (Some(true), "")
+        };
         Some(Remedy::new(
             change,
-            Some(true),
+            helps,
             format!(
-                "could make {} of {} at most: {words}{can}",
+                "{before}it could make {} of {} at most: {words}{can}",
                 if most == 1 { "1 block".to_owned() } else { format!("{most} blocks") },
                 order_text(u32::from(order.0), self.page())
             ),
@@ -342,23 +346,15 @@ impl<'a> Trials<'a> {
             let serves = tested.iter().any(ZoneRow::serves);
             if serves { serving.push(name) } else { refusing.push(name) }
         }
-        let change = "the test of another kernel";
+        let change = "another kernel";
         Some(match (serving.as_slice(), refusing.as_slice()) {
-            ([], _) => Remedy::new(
-                change,
-                Some(false),
-                "refused by the rules of every kernel from 4.3 to 6.1",
-            ),
-            (_, []) => Remedy::new(
-                change,
-                Some(true),
-                "served by the rules of every kernel from 4.3 to 6.1",
-            ),
+            ([], _) => Remedy::new(change, Some(false), "every kernel from 4.3 to 6.1 refuses it"),
+            (_, []) => Remedy::new(change, Some(true), "every kernel from 4.3 to 6.1 serves it"),
             (serving, refusing) => Remedy::new(
                 change,
                 Some(true),
                 format!(
-                    "served by the rules of {}; refused by those of {}",
+                    "the rules of {} serve it, those of {} refuse it",
                     serving.join(", "),
                     refusing.join(", ")
                 ),

@@ -48,33 +48,29 @@ impl<'a> Words<'a> {
         self.rows.iter().filter(|row| row.allowed == Some(true) && row.is_populated())
     }
 
-    /// The zone of the answer: the one that came nearest among those of the highest type. Lower
-    /// zones keep most of their memory for others.
+    /// The zone of the answer: the one that came nearest to serving the request.
     fn main_zone(&self) -> Option<&'a ZoneRow<'a>> {
         let size = |row: &&ZoneRow<'_>| row.zone.managed.or(row.zone.present).or(row.zone.free);
-        self.allowed().max_by_key(|row| (size(row), row.spare_pages))
+        self.allowed().max_by_key(|row| (row.spare_pages, size(row)))
     }
 
     fn free(&self, row: &ZoneRow<'_>) -> String {
         row.zone.free.map_or_else(|| "memory".to_owned(), kb_text)
     }
 
-    /// `32 pages (128 kB) short of its mark of 9.8 MiB`, and what else it needs.
+    /// `32 pages (128 kB) too few (mark 9856 kB, reserve 3780 kB, the block 16 kB)`.
     fn short_of(&self, row: &ZoneRow<'_>) -> String {
         let short = row.spare_pages.map(|spare| (1 - spare).max(1) as u64);
         let kb = |pages: u64| kb_text(pages.saturating_mul(self.page) / 1024);
-        let mut needs = vec![format!("its mark of {}", kb(row.mark_pages.unwrap_or(0)))];
+        let mut needs = vec![format!("mark {}", kb(row.mark_pages.unwrap_or(0)))];
         if let Some(pages) = row.reserve_pages.filter(|pages| *pages > 0) {
-            needs.push(format!(
-                "the {} that it keeps for requests that cannot use higher zones",
-                kb(pages)
-            ));
+            needs.push(format!("lowmem_reserve {}", kb(pages)));
         }
         if self.order() > 0 {
-            needs.push(format!("the {} of the request", kb(1 << self.order())));
+            needs.push(format!("the block {}", kb(1 << self.order().min(30))));
         }
         let by = short.map_or_else(String::new, |short| pages_text(short, self.page) + " ");
-        format!("{by}short of {}", needs.join(" and "))
+        format!("{by}too few ({})", needs.join(", "))
     }
 
     /// `28 MiB free (4376 kB of it CMA)`.
@@ -332,10 +328,10 @@ impl<'a> Words<'a> {
 
     fn requested(&self) -> String {
         let by = match self.report.constraint.as_deref() {
-            Some(constraint) if constraint.starts_with("BPF") => "a BPF program",
-            _ => "somebody with SysRq f",
+            Some(constraint) if constraint.starts_with("BPF") => "A BPF program",
+            _ => "SysRq f",
         };
-        format!("The kill was asked for by {by}: no request for memory failed.")
+        format!("{by} asked for the kill: no request for memory failed.")
     }
 
     fn corrupt(&self) -> String {

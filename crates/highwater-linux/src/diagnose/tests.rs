@@ -53,8 +53,8 @@ fn an_atomic_request_at_its_mark() {
         assert_eq!(answer.reasons.also, [Cause::Reserve]);
         assert_eq!(
             answer.sentence,
-            "node 0 Normal has 2000 kB free, 251 pages (1004 kB) short of its mark of 3000 kB, and the request may not \
-             wait for reclaim."
+            "node 0 DMA32 has 9200 kB free, 76 pages (304 kB) too few (mark 1500 kB, lowmem_reserve 8000 kB), and the \
+             request may not wait for reclaim."
         );
     });
 }
@@ -237,6 +237,6 @@ fn all_forms_have_the_answer() {
     assert_eq!(document["reports"][1]["cause"], "at-mark-nowait");
     assert_eq!(document["reports"][0]["zones"][1]["spare_pages"], -250);
     assert!(
-        markdown(&log, &answers, Some(1)).starts_with("## Report 1 of 2\n\n**node 0 Normal has")
+        markdown(&log, &answers, Some(1)).starts_with("## Report 1 of 2\n\n**node 0 DMA32 has")
     );
 }

@@ -62,7 +62,7 @@ pub(super) fn zones(answer: &Answer<'_>) -> Option<Table> {
     if answer.rows.is_empty() {
         return None;
     }
-    let columns = ["free", "mark", "reserve", "above", "largest block", "for this request"];
+    let columns = ["free", "mark", "reserve", "left over", "largest block", "for this request"];
     let columns = columns.map(str::to_owned).to_vec();
     let rules = &answer.judge.policy.name;
     let mut table = Table::new(
@@ -98,8 +98,8 @@ pub(super) fn zones(answer: &Answer<'_>) -> Option<Table> {
     }
     if answer.judge.rights.is_some() {
         table.notes.push(
-            "mark: what the request must leave; reserve: kept for requests that cannot use higher zones; above: pages \
-             left over both"
+            "mark: what the request must leave; reserve: kept for requests that cannot use higher zones (lowmem_reserve); \
+             left over: free pages beyond both and the request; negative: missing"
                 .to_owned(),
         );
     }
@@ -215,7 +215,7 @@ fn one(answer: &Answer<'_>, out: &mut Lines) {
     }
     if !answer.remedies.is_empty() {
         out.blank();
-        out.plain("What would have helped, tried on these numbers".to_owned());
+        out.plain("Trials on these numbers: would it have been served?".to_owned());
         for remedy in &answer.remedies {
             out.item(helps(remedy), &format!("{}: {}", remedy.change, remedy.result));
         }
@@ -286,7 +286,7 @@ pub fn markdown(log: &Log, answers: &[Answer<'_>], only: Option<usize>) -> Strin
             let _ = writeln!(text, "{}", Format::Markdown.tables(&[table], 0));
         }
         if !answer.remedies.is_empty() {
-            let _ = writeln!(text, "What would have helped, tried on these numbers:\n");
+            let _ = writeln!(text, "Trials on these numbers: would it have been served?\n");
             for remedy in &answer.remedies {
                 let helps = helps(remedy).trim();
                 let _ = writeln!(text, "- {helps}: {}: {}", remedy.change, remedy.result);
