@@ -161,12 +161,12 @@ impl Shape {
                 if memory.restore(cx, zone, state).is_err() {
                     return false;
                 }
-                let pages = |kb: Option<u64>| kb.unwrap_or(0) * 1024 / MODEL_PAGE;
+                let pages = |kb: Option<u64>| kb.unwrap_or(0).min(1 << 52) * 1024 / MODEL_PAGE;
                 let (min, low, high) =
                     (pages(row.min_kb), pages(row.zone.low), pages(row.zone.high));
                 zone.set_marks(&Marks { min, low, high, promo: high });
                 // One column holds for this request; the others are not asked for.
-                zone.set_lowmem_reserves(&[row.reserve_pages.unwrap_or(0); 5]);
+                zone.set_lowmem_reserves(&[row.reserve_pages.unwrap_or(0).min(1 << 52); 5]);
             }
         }
         memory.refresh_reserves();
@@ -255,7 +255,8 @@ fn laid_out(wanted: &[(u8, MigrateType, u64)], start: u64, zone: &Zone) -> (Zone
         }
     }
     // The size of the reserve decides, not only what of it is free.
-    let reserved = zone.reserved_highatomic.unwrap_or(0) * 1024 / MODEL_PAGE;
+    let aside = zone.free_highatomic.or(zone.reserved_highatomic);
+    let reserved = aside.unwrap_or(0).min(1 << 52) * 1024 / MODEL_PAGE;
     let is_high = |(_, migratetype): &&(Pfn, MigrateType)| *migratetype == MigrateType::HighAtomic;
     let mut blocks: Vec<u32> =
         state.pageblocks.iter().filter(is_high).map(|(pfn, _)| pfn.0 >> PAGEBLOCK_ORDER).collect();

@@ -3,7 +3,8 @@
 use highwater_results::import::log::{Report, ReportKind};
 use serde::Serialize;
 
-use super::judge::{Judge, Rights};
+use super::judge::{Judge, Rights, lacks_pages};
+use super::words::total;
 use super::zone::{Numbers, ZoneRow};
 
 /// A reason. In JSON the names are those of [`Cause::name`].
@@ -114,6 +115,9 @@ fn main(report: &Report, judge: &Judge, rows: &[ZoneRow<'_>]) -> Cause {
     if has_corrupt_marks(report, rows) {
         return Cause::CorruptMarks;
     }
+    if is_bound(report, rows) {
+        return Cause::Bound;
+    }
     let Some(rights) = judge.rights else {
         return if is_for_addresses(report) {
             Cause::VmallocSpace
@@ -128,13 +132,11 @@ fn main(report: &Report, judge: &Judge, rows: &[ZoneRow<'_>]) -> Cause {
         return without_zones(report, rights);
     }
     let allowed = || rows.iter().filter(|row| row.allowed == Some(true));
-    if is_bound(report, rows) {
-        return Cause::Bound;
-    }
     if !allowed().any(ZoneRow::is_populated) {
         return Cause::NoZone;
     }
-    let is_kill = report.kind == ReportKind::Oom;
+    // A stall is no refusal: the request waits because memory is short.
+    let is_kill = matches!(report.kind, ReportKind::Oom | ReportKind::Stall);
     if allowed().any(ZoneRow::serves) {
         return served(report, judge, rows, is_kill);
     }
@@ -175,11 +177,7 @@ fn served(report: &Report, judge: &Judge, rows: &[ZoneRow<'_>], is_kill: bool) -
     if is_kill && is_served_by_cma(report, judge, rows) {
         return Cause::CmaOnly;
     }
-    let is_far_above = serving().any(|row| {
-        let gap = row.zone.high.zip(row.zone.min).map(|(high, min)| high.saturating_sub(min));
-        let spare = row.spare_pages.unwrap_or(0);
-        gap.is_some_and(|kb| spare > (kb * 1024 / super::zone::page_size(report)) as i64)
-    });
+    let is_far_above = serving().any(|row| is_far_above(report, row));
     if is_kill && !is_far_above {
         return if has_much_slab(report, rows) {
             Cause::UnreclaimableSlab
@@ -221,7 +219,7 @@ fn fails_by_order(report: &Report, judge: &Judge, row: &ZoneRow<'_>) -> bool {
 fn is_of_cma(report: &Report, rows: &[ZoneRow<'_>]) -> bool {
     let of_row = |row: &ZoneRow<'_>| {
         let (cma, free) = (row.unusable_cma.unwrap_or(0), row.zone.free.unwrap_or(0));
-        let pages = (cma * 1024 / super::zone::page_size(report)) as i64;
+        let pages = super::zone::pages_of(report, cma) as i64;
         row.allowed == Some(true)
             && cma > free / 2
             && row.spare_pages.is_some_and(|spare| spare <= 0 && spare + pages > 0)
@@ -233,29 +231,37 @@ fn is_of_cma(report: &Report, rows: &[ZoneRow<'_>]) -> bool {
 fn is_served_by_cma(report: &Report, judge: &Judge, rows: &[ZoneRow<'_>]) -> bool {
     let movable = judge.rights.is_some_and(|rights| rights.movable);
     let by_cma = |row: &ZoneRow<'_>| {
-        let cma = row.zone.free_cma.unwrap_or(0) * 1024 / super::zone::page_size(report);
+        let cma = super::zone::pages_of(report, row.zone.free_cma.unwrap_or(0));
         cma > 0 && row.spare_pages.is_some_and(|spare| spare <= cma as i64)
     };
     movable && rows.iter().filter(|row| row.serves()).all(by_cma)
 }
 
-/// The process may not use nodes that would serve it.
+/// The process may use some nodes only: by a printed constraint, unless a zone is far above its mark;
+/// else if the nodes that it may not use have memory.
 fn is_bound(report: &Report, rows: &[ZoneRow<'_>]) -> bool {
-    matches!(report.constraint.as_deref(), Some("CPUSET" | "MEMORY_POLICY"))
-        && !rows.iter().any(ZoneRow::serves)
-        || (report.request.nodemask.as_deref().is_some_and(|mask| mask != "(null)" && mask != "0")
-            && !rows.iter().any(ZoneRow::serves)
-            && rows.iter().any(|row| {
-                row.allowed == Some(false)
-                    && row.zone.free > row.zone.high
-                    && row.zone.high > Some(0)
-            })
-            && report.kind == ReportKind::Oom)
+    if matches!(report.constraint.as_deref(), Some("CPUSET" | "MEMORY_POLICY")) {
+        return !rows.iter().any(|row| row.serves() && is_far_above(report, row));
+    }
+    let Some(nodes) = super::zone::nodes_allowed(report) else { return false };
+    let is_elsewhere = |row: &ZoneRow<'_>| {
+        row.zone.node.is_some_and(|node| !nodes.contains(&node))
+            && row.zone.free > row.zone.high
+            && row.zone.high > Some(0)
+    };
+    rows.iter().any(is_elsewhere) && !rows.iter().any(ZoneRow::serves)
+}
+
+/// Is the zone above its mark by more than the distance of its marks?
+fn is_far_above(report: &Report, row: &ZoneRow<'_>) -> bool {
+    let gap = row.zone.high.zip(row.zone.min).map(|(high, min)| high.saturating_sub(min));
+    let spare = row.spare_pages.unwrap_or(0);
+    gap.is_some_and(|kb| spare > super::zone::pages_of(report, kb) as i64)
 }
 
 /// `vmalloc` found no addresses; pages were not asked for.
 fn is_for_addresses(report: &Report) -> bool {
-    report.kind == ReportKind::Vmalloc && report.request.order.is_none()
+    report.kind == ReportKind::Vmalloc && report.request.order.is_none() && !lacks_pages(report)
 }
 
 /// No dump: a single page is refused at the mark only, an order for other reasons, too.
@@ -288,17 +294,20 @@ pub(super) fn has_much_slab(report: &Report, rows: &[ZoneRow<'_>]) -> bool {
     slab_share(report, rows).is_some_and(|share| share >= SLAB_SHARE)
 }
 
-/// Unreclaimable slab as a share of the zones that it may lie in.
+/// Unreclaimable slab as a share of the memory that it may lie in. Kernels leave out zones that the
+/// request may not use: then the machine's pages count.
 pub(super) fn slab_share(report: &Report, rows: &[ZoneRow<'_>]) -> Option<f64> {
     let page = super::zone::page_size(report);
     let of_zones = rows.iter().filter_map(|row| row.zone.counters.get("slab_unreclaimable"));
     let pages = report.counters.get("slab_unreclaimable").copied();
-    let slab_kb = pages.map_or_else(|| of_zones.sum(), |pages| pages * page / 1024);
-    let low = rows.iter().filter(|row| !matches!(row.zone.name.as_str(), "HighMem" | "Movable"));
-    let sizes = low.filter_map(|row| row.zone.managed.or(row.zone.present));
-    let of_machine = report.pages.ram.map(|pages| pages * page / 1024);
-    let memory_kb = Some(sizes.sum()).filter(|kb| *kb > 0).or(of_machine)?;
-    Some(slab_kb as f64 / memory_kb as f64)
+    let slab_kb =
+        pages.map_or_else(|| total(of_zones.copied()), |pages| pages.saturating_mul(page) / 1024);
+    let is_low = |row: &&ZoneRow<'_>| !matches!(row.zone.name.as_str(), "HighMem" | "Movable");
+    let sizes = rows.iter().filter(is_low).filter_map(|row| row.zone.managed.or(row.zone.present));
+    let low = total(sizes);
+    let of_machine = report.pages.ram.filter(|_| rows.iter().all(|row| is_low(&row)));
+    let ram = of_machine.map_or(0, |pages| pages.saturating_mul(page) / 1024);
+    Some(low.max(ram)).filter(|kb| *kb > 0).map(|kb| slab_kb as f64 / kb as f64)
 }
 
 /// A mark above all of the zone's memory, or a reserve above that of the machine. Without the size

@@ -151,7 +151,9 @@ fn by_dialect(report: &Report) -> (&'static str, Option<String>) {
 }
 
 fn rights(report: &Report, reserves: MinReserveRule) -> Option<Rights> {
-    let order = u8::try_from(report.request.order?).ok().filter(|order| *order < 32)?;
+    // vmalloc takes single pages where it does not say an order.
+    let order = report.request.order.or_else(|| lacks_pages(report).then_some(0))?;
+    let order = u8::try_from(order).ok().filter(|order| *order < 32)?;
     let rules = report.request.gfp.as_ref()?.rules?;
     let named = report.highest_zone.as_deref().or(report.zone_by_bits.as_deref());
     let name = named.unwrap_or_else(|| rules.zone_by_bits());
@@ -161,8 +163,7 @@ fn rights(report: &Report, reserves: MinReserveRule) -> Option<Rights> {
     let asked = Order(order.min(Order::MAX.0));
     let flags = last_rights(gfp, asked, TaskFlags::empty(), reserves);
     // A task that frees memory does not reclaim once more to get some.
-    let context = report.context;
-    let may_wait = rules.may_wait && !context.is_kswapd && !context.in_reclaim;
+    let may_wait = rules.may_wait && !reclaims(report);
     let (is_atomic, movable) = (rules.is_atomic, rules.movable);
     Some(Rights { order, flags, may_wait, is_atomic, movable, highest })
 }
@@ -172,6 +173,22 @@ impl Rights {
     pub fn skips_boost(&self) -> bool {
         self.order == 0 && self.is_atomic
     }
+}
+
+/// Is it reclaim itself that asks? Not an interrupt that came meanwhile.
+pub(super) fn reclaims(report: &Report) -> bool {
+    let context = report.context;
+    let is_atomic =
+        report.request.gfp.as_ref().and_then(|gfp| gfp.rules).is_some_and(|rules| rules.is_atomic);
+    (context.is_kswapd || context.in_reclaim) && !context.in_interrupt && !is_atomic
+}
+
+/// A `vmalloc` that had its addresses and got no pages.
+pub(super) fn lacks_pages(report: &Report) -> bool {
+    let problem = report.vmalloc.as_ref().and_then(|vmalloc| vmalloc.problem.as_deref());
+    problem.is_some_and(|problem| {
+        ["allocated ", "page array", "allocate pages"].iter().any(|words| problem.contains(words))
+    })
 }
 
 /// The flags that decide on rights, with the bits of the core.

@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 
 use highwater_results::import::log::{Report, ZONE_NAMES, Zone};
 
+use super::words::total;
 use super::zone::page_size;
 
 /// Frames below 16 MiB, and below 4 GiB: the ends of DMA and DMA32 on a PC.
@@ -20,12 +21,12 @@ const DMA32_END: u64 = 1 << 20;
 /// Says in one line what the text lacks, or what the model does not have.
 pub fn machine_file(report: &Report) -> Result<String, String> {
     if page_size(report) != 4096 {
-        return Err("the machine has pages larger than 4 kB, which the model has not".to_owned());
+        return Err("pages of the machine are larger than 4 kB; the model has 4 kB".to_owned());
     }
     let mut nodes: BTreeMap<u32, Vec<&Zone>> = BTreeMap::new();
     for zone in report.zones.iter().filter(|zone| size(zone) != Some(0)) {
         if zone.name == "HighMem" {
-            return Err("the machine has HighMem, which the model has not".to_owned());
+            return Err("the model has no HighMem, and the machine has".to_owned());
         }
         if size(zone).is_none() {
             return Err(format!("the sizes of zone {} are not in the text", zone.name));
@@ -46,7 +47,7 @@ pub fn machine_file(report: &Report) -> Result<String, String> {
         "# The machine of a memory report of {kernel}, by `highwater diagnose`. Of the text: sizes of zones and\n\
          # min_free_kbytes. Guesses: where zones begin, CPUs, costs; disks and swap are left out."
     );
-    let all: u64 = nodes.values().flatten().filter_map(|zone| size(zone)).sum();
+    let all = total(nodes.values().flatten().filter_map(|zone| size(zone)));
     let _ = writeln!(text, "summary = \"of a report of {kernel}: {} MiB\"", all >> 8);
     let cpus = report.task.cpu.map_or(1, |cpu| cpu + 1).max(nodes.len() as u32);
     let mut next = 1;
@@ -67,7 +68,7 @@ pub fn machine_file(report: &Report) -> Result<String, String> {
         .iter()
         .filter(is_low)
         .map(|zone| Some(zone.min?.saturating_sub(zone.boost.unwrap_or(0))));
-    if let Some(min) = mins.sum::<Option<u64>>().filter(|min| *min > 0) {
+    if let Some(min) = mins.collect::<Option<Vec<u64>>>().map(total).filter(|min| *min > 0) {
         // Zones round their shares down.
         let _ = writeln!(text, "\n[tunables]\nmin_free_kbytes = {min}");
     }

@@ -95,11 +95,13 @@ impl<'a> Answer<'a> {
     pub fn of(report: &'a Report) -> Answer<'a> {
         let judge = Judge::of(report);
         let rows = zone::rows(report, &judge);
-        let reasons = cause::reasons(report, &judge, &rows);
-        let sentence = sentence::of(report, &judge, &rows, &reasons);
+        let deciding = zone::deciding(report, &rows);
+        let mut reasons = cause::reasons(report, &judge, &deciding);
+        reasons.is_certain &= !zone::is_of_unknown_node(report, &rows);
+        let sentence = sentence::of(report, &judge, &deciding, &reasons);
         let severity = severity::of(report, &judge, &reasons);
         let (holders, memory_kb) = holder::holders(report);
-        let remedies = remedy::remedies(report, &judge, &rows, &reasons);
+        let remedies = remedy::remedies(report, &judge, &deciding, &reasons);
         let unknown = unknown::of(report, &judge, &rows);
         let tasks = holder::tasks(report);
         Answer {

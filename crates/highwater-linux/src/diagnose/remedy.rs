@@ -10,9 +10,9 @@ use serde::Serialize;
 
 use super::allocator::{Rebuilt, try_request};
 use super::cause::{Cause, Reasons};
-use super::judge::{Judge, Rights, presets};
-use super::words::{kb_text, order_text, pages_text};
-use super::zone::{Numbers, ZoneRow, page_size, rows};
+use super::judge::{Judge, Rights, presets, reclaims};
+use super::words::{kb_text, order_text, pages_text, total};
+use super::zone::{Numbers, ZoneRow, page_size, pages_of, rows};
 
 /// A trial.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -57,6 +57,19 @@ pub(super) fn remedies(
     found
 }
 
+/// min without its boost, and the boost, kB. Kernels of 5.0 to 5.11 have a boost and do not print
+/// it: low is above min by at least a quarter of min without it.
+fn own_min(row: &ZoneRow<'_>) -> Option<(u64, u64)> {
+    let min = row.zone.min?;
+    if let Some(boost) = row.zone.boost {
+        return Some((min.saturating_sub(boost), boost));
+    }
+    // Both are rounded down to pages.
+    let gap = row.zone.low?.saturating_sub(min) + 8;
+    let own = min.min(gap.saturating_mul(4));
+    Some((own, min - own))
+}
+
 struct Trials<'a> {
     report: &'a Report,
     judge: &'a Judge,
@@ -89,20 +102,28 @@ impl<'a> Trials<'a> {
         kb_text(pages.saturating_mul(self.page()) / 1024)
     }
 
-    /// The request as it is, in our allocator.
+    /// The request as it is, in our allocator. The free lists are printed after `free`: if both
+    /// would answer differently, neither is an answer.
     fn same(&self) -> Remedy {
         let what = "the same request again, in Highwater's allocator";
+        let by_rows = self.allowed().any(ZoneRow::serves);
+        let differs = "but the zone lines say otherwise: the free lists were printed after them";
         match try_request(self.report, self.judge, self.rows) {
             Rebuilt::Served { node, zone } => {
                 let node = node.map_or_else(String::new, |node| format!("node {node} "));
-                Remedy::new(
-                    what,
-                    Some(true),
-                    format!("served from {node}{zone}: the dump is later than the refusal"),
-                )
+                let (helps, why) = if by_rows {
+                    (Some(true), "the dump shows more memory than there was")
+                } else {
+                    (None, differs)
+                };
+                Remedy::new(what, helps, format!("served from {node}{zone}, {why}"))
+            }
+            Rebuilt::Refused { .. } if by_rows => {
+                Remedy::new(what, None, format!("refused, {differs}"))
             }
             Rebuilt::Refused { blocks } => {
-                Remedy::new(what, Some(false), format!("refused, with these {blocks} free blocks"))
+                let noun = if blocks == 1 { "block" } else { "blocks" };
+                Remedy::new(what, Some(false), format!("refused, with {blocks} free {noun}"))
             }
             Rebuilt::NotTried(why) => Remedy::new(what, None, format!("not tried: {why}")),
         }
@@ -116,17 +137,10 @@ impl<'a> Trials<'a> {
         }
         let change = "vm.min_free_kbytes";
         let zones: Option<Vec<Marks>> = self.allowed().map(|row| self.marks(row)).collect();
-        let all: Option<Vec<(u64, u64)>> = self
-            .rows
-            .iter()
-            .filter(|row| row.is_populated())
-            .map(|row| {
-                let zone = row.zone;
-                let is_low = !matches!(zone.name.as_str(), "HighMem" | "Movable");
-                let min = zone.min?.saturating_sub(zone.boost.unwrap_or(0));
-                Some(if is_low { (min, zone.managed?) } else { (0, 0) })
-            })
-            .collect();
+        let low = self.rows.iter().filter(|row| {
+            row.is_populated() && !matches!(row.zone.name.as_str(), "HighMem" | "Movable")
+        });
+        let all: Option<Vec<u64>> = low.map(|row| Some(own_min(row)?.0)).collect();
         let (Some(zones), Some(all)) = (zones, all) else {
             return Some(Remedy::new(
                 change,
@@ -134,7 +148,7 @@ impl<'a> Trials<'a> {
                 "not tried: marks or sizes of zones are not in the text",
             ));
         };
-        let now: u64 = all.iter().map(|(min, _)| min).sum();
+        let now = total(all);
         if now == 0 || zones.is_empty() {
             return None;
         }
@@ -145,13 +159,17 @@ impl<'a> Trials<'a> {
                 "a higher value keeps more free for others: this request reclaims itself, and found nothing",
             ));
         }
+        // Enough as it is: what was missing then is not in the text.
+        if zones.iter().any(|zone| self.passes_at(*zone, 1.0)) {
+            return None;
+        }
         let least = zones.iter().filter_map(|zone| self.least_factor(*zone)).min_by(f64::total_cmp);
         let Some(factor) = least else {
             let result = "no value that leaves three quarters of the zone for use is enough";
             return Some(Remedy::new(change, Some(false), result));
         };
         let least = ((now as f64 * factor).ceil() as u64).next_multiple_of(64);
-        let costs: u64 = zones.iter().map(|zone| self.kept_at(*zone, factor)).sum();
+        let costs = total(zones.iter().map(|zone| self.kept_at(*zone, factor)));
         Some(Remedy::new(
             format!("{change} = {least} (now about {now})"),
             Some(true),
@@ -163,13 +181,12 @@ impl<'a> Trials<'a> {
     }
 
     fn marks(&self, row: &ZoneRow<'_>) -> Option<Marks> {
-        let pages = |kb: u64| kb * 1024 / self.page();
+        let pages = |kb: u64| pages_of(self.report, kb);
         let numbers = Numbers::of(self.report, row)?;
         let managed = pages(row.zone.managed.or(row.zone.present)?);
-        let boost = pages(row.zone.boost.unwrap_or(0));
-        let min = pages(row.zone.min?).saturating_sub(boost);
-        let low = pages(row.zone.low?).saturating_sub(boost);
-        Some(Marks { numbers, min, low, boost, managed })
+        let (min, boost) = own_min(row)?;
+        let low = pages(row.zone.low?.saturating_sub(boost));
+        Some(Marks { numbers, min: pages(min), low, boost: pages(boost), managed })
     }
 
     /// min and low at a multiple of min_free_kbytes, without boost. low is above min by a quarter
@@ -226,10 +243,10 @@ impl<'a> Trials<'a> {
     fn compaction_of(&self, row: &ZoneRow<'_>, order: Order) -> Option<Remedy> {
         let zone = row.zone;
         let list = zone.list.as_ref()?;
-        let pages = |kb: u64| kb * 1024 / self.page();
+        let pages = |kb: u64| pages_of(self.report, kb);
         let mut nr_free = [0; MAX_ORDER];
         for block in &list.blocks {
-            *nr_free.get_mut(block.order as usize)? = block.count;
+            *nr_free.get_mut(block.order as usize)? = block.count.min(u64::from(u32::MAX));
         }
         let above = |mark: u64| {
             let unusable = row.unusable_cma.unwrap_or(0) + row.unusable_highatomic.unwrap_or(0);
@@ -289,13 +306,14 @@ impl<'a> Trials<'a> {
         const LRU: [&str; 4] = ["active_anon", "inactive_anon", "active_file", "inactive_file"];
         let zone = row.zone;
         let managed = zone.managed.or(zone.present).filter(|kb| *kb > 0)?;
-        let kb: Option<u64> = LRU.iter().map(|name| zone.counters.get(*name).copied()).sum();
-        Some(kb? as f64 / managed as f64)
+        let kb: Option<Vec<u64>> =
+            LRU.iter().map(|name| zone.counters.get(*name).copied()).collect();
+        Some(total(kb?) as f64 / managed as f64)
     }
 
     /// The largest order that would pass.
     fn lower_order(&self) -> Option<Remedy> {
-        if self.rights.order == 0 || self.cause == Cause::ServedAtDumpTime {
+        if self.rights.order == 0 || self.allowed().any(ZoneRow::serves) {
             return None;
         }
         let found = (0..self.rights.order).rev().find_map(|order| {
@@ -316,13 +334,14 @@ impl<'a> Trials<'a> {
 
     /// What a request that may wait would find.
     fn waiting(&self) -> Option<Remedy> {
-        if self.rights.may_wait || self.report.context.is_kswapd || self.report.context.in_reclaim {
+        if self.rights.may_wait || reclaims(self.report) {
             return None;
         }
         let counter = |name: &str| self.report.counters.get(name).copied();
-        let file: Option<u64> =
-            ["active_file", "inactive_file"].iter().map(|name| counter(name)).sum();
-        let busy = counter("dirty").unwrap_or(0) + counter("writeback").unwrap_or(0);
+        let file: Option<Vec<u64>> =
+            ["active_file", "inactive_file"].iter().map(|name| counter(name)).collect();
+        let file = file.map(total);
+        let busy = total([counter("dirty"), counter("writeback")].into_iter().flatten());
         let clean = file.map(|file| file.saturating_sub(busy));
         let change = "waiting (GFP_KERNEL), or trying again later";
         Some(match clean {
@@ -336,29 +355,36 @@ impl<'a> Trials<'a> {
         })
     }
 
-    /// The same zones under the rules of other kernels.
+    /// The same zones under the rules of other kernels, if those of its own refuse.
     fn kernels(&self) -> Option<Remedy> {
-        let mut serving = Vec::new();
-        let mut refusing = Vec::new();
+        if self.allowed().any(ZoneRow::serves) {
+            return None;
+        }
+        let (mut serving, mut refusing) = (Vec::new(), Vec::new());
         for (_, name) in presets() {
             let judge = self.judge.with_preset(name, self.report);
             let tested = rows(self.report, &judge);
-            let serves = tested.iter().any(ZoneRow::serves);
-            if serves { serving.push(name) } else { refusing.push(name) }
+            let is_open = |row: &ZoneRow<'_>| row.allowed == Some(true) && row.passes.is_none();
+            if tested.iter().any(ZoneRow::serves) {
+                serving.push(name);
+            } else if !tested.iter().any(is_open) {
+                refusing.push(name);
+            }
         }
         let change = "another kernel";
         Some(match (serving.as_slice(), refusing.as_slice()) {
-            ([], _) => Remedy::new(change, Some(false), "every kernel from 4.3 to 6.1 refuses it"),
-            (_, []) => Remedy::new(change, Some(true), "every kernel from 4.3 to 6.1 serves it"),
-            (serving, refusing) => Remedy::new(
-                change,
-                Some(true),
-                format!(
-                    "the rules of {} serve it, those of {} refuse it",
-                    serving.join(", "),
-                    refusing.join(", ")
-                ),
-            ),
+            ([], []) => return None,
+            ([], refusing) if refusing.len() == presets().len() => {
+                Remedy::new(change, Some(false), "every kernel from 4.3 to 6.1 refuses it")
+            }
+            ([], refusing) => {
+                let result = format!("the rules of {} refuse it", refusing.join(", "));
+                Remedy::new(change, Some(false), result)
+            }
+            (serving, _) => {
+                let result = format!("the rules of {} serve it", serving.join(", "));
+                Remedy::new(change, Some(true), result)
+            }
         })
     }
 }
@@ -387,24 +413,28 @@ fn of_memcg(report: &Report) -> Vec<Remedy> {
             ),
         ));
     }
-    if let Some(limit) = memcg.swap.or(memcg.memory_and_swap) {
-        let has_room = !limit.is_unlimited() && limit.usage < limit.limit;
-        let what =
-            if has_room || limit.is_unlimited() { "may still use" } else { "may not use more" };
+    // Version 1 counts memory and swap together.
+    let both = memcg.memory_and_swap.map(|both| {
+        let memory = memcg.memory.map_or(0, |memory| memory.usage);
+        (both, both.usage.saturating_sub(memory))
+    });
+    if let Some((limit, used)) = memcg.swap.map(|swap| (swap, swap.usage)).or(both) {
+        let has_room = limit.is_unlimited() || limit.usage < limit.limit;
+        let what = if has_room { "its limit allows more" } else { "its limit allows no more" };
         found.push(Remedy::new(
             "swap for the cgroup",
             None,
-            format!("it uses {} and {what} swap, if the machine has some", kb_text(limit.usage)),
+            format!("it uses {} of swap, and {what}", kb_text(used)),
         ));
     }
     let killed = report.kill.as_ref().and_then(|kill| {
         let rss =
             ["anon-rss", "file-rss", "shmem-rss"].iter().filter_map(|key| kill.memory_kb.get(*key));
-        Some((kill.name.as_deref()?, rss.sum::<u64>()))
+        Some((kill.name.as_deref()?, total(rss.copied())))
     });
     if let (Some((name, kb)), ReportKind::MemcgOom) = (killed, report.kind) {
         found.push(Remedy::new(
-            "a higher memory.max",
+            "a higher limit (memory.max)",
             None,
             format!(
                 "how much is needed is not in the text; {name} had {} when it was killed",

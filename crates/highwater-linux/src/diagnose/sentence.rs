@@ -3,8 +3,8 @@
 use highwater_results::import::log::{Report, ReportKind};
 
 use super::cause::{Cause, Reasons};
-use super::judge::Judge;
-use super::words::{kb_text, order_text, pages_text};
+use super::judge::{Judge, reclaims};
+use super::words::{kb_text, order_text, pages_text, total};
 use super::zone::{ZoneRow, page_size};
 
 /// What a sentence is made of.
@@ -48,10 +48,17 @@ impl<'a> Words<'a> {
         self.rows.iter().filter(|row| row.allowed == Some(true) && row.is_populated())
     }
 
-    /// The zone of the answer: the one that came nearest to serving the request.
-    fn main_zone(&self) -> Option<&'a ZoneRow<'a>> {
+    /// The zone that came nearest to serving the request.
+    fn nearest(&self) -> Option<&'a ZoneRow<'a>> {
         let size = |row: &&ZoneRow<'_>| row.zone.managed.or(row.zone.present).or(row.zone.free);
         self.allowed().max_by_key(|row| (row.spare_pages, size(row)))
+    }
+
+    /// The largest zone: where memory ran out.
+    fn largest(&self) -> Option<&'a ZoneRow<'a>> {
+        let size = |row: &&ZoneRow<'_>| row.zone.managed.or(row.zone.present);
+        let last = self.allowed().max_by_key(|row| (size(row), row.spare_pages));
+        last.filter(|row| size(row).is_some()).or_else(|| self.allowed().last())
     }
 
     fn free(&self, row: &ZoneRow<'_>) -> String {
@@ -86,7 +93,11 @@ impl<'a> Words<'a> {
         format!("{} free{kept}", self.free(row))
     }
 
+    /// Swap is a reason of kills; other requests may be limited to a zone.
     fn swap(&self) -> &'static str {
+        if !matches!(self.report.kind, ReportKind::Oom | ReportKind::Other) {
+            return "";
+        }
         let swap = &self.report.swap;
         match (swap.free, swap.total) {
             (_, Some(0)) => ", and there is no swap",
@@ -96,7 +107,7 @@ impl<'a> Words<'a> {
     }
 
     fn memory_short(&self) -> String {
-        let Some(row) = self.main_zone() else { return self.short_by_text() };
+        let Some(row) = self.largest() else { return self.short_by_text() };
         if row.passes == Some(true) {
             let above = row.spare_pages.map_or(0, |spare| spare.max(0) as u64);
             return format!(
@@ -134,7 +145,7 @@ impl<'a> Words<'a> {
     }
 
     fn reserve(&self) -> String {
-        let Some(row) = self.main_zone() else {
+        let Some(row) = self.nearest() else {
             return "Lower zones keep their memory.".to_owned();
         };
         format!(
@@ -153,7 +164,7 @@ impl<'a> Words<'a> {
         let order = self.order();
         let short = |row: &&ZoneRow<'_>| row.has_block == Some(false) || row.passes == Some(false);
         let row = self.allowed().filter(short).max_by_key(|row| row.zone.free);
-        let Some(row) = row.or_else(|| self.main_zone()) else {
+        let Some(row) = row.or_else(|| self.nearest()) else {
             return "Memory is fragmented.".to_owned();
         };
         let largest = row.zone.largest_free_order();
@@ -223,7 +234,7 @@ impl<'a> Words<'a> {
         let nodes = request.nodemask.as_deref().filter(|mask| *mask != "(null)");
         let nodes = nodes.or(request.mems_allowed.as_deref());
         format!(
-            "The process may use {} only, by {by}: these nodes are short, not the machine.",
+            "The process may use {} only, by {by}: these nodes are short.",
             nodes.map_or_else(|| "some nodes".to_owned(), |nodes| format!("nodes {nodes}"))
         )
     }
@@ -251,24 +262,23 @@ impl<'a> Words<'a> {
             found.or(all.into_iter().next()).and_then(|(what, limit)| Some((what, limit?)))
         });
         match limits.flatten() {
-            Some((what, limit)) if !limit.is_unlimited() => format!(
-                "{name} has reached its {what}limit of {}; the machine is not short.",
-                kb_text(limit.limit)
-            ),
+            Some((what, limit)) if !limit.is_unlimited() => {
+                format!("{name} has reached its {what}limit of {}.", kb_text(limit.limit))
+            }
             Some(_) => format!(
-                "{name} has no limit of its own: the limit of one above or below it was reached."
+                "{name} has no limit of its own; which limit was reached is not in the text."
             ),
-            None => format!("{name} has reached its limit; the machine is not short."),
+            None => format!("{name} has reached its limit."),
         }
     }
 
     fn at_mark(&self) -> String {
-        let may = if self.report.context.is_kswapd || self.report.context.in_reclaim {
+        let may = if reclaims(self.report) {
             "its task reclaims memory itself, so it cannot wait for more"
         } else {
             "the request may not wait for reclaim"
         };
-        let Some(row) = self.main_zone() else {
+        let Some(row) = self.nearest() else {
             return format!("Free memory was at the mark, and {may}.");
         };
         let state = match (row.passes, row.spare_pages) {
@@ -287,9 +297,12 @@ impl<'a> Words<'a> {
         let Some(row) = serving.max_by_key(|row| row.spare_pages) else {
             return "The dump shows enough memory.".to_owned();
         };
+        let after = match self.report.kind {
+            ReportKind::Stall => "the request waits for something else, or memory came free",
+            _ => "memory was freed after the refusal",
+        };
         format!(
-            "{} would serve the request at the time of the dump, {} above its mark: memory was freed after the \
-             refusal.",
+            "{} would serve the request at the time of the dump, {} above its mark: {after}.",
             row.name(),
             pages_text(row.spare_pages.unwrap_or(0).max(0) as u64, self.page)
         )
@@ -300,7 +313,10 @@ impl<'a> Words<'a> {
         let pages = self.report.counters.get("slab_unreclaimable").copied();
         let of_rows =
             self.rows.iter().filter_map(|row| row.zone.counters.get("slab_unreclaimable"));
-        let kb = pages.map_or_else(|| of_rows.sum(), |pages| pages * self.page / 1024);
+        let kb = pages.map_or_else(
+            || total(of_rows.copied()),
+            |pages| pages.saturating_mul(self.page) / 1024,
+        );
         format!(
             "The kernel itself holds the memory: {} of unreclaimable slab, {:.0} % of what it can use{}.",
             kb_text(kb),
@@ -311,7 +327,8 @@ impl<'a> Words<'a> {
 
     fn addresses(&self) -> String {
         let bytes = self.report.vmalloc.as_ref().and_then(|vmalloc| vmalloc.bytes);
-        let free: Option<u64> = self.rows.iter().map(|row| row.zone.free).sum();
+        let free: Option<Vec<u64>> = self.rows.iter().map(|row| row.zone.free).collect();
+        let free = free.map(total);
         let memory = match free.filter(|kb| *kb > 0) {
             Some(free) => format!("; memory is not the reason ({} are free)", kb_text(free)),
             None => String::new(),

@@ -3,8 +3,8 @@
 use highwater_results::import::log::{Report, ReportKind};
 
 use super::cause::{Cause, Reasons};
-use super::judge::Judge;
-use super::words::kb_text;
+use super::judge::{Judge, reclaims};
+use super::words::{kb_text, total};
 
 /// Orders above this are costly: their requests are expected to fail.
 const COSTLY: i32 = 3;
@@ -33,7 +33,7 @@ pub(super) fn of(report: &Report, judge: &Judge, reasons: &Reasons) -> Option<St
             let waits = judge.rights.is_some_and(|rights| rights.may_wait);
             Some(if rules.nofail {
                 "Serious: this request must not fail (__GFP_NOFAIL).".to_owned()
-            } else if report.context.is_kswapd || report.context.in_reclaim {
+            } else if reclaims(report) {
                 "Serious if it repeats: reclaim itself lacks the memory it needs to free more."
                     .to_owned()
             } else if !waits {
@@ -65,7 +65,7 @@ fn killed(report: &Report) -> String {
     }
     let rss =
         ["anon-rss", "file-rss", "shmem-rss"].iter().filter_map(|key| kill.memory_kb.get(*key));
-    let kb: u64 = rss.sum();
+    let kb = total(rss.copied());
     let name = kill.name.as_deref().unwrap_or("a process");
     let pid = kill.pid.map_or_else(String::new, |pid| format!(" (pid {pid})"));
     let size = if kb > 0 { format!(" with {}", kb_text(kb)) } else { String::new() };

@@ -180,15 +180,67 @@ fn a_cgroup_at_its_limit() {
 ";
     one(text, |answer| {
         assert_eq!(answer.reasons.cause, Cause::MemcgLimit);
-        assert_eq!(
-            answer.sentence,
-            "The memory cgroup /box has reached its limit of 64 MiB; the machine is not short."
-        );
+        assert_eq!(answer.sentence, "The memory cgroup /box has reached its limit of 64 MiB.");
         assert_eq!(
             answer.severity.as_deref(),
             Some("A process was killed: eater (pid 9) with 57 MiB.")
         );
         assert_eq!(answer.holders[0].what, "anonymous memory");
+    });
+}
+
+/// Numbers that no machine has: no overflow, and the marks are named.
+#[test]
+fn absurd_numbers_are_corrupt_marks() {
+    let absurd = "18446744073709551612kB";
+    one(&ATOMIC.replace("min:8000kB", &format!("min:{absurd}")), |answer| {
+        assert_eq!(answer.reasons.cause, Cause::CorruptMarks);
+    });
+    for number in ["9200kB", "2000kB", "8000kB", "12000kB", "200000kB", "4000kB", "1200kB"] {
+        let log = Log::read(ATOMIC.replace(number, absurd).as_bytes());
+        assert!(!terminal(&log, &answers(&log), None, 100).is_empty());
+    }
+    let counters =
+        ATOMIC.replace(":9000", ":18446744073709551612").replace(":1000", ":18446744073709551612");
+    let log = Log::read(counters.as_bytes());
+    assert!(!terminal(&log, &answers(&log), None, 100).is_empty());
+}
+
+/// With a second node that has memory.
+fn two_nodes(head: &str) -> String {
+    let kernel =
+        ATOMIC.replace("mode:0xa20(GFP_ATOMIC), nodemask=(null),cpuset=/,mems_allowed=0", head);
+    let node = "[  100.000010] Node 1 Normal free:90000kB min:8000kB low:10000kB high:12000kB present:210000kB \
+                managed:200000kB free_cma:0kB\n[  100.000010] lowmem_reserve[]: 0 0 0 0\n";
+    let list = "[  100.000012] Node 1 Normal: 22500*4kB (U) 0*8kB 0*16kB 0*32kB 0*64kB 0*128kB 0*256kB 0*512kB 0*1024kB \
+                0*2048kB 0*4096kB = 90000kB\n";
+    let at = kernel.find("[  100.000010]").unwrap();
+    let with_zone = format!("{}{node}{}", &kernel[..at], &kernel[at..]);
+    let at = with_zone.find("[  100.000012] 18010").unwrap();
+    format!("{}{list}{}", &with_zone[..at], &with_zone[at..])
+}
+
+#[test]
+fn nodes_that_the_request_may_not_use() {
+    let all = two_nodes("mode:0xa20(GFP_ATOMIC), nodemask=(null),cpuset=/,mems_allowed=0-1");
+    one(&all, |answer| assert_eq!(answer.reasons.cause, Cause::ServedAtDumpTime));
+    let mask = two_nodes("mode:0xa20(GFP_ATOMIC), nodemask=0,cpuset=/,mems_allowed=0-1");
+    one(&mask, |answer| assert_eq!(answer.reasons.cause, Cause::Bound));
+    let user =
+        two_nodes("mode:0x100cca(GFP_HIGHUSER_MOVABLE), nodemask=(null),cpuset=a,mems_allowed=0");
+    one(&user, |answer| assert_eq!(answer.reasons.cause, Cause::Bound));
+    // The node is not printed: it is one of those that are short.
+    let this = two_nodes(
+        "mode:0x200a20(GFP_ATOMIC|__GFP_THISNODE), nodemask=(null),cpuset=/,mems_allowed=0-1",
+    );
+    one(&this, |answer| {
+        assert_eq!(answer.reasons.cause, Cause::AtMarkNowait);
+        assert!(!answer.reasons.is_certain);
+        assert!(
+            answer.unknown.iter().any(|line| line.contains("__GFP_THISNODE")),
+            "{:?}",
+            answer.unknown
+        );
     });
 }
 

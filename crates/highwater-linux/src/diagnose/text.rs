@@ -30,7 +30,11 @@ pub(super) fn request(answer: &Answer<'_>) -> String {
     let report = answer.report;
     let mut text = match report.kind {
         ReportKind::PageAllocationFailure => "page allocation failure",
-        ReportKind::Oom => "OOM kill for the whole machine, at a request",
+        ReportKind::Oom => match report.constraint.as_deref() {
+            Some("CPUSET") => "OOM kill in a cpuset, at a request",
+            Some("MEMORY_POLICY") => "OOM kill under a memory policy, at a request",
+            _ => "OOM kill, at a request",
+        },
         ReportKind::MemcgOom => "OOM kill in a memory cgroup, at a request",
         ReportKind::Vmalloc => "vmalloc failure",
         ReportKind::Stall => "stalled request",
@@ -99,7 +103,7 @@ pub(super) fn zones(answer: &Answer<'_>) -> Option<Table> {
     if answer.judge.rights.is_some() {
         table.notes.push(
             "mark: what the request must leave; reserve: kept for requests that cannot use higher zones (lowmem_reserve); \
-             left over: free pages beyond both and the request; negative: missing"
+             left over: free pages beyond both and the request; at least 1 has to be left"
                 .to_owned(),
         );
     }

@@ -1,6 +1,6 @@
 //! Sizes and orders in words.
 
-/// A size of so many kB: `460 MiB`, `5.3 GiB`, `84 kB`.
+/// A size in words, from kB: `460 MiB`, `5.3 GiB`, `84 kB`.
 pub(super) fn kb_text(kb: u64) -> String {
     let kb = kb as f64;
     match kb {
@@ -9,6 +9,11 @@ pub(super) fn kb_text(kb: u64) -> String {
         kb if kb < 10_240.0 * 1024.0 * 1024.0 => format!("{:.1} GiB", kb / (1024.0 * 1024.0)),
         kb => format!("{:.1} TiB", kb / (1024.0 * 1024.0 * 1024.0)),
     }
+}
+
+/// The sum of sizes from a text, which may be any numbers.
+pub(super) fn total(sizes: impl IntoIterator<Item = u64>) -> u64 {
+    sizes.into_iter().fold(0, u64::saturating_add)
 }
 
 /// Pages with their size: `17 pages (68 kB)`.

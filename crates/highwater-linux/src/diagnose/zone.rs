@@ -56,6 +56,13 @@ impl ZoneRow<'_> {
         }
     }
 
+    /// High-atomic pages that the test subtracts, kB: those that are free, where they are printed
+    /// (since 6.12), else all that are set aside.
+    fn highatomic_in_test(&self) -> Option<u64> {
+        let free = self.zone.free_highatomic.filter(|_| self.unusable_highatomic > Some(0));
+        free.or(self.unusable_highatomic)
+    }
+
     /// Does the zone have memory? Zones without it are printed, too.
     pub fn is_populated(&self) -> bool {
         let zone = self.zone;
@@ -63,7 +70,15 @@ impl ZoneRow<'_> {
     }
 }
 
-/// Bytes of a page, and whether the text says so.
+/// Larger sizes in kB are damage or wrong marks: 4 EiB.
+const KB_MAX: u64 = 1 << 52;
+
+/// Pages of a size in kB. Impossible sizes count as [`KB_MAX`], so that no sum overflows.
+pub(super) fn pages_of(report: &Report, kb: u64) -> u64 {
+    kb.min(KB_MAX) * 1024 / page_size(report).clamp(1024, 1 << 30)
+}
+
+/// Bytes of a page; the usual ones where the text does not say it.
 pub(super) fn page_size(report: &Report) -> u64 {
     report.page_size.unwrap_or(USUAL_PAGE)
 }
@@ -104,6 +119,30 @@ fn node_list(text: &str) -> Option<BTreeSet<u32>> {
     Some(nodes)
 }
 
+/// The rows that decide. A request for one node only (`__GFP_THISNODE`) does not say which: nodes
+/// that would serve it are then not that node.
+pub(super) fn deciding<'a>(report: &Report, rows: &[ZoneRow<'a>]) -> Vec<ZoneRow<'a>> {
+    if !is_of_unknown_node(report, rows) {
+        return rows.to_vec();
+    }
+    let serving: BTreeSet<Option<u32>> =
+        rows.iter().filter(|row| row.serves()).map(|row| row.zone.node).collect();
+    let left: Vec<ZoneRow<'a>> =
+        rows.iter().filter(|row| !serving.contains(&row.zone.node)).cloned().collect();
+    if left.is_empty() { rows.to_vec() } else { left }
+}
+
+/// Is the request for one node, and the text does not say for which?
+pub(super) fn is_of_unknown_node(report: &Report, rows: &[ZoneRow<'_>]) -> bool {
+    let rules = report.request.gfp.as_ref().and_then(|gfp| gfp.rules);
+    let nodes: BTreeSet<u32> = rows
+        .iter()
+        .filter(|row| row.allowed == Some(true))
+        .filter_map(|row| row.zone.node)
+        .collect();
+    rules.is_some_and(|rules| rules.thisnode) && nodes.len() > 1
+}
+
 fn row<'a>(
     report: &'a Report,
     zone: &'a Zone,
@@ -136,7 +175,7 @@ fn row<'a>(
         row.min_kb = zone.min.map(|kb| kb.saturating_sub(zone.boost.unwrap_or(0)));
     }
     row.mark_pages = row.min_kb.map(|kb| {
-        let mark = (kb * 1024 / page_size(report)) as i64;
+        let mark = pages_of(report, kb) as i64;
         watermark::effective_min(mark, rights.flags, judge.policy.watermark.reserves).max(0) as u64
     });
     if let Some(test) = Numbers::of(report, &row) {
@@ -217,7 +256,7 @@ pub(super) struct Numbers {
 impl Numbers {
     /// The numbers of the test, if the text has them.
     pub(super) fn of(report: &Report, row: &ZoneRow<'_>) -> Option<Numbers> {
-        let pages = |kb: u64| kb.saturating_mul(1024) / page_size(report);
+        let pages = |kb: u64| pages_of(report, kb);
         let zone = row.zone;
         let lists = zone.list.as_ref().map(|list| {
             let mut nr_free = [0; MAX_ORDER];
@@ -231,9 +270,9 @@ impl Numbers {
         Some(Numbers {
             free: pages(zone.free?),
             min: pages(row.min_kb?),
-            reserve: row.reserve_pages?,
+            reserve: row.reserve_pages?.min(KB_MAX),
             unusable: pages(row.unusable_cma.or_else(|| of_machine(report))?)
-                + pages(row.unusable_highatomic.unwrap_or(0)),
+                + pages(row.highatomic_in_test().unwrap_or(0)),
             nr_free: lists,
         })
     }
@@ -266,7 +305,7 @@ impl Numbers {
         let free = self.free.saturating_sub(self.unusable + hidden);
         let (left, min) =
             watermark::sides(rights.order.min(31), free, 0, self.min, rights.flags, rule);
-        left - min - self.reserve.min(i64::MAX as u64 / 2) as i64
+        left - min - self.reserve as i64
     }
 
     /// Up to 4.3 lower orders do not count (rules/watermarks#halved-marks).
@@ -288,7 +327,9 @@ impl Numbers {
 fn of_machine(report: &Report) -> Option<u64> {
     match report.counters.get("free_cma") {
         None | Some(0) => Some(0),
-        Some(pages) if report.zones.len() == 1 => Some(pages * page_size(report) / 1024),
+        Some(pages) if report.zones.len() == 1 => {
+            Some(pages.saturating_mul(page_size(report)) / 1024)
+        }
         Some(_) => None,
     }
 }
