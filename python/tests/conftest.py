@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -39,6 +40,12 @@ JOB: dict[str, Any] = {
         }
     ],
 }
+
+
+def pytest_configure() -> None:
+    """Tests interrupt themselves. A shell lets commands in the background ignore that, and all that
+    they start."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
