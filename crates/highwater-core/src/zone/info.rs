@@ -543,8 +543,12 @@ impl ZoneInfo {
         free: u64,
     ) -> bool {
         let (test, reserves) = rule;
-        let highatomic = self.nr_reserved_highatomic();
-        let (free, min) = watermark::sides(order.0, free, highatomic, mark, flags, reserves);
+        let unusable = if flags.intersects(watermark::reserve_flags(reserves)) {
+            0
+        } else {
+            self.nr_reserved_highatomic()
+        };
+        let (free, min) = watermark::sides(order.0, free, unusable, mark, flags, reserves);
         if free <= min + self.lowmem_reserve(highest) as i64 {
             return false;
         }

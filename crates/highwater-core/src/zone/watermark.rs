@@ -214,20 +214,18 @@ pub fn effective_min(mark: i64, flags: AllocFlags, rule: MinReserveRule) -> i64 
 /// the minimum that has to be left before lowmem_reserve (rules/watermarks#exact-test). The zone
 /// passes if the first is above the sum of the second and its reserve.
 ///
-/// `reserved_highatomic`: pages set aside, which requests without rights to them do not count.
+/// `unusable`: free pages that the request may not have, such as those of high-atomic pageblocks for
+/// requests without [`reserve_flags`].
 #[inline(always)]
 pub fn sides(
     order: u8,
     free: u64,
-    reserved_highatomic: u64,
+    unusable: u64,
     mark: u64,
     flags: AllocFlags,
     rule: MinReserveRule,
 ) -> (i64, i64) {
-    let mut left = free as i64 - ((1 << order) - 1);
-    if !flags.intersects(reserve_flags(rule)) {
-        left -= reserved_highatomic as i64;
-    }
+    let left = free as i64 - ((1 << order) - 1) - unusable as i64;
     (left, effective_min(mark as i64, flags, rule))
 }
 

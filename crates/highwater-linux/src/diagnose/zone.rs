@@ -301,10 +301,15 @@ impl Numbers {
     /// pages that are not printed.
     pub(super) fn spare(self, judge: &Judge, rights: Rights, hidden: u64) -> i64 {
         let rule = judge.policy.watermark.reserves;
-        // CMA and high-atomic pages were judged before; the test subtracts what it is given.
-        let free = self.free.saturating_sub(self.unusable + hidden);
-        let (left, min) =
-            watermark::sides(rights.order.min(31), free, 0, self.min, rights.flags, rule);
+        let unusable = self.unusable + hidden;
+        let (left, min) = watermark::sides(
+            rights.order.min(31),
+            self.free,
+            unusable,
+            self.min,
+            rights.flags,
+            rule,
+        );
         left - min - self.reserve as i64
     }
 
@@ -316,8 +321,8 @@ impl Numbers {
         }
         let Some(nr_free) = self.nr_free.filter(|_| order < MAX_ORDER) else { return true };
         let rule = judge.policy.watermark.reserves;
-        let free = self.free.saturating_sub(self.unusable);
-        let (left, min) = watermark::sides(rights.order, free, 0, self.min, rights.flags, rule);
+        let (left, min) =
+            watermark::sides(rights.order, self.free, self.unusable, self.min, rights.flags, rule);
         watermark::halved_marks_ok(order, &nr_free, left, min)
     }
 }
