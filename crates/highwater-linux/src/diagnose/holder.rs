@@ -1,4 +1,4 @@
-//! What holds the memory: counters of the machine or the cgroup, and the largest tasks.
+//! Holders of the memory: counters of the machine or the cgroup, and the largest tasks.
 
 use highwater_results::import::log::{Report, ReportKind, TaskRow};
 use serde::Serialize;
@@ -99,13 +99,7 @@ fn of_nodes(report: &Report, name: &str) -> Option<u64> {
 
 fn of_memcg(report: &Report) -> (Vec<Holder>, Option<u64>) {
     let Some(memcg) = &report.memcg else { return (Vec::new(), None) };
-    let stat = |name: &str| {
-        memcg
-            .stats
-            .get(name)
-            .map(|bytes| bytes / 1024)
-            .or_else(|| memcg.stats_kb.get(name).copied())
-    };
+    let stat = |name: &str| memcg.stat_kb(name);
     let mut found = Vec::new();
     let mut add = |what: &str, kb: Option<u64>| {
         if let Some(kb) = kb {

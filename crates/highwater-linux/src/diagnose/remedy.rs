@@ -1,4 +1,4 @@
-//! What would have helped: other settings, kernels, orders and rights, tried on the same zones.
+//! Trials of what would have helped: other settings, kernels, orders and rights, tried on the same zones.
 //!
 //! Each trial changes one thing and asks the same functions again. A trial whose numbers are not
 //! in the text is left out, and says so.
@@ -17,7 +17,7 @@ use super::zone::{Numbers, ZoneRow, page_size, pages_of, rows};
 /// A trial.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Remedy {
-    /// What is changed.
+    /// The change.
     pub change: String,
     /// Would the request have been served? `None` if the text has too little.
     pub helps: Option<bool>,
@@ -332,7 +332,7 @@ impl<'a> Trials<'a> {
         })
     }
 
-    /// What a request that may wait would find.
+    /// Page cache that a request that may wait could reclaim.
     fn waiting(&self) -> Option<Remedy> {
         if self.rights.may_wait || reclaims(self.report) {
             return None;
@@ -392,13 +392,7 @@ impl<'a> Trials<'a> {
 /// A cgroup at its limit.
 fn of_memcg(report: &Report) -> Vec<Remedy> {
     let Some(memcg) = &report.memcg else { return Vec::new() };
-    let stat = |name: &str| {
-        memcg
-            .stats
-            .get(name)
-            .map(|bytes| bytes / 1024)
-            .or_else(|| memcg.stats_kb.get(name).copied())
-    };
+    let stat = |name: &str| memcg.stat_kb(name);
     let mut found = Vec::new();
     let file = stat("file").or_else(|| stat("cache"));
     if let Some(kb) = file {

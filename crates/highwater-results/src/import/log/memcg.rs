@@ -60,6 +60,13 @@ impl MemcgLimit {
 }
 
 impl Memcg {
+    /// A size of either form of the statistics, kB.
+    #[must_use]
+    pub fn stat_kb(&self, name: &str) -> Option<u64> {
+        let bytes = self.stats.get(name);
+        bytes.map(|bytes| bytes / 1024).or_else(|| self.stats_kb.get(name).copied())
+    }
+
     /// Adds `memory: usage 4kB, limit 4kB, failcnt 0`.
     pub(super) fn usage(&mut self, tokens: &[String], is_open_ended: bool) {
         let after = |key: &str| {
