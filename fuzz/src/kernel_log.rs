@@ -51,7 +51,7 @@ fn claims_what_it_has(answer: &Answer<'_>) {
     }
 }
 
-/// What a terminal gets has lines and no other control characters.
+/// Output for a terminal has line ends and no other control characters.
 fn prints(text: &str) {
     text.lines().for_each(crate::is_one_line);
 }

@@ -1,4 +1,4 @@
-//! What the readers of foreign text promise for any bytes, one function for each fuzz target.
+//! Promises of the readers of foreign text for any bytes, one function for each fuzz target.
 //!
 //! A reader returns a value within its bounds, or an error of one line that a terminal can print.
 //! It never panics. `cargo test` calls the same functions with the seeds, whole and damaged.

@@ -25,7 +25,7 @@ const FREE_MAX: u64 = 1 << 19;
 /// Frames between zones, so that blocks of two zones are never buddies.
 const ALIGN: u64 = 1 << MAX_ORDER;
 
-/// What our allocator did.
+/// The outcome in our allocator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rebuilt {
     /// The request got a block in this zone.

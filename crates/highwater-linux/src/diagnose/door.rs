@@ -32,7 +32,7 @@ pub enum Diagnosis {
     Log(Log, String),
     /// Is this machine fragmented?
     Rest(Box<Snapshot>),
-    /// Who was short of what, and when?
+    /// Shortages of memory, disks and CPUs, and when they were.
     OverTime(Box<OverTime>),
     /// Which tasks were stalled?
     Waits(Box<Waits>),
@@ -175,7 +175,7 @@ impl Diagnosis {
         let title = match self {
             Diagnosis::Log(log, name) => return page(name, log, &answers(log), only),
             Diagnosis::Rest(_) => "Is this machine fragmented?",
-            Diagnosis::OverTime(_) => "Who was short of what, and when?",
+            Diagnosis::OverTime(_) => "When were memory, disks or CPUs short?",
             Diagnosis::Waits(_) => "Which tasks were stalled?",
         };
         let part = AnswerPart {

@@ -22,7 +22,7 @@ pub struct Judge {
     pub policy: Policy,
     /// Why that preset, if the kernel's version does not say it.
     pub note: Option<String>,
-    /// What the request may do, if its flags are in the text.
+    /// Rights of the request, if its flags are in the text.
     pub rights: Option<Rights>,
     /// Since 4.4.
     has_highatomic: bool,

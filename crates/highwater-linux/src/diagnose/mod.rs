@@ -12,10 +12,10 @@
 //! | `cause` | the main reason, and others that hold as well |
 //! | `allocator` | the zones' free lists in our allocator, and the request made there |
 //! | `remedy` | other settings, kernels and orders, tried on the same zones |
-//! | `holder` | what holds the memory |
+//! | `holder` | holders of the memory |
 //! | `sentence`, `severity` | the answer in words, and how bad it is |
 //! | `machine` | a machine file of the report's zones |
-//! | `unknown` | what the text does not say |
+//! | `unknown` | facts that the text lacks |
 //! | `text`, `page` | the answer for a terminal, as Markdown, JSON, HTML |
 //!
 //! Other texts answer other questions. [`Diagnosis`] recognises a text, and each module reads its own:
@@ -23,7 +23,7 @@
 //! | module | question |
 //! |---|---|
 //! | [`snapshot`] | is this machine fragmented, and how many huge pages are to be had? |
-//! | [`over_time`] | who was short of what, and when? |
+//! | [`over_time`] | when were memory, disks or CPUs short? |
 //! | [`waits`] | which tasks were stalled, for how long, and why? |
 
 mod allocator;
@@ -77,15 +77,15 @@ pub struct Answer<'a> {
     pub sentence: String,
     /// How bad it is, in one sentence; none if the text does not say.
     pub severity: Option<String>,
-    /// What holds the memory, the largest first.
+    /// Holders of the memory, the largest first.
     pub holders: Vec<Holder>,
     /// Memory of the machine or usage of the cgroup, kB.
     pub memory_kb: Option<u64>,
     /// The largest tasks.
     pub tasks: Vec<Holder>,
-    /// What would have helped.
+    /// Trials: would another setting, kernel, order or right have helped?
     pub remedies: Vec<Remedy>,
-    /// What the text does not say, and what does not agree in it.
+    /// Facts that the text lacks, and numbers in it that do not agree.
     pub unknown: Vec<String>,
 }
 

@@ -7,7 +7,7 @@ use super::judge::{Judge, reclaims};
 use super::words::{kb_text, order_text, pages_text, total};
 use super::zone::{ZoneRow, page_size};
 
-/// What a sentence is made of.
+/// The parts of a sentence.
 struct Words<'a> {
     report: &'a Report,
     judge: &'a Judge,
@@ -234,8 +234,8 @@ impl<'a> Words<'a> {
         let nodes = request.nodemask.as_deref().filter(|mask| *mask != "(null)");
         let nodes = nodes.or(request.mems_allowed.as_deref());
         format!(
-            "The process may use {} only, by {by}: these nodes are short.",
-            nodes.map_or_else(|| "some nodes".to_owned(), |nodes| format!("nodes {nodes}"))
+            "The process may use {} only, by {by}, and that is short.",
+            nodes.map_or_else(|| "some nodes".to_owned(), |nodes| format!("node {nodes}"))
         )
     }
 

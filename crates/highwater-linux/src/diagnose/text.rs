@@ -25,7 +25,7 @@ pub(super) fn headline(answer: &Answer<'_>) -> Vec<String> {
     lines
 }
 
-/// What was asked, by whom, on which kernel, in one line.
+/// The request, its task and its kernel in one line.
 pub(super) fn request(answer: &Answer<'_>) -> String {
     let report = answer.report;
     let mut text = match report.kind {
@@ -110,7 +110,7 @@ pub(super) fn zones(answer: &Answer<'_>) -> Option<Table> {
     Some(table)
 }
 
-/// What the zone means for the request.
+/// The zone as the request finds it.
 fn for_request(row: &ZoneRow<'_>) -> String {
     match (row.allowed, row.passes, row.has_block) {
         (None, ..) => "request not in the text".to_owned(),
@@ -128,7 +128,7 @@ fn for_request(row: &ZoneRow<'_>) -> String {
     }
 }
 
-/// Who holds the memory, in one line; none if the text does not say.
+/// The holders of the memory in one line; none if the text does not say.
 fn holders(answer: &Answer<'_>) -> Option<String> {
     let all = answer.memory_kb;
     let share = |holder: &Holder| match all {

@@ -1,4 +1,4 @@
-//! What the text does not say, and what does not agree in it.
+//! Facts that the text lacks, and numbers in it that do not agree.
 
 use highwater_results::import::log::{Finding, Report};
 

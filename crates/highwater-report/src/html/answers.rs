@@ -21,11 +21,11 @@ pub struct AnswerPart {
     pub about: String,
     /// Tables, in order.
     pub tables: Vec<Table>,
-    /// What would have helped: `yes`, `no` or `?`, and the trial.
+    /// Trials: `yes`, `no` or `?`, and the trial.
     pub tried: Vec<(&'static str, String)>,
     /// Free lists, a figure for each zone.
     pub lists: Vec<FreeBlocksOf>,
-    /// What the text does not say.
+    /// Facts that the text lacks.
     pub notes: Vec<String>,
 }
 
@@ -49,11 +49,11 @@ pub struct BlocksOfOrder {
     pub count: u64,
     /// Letters of their types, if printed.
     pub types: String,
-    /// What they are to the request.
+    /// Their use to the request.
     pub fitness: Fitness,
 }
 
-/// What free blocks are to a request.
+/// The use of free blocks to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fitness {
     /// Smaller than the request.

@@ -23,7 +23,7 @@ pub struct Moment {
 /// A shortage.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Interval {
-    /// What was short.
+    /// The resource that was short.
     pub kind: Kind,
     /// Begin.
     pub from: Moment,

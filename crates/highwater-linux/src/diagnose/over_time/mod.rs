@@ -1,4 +1,4 @@
-//! Who was short of what, and when? An answer from samples over time: output of `vmstat 1`,
+//! Shortages of memory, disks and CPUs from samples over time: output of `vmstat 1`,
 //! repeated lines of `/proc/pressure`, or both in one file.
 //!
 //! | module | holds |
@@ -26,7 +26,7 @@ use serde_json::Value;
 pub use intervals::{Interval, Moment};
 pub use series::{Kind, Short};
 
-/// What the text does not say.
+/// Facts that the text lacks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
     /// Seconds between two rows of `vmstat` without time stamps.

@@ -1,4 +1,4 @@
-//! Who was short of what: one sentence for the whole time.
+//! The shortages in one sentence for the whole time.
 
 use super::intervals::{Interval, Moment};
 use super::series::{Kind, Short};

@@ -23,7 +23,7 @@ const BUSY_IDLE: u64 = 1;
 /// `vmstat` shows.
 const FLOOR_PART: u64 = 20;
 
-/// What was short.
+/// The resource that was short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {

@@ -1,4 +1,4 @@
-//! What a zone's free blocks mean for an order, by the core's own functions.
+//! A zone's free blocks judged for an order, by the core's own functions.
 //!
 //! A request is meant that may use every zone and has no rights to reserves, as the one for a huge
 //! page of a process.
@@ -49,7 +49,7 @@ pub struct OrderRow {
     pub compaction: Option<Suitability>,
 }
 
-/// What a fragmentation index says.
+/// The meaning of a fragmentation index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Meaning {

@@ -1,4 +1,4 @@
-//! What a task waits for, by the events that say it.
+//! Causes of waits, by the events that say them.
 
 use serde::Serialize;
 

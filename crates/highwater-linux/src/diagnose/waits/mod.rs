@@ -1,4 +1,4 @@
-//! Who was stalled, for how long, and why? An answer from tracepoints as text: ftrace,
+//! Stalled tasks, for how long and why, from tracepoints as text: ftrace,
 //! `trace-cmd report`, `perf script`.
 //!
 //! | module | holds |

@@ -25,7 +25,7 @@ pub struct Gfp {
     pub rules: Option<GfpRules>,
 }
 
-/// What the flags of a request allow. Each follows from the names alone.
+/// Rights and limits in the flags of a request. Each follows from the names alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[allow(clippy::struct_excessive_bools)]
 pub struct GfpRules {

@@ -1,8 +1,8 @@
-//! What a line is about, by its first tokens.
+//! The kind of a line, by its first tokens.
 
 use super::zone::{ZONE_NAMES, kb, number};
 
-/// What a record is about.
+/// The kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Kind {
     /// The refused request: `... page allocation failure: ...`, `... invoked oom-killer: ...`.

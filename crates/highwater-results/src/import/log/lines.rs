@@ -44,7 +44,7 @@ pub(super) mod mark {
 pub(super) struct Line {
     /// Number in the input, from 1.
     pub(super) number: usize,
-    /// What stood before the text.
+    /// The prefix of the text.
     pub(super) prefix: Prefix,
     /// The text, without blanks around it.
     pub(super) text: String,

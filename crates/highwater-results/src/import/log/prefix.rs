@@ -36,7 +36,7 @@ pub(super) mod part {
     pub(in super::super) const OTHER: u16 = 1 << 8;
 }
 
-/// What stands before the text of one line.
+/// The prefix of one line.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Prefix {
     /// Components, bits of [`part`]; 0 if there is no prefix.

@@ -28,7 +28,7 @@ pub struct Report {
     pub time: Option<f64>,
     /// Wall time of its first line as printed, where the prefix has it.
     pub clock: Option<String>,
-    /// What was refused.
+    /// The kind of the report.
     pub kind: ReportKind,
     /// The process that asked.
     pub task: Task,
@@ -38,7 +38,7 @@ pub struct Report {
     pub arch: Option<String>,
     /// The request.
     pub request: Request,
-    /// What else the text says about the context of the request.
+    /// The context of the request, as far as the text says.
     pub context: Context,
     /// As printed after `CONSTRAINT_`: `NONE`, `CPUSET`, `MEMORY_POLICY`, `MEMCG`.
     pub constraint: Option<String>,

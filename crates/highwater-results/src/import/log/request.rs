@@ -18,7 +18,7 @@ use super::gfp::Gfp;
 use super::kernel::Version;
 use super::zone::{is_counter_name, kb, number};
 
-/// What was refused, or what the report is about.
+/// The kind of a report: a refusal, a kill, a stall or a dump.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReportKind {

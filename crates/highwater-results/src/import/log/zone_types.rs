@@ -8,7 +8,7 @@
 use super::kernel::Version;
 use super::zone::{ZONE_NAMES, Zone};
 
-/// What the inference looks at.
+/// The facts that the inference looks at.
 pub(super) struct Evidence<'a> {
     /// Zones of the report.
     pub(super) zones: &'a [Zone],

@@ -71,7 +71,7 @@ pub struct PressureLine {
     pub row: u64,
     /// Time stamp, if the text has one.
     pub at: Option<Stamp>,
-    /// What tasks waited for.
+    /// The resource that tasks waited for.
     pub resource: Resource,
     /// The values.
     pub pressure: Pressure,

@@ -7,7 +7,7 @@
 
 use serde::Serialize;
 
-/// What tasks waited for.
+/// The resource that tasks waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Resource {
