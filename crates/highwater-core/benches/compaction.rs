@@ -70,7 +70,8 @@ impl<'h> Stage<'h> {
         };
         let cx = Cx::new(host, CpuId(0));
         let mem = boot(host, &machine, &preset(policy).expect(policy)).expect("boot");
-        let spec = KernelSpec { devices: vec![DeviceSpec::nvme(1 << 12)], swap: Vec::new() };
+        let spec =
+            KernelSpec { devices: vec![DeviceSpec::nvme(1 << 12)], swap: Vec::new(), groups: 0 };
         let kernel = Kernel::new(&cx, mem, &spec).expect("kernel");
         // The last frame of a zone is for those who free others.
         cx.set_flags(TaskFlags::KTHREAD | TaskFlags::MEMALLOC);

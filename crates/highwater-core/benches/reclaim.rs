@@ -52,7 +52,7 @@ impl<'h> Stage<'h> {
         let cx = Cx::new(host, CpuId(0));
         let mem = boot(host, &machine, &preset("6.1").unwrap()).unwrap();
         let device = DeviceSpec::nvme(1 << 24);
-        let spec = KernelSpec { devices: vec![device], swap: Vec::new() };
+        let spec = KernelSpec { devices: vec![device], swap: Vec::new(), groups: 0 };
         let kernel = Kernel::new(&cx, mem, &spec).unwrap();
         // No kswapd here: nobody may wait for it.
         cx.set_flags(TaskFlags::KTHREAD);

@@ -14,6 +14,7 @@
 //! | [`vmstat`] | counters |
 //! | [`zone`] | nodes, zones, zonelists, watermarks |
 //! | [`page_alloc`] | the allocator, and boot |
+//! | [`memcg`] | memory cgroups: counters, protection, limits (sums) |
 //! | [`proc`] | the text of `/proc/{vmstat,zoneinfo,buddyinfo,pagetypeinfo}` |
 //! | [`block`] | plugs, request queues, the end of transfers |
 //! | [`lru`] | LRU lists, per-CPU batches, isolation, mark-accessed, shadows |
@@ -78,6 +79,8 @@ pub mod vmstat;
 pub mod zone;
 
 pub mod page_alloc;
+
+pub mod memcg;
 
 pub mod proc;
 

@@ -30,7 +30,7 @@ fn boot() -> NativeKernel {
     machine.tunables.thp = highwater_core::config::Thp::Always;
     machine.tunables.khugepaged_scan_sleep_millisecs = 1;
     let swap = SwapSpec { device: DeviceId(0), pages: 60_000, priority: -2 };
-    let spec = KernelSpec { devices: vec![DeviceSpec::nvme(100_000)], swap: vec![swap] };
+    let spec = KernelSpec { devices: vec![DeviceSpec::nvme(100_000)], swap: vec![swap], groups: 0 };
     let policy = preset("6.1").unwrap();
     NativeKernel::boot(&machine, &policy, &NativeOptions::default(), &spec).unwrap()
 }

@@ -92,7 +92,7 @@ fn pages_keep_what_they_hold_while_they_move() {
     let options = NativeOptions::default();
     let host = NativeHost::new(machine.nr_cpus(), machine.end_pfn(), &options).unwrap();
     let memory = boot(&host, &machine, &preset("6.1").unwrap()).unwrap();
-    let spec = KernelSpec { devices: vec![DeviceSpec::nvme(100_000)], swap: Vec::new() };
+    let spec = KernelSpec { devices: vec![DeviceSpec::nvme(100_000)], swap: Vec::new(), groups: 0 };
     let kernel = Kernel::new(&Cx::new(&host, CpuId(0)), memory, &spec).unwrap();
     let (file, versions) = {
         let _lease = host.enter(CpuId(0)).unwrap();

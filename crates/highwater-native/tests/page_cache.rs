@@ -54,7 +54,7 @@ fn stress(nr_files: usize, pages: u32, time: Duration) {
     let host = NativeHost::new(machine.nr_cpus(), machine.end_pfn(), &options).unwrap();
     let memory = boot(&host, &machine, &preset("6.1").unwrap()).unwrap();
     let disk = DeviceSpec::nvme(100_000);
-    let spec = KernelSpec { devices: vec![disk], swap: Vec::new() };
+    let spec = KernelSpec { devices: vec![disk], swap: Vec::new(), groups: 0 };
     let kernel = Kernel::new(&Cx::new(&host, CpuId(0)), memory, &spec).unwrap();
     let first = Cx::new(&host, CpuId(0));
     let slots: Vec<_> =

@@ -54,7 +54,7 @@ fn stress(algorithm: Algorithm, region: u32, time: Duration, is_short: bool) -> 
     let machine = Machine::from_sizes("stress", &[(64 << 20, (0..NR_CPUS).collect())]).unwrap();
     let disk = DeviceSpec::nvme(100_000);
     let swap = SwapSpec { device: DeviceId(1), pages: 60_000, priority: -2 };
-    let spec = KernelSpec { devices: vec![disk.clone(), disk], swap: vec![swap] };
+    let spec = KernelSpec { devices: vec![disk.clone(), disk], swap: vec![swap], groups: 0 };
     let mut policy = preset("6.1").unwrap();
     policy.reclaim.algorithm = algorithm;
     let options = NativeOptions::default();

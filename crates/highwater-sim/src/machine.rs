@@ -71,6 +71,8 @@ pub struct MachineConfig {
     pub digest: DigestPlan,
     /// Programs may ask for huge pages: khugepaged also runs under `Thp::Madvise`.
     pub advised: bool,
+    /// Memory cgroups that there is room for, beside the root; 0: the kernel has none.
+    pub groups: u16,
 }
 
 impl MachineConfig {
@@ -88,6 +90,7 @@ impl MachineConfig {
             tracing: Tracing::default(),
             digest: DigestPlan::default(),
             advised: false,
+            groups: 0,
         }
     }
 }
@@ -142,8 +145,18 @@ impl SimMachine {
     /// # Errors
     /// If the machine cannot exist or the kernel does not start on it.
     pub fn boot(config: MachineConfig) -> Result<Self, BootError> {
-        let MachineConfig { machine, costs, policy, disks, swap, seed, tracing, digest, advised } =
-            config;
+        let MachineConfig {
+            machine,
+            costs,
+            policy,
+            disks,
+            swap,
+            seed,
+            tracing,
+            digest,
+            advised,
+            groups,
+        } = config;
         machine.validate().map_err(BootError::Machine)?;
         let mut costs = costs;
         costs.sched.policy =
@@ -151,7 +164,8 @@ impl SimMachine {
         let engine = Engine::new(&EngineConfig { digest, ..engine_config(&machine, &costs) });
         let host = SimHost::new(engine.sim(), &machine, costs, tracing).with_disks(&disks, seed);
         let memory = boot(&host, &machine, &policy).map_err(BootError::Machine)?;
-        let spec = KernelSpec { devices: disks.iter().map(DiskSpec::device).collect(), swap };
+        let spec =
+            KernelSpec { devices: disks.iter().map(DiskSpec::device).collect(), swap, groups };
         let kernel = Kernel::new(&Cx::new(&host, CpuId(0)), memory, &spec);
         let kernel = Rc::new(kernel.map_err(BootError::Kernel)?);
         let parts = SimKernel { host: Rc::new(host), kernel };

@@ -148,7 +148,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let host = Threads { started: Instant::now() };
     // 64 MiB, all of it for the kernel, and a disk in memory to swap to. Daemons are on CPUs of their own.
     let swap = SwapSpec { device: DeviceId(0), pages: 1 << 15, priority: 0 };
-    let spec = KernelSpec { devices: vec![DeviceSpec::ram(1 << 15)], swap: vec![swap] };
+    let spec = KernelSpec { devices: vec![DeviceSpec::ram(1 << 15)], swap: vec![swap], groups: 0 };
     let nr_daemons = 3; // kswapd, the disk's flusher, the OOM reaper
     let cpus = (0..PROGRAMS + nr_daemons).collect();
     let machine = Machine::bare("mine", &[(64 << 20, cpus)])?;

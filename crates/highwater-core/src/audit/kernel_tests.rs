@@ -47,7 +47,9 @@ fn stage(host: &Solo) -> Stage<'_> {
     let cx = Cx::new(host, CPU);
     let disk = DeviceSpec::nvme(1 << 20);
     let swap = vec![SwapSpec { device: DeviceId(1), pages: 1 << 12, priority: 0 }];
-    let k = Kernel::new(&cx, mem, &KernelSpec { devices: vec![disk.clone(), disk], swap }).unwrap();
+    let k =
+        Kernel::new(&cx, mem, &KernelSpec { devices: vec![disk.clone(), disk], swap, groups: 0 })
+            .unwrap();
     let spec = FileSpec::new(Filesystem::EXT4, DeviceId(0), 0, 1000);
     let open = k.open(&cx, &k.create_file(&cx, spec));
     k.file_read(&cx, &open, 0, 300 << 12).unwrap();

@@ -34,7 +34,7 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
         for pfn in k.mem.map.touched() {
             let page = self.page(pfn);
             if page.is(PageFlags::LRU | PageFlags::UNEVICTABLE) && page.has(BlockFlags::USED) {
-                let id = self.k.lru.id_of(page);
+                let id = self.k.lruvec_of(page);
                 let zone = self.listed(id, LruKind::Unevictable, pfn)?;
                 let pages = page.order().pages();
                 sizes[id.idx()][zone][LruKind::Unevictable as usize] += pages;
@@ -105,7 +105,7 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
         let is_right = folio.pfn() == pfn
             && flags.contains(PageFlags::LRU)
             && LruKind::of(flags) == kind
-            && self.k.lru.id_of(page) == id;
+            && self.k.lruvec_of(page) == id;
         let entry = &mut self.uses[pfn];
         if !is_right || entry.is.contains(Found::LISTED) {
             let found = format!("is on {kind:?} of lists {id:?}, has {flags:?}");

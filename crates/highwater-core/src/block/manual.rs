@@ -136,7 +136,7 @@ pub(crate) fn kernel_of(
     let mut policy = preset("6.1").unwrap();
     change(&mut policy);
     let mem = boot(&**host, &machine, &policy).unwrap();
-    let spec = KernelSpec { devices: devices.to_vec(), swap };
+    let spec = KernelSpec { devices: devices.to_vec(), swap, groups: 0 };
     let kernel = Rc::new(Kernel::new(&Cx::new(&**host, CpuId(0)), mem, &spec).unwrap());
     *host.kernel.borrow_mut() = Rc::downgrade(&kernel);
     kernel

@@ -59,7 +59,7 @@ impl<'h> Toy<'h> {
         };
         let cx = Cx::new(host, CPU);
         let mem = boot(host, &machine, policy).unwrap();
-        let spec = KernelSpec { devices: vec![DeviceSpec::nvme(1 << 12)], swap: vec![] };
+        let spec = KernelSpec { devices: vec![DeviceSpec::nvme(1 << 12)], swap: vec![], groups: 0 };
         let kernel = Kernel::new(&cx, mem, &spec).unwrap();
         let mm = kernel.create_mm(&cx).unwrap();
         let flags = VmaFlags::READ | VmaFlags::WRITE;

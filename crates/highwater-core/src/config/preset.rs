@@ -205,6 +205,10 @@ presets! {
         slow_path.nofail_dip = NofailDip::MinReserve,
         reclaim.proportional = Proportional::OneRound,
         reclaim.file_pageout = false,
+        memcg.charge_batch = 64,
+        memcg.high_sync = HighSync::AlsoInCharge,
+        memcg.atomic = AtomicCharge::ForceIfHigh,
+        memcg.stats = MemcgStats::RstatGlobal,
     }
     /// 6.1 with per-CPU lists for order 0 only
     "order0-pcp" = "6.1" with {

@@ -57,6 +57,10 @@ phases! {
     AllocSlow = "slow allocation",
     /// Reclaim by a task that allocates.
     DirectReclaim = "direct reclaim",
+    /// Reclaim by a task whose memory cgroup is at its limit.
+    GroupReclaim = "group reclaim",
+    /// What a task pays for memory of its cgroup above `memory.high`.
+    MemoryHigh = "memory.high",
     /// Reclaim of one node rather than allocating from another.
     NodeReclaim = "node reclaim",
     /// A pass of kswapd over its node.

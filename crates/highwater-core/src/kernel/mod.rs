@@ -19,9 +19,10 @@ use alloc::vec::Vec;
 
 use crate::block::{BlockLayer, DeviceId, DeviceSpec};
 use crate::compaction::CompactionState;
-use crate::config::Answers;
+use crate::config::{Answers, LruTopology};
 use crate::host::{CpuId, CpuSet, Cx, Devices, NoSuchCpu};
 use crate::lru::Lru;
+use crate::memcg::Memcg;
 use crate::page::Pfn;
 use crate::page_alloc::PageAllocator;
 use crate::page_cache::{File, Inodes, PageBuffers, PageWaits, ShadowNodes};
@@ -34,6 +35,7 @@ use crate::swap::{Swap, SwapSpec};
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use crate::sync::order::LockClass;
 use crate::vm::{Families, Huge, Mm};
+use crate::vmstat::GroupStats;
 use crate::writeback::{DirtyDomain, Writeback};
 
 /// The resources of a kernel besides memory.
@@ -43,6 +45,8 @@ pub struct KernelSpec {
     pub devices: Vec<DeviceSpec>,
     /// Swap areas.
     pub swap: Vec<SwapSpec>,
+    /// Memory cgroups that there is room for, beside the root. 0: the kernel has none.
+    pub groups: u16,
 }
 
 /// A kernel's memory management.
@@ -51,6 +55,8 @@ pub struct Kernel<H: Devices> {
     pub mem: PageAllocator<H>,
     /// LRU lists.
     pub lru: Lru<H>,
+    /// Memory cgroups.
+    pub memcg: Memcg<H>,
     /// Swap.
     pub swap: Swap<H>,
     /// Block devices.
@@ -103,10 +109,19 @@ impl<H: Devices> Kernel<H> {
     /// # Errors
     /// If the machine is too large for a page table entry or does not have the caller's CPU, a swap area
     /// does not fit its device, or not even the zero page can be allocated.
-    pub fn new(cx: &Cx<'_, H>, mem: PageAllocator<H>, spec: &KernelSpec) -> Result<Self, Error> {
+    pub fn new(
+        cx: &Cx<'_, H>,
+        mut mem: PageAllocator<H>,
+        spec: &KernelSpec,
+    ) -> Result<Self, Error> {
         let host = cx.host;
         mem.check_cpu(cx.cpu())?;
         Self::check(&mem, spec)?;
+        if spec.groups != 0 {
+            let (frames, capacity) = (mem.map.len(), usize::from(spec.groups) + 1);
+            let (nodes, cpus, rule) = (mem.nr_nodes(), mem.nr_cpus(), mem.policy.memcg.stats);
+            mem.groups = GroupStats::new(frames, capacity, nodes, cpus, rule);
+        }
         let zero_page = mem
             .alloc(
                 cx,
@@ -125,8 +140,10 @@ impl<H: Devices> Kernel<H> {
             .map(|device| Writeback::new(host, DeviceId(device as u8)))
             .collect();
         let cpu_mm: Vec<_> = (0..mem.nr_cpus()).map(|_| AtomicU32::new(0)).collect();
+        let memcg = Memcg::new(host, &mem);
         let mut kernel = Kernel {
             lru,
+            memcg,
             swap,
             block: BlockLayer::new(
                 host,
@@ -194,6 +211,12 @@ impl<H: Devices> Kernel<H> {
         }
         if mem.nr_cpus() > CpuSet::MAX_CPUS {
             return Err(Error::Limit("more than 1024 CPUs"));
+        }
+        if spec.groups != 0 && mem.policy.reclaim.lru == LruTopology::Zone {
+            return Err(Error::Limit("memory cgroups with LRU lists per zone (up to 4.7)"));
+        }
+        if spec.groups == u16::MAX {
+            return Err(Error::Limit("more than 65,534 memory cgroups"));
         }
         if spec.devices.len() > 256 {
             return Err(Error::Limit("more than 256 devices"));

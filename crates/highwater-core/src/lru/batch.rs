@@ -25,7 +25,7 @@ use crate::page::{Folio, Page, PageFlags};
 use crate::page_alloc::PageAllocator;
 use crate::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use crate::sync::order::LockClass;
-use crate::vmstat::VmEvent;
+use crate::vmstat::{GroupStat, VmEvent};
 
 /// The effect of a batch on its pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -472,6 +472,10 @@ fn deactivate_file<H: Devices>(
         n.rotated += folio.nr_pages();
     }
     n.deactivated += pages_if(folio, flags.contains(PageFlags::ACTIVE));
+    lru.count_for_group(
+        GroupStat::Pgdeactivate,
+        pages_if(folio, flags.contains(PageFlags::ACTIVE)),
+    );
     true
 }
 
@@ -485,6 +489,7 @@ fn deactivate<H: Devices>(lru: &mut Locked<H>, page: &Page, folio: Folio, n: &mu
     page.flag_clear::<H>(PageFlags::ACTIVE | PageFlags::USED);
     lru.link_head(folio);
     n.deactivated += folio.nr_pages();
+    lru.count_for_group(GroupStat::Pgdeactivate, folio.nr_pages());
     true
 }
 
@@ -500,6 +505,7 @@ fn lazy_free<H: Devices>(lru: &mut Locked<H>, page: &Page, folio: Folio, n: &mut
     page.flag_clear::<H>(PageFlags::ACTIVE | PageFlags::REFERENCED | PageFlags::SWAPBACKED);
     lru.link_head(folio);
     n.lazy_freed += folio.nr_pages();
+    lru.count_for_group(GroupStat::Pglazyfree, folio.nr_pages());
     true
 }
 
@@ -515,5 +521,6 @@ fn activate<H: Devices>(lru: &mut Locked<H>, page: &Page, folio: Folio, n: &mut 
     page.flag_set::<H>(PageFlags::ACTIVE);
     lru.link_head(folio);
     n.activated += folio.nr_pages();
+    lru.count_for_group(GroupStat::Pgactivate, folio.nr_pages());
     true
 }

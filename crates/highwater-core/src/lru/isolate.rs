@@ -7,7 +7,7 @@
 //! flag, so no other task moves the page.
 
 use super::locked::HeadRun;
-use super::{BatchKind, LruKind, LruLists, Walk, age_clock};
+use super::{BatchKind, LruKind, LruLists, Walk};
 use crate::host::{Cost, Cx, Devices, Phase, Probe};
 use crate::kernel::Kernel;
 use crate::page::{Folio, Page, PageFlags, PageList};
@@ -127,7 +127,7 @@ impl<H: Devices> Kernel<H> {
             let n = taken[zone.idx()];
             if n != 0 {
                 result.nr_taken += n as u64;
-                self.lru_count(cx, lru.vec(), ZoneId::new(node, zone), list, -n);
+                self.lru_count(cx, vec, ZoneId::new(node, zone), list, -n);
             }
             let n = skipped[zone.idx()];
             if n != 0 {
@@ -195,7 +195,7 @@ impl<H: Devices> Kernel<H> {
         }
         // Kernels that keep no shadows of anonymous pages do not age the clock here either.
         if nr_active != 0 && self.mem.policy.reclaim.anon_workingset {
-            age_clock::<H>(lru.vec(), nr_active);
+            self.age_lists(vec, nr_active);
         }
         lru.lists.balance.rotated(rotated);
         lru.add_work(nr_moved);
@@ -218,7 +218,7 @@ impl<H: Devices> Kernel<H> {
             return false;
         }
         page.get::<H>(1);
-        let mut lru = self.lock_lru(cx, self.lru.id_of(page));
+        let mut lru = self.lock_lru(cx, self.lruvec_of(page));
         lru.unlink(folio);
         drop(lru);
         cx.charge(Cost::LruIsolate, 1);

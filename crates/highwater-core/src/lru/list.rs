@@ -10,12 +10,13 @@ use super::CpuBatches;
 use super::ahead::Milestones;
 use super::balance::Balance;
 use crate::config::{BalanceRule, LruTopology};
-use crate::host::{CpuId, Tasks};
+use crate::host::{CpuId, Devices, Lock, Tasks};
+use crate::kernel::Kernel;
 use crate::page::{Page, PageFlags, PageList};
 use crate::page_alloc::PageAllocator;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::sync::order::LockClass;
-use crate::units::{LruKind, LruVecId, PageType};
+use crate::units::{GroupId, LruKind, LruVecId, PageType};
 use crate::vmstat::{NodeStat, ZoneStat};
 use crate::zone::{NodeId, ZoneId, ZoneType};
 
@@ -97,6 +98,15 @@ impl<H: Tasks> LruVec<H> {
         }
     }
 
+    /// A new memory cgroup has the lists of one that is gone: they are empty, and what they
+    /// remember is forgotten.
+    pub(crate) fn start_again(&self, cpu: CpuId, balance: BalanceRule) {
+        debug_assert!(LruKind::ALL.iter().all(|&list| self.size(list) == 0));
+        self.nonresident_age.store(0, Relaxed);
+        self.refaults.iter().for_each(|count| count.store(0, Relaxed));
+        self.lists.lock(cpu).balance = Balance::new(balance);
+    }
+
     /// Pages on a list, all zones.
     #[inline]
     pub fn size(&self, list: LruKind) -> u64 {
@@ -111,13 +121,25 @@ impl<H: Tasks> LruVec<H> {
     }
 }
 
+/// The meaning of a [`LruVecId`]. No other module knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Layout {
+    /// A node.
+    Node,
+    /// A zone of a node (up to 4.7).
+    Zone,
+    /// A node of a memory cgroup: group * nodes + node.
+    Group,
+}
+
 /// All lists and batches of a machine.
 pub struct Lru<H: Tasks> {
-    /// One a node, or one a zone (node * 5 + zone type).
+    /// One a node, or one a zone (node * 5 + zone type), or one a node of each group.
     vecs: Box<[LruVec<H>]>,
     /// By CPU.
     pub batches: Box<[CachePadded<CpuBatches<H>>]>,
-    topology: LruTopology,
+    layout: Layout,
+    nr_nodes: usize,
     /// By node: large folios that wait to be split; `Table` class.
     pub(crate) deferred: Box<[H::Lock<PageList>]>,
 }
@@ -125,18 +147,24 @@ pub struct Lru<H: Tasks> {
 impl<H: Tasks> Lru<H> {
     /// Empty lists for a machine.
     pub fn new(host: &H, mem: &PageAllocator<H>) -> Self {
-        let topology = mem.policy.reclaim.lru;
         let balance = mem.policy.reclaim.balance;
-        let nr_vecs = match topology {
-            LruTopology::Node => mem.nr_nodes(),
-            LruTopology::Zone => ZoneId::count(mem.nr_nodes()),
+        let layout = match mem.policy.reclaim.lru {
+            LruTopology::Node if mem.groups.is_on() => Layout::Group,
+            LruTopology::Node => Layout::Node,
+            LruTopology::Zone => Layout::Zone,
+        };
+        let nr_vecs = match layout {
+            Layout::Group => mem.nr_nodes() * mem.groups.capacity(),
+            Layout::Node => mem.nr_nodes(),
+            Layout::Zone => ZoneId::count(mem.nr_nodes()),
         };
         let batches = (0..mem.nr_cpus() as u16)
             .map(|cpu| CachePadded::new(CpuBatches::new(host, CpuId(cpu), mem)));
         Lru {
             vecs: (0..nr_vecs).map(|_| LruVec::new(host, balance)).collect::<Vec<_>>().into(),
             batches: batches.collect::<Vec<_>>().into(),
-            topology,
+            layout,
+            nr_nodes: mem.nr_nodes(),
             deferred: (0..mem.nr_nodes())
                 .map(|_| host.new_lock(LockClass::Table, PageList::default()))
                 .collect(),
@@ -145,47 +173,93 @@ impl<H: Tasks> Lru<H> {
 
     /// The lists a page belongs to, by number.
     #[inline(always)]
-    pub fn id_of(&self, page: &Page) -> LruVecId {
-        match self.topology {
-            LruTopology::Node => LruVecId::new(page.node().idx()),
-            LruTopology::Zone => {
-                // Only old kernels: the hint keeps the compiler from computing both.
+    fn id_of(&self, mem: &PageAllocator<H>, page: &Page) -> LruVecId {
+        match self.layout {
+            Layout::Node => LruVecId::new(page.node().idx()),
+            // The hints keep the compiler from computing all.
+            Layout::Group => {
+                cold_path();
+                self.id_of_group(mem.groups.owner(mem.map.pfn_of(page)), page.node())
+            }
+            Layout::Zone => {
                 cold_path();
                 LruVecId::new(page.zone_id().idx())
             }
         }
     }
 
-    /// A zone's lists, by number.
+    /// The lists of a memory cgroup on a node, by number. The root's are those of the node if
+    /// there are no groups.
+    #[doc(alias = "mem_cgroup_lruvec")]
+    #[inline]
+    pub fn id_of_group(&self, group: GroupId, node: NodeId) -> LruVecId {
+        LruVecId::new(group.idx() * self.nr_nodes + node.idx())
+    }
+
+    /// The memory cgroup that lists belong to.
+    #[doc(alias = "lruvec_memcg")]
+    #[inline]
+    pub fn group_of(&self, vec: LruVecId) -> GroupId {
+        match self.layout {
+            Layout::Group => GroupId((vec.idx() / self.nr_nodes) as u16),
+            Layout::Node | Layout::Zone => GroupId::ROOT,
+        }
+    }
+
+    /// The lists on which a pass over a node prepares: those of the memory cgroup whose memory is
+    /// wanted; without groups, those of the node.
+    #[inline]
+    pub(crate) fn id_of_target(&self, target: GroupId, node: NodeId) -> LruVecId {
+        match self.layout {
+            Layout::Group => self.id_of_group(target, node),
+            Layout::Node | Layout::Zone => self.id_of_zone(ZoneId::new(node, ZoneType::Dma)),
+        }
+    }
+
+    /// The lists whose state of the tail stands for these: kswapd looks after the root's for all
+    /// memory cgroups of a node.
+    #[inline]
+    pub(crate) fn id_of_tail(&self, vec: LruVecId) -> LruVecId {
+        match self.layout {
+            Layout::Node | Layout::Zone => vec,
+            Layout::Group => self.id_of_group(GroupId::ROOT, self.node_of(vec)),
+        }
+    }
+
+    /// A zone's lists, by number; of the root, if there are memory cgroups.
     pub fn id_of_zone(&self, zone: ZoneId) -> LruVecId {
-        match self.topology {
-            LruTopology::Node => LruVecId::new(zone.node().idx()),
-            LruTopology::Zone => LruVecId::new(zone.idx()),
+        match self.layout {
+            Layout::Node | Layout::Group => LruVecId::new(zone.node().idx()),
+            Layout::Zone => LruVecId::new(zone.idx()),
         }
     }
 
     /// The zone that lists belong to; none if they are a node's.
     pub(crate) fn zone_of(&self, vec: LruVecId) -> Option<ZoneId> {
         let kind = ZoneType::ALL[vec.idx() % ZoneType::COUNT];
-        (self.topology == LruTopology::Zone).then(|| ZoneId::new(self.node_of(vec), kind))
+        (self.layout == Layout::Zone).then(|| ZoneId::new(self.node_of(vec), kind))
     }
 
-    /// The lists of a node that hold pages of zones up to `highest`, by number.
+    /// The lists of a node that hold pages of zones up to `highest`, by number; those of the root,
+    /// if there are memory cgroups.
     pub(crate) fn ids_of_node(
         &self,
         node: NodeId,
         highest: ZoneType,
     ) -> impl Iterator<Item = LruVecId> + use<H> {
-        let (first, nr) = match self.topology {
-            LruTopology::Node => (node.idx(), 1),
-            LruTopology::Zone => (ZoneId::new(node, ZoneType::Dma).idx(), highest.idx() + 1),
+        let (first, nr) = match self.layout {
+            Layout::Node | Layout::Group => (node.idx(), 1),
+            Layout::Zone => (ZoneId::new(node, ZoneType::Dma).idx(), highest.idx() + 1),
         };
         (first..first + nr).map(LruVecId::new)
     }
 
     /// True if pages of a zone of the node are on these lists.
     pub(crate) fn holds_zone(&self, vec: LruVecId, zone: ZoneId) -> bool {
-        self.id_of_zone(zone) == vec
+        match self.layout {
+            Layout::Group => self.node_of(vec) == zone.node(),
+            Layout::Node | Layout::Zone => self.id_of_zone(zone) == vec,
+        }
     }
 
     /// Lists by number.
@@ -212,22 +286,16 @@ impl<H: Tasks> Lru<H> {
         self.vecs.iter().enumerate().map(|(index, vec)| (LruVecId::new(index), vec))
     }
 
-    /// Returns the set of LRU lists to which a page belongs.
-    #[doc(alias = "folio_lruvec")]
-    #[inline(always)]
-    pub fn vec_of(&self, page: &Page) -> &LruVec<H> {
-        self.vec(self.id_of(page))
-    }
-
     /// The node that lists belong to.
     ///
     /// # Panics
     /// If there is no such lruvec.
     #[inline]
     pub fn node_of(&self, vec: LruVecId) -> NodeId {
-        let node = match self.topology {
-            LruTopology::Node => vec.idx(),
-            LruTopology::Zone => vec.idx() / ZoneType::COUNT,
+        let node = match self.layout {
+            Layout::Node => vec.idx(),
+            Layout::Group => vec.idx() % self.nr_nodes,
+            Layout::Zone => vec.idx() / ZoneType::COUNT,
         };
         NodeId(node as u16)
     }
@@ -239,5 +307,27 @@ impl<H: Tasks> Lru<H> {
     #[inline(always)]
     pub fn node(&self, node: NodeId) -> &LruVec<H> {
         self.vec(self.id_of_zone(ZoneId::new(node, ZoneType::Dma)))
+    }
+}
+
+impl<H: Devices> Kernel<H> {
+    /// The set of LRU lists to which a page belongs.
+    #[doc(alias = "folio_lruvec")]
+    #[inline(always)]
+    pub fn lruvec_of(&self, page: &Page) -> LruVecId {
+        self.lru.id_of(&self.mem, page)
+    }
+
+    /// Pages on a list, as heuristics count them. With memory cgroups: those of the whole subtree,
+    /// as of the last flush of statistics (spec: memory cgroups, list sizes in heuristics).
+    #[doc(alias = "lruvec_page_state")]
+    #[inline]
+    pub(crate) fn pages_of_lists(&self, vec: LruVecId, list: LruKind) -> u64 {
+        if self.mem.groups.is_on() {
+            cold_path();
+            let (group, node) = (self.lru.group_of(vec), self.lru.node_of(vec));
+            return self.mem.groups.seen(group, node, list.node_stat());
+        }
+        self.lru.vec(vec).size(list)
     }
 }

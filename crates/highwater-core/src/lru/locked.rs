@@ -4,12 +4,15 @@
 //! one change of the size and of the zone's and node's counters. The rest is counted before the
 //! lock is released.
 
+use core::hint::cold_path;
+
 use super::{LruKind, LruLists, LruVec};
 use crate::host::{Cost, Cx, Devices, Lock, Probe};
 use crate::kernel::Kernel;
 use crate::page::{Chain, Folio, Page, PageFlags};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::units::LruVecId;
+use crate::vmstat::GroupStat;
 use crate::zone::{NodeId, ZoneId, ZoneType};
 
 type Guard<'a, H> = <<H as crate::host::Host>::Lock<LruLists> as Lock<LruLists>>::Guard<'a>;
@@ -119,7 +122,7 @@ impl<H: Devices> Kernel<H> {
         held: &mut Option<LockedLru<'a, 'h, H>>,
         page: &Page,
     ) -> bool {
-        let id = self.lru.id_of(page);
+        let id = self.lruvec_of(page);
         if held.as_ref().is_some_and(|lru| lru.id == id) {
             return false;
         }
@@ -136,7 +139,7 @@ impl<H: Devices> Kernel<H> {
         held: &mut Option<LockedLru<'a, 'h, H>>,
         page: &Page,
     ) -> Option<bool> {
-        let id = self.lru.id_of(page);
+        let id = self.lruvec_of(page);
         if held.as_ref().is_some_and(|lru| lru.id == id) {
             return Some(false);
         }
@@ -152,11 +155,12 @@ impl<H: Devices> Kernel<H> {
     pub(crate) fn lru_count(
         &self,
         cx: &Cx<'_, H>,
-        vec: &LruVec<H>,
+        id: LruVecId,
         zone: ZoneId,
         list: LruKind,
         delta: i64,
     ) {
+        let vec = self.lru.vec(id);
         // Under the lock, so there is no other writer.
         let size = &vec.sizes[zone.zone_type().idx()][list as usize];
         let sum = size.load(Relaxed) as i64 + delta;
@@ -168,6 +172,11 @@ impl<H: Devices> Kernel<H> {
             zone.stats.add(cpu, list.zone_stat() as usize, delta);
         }
         node.stats.add(cpu, list.node_stat() as usize, delta);
+        if self.mem.groups.is_on() {
+            cold_path();
+            let at = (self.lru.group_of(id), zone.node());
+            self.mem.groups.add(cpu, at, list.node_stat(), delta);
+        }
     }
 }
 
@@ -183,6 +192,18 @@ impl<'a, 'h, H: Devices> LockedLru<'a, 'h, H> {
     #[inline(always)]
     pub(super) fn set_cost(&mut self, cost: Cost) {
         self.cost = cost;
+    }
+
+    /// Counts an event of the memory cgroup that the lists belong to.
+    #[inline]
+    pub(super) fn count_for_group(&self, item: GroupStat, pages: u64) {
+        let groups = &self.kernel.mem.groups;
+        if groups.is_on() {
+            cold_path();
+            let lru = &self.kernel.lru;
+            let at = (lru.group_of(self.id), lru.node_of(self.id));
+            groups.count(self.cx.cpu(), at, item, pages as i64);
+        }
     }
 
     /// Charges `moves` when the lock goes.
@@ -216,7 +237,7 @@ impl<'a, 'h, H: Devices> LockedLru<'a, 'h, H> {
         (folio, page): (Folio, &'a Page),
         flags: PageFlags,
     ) -> HeadRun<'a> {
-        debug_assert_eq!(self.id, self.kernel.lru.id_of(page));
+        debug_assert_eq!(self.id, self.kernel.lruvec_of(page));
         if self.joined.key != Tally::key(page, flags) {
             run = self.end_run(run);
             self.begin_joining(page, flags);
@@ -284,7 +305,7 @@ impl<'a, 'h, H: Devices> LockedLru<'a, 'h, H> {
     /// Counts a page that comes onto a list; which one that is.
     #[inline(always)]
     fn join(&mut self, folio: Folio, page: &Page, flags: PageFlags) -> LruKind {
-        debug_assert_eq!(self.id, self.kernel.lru.id_of(page));
+        debug_assert_eq!(self.id, self.kernel.lruvec_of(page));
         if self.joined.key != Tally::key(page, flags) {
             self.begin_joining(page, flags);
         }
@@ -302,7 +323,7 @@ impl<'a, 'h, H: Devices> LockedLru<'a, 'h, H> {
         let Tally { zone, list, pages, .. } = self.joined;
         if pages != 0 {
             self.joined.pages = 0;
-            self.kernel.lru_count(self.cx, self.vec, zone, list, pages);
+            self.kernel.lru_count(self.cx, self.id, zone, list, pages);
         }
     }
 
@@ -313,7 +334,7 @@ impl<'a, 'h, H: Devices> LockedLru<'a, 'h, H> {
         if pages != 0 {
             self.count_joined();
             self.left.pages = 0;
-            self.kernel.lru_count(self.cx, self.vec, zone, list, -pages);
+            self.kernel.lru_count(self.cx, self.id, zone, list, -pages);
         }
     }
 }

@@ -37,5 +37,4 @@ pub use list::{Lru, LruLists, LruVec};
 pub(crate) use locked::LockedLru;
 pub(crate) use release::BATCH;
 pub use takings::Takings;
-use workingset::age as age_clock;
 pub use workingset::{Refaults, Shadow};

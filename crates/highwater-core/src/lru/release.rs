@@ -42,6 +42,7 @@ impl<H: Devices> Kernel<H> {
     pub(crate) fn put_moved_page(&self, cx: &Cx<'_, H>, folio: Folio) {
         let page = self.mem.map.page(folio);
         if page.put::<H>(1) {
+            self.leave_charge(folio);
             self.retire(cx, (folio, page));
             self.mem.free_folio(cx, folio);
         }
@@ -54,7 +55,7 @@ impl<H: Devices> Kernel<H> {
     fn release_last(&self, cx: &Cx<'_, H>, folio: Folio) {
         let page = self.mem.map.page(folio);
         if page.is(PageFlags::LRU) {
-            let mut lru = self.lock_lru(cx, self.lru.id_of(page));
+            let mut lru = self.lock_lru(cx, self.lruvec_of(page));
             lru.unlink(folio);
             lru.add_work(1);
             page.flag_clear::<H>(PageFlags::LRU);
@@ -175,6 +176,7 @@ impl<H: Devices> Kernel<H> {
         debug_assert!(!flags.intersects(busy), "a page in use is freed: {flags:?}");
         debug_assert!(!page.is_mapped(), "a mapped page is freed: {:?}", page.mapping());
         debug_assert_eq!(page.refcount(), 0);
+        self.uncharge_folio(folio);
         if flags.intersects(PageFlags::DEFERRED | PageFlags::MLOCKED) {
             self.retire_marked(cx, folio, flags);
         }

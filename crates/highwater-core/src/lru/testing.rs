@@ -67,7 +67,7 @@ impl<'h> Stage<'h> {
         let swap = SwapSpec { device: crate::block::DeviceId(0), pages: 2000, priority: 0 };
         let cx = Cx::new(host, CpuId(0));
         let mem = boot(host, &machine, &policy).unwrap();
-        let spec = KernelSpec { devices: [disk].into(), swap: [swap].into() };
+        let spec = KernelSpec { devices: [disk].into(), swap: [swap].into(), groups: 0 };
         let kernel = Kernel::new(&cx, mem, &spec).unwrap();
         Stage { kernel, cx, host }
     }
@@ -101,7 +101,7 @@ impl<'h> Stage<'h> {
 
     pub(crate) fn list(&self, folio: Folio) {
         self.at(folio).flag_set::<Solo>(PageFlags::LRU);
-        self.kernel.lock_lru(&self.cx, self.kernel.lru.id_of(self.at(folio))).link_head(folio);
+        self.kernel.lock_lru(&self.cx, self.kernel.lruvec_of(self.at(folio))).link_head(folio);
     }
 
     pub(crate) fn at(&self, folio: Folio) -> &Page {

@@ -399,12 +399,12 @@ fn refaults_count_from_the_last_snapshot() {
     let host = Solo::default();
     let stage = Stage::new(&host);
     let node = NodeId(0);
-    let changed = |t| stage.kernel.refaults_changed(node, t);
+    let changed = |t| stage.kernel.refaults_changed(VEC, t);
     let stats = &stage.kernel.mem.node(node).stats;
     assert!(!changed(PageType::File));
     stats.add(CpuId(0), NodeStat::WorkingsetActivateFile as usize, 200);
     assert!(changed(PageType::File) && !changed(PageType::Anon));
-    stage.kernel.snapshot_refaults(node);
+    stage.kernel.snapshot_refaults(VEC);
     assert!(!changed(PageType::File));
 }
 

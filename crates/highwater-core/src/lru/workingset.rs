@@ -10,6 +10,7 @@
 //! From: `page_cache`, `swap` · to: [`super::balance`] (the cost of a refault).
 
 use core::cell::Cell;
+use core::hint::cold_path;
 
 use super::{LruKind, LruVec, PageType};
 use crate::host::{Cx, Devices, TaskLocal};
@@ -18,9 +19,8 @@ use crate::page::{Folio, Page, PageFlags};
 use crate::page_alloc::Relief;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::bump;
-use crate::units::LruVecId;
-use crate::vmstat::NodeStat;
-use crate::zone::NodeId;
+use crate::units::{GroupId, LruVecId};
+use crate::vmstat::{NodeStat, Reader};
 
 /// Pages that came back at the running task's demand, or were read ahead with those: how many so far, anonymous pages
 /// and those of files ([`PageType`]).
@@ -33,7 +33,7 @@ impl TaskLocal for Refaults {}
 /// workingset.
 ///
 /// ```text
-/// 46..11 clock, modulo 2^36 | 10..1 index of the lists | 0 workingset
+/// 62..27 clock, modulo 2^36 | 26..1 index of the lists | 0 workingset
 /// ```
 ///
 /// Machines that need the kernel's bucketing (more than 2^36 pages) are beyond this model.
@@ -44,8 +44,9 @@ impl Shadow {
     /// How long it is.
     pub(crate) const BITS: u32 = Self::CLOCK_SHIFT + Self::CLOCK_MASK.count_ones();
     const VEC_SHIFT: u32 = 1;
-    const VEC_MASK: u64 = (1 << 10) - 1;
-    const CLOCK_SHIFT: u32 = 11;
+    /// 1,024 nodes of 65,536 memory cgroups.
+    const VEC_MASK: u64 = (1 << 26) - 1;
+    const CLOCK_SHIFT: u32 = 27;
     /// Clocks are compared modulo this plus one.
     const CLOCK_MASK: u64 = (1 << 36) - 1;
 
@@ -80,8 +81,15 @@ impl<H: Devices> Kernel<H> {
     ///
     /// Linux: same name.
     #[inline(always)]
-    pub fn workingset_eviction(&self, (folio, page): (Folio, &Page)) -> Shadow {
-        let id = self.lru.id_of(page);
+    ///
+    /// `target`: the memory cgroup whose reclaim evicts the page. Its clock counts, and the shadow
+    /// names it, not the page's owner.
+    pub fn workingset_eviction(&self, (folio, page): (Folio, &Page), target: GroupId) -> Shadow {
+        if self.mem.groups.is_on() {
+            cold_path();
+            return self.eviction_of_group((folio, page), target);
+        }
+        let id = self.lruvec_of(page);
         let vec = self.lru.vec(id);
         let clock = vec.nonresident_age.load(Relaxed);
         // Before 5.9 anonymous pages leave no trace; their shadows are not looked at either.
@@ -89,6 +97,41 @@ impl<H: Devices> Kernel<H> {
             age::<H>(vec, folio.nr_pages());
         }
         Shadow::new(clock, id, page.is(PageFlags::WORKINGSET))
+    }
+
+    /// The same with memory cgroups. The clocks of the groups above count it too; the shadow names
+    /// the id of the group, which another group may have later.
+    #[inline(never)]
+    fn eviction_of_group(&self, (folio, page): (Folio, &Page), target: GroupId) -> Shadow {
+        let node = page.node();
+        let vec = self.lru.id_of_group(target, node);
+        let clock = self.lru.vec(vec).nonresident_age.load(Relaxed);
+        if self.mem.policy.reclaim.anon_workingset || page.is_file_lru() {
+            self.age_lists(vec, folio.nr_pages());
+        }
+        let named = self.lru.id_of_group(GroupId(self.memcg.id(target)), node);
+        Shadow::new(clock, named, page.is(PageFlags::WORKINGSET))
+    }
+
+    /// The lists whose reclaim left a shadow; none if their group is gone.
+    fn lists_of_shadow(&self, shadow: Shadow) -> Option<LruVecId> {
+        if !self.mem.groups.is_on() {
+            return Some(shadow.vec());
+        }
+        let (id, node) = (self.lru.group_of(shadow.vec()), self.lru.node_of(shadow.vec()));
+        Some(self.lru.id_of_group(self.memcg.by_id(id.0)?, node))
+    }
+
+    /// Advances the clock of some lists and of those of all groups above.
+    pub(super) fn age_lists(&self, vec: LruVecId, pages: u64) {
+        if !self.mem.groups.is_on() {
+            age::<H>(self.lru.vec(vec), pages);
+            return;
+        }
+        let node = self.lru.node_of(vec);
+        for group in self.memcg.tree.ancestors(self.lru.group_of(vec)) {
+            age::<H>(self.lru.vec(self.lru.id_of_group(group, node)), pages);
+        }
     }
 
     /// Counts the refault of a page for which a shadow was found, and decides whether the page
@@ -102,67 +145,93 @@ impl<H: Devices> Kernel<H> {
         if page_type == PageType::Anon && !counts_anon {
             return;
         }
-        let Some(vec) = self.lru.find(shadow.vec()) else {
-            debug_assert!(false, "a shadow of lists that do not exist");
-            return;
-        };
         let nr = folio.nr_pages();
-        let stats = &self.mem.node(self.lru.node_of(shadow.vec())).stats;
-        let count =
-            |item: NodeStat| stats.add(cx.cpu(), item as usize + page_type as usize, nr as i64);
+        // Of the page's owner, if there are memory cgroups; else of the lists it was evicted from.
+        let owner = self.mem.groups.owner_if_on(folio);
+        let count = |item: NodeStat| {
+            let item = NodeStat::ALL[item as usize + page_type as usize];
+            match owner {
+                Some(_) => {
+                    self.mem.account_page(cx.cpu(), (folio, page)).plus(item);
+                }
+                None => {
+                    let node = self.lru.node_of(shadow.vec());
+                    self.mem.node(node).stats.add(cx.cpu(), item as usize, nr as i64);
+                }
+            }
+        };
         count(NodeStat::WorkingsetRefaultAnon);
         let refaults = &cx.local::<Refaults>().0[page_type as usize];
         refaults.set(refaults.get() + nr);
 
+        let Some(evictor) = self.lists_of_shadow(shadow) else { return };
+        let Some(vec) = self.lru.find(evictor) else {
+            debug_assert!(false, "a shadow of lists that do not exist");
+            return;
+        };
+        if owner.is_some() {
+            self.flush_group_stats(cx, Reader::Refault, self.lru.group_of(evictor));
+        }
         let distance = shadow.distance(vec.nonresident_age.load(Relaxed));
-        let has_swap = counts_anon && self.can_swap();
-        if distance > workingset_size(page_type, has_swap, |list| vec.size(list)) {
+        let has_swap =
+            counts_anon && self.can_swap() && owner.is_none_or(|owner| self.swap_room(owner) > 0);
+        let size = |list| self.pages_of_lists(evictor, list);
+        if distance > workingset_size(page_type, has_swap, size) {
             return;
         }
         page.flag_set::<H>(PageFlags::ACTIVE);
-        age::<H>(vec, nr);
+        let own = match owner {
+            Some(owner) => self.lru.id_of_group(owner, page.node()),
+            None => evictor,
+        };
+        self.age_lists(own, nr);
         count(NodeStat::WorkingsetActivateAnon);
         if shadow.is_workingset() {
             page.flag_set::<H>(PageFlags::WORKINGSET);
-            self.lru_note_cost(cx, self.lru.id_of(page), page_type, nr);
+            self.lru_note_cost(cx, self.lruvec_of(page), page_type, nr);
             count(NodeStat::WorkingsetRestoreAnon);
         }
     }
 
-    /// Records the activation counts that the next reclaim of a node compares with.
+    /// Records the activation counts that the next reclaim of these lists compares with.
     ///
     /// Linux: same name.
-    pub fn snapshot_refaults(&self, node: NodeId) {
+    pub fn snapshot_refaults(&self, vec: LruVecId) {
         for page_type in PageType::ALL {
-            let count = self.refault_activations(node, page_type);
-            self.lru.node(node).refaults[page_type as usize].store(count, Relaxed);
+            let count = self.refault_activations(vec, page_type);
+            self.lru.vec(vec).refaults[page_type as usize].store(count, Relaxed);
         }
     }
 
-    /// Pages of a type were activated by refaults on a node since its last snapshot
+    /// Pages of a type were activated by refaults since the last snapshot of these lists
     /// (rules/workingset#snapshot).
-    pub fn refaults_changed(&self, node: NodeId, page_type: PageType) -> bool {
-        let before = self.lru.node(node).refaults[page_type as usize].load(Relaxed);
-        self.refault_activations(node, page_type) != before
+    pub fn refaults_changed(&self, vec: LruVecId, page_type: PageType) -> bool {
+        let before = self.lru.vec(vec).refaults[page_type as usize].load(Relaxed);
+        self.refault_activations(vec, page_type) != before
     }
 
-    /// As the kernel reads it: per-CPU counts that are not folded yet do not count.
-    fn refault_activations(&self, node: NodeId, page_type: PageType) -> u64 {
+    /// As the kernel reads it: of the node, without per-CPU counts that are not folded yet; of the
+    /// subtree of a memory cgroup, as of the last flush.
+    fn refault_activations(&self, vec: LruVecId, page_type: PageType) -> u64 {
         let item = NodeStat::WorkingsetActivateAnon as usize + page_type as usize;
-        self.mem.node(node).stats.read(item)
+        let node = self.lru.node_of(vec);
+        match self.mem.groups.is_on() {
+            true => self.mem.groups.seen(self.lru.group_of(vec), node, NodeStat::ALL[item]),
+            false => self.mem.node(node).stats.read(item),
+        }
     }
 
     /// Advances the clock of a folio's lists by its pages.
     #[doc(alias = "workingset_age_nonresident")]
     #[inline]
     pub fn age_nonresident(&self, folio: Folio) {
-        age::<H>(self.lru.vec_of(self.mem.map.page(folio)), folio.nr_pages());
+        self.age_lists(self.lruvec_of(self.mem.map.page(folio)), folio.nr_pages());
     }
 }
 
 /// Lets a clock go on.
 #[inline(always)]
-pub(crate) fn age<H: Devices>(vec: &LruVec<H>, pages: u64) {
+fn age<H: Devices>(vec: &LruVec<H>, pages: u64) {
     if H::THREADED {
         vec.nonresident_age.fetch_add(pages, Relaxed);
     } else {

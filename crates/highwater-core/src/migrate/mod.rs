@@ -276,6 +276,7 @@ impl<H: Devices> Kernel<H> {
             let kept = (page.flags() & KEPT) - PageFlags::UPTODATE;
             target.init_flags(kept | PageFlags::LOCKED);
             target.set_mapping(owner, page.index());
+            self.share_charge(old, new);
         };
         if page.is(PageFlags::SWAPCACHE) {
             return self.replace_in_swap_cache(cx, old, new, take_over);

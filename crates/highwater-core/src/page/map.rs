@@ -140,6 +140,16 @@ impl PageMap {
         &self.pages[at.into().idx()]
     }
 
+    /// The frame of a descriptor of this array.
+    #[doc(alias = "page_to_pfn")]
+    #[inline(always)]
+    pub(crate) fn pfn_of(&self, page: &Page) -> Pfn {
+        let first = self.pages.as_ptr().addr();
+        let at = core::ptr::from_ref(page).addr().wrapping_sub(first) / size_of::<Page>();
+        debug_assert!(at < self.pages.len(), "a descriptor of another array");
+        Pfn(at as u32)
+    }
+
     /// The descriptor of a frame, if the frame exists; as [`PageMap::page`].
     #[inline(always)]
     pub fn get(&self, pfn: Pfn) -> Option<&Page> {

@@ -20,7 +20,7 @@ use core::ops::Deref;
 use core::ptr::NonNull;
 
 use super::Page;
-use crate::sync::atomic::{AtomicU8, AtomicU32};
+use crate::sync::atomic::{AtomicU8, AtomicU16, AtomicU32};
 
 /// Bytes of a cache line.
 const LINE: usize = 64;
@@ -34,6 +34,9 @@ pub(crate) unsafe trait Zeroed {}
 
 // SAFETY: an integer of four bytes.
 unsafe impl Zeroed for AtomicU32 {}
+
+// SAFETY: an integer of two bytes.
+unsafe impl Zeroed for AtomicU16 {}
 
 // SAFETY: an integer of one byte.
 unsafe impl Zeroed for AtomicU8 {}

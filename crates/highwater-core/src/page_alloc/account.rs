@@ -15,9 +15,12 @@
 //!
 //! Synchronisation: none; additions go to per-CPU differences (rules/zone-counters#differences).
 
+use core::hint::cold_path;
+
 use super::PageAllocator;
 use crate::host::{CpuId, Host};
 use crate::page::{Folio, Page};
+use crate::units::GroupId;
 use crate::vmstat::{NodeStat, ZoneStat};
 use crate::zone::{NodeId, ZoneId};
 
@@ -28,6 +31,8 @@ pub struct Account<'a, H: Host> {
     node: NodeId,
     zone: ZoneId,
     pages: i64,
+    /// For the counters of its memory cgroup; none where several folios are counted together.
+    folio: Option<Folio>,
 }
 
 impl<H: Host> PageAllocator<H> {
@@ -45,20 +50,28 @@ impl<H: Host> PageAllocator<H> {
     pub(crate) fn account_page(&self, cpu: CpuId, (folio, page): (Folio, &Page)) -> Account<'_, H> {
         // Not the zone's node: that is a division.
         let (node, zone) = (page.node(), page.zone_id());
-        Account { mem: self, cpu, node, zone, pages: folio.nr_pages() as i64 }
+        let pages = folio.nr_pages() as i64;
+        Account { mem: self, cpu, node, zone, pages, folio: Some(folio) }
     }
 
-    /// The counters of a zone, for several folios at once.
+    /// The counters of a zone, for several folios at once, which count for no memory cgroup but
+    /// the root.
     ///
     /// # Panics
     /// If the machine has no such node.
     #[inline(always)]
     pub fn account_pages(&self, cpu: CpuId, zone: ZoneId, pages: u64) -> Account<'_, H> {
-        Account { mem: self, cpu, node: zone.node(), zone, pages: pages as i64 }
+        Account { mem: self, cpu, node: zone.node(), zone, pages: pages as i64, folio: None }
     }
 }
 
 impl<H: Host> Account<'_, H> {
+    /// The same counters, for some of the folio's pages only.
+    #[must_use]
+    pub fn of_pages(self, pages: u64) -> Self {
+        Account { pages: pages as i64, ..self }
+    }
+
     /// The node has the pages more of an item.
     #[inline(always)]
     pub fn plus(self, item: NodeStat) -> Self {
@@ -90,7 +103,18 @@ impl<H: Host> Account<'_, H> {
     #[inline(always)]
     fn node(self, item: NodeStat, pages: i64) -> Self {
         self.mem.node(self.node).stats.add(self.cpu, item as usize, pages);
+        if self.mem.groups.is_on() {
+            cold_path();
+            self.group(item, pages);
+        }
         self
+    }
+
+    #[inline(never)]
+    fn group(&self, item: NodeStat, pages: i64) {
+        let groups = &self.mem.groups;
+        let owner = self.folio.map_or(GroupId::ROOT, |folio| groups.owner(folio));
+        groups.add(self.cpu, (owner, self.node), item, pages);
     }
 
     #[inline(always)]

@@ -39,7 +39,7 @@ use crate::host::{CpuId, Cx, Host, Lock};
 use crate::page::{MigrateType, Order, PAGEBLOCK_PAGES, Pfn};
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::sync::order::LockClass;
-use crate::vmstat::{EventSet, NodeStat, StatSet};
+use crate::vmstat::{EventSet, GroupStats, NodeStat, StatSet};
 use crate::zone::zonelist::{self, NodeSummary};
 use crate::zone::{Mark, Node, NodeId, Zone, ZoneId, ZoneInfo, ZoneType, watermark};
 
@@ -153,6 +153,7 @@ fn assemble<H: Host>(host: &H, machine: &Machine, policy: &Policy) -> PageAlloca
         // The machine's sysctls, as far as the policy's kernel has them.
         tunables: LiveTunables::new(&tunables),
         events: EventSet::new(nr_cpus),
+        groups: GroupStats::off(),
         machine: machine.clone(),
         pcp_shape: PcpShape::new(&policy.pcp),
         zones: zones.into_boxed_slice(),

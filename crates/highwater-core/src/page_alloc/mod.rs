@@ -116,7 +116,7 @@ use crate::config::{HighatomicKind, LiveTunables, Machine, Policy};
 use crate::host::{CpuId, Cx, Host, NoSuchCpu};
 use crate::page::{PageMap, Pfn};
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use crate::vmstat::{EventSet, NodeStat};
+use crate::vmstat::{EventSet, GroupStats, NodeStat};
 use crate::zone::zonelist::{ZoneRef, Zonelists};
 use crate::zone::{FreeArea, Node, NodeId, NodeMask, Zone, ZoneId, ZoneType};
 
@@ -133,6 +133,8 @@ pub struct PageAllocator<H: Host> {
     pub tunables: LiveTunables,
     /// Events since boot.
     pub events: EventSet,
+    /// Counters of memory cgroups, and the owners of frames.
+    pub groups: GroupStats,
     pub(crate) machine: Machine,
     pub(crate) pcp_shape: PcpShape,
     // By number of the zone, with holes where a node lacks one: a frame's word leads to its zone

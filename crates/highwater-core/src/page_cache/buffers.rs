@@ -88,7 +88,9 @@ impl<H: Devices> Kernel<H> {
             return Ok(());
         }
         debug_assert!(page.is(PageFlags::LOCKED), "buffers for a page that is not locked");
-        let id = self.slab_take(cx, CacheKind::BufferHead, Gfp::GFP_NOFS);
+        // Whoever has the page pays for them.
+        let payer = self.mem.groups.owner_if_on(folio).unwrap_or_default();
+        let id = self.slab_take_for(cx, CacheKind::BufferHead, Gfp::GFP_NOFS, payer);
         let id = id.ok_or(Error::NoMemory)?;
         self.buffers.lock(cx.cpu()).put(folio.pfn(), id);
         page.flag_set::<H>(PageFlags::BUFFERS);
@@ -160,8 +162,11 @@ mod tests {
         let machine = Machine::from_sizes("stage", &[(64 << 20, alloc::vec![0, 1])]).unwrap();
         let cx = Cx::new(&host, CpuId(0));
         let mem = boot(&host, &machine, &preset("6.1").unwrap()).unwrap();
-        let spec =
-            KernelSpec { devices: alloc::vec![DeviceSpec::nvme(1 << 20)], swap: alloc::vec![] };
+        let spec = KernelSpec {
+            devices: alloc::vec![DeviceSpec::nvme(1 << 20)],
+            swap: alloc::vec![],
+            groups: 0,
+        };
         let kernel = Kernel::new(&cx, mem, &spec).unwrap();
         // Written, dropped, read, one page of it written; then buffers and pages at each stage.
         let stages = |filesystem| {

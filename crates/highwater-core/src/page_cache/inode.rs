@@ -324,7 +324,8 @@ mod tests {
             let machine = Machine::from_sizes("stage", &[(128 << 20, vec![0, 1])]).unwrap();
             let cx = Cx::new(host, CpuId(0));
             let mem = boot(host, &machine, &preset("6.1").unwrap()).unwrap();
-            let spec = KernelSpec { devices: vec![DeviceSpec::nvme(1 << 20)], swap: vec![] };
+            let spec =
+                KernelSpec { devices: vec![DeviceSpec::nvme(1 << 20)], swap: vec![], groups: 0 };
             let kernel = Kernel::new(&cx, mem, &spec).unwrap();
             Stage { cx, kernel }
         }

@@ -19,6 +19,7 @@ use crate::page::{Folio, Order, Page, PageFlags, PageMapping};
 use crate::page_alloc::{Gfp, Wish};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::units::Error;
+use crate::units::GroupId;
 use crate::vmstat::NodeStat;
 
 /// How pages for files are asked for (`mapping_gfp_mask`).
@@ -288,6 +289,10 @@ impl<H: Devices> Kernel<H> {
         gfp: Gfp,
     ) -> Result<(), AddError> {
         debug_assert!(!folio.is_large(), "a slot of the tree holds a single page");
+        // Whoever touches a page first pays for it, and others use it for free.
+        if !self.charge_folio(cx, folio, self.group_of_task(cx), gfp) {
+            return Err(AddError::NoMemory);
+        }
         let page = self.mem.map.page(folio);
         let backed = if file.is_memory() { PageFlags::SWAPBACKED } else { PageFlags::empty() };
         page.init_flags(PageFlags::LOCKED | backed);
@@ -443,7 +448,8 @@ impl<H: Devices> Kernel<H> {
 
     /// Removes a page from its file for reclaim (rules/page-decisions#remove): freezes the
     /// references at two, the caller's and the tree's, and leaves a shadow. True if the page
-    /// belongs to the caller now (no references, off the tree). The page is locked.
+    /// belongs to the caller now (no references, off the tree). The page is locked. `target`: whose
+    /// limit reclaims, the root if it is the machine.
     ///
     /// Linux: the branch of file pages; swap cache pages go by `remove_mapping_swap`.
     #[doc(alias = "__remove_mapping")]
@@ -453,6 +459,7 @@ impl<H: Devices> Kernel<H> {
         cx: &Cx<'_, H>,
         file: &File<H>,
         (folio, page): (Folio, &Page),
+        target: GroupId,
     ) -> bool {
         // Shadows are for pages that a disk has.
         self.remove_clean(cx, file, (folio, page), || {
@@ -461,7 +468,7 @@ impl<H: Devices> Kernel<H> {
                     cold_path();
                     None
                 }
-                false => Some(self.workingset_eviction((folio, page))),
+                false => Some(self.workingset_eviction((folio, page), target)),
             }
         })
     }

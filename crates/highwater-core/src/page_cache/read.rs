@@ -8,6 +8,7 @@ use super::lookup::{AddError, FILE_GFP, PageBatch};
 use super::{Entry, File, MemoryFiles, MemoryPage, OpenFile};
 use crate::host::{Cost, Cx, Devices, Lock, Phase, Probe};
 use crate::kernel::Kernel;
+use crate::memcg::Charge;
 use crate::page::{Folio, PAGE_SHIFT, PAGE_SIZE, PageFlags};
 use crate::units::Error;
 
@@ -54,6 +55,19 @@ impl<H: Devices> Kernel<H> {
     }
 
     fn read(
+        &self,
+        cx: &Cx<'_, H>,
+        open: &OpenFile<H>,
+        pos: u64,
+        len: u64,
+        found: Option<&mut u64>,
+    ) -> Result<u64, Error> {
+        let read = self.read_bytes(cx, open, pos, len, found);
+        self.return_to_user(cx);
+        read
+    }
+
+    fn read_bytes(
         &self,
         cx: &Cx<'_, H>,
         open: &OpenFile<H>,

@@ -42,7 +42,7 @@ use crate::page_alloc::Gfp;
 use crate::trace::{Event, narrow};
 use crate::units::LruVecId;
 use crate::units::SWAP_CLUSTER_MAX;
-use crate::vmstat::{NodeStat, VmEvent};
+use crate::vmstat::NodeStat;
 use crate::writeback::WriteReason;
 use crate::zone::NodeId;
 
@@ -111,14 +111,7 @@ impl<H: Devices> Kernel<H> {
         let (isolated, mut walk) =
             self.isolate_batch(cx, vec, sc, list, &mut pages[..want as usize]);
         self.count_isolated(cx, node, page_type, isolated.nr_taken as i64);
-        let (scan, scan_type) = match (sc.is_kswapd, page_type) {
-            (true, PageType::Anon) => (VmEvent::PgscanKswapd, VmEvent::PgscanAnon),
-            (true, PageType::File) => (VmEvent::PgscanKswapd, VmEvent::PgscanFile),
-            (false, PageType::Anon) => (VmEvent::PgscanDirect, VmEvent::PgscanAnon),
-            (false, PageType::File) => (VmEvent::PgscanDirect, VmEvent::PgscanFile),
-        };
-        self.mem.events.add(cx.cpu(), scan, isolated.scanned);
-        self.mem.events.add(cx.cpu(), scan_type, isolated.scanned);
+        self.count_scanned(cx, vec, sc, page_type, isolated.scanned);
         if isolated.taken == 0 {
             return 0;
         }
@@ -136,14 +129,7 @@ impl<H: Devices> Kernel<H> {
         }
         self.move_pages_to_lru(cx, vec, [&pages[..shrunk.kept], &shrunk.tails], rotated);
         self.count_isolated(cx, node, page_type, -(isolated.nr_taken as i64));
-        let (steal, steal_type) = match (sc.is_kswapd, page_type) {
-            (true, PageType::Anon) => (VmEvent::PgstealKswapd, VmEvent::PgstealAnon),
-            (true, PageType::File) => (VmEvent::PgstealKswapd, VmEvent::PgstealFile),
-            (false, PageType::Anon) => (VmEvent::PgstealDirect, VmEvent::PgstealAnon),
-            (false, PageType::File) => (VmEvent::PgstealDirect, VmEvent::PgstealFile),
-        };
-        self.mem.events.add(cx.cpu(), steal, shrunk.reclaimed);
-        self.mem.events.add(cx.cpu(), steal_type, shrunk.reclaimed);
+        self.count_stolen(cx, vec, sc, page_type, shrunk.reclaimed);
         // Also without any write: a charge of 0 lets earlier charges fade.
         self.lru_note_cost(cx, vec, page_type, stats.pageout);
         if stats.unqueued_dirty == isolated.nr_taken {
@@ -183,7 +169,7 @@ impl<H: Devices> Kernel<H> {
         let (isolated, mut walk) =
             self.isolate_batch(cx, vec, sc, list, &mut pages[..want as usize]);
         self.count_isolated(cx, node, page_type, isolated.nr_taken as i64);
-        self.mem.events.add(cx.cpu(), VmEvent::Pgrefill, isolated.scanned);
+        self.count_refill(cx, vec, sc, isolated.scanned);
 
         // Both in the order in which they were taken.
         let (mut active, mut inactive) = ([Folio::default(); BATCH], [Folio::default(); BATCH]);
@@ -218,7 +204,7 @@ impl<H: Devices> Kernel<H> {
         rotated[page_type as usize] = nr_used;
         let lists = [&active[..nr_active], &inactive[..nr_inactive]];
         let [_, deactivated] = self.move_pages_to_lru(cx, vec, lists, rotated);
-        self.mem.events.add(cx.cpu(), VmEvent::Pgdeactivate, deactivated);
+        self.count_deactivated(cx, vec, deactivated);
         self.count_isolated(cx, node, page_type, -(isolated.nr_taken as i64));
         cx.event(Event::LruShrinkActive {
             nid: node,

@@ -122,6 +122,31 @@ pub fn targets(sizes: Lists, priority: u8, mode: Mode) -> Lists {
     core::array::from_fn(share)
 }
 
+/// The same for lists of a memory cgroup that was removed. Nobody needs its pages, so each list gives
+/// up to a batch however gentle the pass, and shares are rounded up. `seen`: sizes as protection
+/// leaves them.
+#[doc(alias = "get_scan_count")]
+pub fn targets_of_offline(sizes: Lists, seen: Lists, priority: u8, mode: Mode) -> Lists {
+    let share = |list: usize| {
+        let scan = match seen[list] >> priority {
+            0 => sizes[list].min(SWAP_CLUSTER_MAX),
+            scan => scan,
+        };
+        let is_anon = list < 2;
+        match mode {
+            Mode::Equal => scan,
+            Mode::Anon if is_anon => scan,
+            Mode::File if !is_anon => scan,
+            Mode::Anon | Mode::File => 0,
+            Mode::Fract(Weights { anon, file, over }) => {
+                let weight = if is_anon { anon } else { file };
+                (u128::from(scan) * u128::from(weight)).div_ceil(u128::from(over.max(1))) as u64
+            }
+        }
+    };
+    core::array::from_fn(share)
+}
+
 /// Pages left to scan while a lruvec is shrunk (rules/scan-budget#scan-loop).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScanPlan {

@@ -6,8 +6,10 @@
 //!
 //! From: [`super::direct`], [`super::kswapd`], [`super::node_reclaim`] · to: all of reclaim.
 
+use super::algorithm::Inputs;
 use super::budget::DEF_PRIORITY;
 use crate::page_alloc::Gfp;
+use crate::units::GroupId;
 use crate::zone::{NodeMask, ZoneType};
 
 /// Sums over one node pass, or one batch.
@@ -58,6 +60,17 @@ pub struct Control {
     pub gfp: Gfp,
     /// Nodes allowed.
     pub nodes: Option<NodeMask>,
+    /// Only of this memory cgroup and those below it, for its limit; the root: of the machine.
+    #[doc(alias = "target_mem_cgroup")]
+    pub target: GroupId,
+    /// A protected group (`memory.low`) was left alone.
+    pub memcg_low_skipped: bool,
+    /// Nothing else was found: `memory.low` does not count any more.
+    pub memcg_low_reclaim: bool,
+    /// What the lists of several groups have in common in this pass.
+    pub(super) inputs: Option<Inputs>,
+    /// A partial walk over the groups found nothing: visit them all.
+    pub full_walk: bool,
     /// kswapd's own.
     pub is_kswapd: bool,
     /// May write pages.
@@ -93,6 +106,11 @@ impl Control {
             reclaim_idx,
             gfp,
             nodes: None,
+            target: GroupId::ROOT,
+            inputs: None,
+            full_walk: false,
+            memcg_low_skipped: false,
+            memcg_low_reclaim: false,
             is_kswapd: false,
             may_writepage: true,
             may_unmap: true,
@@ -107,11 +125,38 @@ impl Control {
         }
     }
 
+    /// True if this is reclaim for the limit of a memory cgroup.
+    ///
+    /// Linux: same name.
+    #[doc(alias = "cgroup_reclaim")]
+    #[inline]
+    pub(super) const fn is_of_group(&self) -> bool {
+        !self.target.is_root()
+    }
+
     /// True if the target does not end a scan: in the first pass of direct reclaim. With small
     /// targets, each of many reclaimers would stop at the first lists, and always the same lists
     /// would be reclaimed.
     pub(super) fn scans_all(&self) -> bool {
-        !self.is_kswapd && self.priority == DEF_PRIORITY
+        !self.is_kswapd && self.priority == DEF_PRIORITY && !self.is_of_group()
+    }
+
+    /// After an attempt that got nothing: prepares another one that takes what it spared; false if
+    /// there was nothing. Each kind comes once, because with its flag set nothing is spared that way.
+    pub(super) fn has_another_attempt(&mut self) -> bool {
+        if self.spared && !self.spare_nothing {
+            // The algorithm left active pages alone: that was too kind.
+            self.spare_nothing = true;
+            self.spared = false;
+            return true;
+        }
+        if self.memcg_low_skipped && !self.memcg_low_reclaim {
+            // All that is left is protected. `memory.min` still holds.
+            self.memcg_low_reclaim = true;
+            self.memcg_low_skipped = false;
+            return true;
+        }
+        false
     }
 
     /// Reports whether reclaim may enter the filesystem to write a page. Swap needs no filesystem,

@@ -95,7 +95,8 @@ impl<H: Devices> Kernel<H> {
             let mut last = None;
             for entry in eligible(zonelist, sc.reclaim_idx, sc.nodes) {
                 if last != Some(entry.node) {
-                    self.algorithm().run_done(self, entry.node);
+                    let vec = self.lru.id_of_target(sc.target, entry.node);
+                    self.algorithm().run_done(self, vec);
                     last = Some(entry.node);
                 }
             }
@@ -105,13 +106,9 @@ impl<H: Devices> Kernel<H> {
             if sc.compaction_ready {
                 return 1;
             }
-            // The algorithm spared pages: that was too kind. Once: with `spare_nothing` it spares none, so
-            // `spared` stays false.
-            if !sc.spared {
+            if !sc.has_another_attempt() {
                 return 0;
             }
-            sc.spare_nothing = true;
-            sc.spared = false;
         }
     }
 

@@ -227,7 +227,7 @@ impl<H: Devices> Kernel<H> {
         };
         let mut batch = Batch {
             sc,
-            tail: self.reclaim.vec(vec),
+            tail: self.reclaim.vec(self.lru.id_of_tail(vec)),
             counters: &self.mem.node(self.lru.node_of(vec)).stats,
             out_of_the_way,
             busy: rules.busy,
@@ -235,6 +235,7 @@ impl<H: Devices> Kernel<H> {
             trail: Trail::default(),
             tails: Vec::new(),
         };
+        batch.trail.set_group(batch.sc.target);
         let (mut freed, mut kept) = (Freed::default(), 0);
         for at in 0..pages.len() {
             walk.step(cx.host, &self.mem.map);
@@ -250,7 +251,7 @@ impl<H: Devices> Kernel<H> {
         self.free_batch(cx, &mut freed);
         let activated: u64 = batch.stats.activate.iter().sum();
         if activated != 0 {
-            self.mem.events.add(cx.cpu(), VmEvent::Pgactivate, activated);
+            self.count_activated(cx, vec, activated);
         }
         ShrunkBatch { reclaimed: freed.pages, kept, tails, stats: batch.stats }
     }
@@ -325,7 +326,7 @@ impl<H: Devices> Kernel<H> {
                     let batch = &mut batch[..chunk.len()];
                     batch.copy_from_slice(chunk);
                     let page = self.mem.map.page(chunk[0]);
-                    let vec = self.lru.id_of(page);
+                    let vec = self.lruvec_of(page);
                     let walk = &mut Walk::default();
                     let shrunk = self.shrink_pages(cx, vec, &mut sc, batch, walk, PAGEOUT);
                     reclaimed += shrunk.reclaimed;
@@ -513,11 +514,14 @@ impl<H: Devices> Kernel<H> {
             }
             // Pages read ahead from swap have no mapping until they are mapped.
             PageMapping::Anon(_) | PageMapping::None => {
-                page.is(PageFlags::SWAPCACHE) && self.remove_mapping_swap(cx, folio)
+                page.is(PageFlags::SWAPCACHE)
+                    && self.remove_mapping_swap(cx, folio, batch.sc.target)
             }
             PageMapping::File(id) => {
                 let file = batch.trail.file(self, cx, id);
-                file.is_some_and(|file| self.remove_mapping_file(cx, file, (folio, page)))
+                file.is_some_and(|file| {
+                    self.remove_mapping_file(cx, file, (folio, page), batch.sc.target)
+                })
             }
         };
         if !is_gone {
@@ -536,7 +540,7 @@ impl<H: Devices> Kernel<H> {
     fn activate(&self, cx: &Cx<'_, H>, batch: &mut Batch<'_, H>, (folio, page): (Folio, &Page)) {
         let flags = page.flags();
         if flags.contains(PageFlags::SWAPCACHE)
-            && (flags.contains(PageFlags::MLOCKED) || self.swap.is_full())
+            && (flags.contains(PageFlags::MLOCKED) || self.is_swap_full(folio))
         {
             self.free_swap_cache(cx, folio, false);
         }

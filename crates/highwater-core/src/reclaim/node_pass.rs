@@ -34,6 +34,7 @@ use crate::kernel::Kernel;
 use crate::page::Order;
 use crate::page_alloc::Gfp;
 use crate::sync::atomic::Ordering::Relaxed;
+use crate::units::GroupId;
 use crate::vmstat::ZoneStat;
 use crate::zone::{NodeId, Zone, ZoneType};
 
@@ -55,10 +56,14 @@ impl<H: Devices> Kernel<H> {
             sc.sums = PassSums::default();
             cx.charge(Cost::NodePass, 1);
             let before = sc.nr_reclaimed;
-            for vec in self.lru.ids_of_node(node, sc.reclaim_idx) {
-                sc.nr_reclaimed += self.algorithm().shrink(self, cx, (node, vec), sc);
+            if self.mem.groups.is_on() {
+                self.shrink_node_memcgs(cx, node, sc);
+            } else {
+                for vec in self.lru.ids_of_node(node, sc.reclaim_idx) {
+                    sc.nr_reclaimed += self.algorithm().shrink(self, cx, (node, vec), sc);
+                }
+                sc.nr_reclaimed += self.shrink_slab(cx, sc.gfp, node, GroupId::ROOT, sc.priority);
             }
-            sc.nr_reclaimed += self.shrink_slab(cx, sc.gfp, node, sc.priority);
             let got = sc.nr_reclaimed - before;
             has_progress |= got != 0;
             self.count_reclaimed(got);
@@ -92,7 +97,7 @@ impl<H: Devices> Kernel<H> {
             let before = sc.nr_reclaimed;
             sc.nr_reclaimed += self.algorithm().shrink(self, cx, (node, vec), sc);
             if slab == Slab::Too {
-                sc.nr_reclaimed += self.shrink_slab(cx, sc.gfp, node, sc.priority);
+                sc.nr_reclaimed += self.shrink_slab(cx, sc.gfp, node, GroupId::ROOT, sc.priority);
             }
             let got = sc.nr_reclaimed - before;
             self.count_reclaimed(got);

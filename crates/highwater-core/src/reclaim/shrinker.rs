@@ -39,6 +39,7 @@ use crate::kernel::Kernel;
 use crate::page_alloc::Gfp;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::trace::{Event, narrow};
+use crate::units::GroupId;
 use crate::vmstat::VmEvent;
 use crate::zone::NodeId;
 
@@ -180,7 +181,20 @@ impl<H: Devices> Kernel<H> {
     /// cache pays for its place in the list.
     ///
     /// Linux: same name.
-    pub(crate) fn shrink_slab(&self, cx: &Cx<'_, H>, gfp: Gfp, node: NodeId, priority: u8) -> u64 {
+    ///
+    /// Objects of memory cgroups are shrunk with those of the root; reclaim for a group's limit
+    /// leaves slab alone.
+    pub(crate) fn shrink_slab(
+        &self,
+        cx: &Cx<'_, H>,
+        gfp: Gfp,
+        node: NodeId,
+        group: GroupId,
+        priority: u8,
+    ) -> u64 {
+        if !group.is_root() {
+            return 0;
+        }
         let _phase = cx.phase(Phase::ShrinkSlab);
         let all = self.shrinkers.list.iter().zip(&self.shrinkers.deferred);
         all.map(|(shrinker, deferred)| {

@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 
 use crate::page::{Order, PAGE_SIZE, Pfn};
+use crate::units::GroupId;
 use crate::zone::NodeId;
 
 /// Slabs with free objects that a memory node keeps although they are empty (`min_partial`).
@@ -88,6 +89,8 @@ pub struct SlabCache {
     /// Of a free object: the next one of its slab. `shape.objects` for each slab.
     next_free: Vec<u32>,
     free_slots: Vec<u32>,
+    /// By object: the memory cgroup that pays for it; as long as it has to be.
+    owners: Vec<GroupId>,
     partial: Vec<Partial>,
     /// The node of the newest slab.
     last: NodeId,
@@ -102,6 +105,7 @@ impl SlabCache {
             slabs: Vec::new(),
             next_free: Vec::new(),
             free_slots: Vec::new(),
+            owners: Vec::new(),
             partial: alloc::vec![Partial { first: NIL, nr: 0 }; nr_nodes],
             last: NodeId(0),
         }
@@ -125,6 +129,25 @@ impl SlabCache {
     /// The memory node an object lies on.
     pub(crate) fn node_of(&self, id: ObjectId) -> NodeId {
         NodeId(self.slabs[self.slab_of(id)].node)
+    }
+
+    /// A memory cgroup pays for an object.
+    pub(crate) fn set_owner(&mut self, id: ObjectId, owner: GroupId) {
+        let at = id.0 as usize;
+        if at >= self.owners.len() {
+            self.owners.resize(at + 1, GroupId::ROOT);
+        }
+        self.owners[at] = owner;
+    }
+
+    /// The memory cgroup that pays for an object; the root if none does.
+    pub(crate) fn owner_of(&self, id: ObjectId) -> GroupId {
+        self.owners.get(id.0 as usize).copied().unwrap_or_default()
+    }
+
+    /// The same, for an object that is freed.
+    pub(super) fn take_owner(&mut self, id: ObjectId) -> GroupId {
+        self.owners.get_mut(id.0 as usize).map(core::mem::take).unwrap_or_default()
     }
 
     fn slab_of(&self, id: ObjectId) -> usize {

@@ -1,11 +1,14 @@
 //! Slabs from the allocator, and back to it.
 
+use core::hint::cold_path;
+
 use super::cache::SlabCache;
 use super::{CacheKind, ObjectId};
 use crate::host::{Cx, Devices, Lock};
 use crate::kernel::Kernel;
 use crate::page::{Order, PageFlags, Pfn};
 use crate::page_alloc::{Gfp, Wish};
+use crate::units::GroupId;
 use crate::zone::NodeId;
 
 impl<H: Devices> Kernel<H> {
@@ -17,7 +20,35 @@ impl<H: Devices> Kernel<H> {
     /// Allocates an object of a slab cache, on the CPU's node if a slab there has one; none if
     /// there is no memory. May reclaim as far as `gfp` allows. No lock is held.
     #[doc(alias = "kmem_cache_alloc")]
+    ///
+    /// The running task's memory cgroup pays for it.
     pub(crate) fn slab_take(&self, cx: &Cx<'_, H>, kind: CacheKind, gfp: Gfp) -> Option<ObjectId> {
+        self.slab_take_for(cx, kind, gfp, self.payer(cx))
+    }
+
+    /// The same for a given memory cgroup, whose limit may refuse.
+    pub(crate) fn slab_take_for(
+        &self,
+        cx: &Cx<'_, H>,
+        kind: CacheKind,
+        gfp: Gfp,
+        payer: GroupId,
+    ) -> Option<ObjectId> {
+        let id = self.slab_take_free(cx, kind, gfp)?;
+        if payer.is_root() {
+            return Some(id);
+        }
+        cold_path();
+        let node = self.slab(kind).lock(cx.cpu()).node_of(id);
+        if !self.charge_object(cx, payer, (kind.object_bytes(), node, kind.slab_kind()), gfp) {
+            self.slab_give(cx, kind, id);
+            return None;
+        }
+        self.slab(kind).lock(cx.cpu()).set_owner(id, payer);
+        Some(id)
+    }
+
+    fn slab_take_free(&self, cx: &Cx<'_, H>, kind: CacheKind, gfp: Gfp) -> Option<ObjectId> {
         loop {
             let node = self.mem.cpu_node(cx.cpu());
             // Then the rest of the newest slab, on any node (rules/slab#nodes).
@@ -35,7 +66,15 @@ impl<H: Devices> Kernel<H> {
     /// Frees an object of a slab cache; returns the pages that went back to the allocator.
     #[doc(alias = "kmem_cache_free")]
     pub(crate) fn slab_give(&self, cx: &Cx<'_, H>, kind: CacheKind, id: ObjectId) -> u64 {
-        let slab = self.slab(kind).lock(cx.cpu()).give(id);
+        let (slab, owner, node) = {
+            let mut cache = self.slab(kind).lock(cx.cpu());
+            let (owner, node) = (cache.take_owner(id), cache.node_of(id));
+            (cache.give(id), owner, node)
+        };
+        if !owner.is_root() {
+            cold_path();
+            self.uncharge_object(cx, owner, (kind.object_bytes(), node, kind.slab_kind()));
+        }
         let Some((pfn, order)) = slab else { return 0 };
         self.account_slab(cx, kind, pfn, order, -1);
         self.mem.map.page(pfn).init_flags(PageFlags::empty());

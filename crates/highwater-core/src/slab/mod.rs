@@ -29,6 +29,7 @@ mod memory;
 
 pub use cache::{ObjectId, SlabCache};
 
+use crate::memcg::objects::SlabKind;
 use crate::vmstat::NodeStat;
 
 macro_rules! caches {
@@ -76,6 +77,14 @@ caches! {
 }
 
 impl CacheKind {
+    /// What memory cgroups count it as.
+    pub(crate) const fn slab_kind(self) -> SlabKind {
+        match self.is_reclaimable() {
+            true => SlabKind::Reclaimable,
+            false => SlabKind::Unreclaimable,
+        }
+    }
+
     /// The counter of its pages.
     pub const fn item(self) -> NodeStat {
         match self.is_reclaimable() {

@@ -3,6 +3,7 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::hint::cold_path;
 
 use crossbeam_utils::CachePadded;
 
@@ -12,10 +13,12 @@ use super::{SlotCache, SlotState};
 use crate::block::{DeviceId, DeviceSpec};
 use crate::host::{Cost, CpuId, Cx, Devices, Lock, Tasks};
 use crate::kernel::Kernel;
+use crate::page::Folio;
 use crate::page::zeroed::ZeroedSlice;
 use crate::page_alloc::PageAllocator;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use crate::sync::order::LockClass;
+use crate::units::GroupId;
 
 /// A swap entry: one page of a swap area, as a page table entry names it.
 #[doc(alias = "swp_entry_t")]
@@ -222,10 +225,35 @@ impl<H: Tasks> Swap<H> {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// Allocates a swap slot; none if no slot is free. Has-cache is set, the count is 0.
+    /// Allocates the swap slots of a folio and charges them to its memory cgroup; none if there are
+    /// none, or the group may have no more. Has-cache is set, the count is 0.
     #[doc(alias = "folio_alloc_swap")]
     #[doc(alias = "get_swap_page")]
-    pub(crate) fn swap_alloc(&self, cx: &Cx<'_, H>) -> Option<Slot> {
+    pub(crate) fn swap_alloc(&self, cx: &Cx<'_, H>, folio: Folio) -> Option<Slot> {
+        let found = match folio.is_large() {
+            false => self.swap_alloc_one(cx),
+            true => self.swap_alloc_cluster(cx),
+        };
+        if !self.mem.groups.is_on() {
+            return found;
+        }
+        cold_path();
+        let Some(slot) = found else {
+            self.note_swap_failed(folio);
+            return None;
+        };
+        let offsets = slot.offset..slot.offset + folio.nr_pages() as u32;
+        let Some(id) = self.charge_swap(folio) else {
+            offsets.for_each(|offset| self.free_slot(cx, Slot { offset, ..slot }));
+            return None;
+        };
+        let mut slots = self.swap.area(slot).slots.lock(cx.cpu());
+        offsets.for_each(|offset| slots.set_owner(offset, id));
+        drop(slots);
+        Some(slot)
+    }
+
+    fn swap_alloc_one(&self, cx: &Cx<'_, H>) -> Option<Slot> {
         self.slot_from_cache(cx).or_else(|| {
             let mut one = None;
             self.take_slots(cx, 1, &mut |slot| one = Some(slot));
@@ -235,7 +263,7 @@ impl<H: Devices> Kernel<H> {
 
     /// Takes the slots of a whole free cluster for a huge page and returns the first one; `None` if
     /// no swap area has one.
-    pub(crate) fn swap_alloc_cluster(&self, cx: &Cx<'_, H>) -> Option<Slot> {
+    fn swap_alloc_cluster(&self, cx: &Cx<'_, H>) -> Option<Slot> {
         let take = |free: u64| free.checked_sub(CLUSTER.into());
         if self.swap.free.fetch_update(Relaxed, Relaxed, take).is_err() {
             return None;
@@ -252,6 +280,16 @@ impl<H: Devices> Kernel<H> {
         }
         self.swap.free.fetch_add(CLUSTER.into(), Relaxed);
         None
+    }
+
+    /// The group that a page coming back from a slot is charged to; `wanted_by`: the group of the
+    /// address space that wants it.
+    pub(crate) fn group_of_slot(&self, cx: &Cx<'_, H>, slot: Slot, wanted_by: GroupId) -> GroupId {
+        if !self.mem.groups.is_on() {
+            return GroupId::ROOT;
+        }
+        let id = self.swap.area(slot).slots.lock(cx.cpu()).owner(slot.offset);
+        self.group_of_swapped(id, wanted_by)
     }
 
     /// Counts one more page table entry that names a slot (reclaim replaced a mapping by it).

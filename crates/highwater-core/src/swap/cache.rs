@@ -10,6 +10,7 @@ use crate::kernel::Kernel;
 use crate::lru::Shadow;
 use crate::page::{Folio, Page, PageFlags, Pfn};
 use crate::sync::atomic::Ordering::Relaxed;
+use crate::units::GroupId;
 use crate::vmstat::NodeStat;
 
 impl<H: Devices> Kernel<H> {
@@ -21,11 +22,7 @@ impl<H: Devices> Kernel<H> {
         let page = self.mem.map.page(folio);
         debug_assert!(page.is(PageFlags::LOCKED) && !page.is(PageFlags::SWAPCACHE));
         debug_assert!(matches!(folio.nr_pages(), 1 | SLOTS_OF_HUGE), "slots for all of it");
-        let found = match folio.is_large() {
-            false => self.swap_alloc(cx),
-            true => self.swap_alloc_cluster(cx),
-        };
-        let Some(slot) = found else {
+        let Some(slot) = self.swap_alloc(cx, folio) else {
             return false;
         };
         self.enter_cache(page, folio, slot, PageFlags::DIRTY);
@@ -106,7 +103,7 @@ impl<H: Devices> Kernel<H> {
         let mut gone = false;
         if self.try_lock_page(folio) {
             let is_mapped = self.mem.map.page(folio).is_mapped();
-            if anyhow || !is_mapped || self.swap.is_full() {
+            if anyhow || !is_mapped || self.is_swap_full(folio) {
                 gone = self.free_swap_cache(cx, folio, false);
             }
             self.unlock_page(cx, folio);
@@ -121,7 +118,12 @@ impl<H: Devices> Kernel<H> {
     ///
     /// Linux: the branch of swap cache pages; file pages go by `remove_mapping_file`.
     #[doc(alias = "__remove_mapping")]
-    pub(crate) fn remove_mapping_swap(&self, cx: &Cx<'_, H>, folio: Folio) -> bool {
+    pub(crate) fn remove_mapping_swap(
+        &self,
+        cx: &Cx<'_, H>,
+        folio: Folio,
+        target: GroupId,
+    ) -> bool {
         let page = self.mem.map.page(folio);
         debug_assert!(page.is(PageFlags::LOCKED | PageFlags::SWAPCACHE));
         let Some(slot) = self.slot_of(folio) else {
@@ -135,7 +137,7 @@ impl<H: Devices> Kernel<H> {
                 return None;
             }
             frozen.keep();
-            let shadow = keeps_shadow.then(|| self.workingset_eviction((folio, page)));
+            let shadow = keeps_shadow.then(|| self.workingset_eviction((folio, page), target));
             Some(uncache_all(slots, slots_of(folio, slot), shadow))
         });
         let Some(unused) = unused else {

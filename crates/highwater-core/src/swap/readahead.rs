@@ -78,7 +78,7 @@ impl<H: Devices> Kernel<H> {
     /// A fault reads a slot into a private page ([`Kernel::swap_skips_cache`]): returns the page,
     /// with a reference, unlocked, in no cache. `None` if there is no memory.
     pub(crate) fn swapin_private(&self, cx: &Cx<'_, H>, slot: Slot, wish: Wish) -> Option<Folio> {
-        let folio = self.alloc_swapin(cx, wish)?;
+        let folio = self.alloc_swapin(cx, slot, wish)?;
         let page = self.mem.map.page(folio);
         page.init_flags(PageFlags::LOCKED | PageFlags::SWAPBACKED);
         let shadow = self.swap.area(slot).slots.lock(cx.cpu()).shadow(slot.offset);
@@ -157,7 +157,7 @@ impl<H: Devices> Kernel<H> {
         if self.swap_count(cx, slot) == 0 {
             return None;
         }
-        let folio = self.alloc_swapin(cx, wish)?;
+        let folio = self.alloc_swapin(cx, slot, wish)?;
         match self.add_read_page(cx, folio, slot) {
             ReadPage::Added(shadow) => {
                 cx.host.charge(Cost::PageCacheAdd, 1);
@@ -179,9 +179,16 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    fn alloc_swapin(&self, cx: &Cx<'_, H>, wish: Wish) -> Option<Folio> {
+    /// A page for the contents of a slot, charged to the memory cgroup that the slot names.
+    fn alloc_swapin(&self, cx: &Cx<'_, H>, slot: Slot, wish: Wish) -> Option<Folio> {
         let gfp = Gfp::GFP_HIGHUSER_MOVABLE;
-        self.mem.alloc_folio_wished(cx, self, gfp, Order::ZERO, wish)
+        let folio = self.mem.alloc_folio_wished(cx, self, gfp, Order::ZERO, wish)?;
+        let group = self.group_of_slot(cx, slot, self.group_of_task(cx));
+        if !self.charge_folio(cx, folio, group, Gfp::GFP_KERNEL) {
+            self.put_page(cx, folio);
+            return None;
+        }
+        Some(folio)
     }
 }
 

@@ -27,7 +27,7 @@ use crate::page_alloc::{Gfp, Wish};
 use crate::page_cache::{AddError, Entry, File, MemoryFiles, MemoryPage, Objects};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::units::Error;
-use crate::vmstat::{NodeStat, VmEvent};
+use crate::vmstat::{GroupStat, NodeStat, VmEvent};
 
 impl<H: Devices> MemoryFiles<H> for Kernel<H> {
     /// Finds, swaps in or makes a page of a file that lives in memory.
@@ -121,6 +121,7 @@ impl<H: Devices> Kernel<H> {
             }
             None => {
                 self.mem.events.add(cx.cpu(), VmEvent::Pgmajfault, 1);
+                self.count_of_task(cx, GroupStat::Pgmajfault);
                 let is_ahead = self.read_cluster(cx, slot, Wish::Task);
                 match self.swapin_one(cx, slot, !is_ahead, Wish::Task) {
                     Some((folio, _)) => (folio, true),
@@ -188,7 +189,7 @@ impl<H: Devices> Kernel<H> {
     pub(crate) fn swap_out_memory(&self, cx: &Cx<'_, H>, file: &File<H>, folio: Folio) -> bool {
         let page = self.mem.map.page(folio);
         debug_assert!(page.is(PageFlags::LOCKED | PageFlags::SWAPBACKED) && !page.is_mapped());
-        let Some(slot) = self.swap_alloc(cx) else { return false };
+        let Some(slot) = self.swap_alloc(cx, folio) else { return false };
         let index = page.index();
         page.flag_clear::<H>(PageFlags::DIRTY);
         {

@@ -111,12 +111,29 @@ impl<H: Devices> Kernel<H> {
         with(&mut self.swap.caches[cpu.idx()].lock(cpu))
     }
 
+    /// Their memory cgroups stop paying for slots. Until now they paid, also for those that waited
+    /// in a CPU's cache (spec: memory cgroups, swap).
+    fn uncharge_slots(&self, cx: &Cx<'_, H>, slots: &[Slot]) {
+        for slot in slots {
+            let id = {
+                let mut slots = self.swap.area(*slot).slots.lock(cx.cpu());
+                let id = slots.owner(slot.offset);
+                slots.set_owner(slot.offset, 0);
+                id
+            };
+            self.uncharge_swap(id);
+        }
+    }
+
     /// Gives slots back to their areas, area by area.
     #[doc(alias = "swapcache_free_entries")]
     fn give_back_slots(&self, cx: &Cx<'_, H>, slots: &[Slot]) {
         let mut rest = slots;
         while let Some(first) = rest.first() {
             let nr = rest.iter().take_while(|slot| slot.area == first.area).count();
+            if self.mem.groups.is_on() {
+                self.uncharge_slots(cx, &rest[..nr]);
+            }
             self.swap.area(*first).give_back(cx, &rest[..nr]);
             self.swap.free.fetch_add(nr as u64, Relaxed);
             rest = &rest[nr..];

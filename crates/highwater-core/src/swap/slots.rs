@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! map    one byte a slot    6 has-cache | 5..0 page table entries that name it (63 = header)
-//! words  6 bytes a slot     0 nothing | pfn + 1: cached page | 47: 1, 46..0 shadow
+//! words  8 bytes a slot     0 nothing | pfn + 1: cached page | 63: 1, 62..0 shadow
 //! ```
 //!
 //! Words are in chunks of a cluster's size, which exist while a slot of the cluster is in use: an
@@ -36,12 +36,12 @@ const HEADER: u8 = 0x3f;
 const COUNT_MAX: u8 = 0x3e;
 /// No cluster.
 const NONE: u32 = u32::MAX;
-/// The page or shadow of a slot: 48 bits, the lowest sixteen first.
-type Word = [u16; 3];
+/// The page or shadow of a slot.
+type Word = u64;
 
 /// Marks a word as a shadow; the rest of the word has the size of a shadow.
 const IS_SHADOW: u64 = 1 << Shadow::BITS;
-const _: () = assert!(Shadow::BITS == 47);
+const _: () = assert!(Shadow::BITS == 63);
 
 /// One slot: its number of entries, whether the cache holds it, its shadow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -122,6 +122,8 @@ pub struct Slots {
     /// Of slots that more entries name than a byte counts (pages of many forked mms): how many more.
     more: BTreeMap<u32, u32>,
     words: Vec<Option<Box<[Word; CLUSTER as usize]>>>,
+    /// Ids of the memory cgroups that pay for the slots; none for clusters without any.
+    owners: Vec<Option<Box<[u16; CLUSTER as usize]>>>,
     clusters: Vec<Cluster>,
     nr_free: u32,
     /// No free slot lies before it, or after `highest`.
@@ -151,6 +153,7 @@ impl Slots {
             map,
             more: BTreeMap::new(),
             words: (0..nr_clusters).map(|_| None).collect(),
+            owners: (0..nr_clusters).map(|_| None).collect(),
             clusters: vec![
                 Cluster { used: 0, is_private: false, next: NONE };
                 nr_clusters as usize
@@ -223,18 +226,32 @@ impl Slots {
     #[inline]
     fn word(&self, offset: u32) -> u64 {
         let chunk = self.words[(offset / CLUSTER) as usize].as_deref();
-        chunk.map_or(0, |chunk| {
-            let [low, middle, high] = chunk[(offset % CLUSTER) as usize];
-            u64::from(high) << 32 | u64::from(middle) << 16 | u64::from(low)
-        })
+        chunk.map_or(0, |chunk| chunk[(offset % CLUSTER) as usize])
+    }
+
+    /// The id of the memory cgroup that pays for a slot; 0 = none.
+    #[doc(alias = "lookup_swap_cgroup_id")]
+    pub(crate) fn owner(&self, offset: u32) -> u16 {
+        let chunk = self.owners[(offset / CLUSTER) as usize].as_deref();
+        chunk.map_or(0, |chunk| chunk[(offset % CLUSTER) as usize])
+    }
+
+    /// Records who pays for a slot.
+    #[doc(alias = "swap_cgroup_record")]
+    pub(crate) fn set_owner(&mut self, offset: u32, id: u16) {
+        let chunk = &mut self.owners[(offset / CLUSTER) as usize];
+        if id != 0 || chunk.is_some() {
+            let chunk = chunk.get_or_insert_with(|| Box::new([0; CLUSTER as usize]));
+            chunk[(offset % CLUSTER) as usize] = id;
+        }
     }
 
     #[inline]
     fn set_word(&mut self, offset: u32, word: u64) {
         let chunk = &mut self.words[(offset / CLUSTER) as usize];
         if word != 0 || chunk.is_some() {
-            let chunk = chunk.get_or_insert_with(|| Box::new([[0; 3]; CLUSTER as usize]));
-            chunk[(offset % CLUSTER) as usize] = [0, 16, 32].map(|shift| (word >> shift) as u16);
+            let chunk = chunk.get_or_insert_with(|| Box::new([0; CLUSTER as usize]));
+            chunk[(offset % CLUSTER) as usize] = word;
         }
     }
 }
@@ -334,6 +351,7 @@ impl Slots {
         cluster.used -= 1;
         if cluster.used == 0 {
             self.words[index as usize] = None;
+            self.owners[index as usize] = None;
             if !self.clusters[index as usize].is_private {
                 self.push_free(index);
             }

@@ -3,6 +3,7 @@
 use crate::host::{Cx, Devices, Phase};
 use crate::kernel::Kernel;
 use crate::page_alloc::Gfp;
+use crate::units::GroupId;
 use crate::vmstat::VmEvent;
 
 impl<H: Devices> Kernel<H> {
@@ -30,8 +31,8 @@ impl<H: Devices> Kernel<H> {
     fn drop_slab(&self, cx: &Cx<'_, H>) {
         for shift in 0..u64::BITS {
             let nodes = self.mem.nodes().iter();
-            let freed: u64 =
-                nodes.map(|node| self.shrink_slab(cx, Gfp::GFP_KERNEL, node.id, 0)).sum();
+            let (gfp, root) = (Gfp::GFP_KERNEL, GroupId::ROOT);
+            let freed: u64 = nodes.map(|node| self.shrink_slab(cx, gfp, node.id, root, 0)).sum();
             if freed >> shift <= 1 {
                 return;
             }

@@ -144,7 +144,7 @@ mod tests {
         let machine = Machine::from_sizes("gap", &sizes).unwrap();
         let mem = boot(&host, &machine, &preset("6.1").unwrap()).unwrap();
         let cx = Cx::new(&host, CpuId(0));
-        let spec = KernelSpec { devices: Vec::new(), swap: Vec::new() };
+        let spec = KernelSpec { devices: Vec::new(), swap: Vec::new(), groups: 0 };
         let kernel = Kernel::new(&cx, mem, &spec).unwrap();
         let mm = kernel.create_mm(&cx).unwrap();
         let flags = VmaFlags::READ | VmaFlags::WRITE;

@@ -8,6 +8,7 @@ use alloc::sync::Arc;
 
 use crate::host::{Cost, Cx, Devices, IoError, Phase, Probe};
 use crate::kernel::Kernel;
+use crate::memcg::Charge;
 use crate::page::{Folio, PAGE_SHIFT, PAGE_SIZE, PageFlags, PageMapping};
 use crate::page_alloc::Gfp;
 use crate::page_cache::{File, MemoryFiles, OpenFile};
@@ -56,6 +57,18 @@ impl<H: Devices> Kernel<H> {
     /// the task is to die.
     #[doc(alias = "generic_perform_write")]
     pub fn file_write(
+        &self,
+        cx: &Cx<'_, H>,
+        open: &OpenFile<H>,
+        pos: u64,
+        len: u64,
+    ) -> Result<u64, Error> {
+        let written = self.write_bytes(cx, open, pos, len);
+        self.return_to_user(cx);
+        written
+    }
+
+    fn write_bytes(
         &self,
         cx: &Cx<'_, H>,
         open: &OpenFile<H>,

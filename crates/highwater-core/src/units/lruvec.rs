@@ -7,13 +7,13 @@ use core::fmt;
 /// [`crate::lru::Lru`] knows what it belongs to: a node; up to 4.7 a zone; with memory cgroups a
 /// node of a group. The number itself has no further meaning.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LruVecId(u16);
+pub struct LruVecId(u32);
 
 impl LruVecId {
     /// The set with an index.
     #[inline(always)]
     pub const fn new(index: usize) -> LruVecId {
-        LruVecId(index as u16)
+        LruVecId(index as u32)
     }
 
     /// As an index.

@@ -122,7 +122,8 @@ mod tests {
         let cx = Cx::new(&host, CpuId(0));
         let mem = boot(&host, &machine, &preset("6.1").unwrap()).unwrap();
         let swap = SwapSpec { device: DeviceId(0), pages: 1 << 13, priority: 0 };
-        let spec = KernelSpec { devices: vec![DeviceSpec::nvme(1 << 20)], swap: vec![swap] };
+        let spec =
+            KernelSpec { devices: vec![DeviceSpec::nvme(1 << 20)], swap: vec![swap], groups: 0 };
         let kernel = Kernel::new(&cx, mem, &spec).unwrap();
         let mm = kernel.create_mm(&cx).unwrap();
         let map = || kernel.mmap(&cx, &mm, pages, 1, RW, Backing::Anon);

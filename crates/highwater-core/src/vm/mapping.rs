@@ -297,7 +297,7 @@ mod tests {
             let mem = boot(host, &machine, &preset("6.1").unwrap()).unwrap();
             let disk = DeviceSpec::nvme(1 << 20);
             let swap = SwapSpec { device: DeviceId(0), pages: SWAP_PAGES + 1, priority: 0 };
-            let spec = KernelSpec { devices: vec![disk], swap: vec![swap] };
+            let spec = KernelSpec { devices: vec![disk], swap: vec![swap], groups: 0 };
             let kernel = Kernel::new(&cx, mem, &spec).unwrap();
             let mm = kernel.create_mm(&cx).unwrap();
             Stage { cx, kernel, mm }

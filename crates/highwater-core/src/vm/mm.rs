@@ -16,9 +16,9 @@ use crate::host::{AtomicCpuSet, CpuId, Cx, Devices, Host, Lock, Tasks};
 use crate::kernel::Kernel;
 use crate::page::{Folio, MmId, Order, PageFlags, Pfn};
 use crate::page_alloc::{Gfp, Wish};
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use crate::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering::Relaxed};
 use crate::sync::order::LockClass;
-use crate::units::Error;
+use crate::units::{Error, GroupId};
 use crate::vmstat::NodeStat;
 use crate::wait::{RwSem, RwSemRules};
 
@@ -86,6 +86,8 @@ pub struct Mm<H: Tasks> {
     pub(crate) is_reaped: AtomicBool,
     /// What reports call it; `Table` class.
     pub(crate) name: H::Lock<Option<Arc<str>>>,
+    /// The memory cgroup of its tasks.
+    group: AtomicU16,
 }
 
 /// Which level a table belongs to.
@@ -131,7 +133,25 @@ impl<H: Tasks> Mm<H> {
             is_victim: AtomicBool::new(false),
             is_reaped: AtomicBool::new(false),
             name: host.new_lock(LockClass::Table, None),
+            group: AtomicU16::new(0),
         }
+    }
+
+    /// The memory cgroup that its anonymous memory is charged to: that of its tasks.
+    #[doc(alias = "get_mem_cgroup_from_mm")]
+    #[inline(always)]
+    pub fn group(&self) -> GroupId {
+        GroupId(self.group.load(Relaxed))
+    }
+
+    /// Its tasks are in a group from now on. What it has stays charged where it is.
+    pub(crate) fn set_group(&self, group: GroupId) {
+        self.group.store(group.0, Relaxed);
+    }
+
+    /// The OOM killer may choose it.
+    pub(crate) fn is_killable(&self) -> bool {
+        self.oom_score_adj.load(Relaxed) > -1000
     }
 
     /// The lowest table of a virtual page, if there is one.
@@ -173,6 +193,7 @@ impl<H: Devices> Kernel<H> {
         let pgd = self.alloc_table_frame(cx).ok_or(Error::NoMemory)?;
         let id = MmId(self.next_mm.fetch_add(1, Relaxed));
         let mm = Arc::new(Mm::new(cx.host, self.mem.policy.locks.rwsem(), id, pgd, ancestors));
+        mm.set_group(self.group_of_task(cx));
         // Before it maps anything, because reverse mapping must find it.
         self.join_family(cx, &mm);
         self.mms.lock(cx.cpu()).insert(id.0, Arc::clone(&mm));
@@ -251,6 +272,11 @@ impl<H: Devices> Kernel<H> {
     fn alloc_table_frame(&self, cx: &Cx<'_, H>) -> Option<Pfn> {
         let gfp = Gfp::GFP_KERNEL | Gfp::ZERO;
         let pfn = self.mem.alloc_wished(cx, self, gfp, Order::ZERO, Wish::Task)?;
+        if !self.charge_kernel(cx, pfn, 1, gfp) {
+            let freed = self.mem.free(cx, pfn, Order::ZERO);
+            debug_assert!(freed.is_ok(), "nobody knew the table: {freed:?}");
+            return None;
+        }
         self.mem.map.page(pfn).init_flags(PageFlags::TABLE);
         Some(pfn)
     }
@@ -271,6 +297,7 @@ impl<H: Devices> Kernel<H> {
     /// A removed table is about to be freed: subtracts it from the count.
     pub(crate) fn uncount_table(&self, cx: &Cx<'_, H>, mm: &Mm<H>, pfn: Pfn, kind: TableKind) {
         self.count_table(cx, mm, pfn, kind, -1);
+        self.uncharge_kernel(cx, pfn, 1);
     }
 
     /// Uncounts and frees a table's frame at once.

@@ -11,7 +11,7 @@
 use super::Mm;
 use crate::host::{Cx, Devices, Lock};
 use crate::kernel::Kernel;
-use crate::page::{Order, PageFlags, Pfn};
+use crate::page::{Folio, Order, PageFlags, Pfn};
 use crate::page_alloc::Gfp;
 use crate::slab::{CacheKind, ObjectId};
 use crate::units::Error;
@@ -41,6 +41,12 @@ impl<H: Devices> Kernel<H> {
             self.slab_give(cx, CacheKind::Process, object);
             return Err(Error::NoMemory);
         };
+        if !self.charge_kernel(cx, stack, STACK_ORDER.pages(), gfp) {
+            let freed = self.mem.free(cx, stack, STACK_ORDER);
+            debug_assert!(freed.is_ok(), "nobody knew the stack: {freed:?}");
+            self.slab_give(cx, CacheKind::Process, object);
+            return Err(Error::NoMemory);
+        }
         self.mem.map.page(stack).init_flags(PageFlags::STACK);
         self.count_stack(cx, stack, STACK_KIB);
         *mm.process.lock(cx.cpu()) = Some(ProcessMemory { stack, object });
@@ -52,6 +58,7 @@ impl<H: Devices> Kernel<H> {
         let taken = mm.process.lock(cx.cpu()).take();
         let Some(ProcessMemory { stack, object }) = taken else { return };
         self.count_stack(cx, stack, -STACK_KIB);
+        self.uncharge_kernel(cx, stack, STACK_ORDER.pages());
         self.mem.map.page(stack).init_flags(PageFlags::empty());
         let freed = self.mem.free(cx, stack, STACK_ORDER);
         debug_assert!(freed.is_ok(), "a stack that is not ours: {freed:?}");
@@ -67,5 +74,8 @@ impl<H: Devices> Kernel<H> {
     fn count_stack(&self, cx: &Cx<'_, H>, stack: Pfn, kib: i64) {
         let node = self.mem.map.page(stack).node();
         self.mem.node(node).stats.add(cx.cpu(), NodeStat::KernelStack as usize, kib);
+        if let Some(owner) = self.mem.groups.owner_if_on(Folio::page(stack)) {
+            self.mem.groups.add(cx.cpu(), (owner, node), NodeStat::KernelStack, kib);
+        }
     }
 }

@@ -30,6 +30,7 @@ use crate::page::{FileId, Folio, MmId, PageFlags, PageMapping};
 use crate::page_cache::{File, MapRange, MapRanges, Mappings};
 use crate::swap::Slot;
 use crate::sync::atomic::Ordering::Relaxed;
+use crate::units::GroupId;
 
 /// The result of walking a page's mappings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +90,8 @@ impl UnmapBatch {
 pub(crate) struct Trail<H: Devices> {
     file: Option<Arc<File<H>>>,
     step: Step<H>,
+    /// Only uses by tasks of this memory cgroup and below count; the root: all do.
+    group: GroupId,
 }
 
 /// Mm and table; and the part of a VMA that the table covers, for as long as the mm does not change.
@@ -107,11 +110,18 @@ struct Step<H: Devices> {
 impl<H: Devices> Default for Trail<H> {
     fn default() -> Self {
         let (changes, pages, flags) = (0, (0, 0), VmaFlags::empty());
-        Trail { file: None, step: Step { mm: None, table: None, changes, pages, flags } }
+        let step = Step { mm: None, table: None, changes, pages, flags };
+        Trail { file: None, step, group: GroupId::ROOT }
     }
 }
 
 impl<H: Devices> Trail<H> {
+    /// Reclaim for a group's limit counts only its tasks' uses of a page
+    /// (spec: memory cgroups, scan budget and decisions).
+    pub(crate) fn set_group(&mut self, group: GroupId) {
+        self.group = group;
+    }
+
     /// A file by number.
     #[inline(always)]
     pub(crate) fn file(
@@ -164,7 +174,7 @@ impl<H: Devices> Kernel<H> {
             }
             PageMapping::File(id) => {
                 trail.file(self, cx, id);
-                let Trail { file: Some(file), step } = trail else { return };
+                let Trail { file: Some(file), step, .. } = trail else { return };
                 let mappings = file.mappings.lock(cx.cpu());
                 let mut hits = mappings.all().iter().filter(|range| range.vpn_of(index).is_some());
                 let Some(&first) = hits.next() else { return };
@@ -324,8 +334,12 @@ impl<H: Devices> Kernel<H> {
         trail: &mut Trail<H>,
     ) -> Referenced {
         let (mut users, mut flags) = (0, VmaFlags::empty());
+        let group = trail.group;
         cx.charge(Cost::RmapWalk, 1);
         self.each_place(cx, folio, trail, |place| {
+            if !group.is_root() && !self.mem.groups.memory.is_within(place.mm.group(), group) {
+                return Flow::Continue(());
+            }
             let mut ptes = place.table.lock(cx.cpu());
             if folio.is_large() {
                 return self.large_referenced(

@@ -20,6 +20,7 @@ use crate::host::{Cost, CpuId, Cx, Devices, Lock, Probe};
 use crate::kernel::Kernel;
 use crate::page::Folio;
 use crate::sync::atomic::Ordering::Relaxed;
+use crate::units::GroupId;
 use crate::vmstat::NodeStat;
 use crate::zone::NodeId;
 
@@ -39,7 +40,9 @@ pub(crate) struct Zap {
 /// Changes of counters that one table's entries add up to.
 #[derive(Default)]
 pub(super) struct Tally {
+    /// Of the counts so far: the node, and the memory cgroup.
     node: NodeId,
+    group: GroupId,
     anon_pages: i64,
     mapped: i64,
     rss_anon: u64,
@@ -70,9 +73,10 @@ impl Tally {
             return;
         }
         let node = page.node();
-        if node != self.node {
+        let group = kernel.mem.groups.owner_if_on(folio).unwrap_or_default();
+        if node != self.node || group != self.group {
             self.flush_node(kernel, cpu);
-            self.node = node;
+            (self.node, self.group) = (node, group);
         }
         if is_anon {
             self.anon_pages += folio.nr_pages() as i64;
@@ -87,7 +91,11 @@ impl Tally {
             [(NodeStat::AnonPages, &mut self.anon_pages), (NodeStat::Mapped, &mut self.mapped)]
         {
             if *pages != 0 {
-                stats.add(cpu, stat as usize, -core::mem::take(pages));
+                let delta = -core::mem::take(pages);
+                stats.add(cpu, stat as usize, delta);
+                if kernel.mem.groups.is_on() {
+                    kernel.mem.groups.add(cpu, (self.group, self.node), stat, delta);
+                }
             }
         }
     }

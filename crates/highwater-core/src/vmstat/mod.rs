@@ -6,10 +6,13 @@
 
 mod counters;
 mod events;
+mod groups;
 mod items;
 
 pub use counters::StatSet;
 pub use events::EventSet;
+pub(crate) use groups::{Counters, Reader, UNLIMITED};
+pub use groups::{GroupStat, GroupStats};
 pub use items::{NodeStat, NumaStat, VmEvent, ZoneStat, meaning, names, since};
 
 /// The meaning of a counter's number, as this crate keeps it.

@@ -70,7 +70,7 @@ impl World {
         policy.reclaim.lru_batch = 3;
         let memory = boot(&host, &machine, &policy).expect("a possible machine");
         let disk = DeviceSpec { depth: 2, max_request_pages: 8, ..DeviceSpec::nvme(10_000) };
-        let spec = KernelSpec { devices: vec![disk], swap: Vec::new() };
+        let spec = KernelSpec { devices: vec![disk], swap: Vec::new(), groups: 0 };
         let cx = Cx::new(&host, CpuId(0));
         let kernel = Kernel::new(&cx, memory, &spec).expect("a kernel");
         let files = (0..NR_FILES).map(|slot| Mutex::new(new_file(&kernel, &cx, slot))).collect();

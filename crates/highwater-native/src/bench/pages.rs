@@ -137,7 +137,7 @@ pub fn run_pages(policy: &Policy, quick: bool) -> Result<Vec<PageRow>, BenchErro
     let machine =
         Machine::from_sizes("pages", &[(bytes, (0..nr_cpus).collect())]).map_err(wrong)?;
     let disk = DeviceSpec::ram(u64::from(nr_pages));
-    let spec = KernelSpec { devices: vec![disk], swap: Vec::new() };
+    let spec = KernelSpec { devices: vec![disk], swap: Vec::new(), groups: 0 };
     let native =
         NativeKernel::boot(&machine, policy, &NativeOptions::default(), &spec).map_err(wrong)?;
     let samples = native.with_daemons(|| -> Result<_, String> {

@@ -233,7 +233,7 @@ fn compact(with_a_page: bool, runs: u64) -> Units {
     let cx = Cx::new(&host, CpuId(0));
     let policy = preset("6.1").expect("a preset");
     let mem = boot(&host, &one_zone(1 << 20, 1 << 14), &policy).expect("boot");
-    let spec = KernelSpec { devices: vec![DeviceSpec::nvme(1 << 12)], swap: Vec::new() };
+    let spec = KernelSpec { devices: vec![DeviceSpec::nvme(1 << 12)], swap: Vec::new(), groups: 0 };
     let kernel = Kernel::new(&cx, mem, &spec).expect("a kernel");
     // The last frame of a zone is reserved for tasks that free memory.
     cx.set_flags(TaskFlags::KTHREAD | TaskFlags::MEMALLOC);

@@ -3,7 +3,7 @@
 //! The mechanisms read their switches from the policy. Each switch is one difference between kernel
 //! versions or between the two sides of a study; no other code of the core knows a version. A
 //! switch is declared once, in its section's table ([`allocator`], [`compaction`], [`reclaim`],
-//! [`throttle`], [`locks`]); [`table`] has the form. [`mod@super::preset`] has the values of each
+//! [`throttle`], [`locks`], [`memcg`]); [`table`] has the form. [`mod@super::preset`] has the values of each
 //! kernel.
 //!
 //! A policy is also available as data. [`Policy::describe`] lists every switch with its description
@@ -15,6 +15,7 @@ mod algorithm;
 mod allocator;
 mod compaction;
 mod locks;
+mod memcg;
 mod own;
 mod reclaim;
 mod table;
@@ -30,6 +31,7 @@ pub(crate) use algorithm::algorithms;
 pub use allocator::*;
 pub use compaction::*;
 pub use locks::*;
+pub use memcg::*;
 pub use own::*;
 pub use reclaim::*;
 pub use table::{Choice, PolicyError, PolicyField, Value, Values};
@@ -88,6 +90,8 @@ policy! {
         thp: ThpPolicy,
         /// Locks over which tasks sleep.
         locks: LocksPolicy,
+        /// Memory cgroups.
+        memcg: MemcgPolicy,
         /// Custom rules in code.
         own: Own,
     }

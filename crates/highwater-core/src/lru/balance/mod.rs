@@ -159,8 +159,21 @@ impl<H: Devices> Kernel<H> {
         if !Balance::notes_cost(self.mem.policy.reclaim.balance) {
             return;
         }
+        if !self.mem.groups.is_on() {
+            self.note_cost_of(cx, vec, page_type, pages);
+            return;
+        }
+        // The lists of all groups above paid for it too.
+        let node = self.lru.node_of(vec);
+        for group in self.memcg.tree.ancestors(self.lru.group_of(vec)) {
+            self.note_cost_of(cx, self.lru.id_of_group(group, node), page_type, pages);
+        }
+    }
+
+    #[inline]
+    fn note_cost_of(&self, cx: &Cx<'_, H>, vec: LruVecId, page_type: PageType, pages: u64) {
         let mut lru = self.lock_lru(cx, vec);
-        let evictable = LruKind::ALL[..4].iter().map(|&list| lru.vec().size(list)).sum();
+        let evictable = LruKind::ALL[..4].iter().map(|&list| self.pages_of_lists(vec, list)).sum();
         lru.lists.balance.cost(page_type, pages, evictable);
     }
 

@@ -34,6 +34,7 @@ use crate::reclaim::Control;
 use crate::reclaim::batch::Look;
 use crate::reclaim::budget::{self, ScanPlan};
 use crate::vm::VmaFlags;
+use crate::units::LruVecId;
 use crate::zone::NodeId;
 
 /// The algorithm.
@@ -67,7 +68,7 @@ impl<H: Devices> ReclaimAlgorithm<H> for Clock {
     }
 
     /// Refaults are not compared: they would say whether to shrink an active list.
-    fn run_done(&self, _: &Kernel<H>, _: NodeId) {}
+    fn run_done(&self, _: &Kernel<H>, _: LruVecId) {}
 }
 
 /// The part that algorithms with one queue for each type share.
@@ -126,7 +127,7 @@ impl<H: Devices> Kernel<H> {
         }
         let anon = sizes[LruKind::InactiveAnon as usize];
         let file_is_tiny = anon >> sc.priority != 0 && self.is_short_of_file(at);
-        let mode = budget::mode(self.mode_input(sc, file_is_tiny, false), weights);
+        let mode = budget::mode(self.mode_input(sc, at.1, file_is_tiny, false), weights);
         budget::targets(sizes, sc.priority, mode)
     }
 

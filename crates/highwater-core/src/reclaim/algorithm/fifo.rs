@@ -14,6 +14,7 @@ use super::{At, Busy, ReclaimAlgorithm, Rules};
 use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
 use crate::reclaim::Control;
+use crate::units::LruVecId;
 use crate::zone::NodeId;
 
 /// The algorithm.
@@ -32,5 +33,5 @@ impl<H: Devices> ReclaimAlgorithm<H> for Fifo {
         kernel.queued_on(node)
     }
 
-    fn run_done(&self, _: &Kernel<H>, _: NodeId) {}
+    fn run_done(&self, _: &Kernel<H>, _: LruVecId) {}
 }

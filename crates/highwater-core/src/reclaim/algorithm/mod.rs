@@ -81,8 +81,11 @@
 //! [`super::budget`], `lru::balance`.
 
 mod share;
+
 #[cfg(test)]
 mod tests;
+
+pub(super) use share::Inputs;
 
 use super::Control;
 use super::folios::{Busy, Decision, References, Rules, Uses};
@@ -100,6 +103,12 @@ pub(super) trait ReclaimAlgorithm<H: Devices> {
     /// Shrinks a set of lists by the share that `sc.priority` asks for; the pages freed.
     fn shrink(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, at: At, sc: &mut Control) -> u64;
 
+    /// Decides what the lists of several memory cgroups have in common in a pass: from those of the
+    /// group whose memory is wanted, once ([`Control::inputs`]).
+    fn begin(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, at: At, sc: &mut Control) {
+        let _ = (kernel, cx, at, sc);
+    }
+
     /// Prepares a set of lists for later passes. kswapd has the time, and pages are judged better
     /// if they were checked a while ago.
     fn age(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, at: At, sc: &Control);
@@ -108,8 +117,8 @@ pub(super) trait ReclaimAlgorithm<H: Devices> {
     fn candidates(&self, kernel: &Kernel<H>, node: NodeId) -> u64;
 
     /// A run over a node is finished, successful or not: later refaults are compared with the
-    /// present state.
-    fn run_done(&self, kernel: &Kernel<H>, node: NodeId);
+    /// present state of the lists on which it prepared.
+    fn run_done(&self, kernel: &Kernel<H>, vec: LruVecId);
 }
 
 /// Makes the modules of all algorithms, and of a name its algorithm.

@@ -17,9 +17,21 @@ use crate::config::LruTopology;
 use crate::host::Devices;
 use crate::kernel::Kernel;
 use crate::lru::LruKind;
+use crate::lru::balance::Weights;
 use crate::reclaim::Control;
 use crate::reclaim::budget::ModeInput;
+use crate::units::LruVecId;
 use crate::zone::Mark;
+
+/// What the lists of all memory cgroups of a pass have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::reclaim) struct Inputs {
+    pub(in crate::reclaim) weights: Weights,
+    /// By [`crate::lru::PageType`]: active pages may be deactivated. If not, they are spared.
+    pub(in crate::reclaim) may_deactivate: [bool; 2],
+    pub(in crate::reclaim) cache_trim_mode: bool,
+    pub(in crate::reclaim) file_is_tiny: bool,
+}
 
 impl<H: Devices> Kernel<H> {
     /// Pages on a list as a pass sees them: of the node, from its counters, which lag by a batch per CPU;
@@ -47,16 +59,25 @@ impl<H: Devices> Kernel<H> {
         file + free <= high
     }
 
+    /// A slot is to be had for pages of these lists: a memory cgroup may have used up its own.
+    fn can_swap_from(&self, vec: LruVecId) -> bool {
+        self.swap.nr_free() > 0
+            && (!self.mem.groups.is_on() || self.has_swap_room(self.lru.group_of(vec)))
+    }
+
     /// What decides between the types before their weights do (rules/scan-budget#mode). Without a free slot
     /// nothing can be swapped, so anonymous pages would be scanned for nothing.
     pub(super) fn mode_input(
         &self,
         sc: &Control,
+        vec: LruVecId,
         file_is_tiny: bool,
         cache_trim_mode: bool,
     ) -> ModeInput {
+        // For the limit of a group, swappiness 0 is a ban (spec: memory cgroups, scan budget).
+        let is_banned = sc.is_of_group() && self.mem.tunables.swappiness.get() == 0;
         ModeInput {
-            can_swap: sc.may_swap && self.swap.nr_free() > 0,
+            can_swap: sc.may_swap && !is_banned && self.can_swap_from(vec),
             priority: sc.priority,
             swappiness: self.mem.tunables.swappiness.get(),
             file_is_tiny,

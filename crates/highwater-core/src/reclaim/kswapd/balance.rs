@@ -46,7 +46,7 @@ use crate::page_alloc::Gfp;
 use crate::reclaim::Control;
 use crate::reclaim::budget::DEF_PRIORITY;
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::units::SWAP_CLUSTER_MAX;
+use crate::units::{GroupId, SWAP_CLUSTER_MAX};
 use crate::vmstat::VmEvent;
 use crate::zone::{Mark, NodeId, ZoneFlags, ZoneType};
 
@@ -140,7 +140,7 @@ impl<H: Devices> Kernel<H> {
             // The boost was for a pageblock that got mixed: now is the time to clean up.
             self.wake_kcompactd(cx, node, Order(PAGEBLOCK_ORDER), highest);
         }
-        self.algorithm().run_done(self, node);
+        self.algorithm().run_done(self, self.lru.id_of_target(GroupId::ROOT, node));
         sc.order
     }
 

@@ -28,7 +28,7 @@ use crate::reclaim::Control;
 use crate::reclaim::budget::DEF_PRIORITY;
 use crate::reclaim::node_pass::Slab;
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::units::SWAP_CLUSTER_MAX;
+use crate::units::{GroupId, SWAP_CLUSTER_MAX};
 use crate::vmstat::{VmEvent, ZoneStat};
 use crate::zone::{Mark, NodeId, Zone, ZoneInfo, ZoneType};
 
@@ -177,7 +177,7 @@ impl<H: Devices> Kernel<H> {
             (0, _) => {}
             _ => failures.store(0, Relaxed),
         }
-        self.algorithm().run_done(self, node);
+        self.algorithm().run_done(self, self.lru.id_of_target(GroupId::ROOT, node));
         Task { order: sc.order, highest: ended }
     }
 

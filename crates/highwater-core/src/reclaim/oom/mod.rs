@@ -100,7 +100,7 @@ impl<H: Tasks> OomState<H> {
 
 /// Pages of an mm, and the data for judging it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Candidate {
+pub(super) struct Candidate {
     rss: u64,
     /// Its anonymous pages.
     anon: u64,
@@ -113,9 +113,22 @@ struct Candidate {
     is_exempt: bool,
 }
 
+/// An address space as a candidate; `has_tasks`: tasks that may be killed use it.
+pub(super) fn candidate<H: Devices>(mm: &Mm<H>, has_tasks: bool) -> Candidate {
+    Candidate {
+        anon: mm.rss.anon.load(Relaxed),
+        rss: mm.rss.anon.load(Relaxed) + mm.rss.file.load(Relaxed),
+        swap: mm.rss.swap.load(Relaxed),
+        tables: mm.rss.tables.load(Relaxed),
+        adj: mm.oom_score_adj.load(Relaxed),
+        is_dying: mm.is_victim.load(Relaxed) && !mm.is_reaped.load(Relaxed),
+        is_exempt: mm.is_reaped.load(Relaxed) || !has_tasks,
+    }
+}
+
 /// The index of the victim, or why there is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Choice {
+pub(super) enum Choice {
     Kill(usize),
     /// Somebody is dying already.
     Wait,
@@ -128,7 +141,7 @@ enum Choice {
 /// The adjustment counts in thousandths of all memory, so it means the same on machines of any size.
 #[doc(alias = "select_bad_process")]
 #[doc(alias = "oom_badness")]
-fn choose(candidates: impl Iterator<Item = Candidate>, total: u64) -> Choice {
+pub(super) fn choose(candidates: impl Iterator<Item = Candidate>, total: u64) -> Choice {
     let mut best = None;
     for (i, c) in candidates.enumerate() {
         // Also if it is small: memory is on its way, and whether that is enough will be seen.
@@ -203,17 +216,9 @@ impl<H: Devices> Kernel<H> {
         let limits = self.oom_limits(cx, req);
         let zones = self.mem.populated_zones().filter(|zone| limits.nodes.contains(zone.node));
         let ram: u64 = zones.map(|zone| zone.managed()).sum();
-        let candidates = mms.iter().map(|mm| Candidate {
-            anon: mm.rss.anon.load(Relaxed),
-            rss: mm.rss.anon.load(Relaxed) + mm.rss.file.load(Relaxed),
-            swap: mm.rss.swap.load(Relaxed),
-            tables: mm.rss.tables.load(Relaxed),
-            adj: mm.oom_score_adj.load(Relaxed),
-            is_dying: mm.is_victim.load(Relaxed) && !mm.is_reaped.load(Relaxed),
-            is_exempt: mm.is_reaped.load(Relaxed)
-                || !mm.any_task(cx, |signals| limits.concern(signals)),
-        });
-        let candidates: Vec<Candidate> = candidates.collect();
+        let concerned = |mm: &Mm<H>| mm.any_task(cx, |signals| limits.concern(signals));
+        let candidates: Vec<Candidate> =
+            mms.iter().map(|mm| candidate(mm, concerned(mm))).collect();
         let is_limited = limits.nodes != NodeMask::ALL.and(self.mem.nodes_with_memory());
         let tunables = &self.mem.tunables;
         let kill = |victim: usize, why: Why| Kill {
@@ -292,7 +297,7 @@ impl<H: Devices> Kernel<H> {
     /// Linux: the OOM reaper exists from 4.6 on.
     #[doc(alias = "queue_oom_reaper")]
     #[doc(alias = "mark_oom_victim")]
-    fn reap_later(&self, cx: &Cx<'_, H>, mm: &Arc<Mm<H>>) {
+    pub(super) fn reap_later(&self, cx: &Cx<'_, H>, mm: &Arc<Mm<H>>) {
         if mm.is_victim.swap(true, Relaxed) {
             return;
         }

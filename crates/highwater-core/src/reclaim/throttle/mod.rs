@@ -137,8 +137,12 @@ impl<H: Devices> Kernel<H> {
         }
         let timeout = policy.node_pass_jiffies.into();
         if !sc.is_kswapd {
-            let mut vecs = self.lru.ids_of_node(node, sc.reclaim_idx);
-            if !vecs.any(|vec| self.reclaim.vec(vec).congested.load(Relaxed)) {
+            if sc.is_of_group() && sc.sums.dirty != 0 && sc.sums.dirty == sc.sums.congested {
+                // kswapd does not look after a group's lists: its own reclaimers do.
+                let vec = self.lru.id_of_target(sc.target, node);
+                self.reclaim.vec(vec).congested.store(true, Relaxed);
+            }
+            if !self.is_congested(node, sc) {
                 return;
             }
             match policy.node_pass {
@@ -176,6 +180,16 @@ impl<H: Devices> Kernel<H> {
         if sums.dirty != 0 && sums.dirty == sums.congested {
             vecs().for_each(|lists| lists.congested.store(true, Relaxed));
         }
+    }
+
+    /// The lists that a direct reclaimer wants memory from are congested.
+    fn is_congested(&self, node: NodeId, sc: &Control) -> bool {
+        if sc.is_of_group() {
+            let vec = self.lru.id_of_target(sc.target, node);
+            return self.reclaim.vec(vec).congested.load(Relaxed);
+        }
+        let mut vecs = self.lru.ids_of_node(node, sc.reclaim_idx);
+        vecs.any(|vec| self.reclaim.vec(vec).congested.load(Relaxed))
     }
 
     /// A direct reclaimer found too many pages isolated; true if it should look again, false if it
@@ -216,6 +230,8 @@ impl<H: Devices> Kernel<H> {
                 sc.nr_announced = sc.nr_reclaimed;
                 self.wake_for_progress(cx, node, news);
             }
+            // Other tasks' progress on the machine is no reason for a group to have more memory.
+            Outcome::Wait if sc.is_of_group() => {}
             Outcome::Wait => self.reclaim_throttle(cx, node, ThrottleReason::NoProgress),
             Outcome::GoOn => {}
         }

@@ -30,7 +30,8 @@ impl<'h> Stage<'h> {
         let cx = Cx::new(host, CPU);
         let mem = boot(host, &machine, &preset("6.1").unwrap()).unwrap();
         let swap = SwapSpec { device: DeviceId(0), pages: slots + 1, priority: 0 };
-        let spec = KernelSpec { devices: vec![DeviceSpec::nvme(1 << 20)], swap: vec![swap] };
+        let spec =
+            KernelSpec { devices: vec![DeviceSpec::nvme(1 << 20)], swap: vec![swap], groups: 0 };
         let kernel = Kernel::new(&cx, mem, &spec).unwrap();
         let open = kernel.open(&cx, &kernel.create_file(&cx, FileSpec::in_memory(1000)));
         Stage { cx, kernel, open }

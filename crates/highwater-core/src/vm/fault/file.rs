@@ -14,7 +14,7 @@ use crate::page_cache::{
 use crate::units::Error;
 use crate::vm::mm::Rss;
 use crate::vm::{Backing, PTES, PageTable, Pte, Vma, VmaFlags};
-use crate::vmstat::{NodeStat, VmEvent};
+use crate::vmstat::{GroupStat, NodeStat, VmEvent};
 
 /// Pages that one fault maps at most (`fault_around_bytes`, 64 KiB).
 const FAULT_AROUND: u32 = 16;
@@ -336,6 +336,7 @@ impl<H: Devices> Kernel<H> {
         let mode = read_mode(pass.vma.flags);
         let Some(folio) = self.find_get_page(cx, &open.file, index) else {
             self.mem.events.add(cx.cpu(), VmEvent::Pgmajfault, 1);
+            self.count_of_task(cx, GroupStat::Pgmajfault);
             pass.is_major = true;
             pass.let_go();
             self.readahead_mmap_miss(cx, open, index, mode);

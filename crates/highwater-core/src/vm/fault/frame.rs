@@ -5,12 +5,13 @@ use alloc::sync::Arc;
 use super::{Access, Fault, Pass, Step};
 use crate::host::{Cost, Cx, Devices, Lock, Phase, Probe, TaskFlags};
 use crate::kernel::Kernel;
+use crate::memcg::Charge;
 use crate::page::{Folio, Order};
 use crate::page_alloc::Gfp;
 use crate::units::Error;
 use crate::vm::mm::Rss;
 use crate::vm::{Backing, Mm, PageTable, Pte, Ptes, VmaFlags};
-use crate::vmstat::{NodeStat, VmEvent};
+use crate::vmstat::{GroupStat, NodeStat, VmEvent};
 
 impl<H: Devices> Kernel<H> {
     /// Handles a page fault: charges the exception, then runs the handler until the access can be
@@ -28,7 +29,9 @@ impl<H: Devices> Kernel<H> {
     ) -> Result<Fault, Error> {
         let _phase = cx.phase(Phase::Fault);
         cx.charge(Cost::FaultEntry, 1);
-        self.fault_in(cx, mm, vpn, access)
+        let went = self.fault_in(cx, mm, vpn, access);
+        self.return_to_user(cx);
+        went
     }
 
     /// Faults a page in on behalf of the kernel: no exception is taken.
@@ -52,6 +55,7 @@ impl<H: Devices> Kernel<H> {
             let (is_major, lock) = (false, Some(lock));
             let mut pass = Pass { cx, mm, vma, table, vpn, is_write, is_retry, is_major, lock };
             self.mem.events.add(cx.cpu(), VmEvent::Pgfault, 1);
+            self.count_of_task(cx, GroupStat::Pgfault);
             let step = self.handle_fault(&mut pass).map_err(|error| Self::fate(cx, error))?;
             // A task that had to wait counts a major fault, even if another task did the reading.
             let went = match pass.is_major || is_retry {
@@ -143,7 +147,12 @@ impl<H: Devices> Kernel<H> {
         let gfp = Gfp::GFP_HIGHUSER_MOVABLE | also;
         let wish = pass.vma.wish(pass.vpn);
         let folio = self.mem.alloc_folio_wished(pass.cx, self, gfp, Order::ZERO, wish);
-        folio.ok_or(Error::NoMemory)
+        let folio = folio.ok_or(Error::NoMemory)?;
+        if !self.charge_folio(pass.cx, folio, pass.mm.group(), Gfp::GFP_KERNEL) {
+            self.put_page(pass.cx, folio);
+            return Err(Error::NoMemory);
+        }
+        Ok(folio)
     }
 
     /// Stores an entry for a page that is in memory already; the caller's reference becomes the

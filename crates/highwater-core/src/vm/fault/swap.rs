@@ -10,7 +10,7 @@ use crate::swap::Slot;
 use crate::units::Error;
 use crate::vm::mm::Rss;
 use crate::vm::{PageTable, Pte, VmaFlags};
-use crate::vmstat::VmEvent;
+use crate::vmstat::{GroupStat, VmEvent};
 
 impl<H: Devices> Kernel<H> {
     /// Handles a fault of an entry, `old`, that names a swap slot.
@@ -70,6 +70,7 @@ impl<H: Devices> Kernel<H> {
             false => self.swapin_private(cx, slot, pass.vma.wish(pass.vpn))?,
         };
         self.mem.events.add(cx.cpu(), VmEvent::Pgmajfault, 1);
+        self.count_of_task(cx, GroupStat::Pgmajfault);
         pass.is_major = true;
         Some((folio, is_cached))
     }
@@ -107,7 +108,7 @@ impl<H: Devices> Kernel<H> {
         let flags = pass.vma.flags;
         let is_locked = flags.contains(VmaFlags::LOCKED) || page.is(PageFlags::MLOCKED);
         let is_ours = pass.is_write && page.refcount() == 2;
-        if page.is(PageFlags::SWAPCACHE) && (self.swap.is_full() || is_locked || is_ours) {
+        if page.is(PageFlags::SWAPCACHE) && (self.is_swap_full(folio) || is_locked || is_ours) {
             self.free_swap_cache(cx, folio, false);
         }
         Rss::add::<H>(&pass.mm.rss.swap, -1);

@@ -34,7 +34,7 @@ impl<'h> Stage<'h> {
         let mem = boot(host, &machine, &preset(policy).unwrap()).unwrap();
         let disk = DeviceSpec::nvme(1 << 20);
         let swap = SwapSpec { device: DeviceId(1), pages: 1 << 14, priority: 0 };
-        let spec = KernelSpec { devices: vec![disk.clone(), disk], swap: vec![swap] };
+        let spec = KernelSpec { devices: vec![disk.clone(), disk], swap: vec![swap], groups: 0 };
         let kernel = Kernel::new(&cx, mem, &spec).unwrap();
         let mm = kernel.create_mm(&cx).unwrap();
         Stage { cx, kernel, mm }

@@ -57,6 +57,10 @@ impl<H: Devices> Kernel<H> {
             self.mem.events.add(cx.cpu(), VmEvent::ThpCollapseAllocFailed, 1);
             return Collapsed::NoMemory;
         };
+        if !self.charge_folio(cx, new, mm.group(), gfp) {
+            self.put_page(cx, new);
+            return Collapsed::NoMemory;
+        }
         self.mem.events.add(cx.cpu(), VmEvent::ThpCollapseAlloc, 1);
         if self.read_range_in(cx, mm, start) && self.collapse_into(cx, mm, start, new) {
             return Collapsed::Done;

@@ -61,6 +61,11 @@ impl<H: Devices> Kernel<H> {
     ) -> Option<Attempt> {
         let gfp = self.huge.fault_gfp(self.mem.tunables.thp_defrag.get(), vma) | Gfp::ZERO;
         let folio = self.alloc_huge(cx, gfp, vma.wish(start))?;
+        if !self.charge_folio(cx, folio, mm.group(), gfp) {
+            self.put_page(cx, folio);
+            self.mem.events.add(cx.cpu(), VmEvent::ThpFaultFallbackCharge, 1);
+            return None;
+        }
         let Some(table) = self.make_leaf_table(cx, mm, start) else {
             self.put_page(cx, folio);
             return None;

@@ -122,9 +122,9 @@ impl<H: Devices> Kernel<H> {
         drop(ptes.take());
         if nr_mapped != 0 {
             // It counts whole as long as any part of it was mapped.
-            let zone = self.mem.map.page(folio.pfn()).zone_id();
             let unmapped = u64::from(NR - nr_mapped);
-            self.mem.account_pages(cx.cpu(), zone, unmapped).minus(NodeStat::AnonPages);
+            let head = Folio::page(folio.pfn());
+            self.mem.account(cx.cpu(), head).of_pages(unmapped).minus(NodeStat::AnonPages);
         }
         self.sort_tails(cx, folio, tails);
         true
@@ -159,6 +159,7 @@ impl<H: Devices> Kernel<H> {
             let Some(frozen) = page.freeze::<H>(expected) else { return false };
             // Each page gets its own references.
             frozen.keep();
+            self.split_charge(folio);
             self.make_pages(folio, mapped);
             true
         };

@@ -41,7 +41,8 @@ impl<'h> Stage<'h> {
         let cx = Cx::new(host, CPU);
         let mem = boot(host, &machine, &policy).unwrap();
         let swap = SwapSpec { device: DeviceId(0), pages: 1 << 16, priority: 0 };
-        let spec = KernelSpec { devices: vec![DeviceSpec::nvme(1 << 20)], swap: vec![swap] };
+        let spec =
+            KernelSpec { devices: vec![DeviceSpec::nvme(1 << 20)], swap: vec![swap], groups: 0 };
         let kernel = Kernel::new(&cx, mem, &spec).unwrap();
         let mm = kernel.create_mm(&cx).unwrap();
         Stage { cx, kernel, mm }

@@ -49,7 +49,7 @@ impl<'h> Stage<'h> {
         let mem = boot(host, &machine, &policy).unwrap();
         let disk = DeviceSpec::nvme(1 << 20);
         let swap = SwapSpec { device: DeviceId(1), pages: 1 << 16, priority: 0 };
-        let spec = KernelSpec { devices: vec![disk.clone(), disk], swap: vec![swap] };
+        let spec = KernelSpec { devices: vec![disk.clone(), disk], swap: vec![swap], groups: 0 };
         let kernel = Kernel::new(&cx, mem, &spec).unwrap();
         let mm = kernel.create_mm(&cx).unwrap();
         let file = FileSpec::new(Filesystem::EXT4, DeviceId(0), 0, FILE_PAGES);

@@ -35,7 +35,7 @@ pub(super) fn run(unit: &Unit<'_>, params: &UnmapParams) -> Result<Outcome, RunE
     let managed = managed_pages(unit);
     let (hot_pages, cold_pages) = (pages_of(params.hot, managed), pages_of(params.cold, managed));
     let disk = DeviceSpec::ram(most as u64 * u64::from(params.pages) + hot_pages + cold_pages);
-    let spec = KernelSpec { devices: vec![disk], swap: Vec::new() };
+    let spec = KernelSpec { devices: vec![disk], swap: Vec::new(), groups: 0 };
     let machine = with_more_cpus(shape, NativeKernel::daemon_cpus(1));
     let lock_hold_times = unit.explain.is_some();
     let options =

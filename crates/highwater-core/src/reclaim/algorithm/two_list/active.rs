@@ -23,8 +23,9 @@ use crate::page::{Folio, Page};
 use crate::reclaim::Control;
 use crate::reclaim::batch::Look;
 use crate::reclaim::budget::inactive_is_low;
-use crate::units::LruVecId;
-use crate::units::SWAP_CLUSTER_MAX;
+use crate::memcg::walk::Walk;
+use crate::units::{GroupId, LruVecId, SWAP_CLUSTER_MAX};
+use crate::zone::NodeId;
 use crate::vm::{Referenced, Trail, VmaFlags};
 
 impl<H: Devices> Kernel<H> {
@@ -82,9 +83,8 @@ impl<H: Devices> Kernel<H> {
     /// use it again. With more memory a smaller share is enough, because the time of the passage
     /// depends on the number of pages, not on the share.
     pub(super) fn inactive_list_is_low(&self, vec: LruVecId, page_type: PageType) -> bool {
-        let lists = self.lru.vec(vec);
-        let inactive = lists.size(LruKind::new(page_type, false));
-        let active = lists.size(LruKind::new(page_type, true));
+        let inactive = self.pages_of_lists(vec, LruKind::new(page_type, false));
+        let active = self.pages_of_lists(vec, LruKind::new(page_type, true));
         match (self.mem.policy.reclaim.lru, page_type) {
             // Up to 4.7 file lists are kept equal.
             (LruTopology::Zone, PageType::File) => active > inactive,
@@ -101,6 +101,19 @@ impl<H: Devices> Kernel<H> {
     #[doc(alias = "age_active_anon")]
     pub(super) fn age_anon(&self, cx: &Cx<'_, H>, at: At, sc: &Control) {
         if self.swap.nr_total() != 0 && self.inactive_list_is_low(at.1, PageType::Anon) {
+            self.shrink_active(cx, at, sc, PageType::Anon, SWAP_CLUSTER_MAX);
+        }
+    }
+
+    /// Ages the anonymous pages of every group if those of the machine together need it
+    /// (rules/lru#anon-aging).
+    pub(super) fn age_groups(&self, cx: &Cx<'_, H>, node: NodeId, sc: &Control) {
+        let root = self.lru.id_of_target(GroupId::ROOT, node);
+        if self.swap.nr_total() == 0 || !self.inactive_list_is_low(root, PageType::Anon) {
+            return;
+        }
+        for group in Walk::full(&self.memcg.tree, GroupId::ROOT) {
+            let at = (node, self.lru.id_of_group(group, node));
             self.shrink_active(cx, at, sc, PageType::Anon, SWAP_CLUSTER_MAX);
         }
     }

@@ -32,21 +32,22 @@
 mod active;
 mod references;
 
-use super::{At, ReclaimAlgorithm};
+use super::{At, Inputs, ReclaimAlgorithm};
 use crate::config::LruTopology;
 use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
 use crate::lru::{LruKind, PageType};
 use crate::reclaim::Control;
 use crate::reclaim::budget::{self, ScanPlan};
+use crate::units::LruVecId;
 use crate::vmstat::NodeStat;
 use crate::zone::NodeId;
 
 /// The algorithm.
 pub(super) struct TwoList;
 
-/// The inputs of a pass over a set of lists, as they were when it began. Not kept in [`Control`],
-/// because they belong to this algorithm and are new for each round.
+/// The work of a pass over a set of lists. Not kept in [`Control`], because it belongs to this
+/// algorithm and is new for each round.
 struct Pass {
     /// By [`PageType`]: active pages may be deactivated. If not, they are spared.
     may_deactivate: [bool; 2],
@@ -56,16 +57,28 @@ struct Pass {
 
 impl<H: Devices> ReclaimAlgorithm<H> for TwoList {
     fn shrink(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, at: At, sc: &mut Control) -> u64 {
-        let pass = kernel.prepare(cx, at, sc);
+        let inputs = match sc.inputs {
+            Some(inputs) => inputs,
+            None => kernel.prepare(cx, at, sc),
+        };
+        let targets = kernel.scan_targets(at, sc, &inputs);
+        let pass = Pass { may_deactivate: inputs.may_deactivate, targets };
         let got = kernel.shrink_lists(cx, at, sc, &pass);
         kernel.age_anon(cx, at, sc);
         got
     }
 
+    fn begin(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, at: At, sc: &mut Control) {
+        sc.inputs = Some(kernel.prepare(cx, at, sc));
+    }
+
     /// Of the types, only anonymous pages are aged without need: without swapping, or with plenty of
     /// cache, their lists are never scanned, and when they are at last, all pages would look used.
     fn age(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, at: At, sc: &Control) {
-        kernel.age_anon(cx, at, sc);
+        match kernel.mem.groups.is_on() {
+            true => kernel.age_groups(cx, at.0, sc),
+            false => kernel.age_anon(cx, at, sc),
+        }
     }
 
     /// Inactive pages: active ones have to come down first. Without a free slot, those of files.
@@ -79,40 +92,52 @@ impl<H: Devices> ReclaimAlgorithm<H> for TwoList {
     }
 
     /// Refaults that the next run finds beyond these happened since.
-    fn run_done(&self, kernel: &Kernel<H>, node: NodeId) {
-        kernel.snapshot_refaults(node);
+    fn run_done(&self, kernel: &Kernel<H>, vec: LruVecId) {
+        kernel.snapshot_refaults(vec);
     }
 }
 
 impl<H: Devices> Kernel<H> {
     /// Collects what the scan budget of a pass depends on (rules/scan-budget#preparation).
     #[doc(alias = "prepare_scan_count")]
-    fn prepare(&self, cx: &Cx<'_, H>, at: At, sc: &Control) -> Pass {
-        let (node, vec) = at;
-        let lists = self.lru.vec(vec);
+    fn prepare(&self, cx: &Cx<'_, H>, at: At, sc: &Control) -> Inputs {
+        let (_, vec) = at;
         let weights = self.balance_weights(cx, vec);
         let per_node = self.mem.policy.reclaim.lru == LruTopology::Node;
         // Refaults show that a shorter active list would have kept these pages, so it holds pages
         // that are needed less. Without refaults active pages are left alone, as the machine's
         // working set. (With lists per zone only sizes decide.)
         let may_deactivate = |page_type| {
-            let refaulted = per_node && self.refaults_changed(node, page_type);
+            let refaulted = per_node && self.refaults_changed(vec, page_type);
             sc.spare_nothing || refaulted || self.inactive_list_is_low(vec, page_type)
         };
         let may_anon = may_deactivate(PageType::Anon);
         let may_file = may_deactivate(PageType::File);
         // Much cache of which none comes back: a stream. It is taken alone, at no cost to programs.
-        let inactive_file = lists.size(LruKind::InactiveFile);
+        let inactive_file = self.pages_of_lists(vec, LruKind::InactiveFile);
         let cache_trim_mode = inactive_file >> sc.priority != 0 && !may_file;
-        // Hardly any cache, and anonymous pages that may go without touching active ones.
-        let inactive_anon = self.pages_on(at, LruKind::InactiveAnon);
-        let worth_it = !may_anon && inactive_anon >> sc.priority != 0;
-        let file_is_tiny = (worth_it || !per_node) && self.is_short_of_file(at);
-
-        let sizes = core::array::from_fn(|i| lists.size_upto(LruKind::ALL[i], sc.reclaim_idx));
-        let mode = budget::mode(self.mode_input(sc, file_is_tiny, cache_trim_mode), weights);
+        // Hardly any cache, and anonymous pages that may go without touching active ones. A limit
+        // of a memory cgroup says nothing about the machine's cache.
+        let file_is_tiny = !sc.is_of_group() && {
+            let inactive_anon = self.pages_on(at, LruKind::InactiveAnon);
+            let worth_it = !may_anon && inactive_anon >> sc.priority != 0;
+            (worth_it || !per_node) && self.is_short_of_file(at)
+        };
         let may_deactivate = [may_anon, may_file];
-        Pass { may_deactivate, targets: budget::targets(sizes, sc.priority, mode) }
+        Inputs { weights, may_deactivate, cache_trim_mode, file_is_tiny }
+    }
+
+    /// The pages to scan of each of the lists.
+    #[doc(alias = "get_scan_count")]
+    fn scan_targets(&self, (_, vec): At, sc: &mut Control, inputs: &Inputs) -> budget::Lists {
+        let lists = self.lru.vec(vec);
+        let sizes = core::array::from_fn(|i| lists.size_upto(LruKind::ALL[i], sc.reclaim_idx));
+        let input = self.mode_input(sc, vec, inputs.file_is_tiny, inputs.cache_trim_mode);
+        let mode = budget::mode(input, inputs.weights);
+        match self.mem.groups.is_on() {
+            true => self.group_targets(self.lru.group_of(vec), sc, sizes, mode),
+            false => budget::targets(sizes, sc.priority, mode),
+        }
     }
 
     /// Shrinks one set of LRU lists by its scan budget, a batch of each list in turn

@@ -1,0 +1,353 @@
+//! Groups: their life, their ids, their events, and all state of memory cgroups.
+//!
+//! A group is named by two numbers. Its [`GroupId`] is the place of its state, which stays until
+//! nothing is charged to it. Its *id* is what shadows and swap slots name: it is free for the next
+//! group as soon as the group is removed and no slot names it, so a shadow may meet a new group
+//! with the old id (spec: memory cgroups, state and shadows).
+//!
+//! | life | means |
+//! |---|---|
+//! | free | no group has this place |
+//! | online | made, not removed |
+//! | offline | removed; pages, slots or objects may still be charged to it ("dying") |
+
+use alloc::boxed::Box;
+use core::cell::Cell;
+
+use super::objects::{ObjectStock, Tokens};
+use super::stock::Stock;
+use super::walk::{Position, Tree};
+use crate::host::{TaskLocal, Tasks};
+use crate::page_alloc::PageAllocator;
+use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, Ordering::Relaxed};
+use crate::sync::order::LockClass;
+use crate::units::{GroupId, NodeId};
+
+/// Events of a group, as `memory.events` and `memory.swap.events` count them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum GroupEvent {
+    /// It was reclaimed although its usage was below `memory.low`.
+    Low,
+    /// It was reclaimed because it was over `memory.high`.
+    High,
+    /// A charge hit its `memory.max`.
+    Max,
+    /// Reclaim for its limit failed.
+    Oom,
+    /// A process of it was killed.
+    OomKill,
+    /// All its processes were killed together.
+    OomGroupKill,
+    /// A charge found it over `memory.swap.high`.
+    SwapHigh,
+    /// A page was refused a slot by `memory.swap.max`.
+    SwapMax,
+    /// A page got no slot.
+    SwapFail,
+}
+
+impl GroupEvent {
+    /// Every event.
+    pub const ALL: [GroupEvent; 9] = [
+        GroupEvent::Low,
+        GroupEvent::High,
+        GroupEvent::Max,
+        GroupEvent::Oom,
+        GroupEvent::OomKill,
+        GroupEvent::OomGroupKill,
+        GroupEvent::SwapHigh,
+        GroupEvent::SwapMax,
+        GroupEvent::SwapFail,
+    ];
+
+    /// The file that counts it, and its name there.
+    pub const fn file_and_name(self) -> (&'static str, &'static str) {
+        match self {
+            GroupEvent::Low => ("memory.events", "low"),
+            GroupEvent::High => ("memory.events", "high"),
+            GroupEvent::Max => ("memory.events", "max"),
+            GroupEvent::Oom => ("memory.events", "oom"),
+            GroupEvent::OomKill => ("memory.events", "oom_kill"),
+            GroupEvent::OomGroupKill => ("memory.events", "oom_group_kill"),
+            GroupEvent::SwapHigh => ("memory.swap.events", "high"),
+            GroupEvent::SwapMax => ("memory.swap.events", "max"),
+            GroupEvent::SwapFail => ("memory.swap.events", "fail"),
+        }
+    }
+}
+
+/// Whether a place holds a group, and of which kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum GroupLife {
+    /// No group.
+    Free,
+    /// Made, not removed.
+    Online,
+    /// Removed, but something is still charged to it.
+    Offline,
+}
+
+/// State of one group besides its counters.
+struct Group {
+    life: AtomicU8,
+    /// What shadows and slots name.
+    id: AtomicU16,
+    oom_group: AtomicBool,
+    /// With all groups below, and its own, by [`GroupEvent`].
+    events: [[AtomicU64; GroupEvent::ALL.len()]; 2],
+    /// Pages of the kernel and bytes of objects that are charged to it: they keep it.
+    kernel_pages: AtomicU64,
+    object_bytes: AtomicU64,
+    /// Pages of users that are charged to it.
+    user_pages: AtomicU64,
+}
+
+/// An id, and what keeps it.
+#[derive(Default)]
+struct Id {
+    /// Place of the group + 1; 0 = nobody's.
+    group: AtomicU16,
+    /// Swap slots that name it.
+    nr_slots: AtomicU64,
+}
+
+/// The charges that a CPU holds back. One lock, because giving back objects gives back pages.
+pub(crate) struct CpuStock {
+    pub(crate) pages: Stock,
+    pub(crate) objects: ObjectStock,
+}
+
+/// What a task's charges go by.
+#[derive(Default)]
+pub(crate) struct TaskGroup {
+    /// The group that it is in.
+    pub(crate) group: Cell<GroupId>,
+    /// Pages charged while a group on the path was over `memory.high` (`memcg_nr_pages_over_high`).
+    pub(crate) over_high: Cell<u64>,
+}
+
+impl TaskLocal for TaskGroup {}
+
+/// All groups of a kernel.
+pub struct Memcg<H: Tasks> {
+    pub(crate) tokens: Tokens,
+    /// Order of the groups.
+    pub(crate) tree: Tree,
+    /// Held while groups come and go; `Table` class.
+    pub(super) changes: H::Lock<()>,
+    /// By group, then node: where walks are that take turns.
+    positions: Box<[Position]>,
+    nr_nodes: usize,
+    groups: Box<[Group]>,
+    ids: Box<[Id]>,
+    /// By CPU; `Table` class.
+    pub(crate) stocks: Box<[H::Lock<CpuStock>]>,
+    /// Pages that a group's charge takes through the counters at a time.
+    pub(crate) batch: u64,
+}
+
+impl<H: Tasks> Memcg<H> {
+    /// The root, and room for as many groups as `mem.groups` has; of a kernel without groups,
+    /// nothing.
+    pub(crate) fn new(host: &H, mem: &PageAllocator<H>) -> Self {
+        let policy = &mem.policy.memcg;
+        let (capacity, batch) = (mem.groups.capacity(), policy.charge_batch.into());
+        let nr_slots = policy.stock_slots.into();
+        let stock =
+            || CpuStock { pages: Stock::new(nr_slots, batch), objects: ObjectStock::default() };
+        let nr_stocks = if capacity == 0 { 0 } else { mem.nr_cpus() };
+        let all = Memcg {
+            tokens: Tokens::new(capacity),
+            tree: Tree::new(capacity),
+            changes: host.new_lock(LockClass::Table, ()),
+            positions: (0..capacity * mem.nr_nodes()).map(|_| Position::new()).collect(),
+            nr_nodes: mem.nr_nodes(),
+            groups: (0..capacity).map(|_| Group::free()).collect(),
+            ids: (0..capacity).map(|_| Id::default()).collect(),
+            stocks: (0..nr_stocks).map(|_| host.new_lock(LockClass::Table, stock())).collect(),
+            batch,
+        };
+        if let Some(root) = all.groups.first() {
+            root.life.store(GroupLife::Online as u8, Relaxed);
+            all.ids[0].group.store(1, Relaxed);
+        }
+        all
+    }
+
+    /// The life of a group.
+    pub fn life(&self, group: GroupId) -> GroupLife {
+        match self.groups.get(group.idx()).map(|group| group.life.load(Relaxed)) {
+            Some(1) => GroupLife::Online,
+            Some(2) => GroupLife::Offline,
+            _ => GroupLife::Free,
+        }
+    }
+
+    /// True of a group that was made and not removed.
+    pub fn is_online(&self, group: GroupId) -> bool {
+        self.life(group) == GroupLife::Online
+    }
+
+    /// All groups that are not free, in the order of their places.
+    pub fn all(&self) -> impl Iterator<Item = GroupId> {
+        let all = (0..self.groups.len()).map(|at| GroupId(at as u16));
+        all.filter(|&group| self.life(group) != GroupLife::Free)
+    }
+
+    /// Where walks from a group on a node are that take turns.
+    pub(crate) fn position(&self, group: GroupId, node: NodeId) -> &Position {
+        &self.positions[group.idx() * self.nr_nodes + node.idx()]
+    }
+
+    /// A group is gone: no walk goes on from it.
+    pub(super) fn forget_positions(&self, group: GroupId) {
+        self.positions.iter().for_each(|position| position.forget(group));
+    }
+
+    /// The number that shadows and slots keep of a group.
+    pub(crate) fn id(&self, group: GroupId) -> u16 {
+        self.groups[group.idx()].id.load(Relaxed)
+    }
+
+    /// The group with an id, which may be removed; none if it is gone.
+    #[doc(alias = "mem_cgroup_from_id")]
+    pub(crate) fn by_id(&self, id: u16) -> Option<GroupId> {
+        let at = self.ids.get(usize::from(id))?.group.load(Relaxed);
+        Some(GroupId(at.checked_sub(1)?))
+    }
+
+    /// A slot names an id from now on.
+    pub(crate) fn hold_id(&self, id: u16) {
+        self.ids[usize::from(id)].nr_slots.fetch_add(1, Relaxed);
+    }
+
+    /// A slot names it no longer.
+    #[doc(alias = "mem_cgroup_id_put")]
+    pub(crate) fn drop_id(&self, id: u16) {
+        let before = self.ids[usize::from(id)].nr_slots.fetch_sub(1, Relaxed);
+        debug_assert!(before > 0, "id {id} is named by no slot");
+        if before == 1 && self.by_id(id).is_some_and(|group| !self.is_online(group)) {
+            self.ids[usize::from(id)].group.store(0, Relaxed);
+        }
+    }
+
+    /// Whether the group whose usage is too high takes all its tasks with it.
+    pub(crate) fn oom_group(&self, group: GroupId) -> bool {
+        self.groups[group.idx()].oom_group.load(Relaxed)
+    }
+
+    pub(crate) fn set_oom_group(&self, group: GroupId, all: bool) {
+        self.groups[group.idx()].oom_group.store(all, Relaxed);
+    }
+
+    /// Counts an event at a group and all above it but the root.
+    #[doc(alias = "memcg_memory_event")]
+    pub(crate) fn event(&self, group: GroupId, event: GroupEvent) {
+        let Some(own) = self.groups.get(group.idx()) else { return };
+        own.events[1][event as usize].fetch_add(1, Relaxed);
+        for above in self.tree.ancestors(group).filter(|above| !above.is_root()) {
+            self.groups[above.idx()].events[0][event as usize].fetch_add(1, Relaxed);
+        }
+    }
+
+    /// How often an event happened: in the group and below, and in the group alone.
+    ///
+    /// # Panics
+    /// If there is no such group.
+    pub fn events(&self, group: GroupId, event: GroupEvent) -> [u64; 2] {
+        let events = &self.groups[group.idx()].events;
+        events.each_ref().map(|counts| counts[event as usize].load(Relaxed))
+    }
+
+    pub(super) fn keep(&self, group: GroupId, kind: Kept, by: i64) {
+        let group = &self.groups[group.idx()];
+        let count = match kind {
+            Kept::User => &group.user_pages,
+            Kept::Kernel => &group.kernel_pages,
+            Kept::Objects => &group.object_bytes,
+        };
+        count.fetch_add(by as u64, Relaxed);
+    }
+
+    /// What is charged to a group itself.
+    pub(crate) fn kept(&self, group: GroupId, kind: Kept) -> u64 {
+        let group = &self.groups[group.idx()];
+        match kind {
+            Kept::User => group.user_pages.load(Relaxed),
+            Kept::Kernel => group.kernel_pages.load(Relaxed),
+            Kept::Objects => group.object_bytes.load(Relaxed),
+        }
+    }
+
+    /// Removed groups below one that still hold something (`nr_dying_descendants`).
+    pub fn nr_dying(&self, group: GroupId) -> usize {
+        let below = |&other: &GroupId| {
+            other != group && self.tree.ancestors(other).any(|above| above == group)
+        };
+        self.all().filter(|&other| self.life(other) == GroupLife::Offline).filter(below).count()
+    }
+
+    /// Groups below one that were made and not removed (`nr_descendants`).
+    pub fn nr_descendants(&self, group: GroupId) -> usize {
+        let below = |&other: &GroupId| {
+            other != group && self.tree.ancestors(other).any(|above| above == group)
+        };
+        self.all().filter(|&other| self.is_online(other)).filter(below).count()
+    }
+
+    /// A place and an id for a new group: the lowest free ones.
+    pub(super) fn take_place(&self) -> Option<GroupId> {
+        let free = |group: &Group| group.life.load(Relaxed) == GroupLife::Free as u8;
+        let place = self.groups.iter().position(free)?;
+        let unused = |id: &Id| id.group.load(Relaxed) == 0 && id.nr_slots.load(Relaxed) == 0;
+        let id = self.ids.iter().position(unused)?;
+        let group = &self.groups[place];
+        group.life.store(GroupLife::Online as u8, Relaxed);
+        group.id.store(id as u16, Relaxed);
+        group.oom_group.store(false, Relaxed);
+        group.events.iter().flatten().for_each(|count| count.store(0, Relaxed));
+        self.ids[id].group.store(place as u16 + 1, Relaxed);
+        Some(GroupId(place as u16))
+    }
+
+    /// A group is removed: its id is free as soon as no slot names it.
+    pub(super) fn set_offline(&self, group: GroupId) {
+        let own = &self.groups[group.idx()];
+        own.life.store(GroupLife::Offline as u8, Relaxed);
+        let id = &self.ids[usize::from(own.id.load(Relaxed))];
+        if id.nr_slots.load(Relaxed) == 0 {
+            id.group.store(0, Relaxed);
+        }
+    }
+
+    pub(super) fn set_free(&self, group: GroupId) {
+        self.groups[group.idx()].life.store(GroupLife::Free as u8, Relaxed);
+    }
+}
+
+/// What is charged to a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kept {
+    /// Pages that users see: anonymous memory and page cache.
+    User,
+    /// Pages of the kernel that are charged as such: page tables, stacks.
+    Kernel,
+    /// Bytes of slab objects.
+    Objects,
+}
+
+impl Group {
+    fn free() -> Group {
+        Group {
+            life: AtomicU8::new(GroupLife::Free as u8),
+            id: AtomicU16::new(0),
+            oom_group: AtomicBool::new(false),
+            events: Default::default(),
+            kernel_pages: AtomicU64::new(0),
+            object_bytes: AtomicU64::new(0),
+            user_pages: AtomicU64::new(0),
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Making, entering and removing groups (spec: memory cgroups, state; moving, removing,
+//! reparenting).
+
+use super::GroupLife;
+use super::group::{Kept, TaskGroup};
+use super::objects::TokenId;
+use crate::host::{CpuId, Cx, Devices, Lock};
+use crate::kernel::Kernel;
+use crate::units::{Error, GroupId};
+use crate::vm::Mm;
+use crate::vmstat::Reader;
+
+impl<H: Devices> Kernel<H> {
+    /// Makes a group below another.
+    ///
+    /// # Errors
+    /// If the kernel was made with room for fewer groups, or the parent was removed.
+    #[doc(alias = "mem_cgroup_css_alloc")]
+    pub fn make_group(&self, cx: &Cx<'_, H>, parent: GroupId) -> Result<GroupId, Error> {
+        if !self.memcg.is_online(parent) {
+            return Err(Error::Invalid);
+        }
+        let _changes = self.memcg.changes.lock(cx.cpu());
+        let Some(group) = self.memcg.take_place() else {
+            return Err(Error::Limit("more memory cgroups than the kernel was made for"));
+        };
+        self.mem.groups.reset(group);
+        self.mem.groups.memory.reset(group, parent);
+        self.mem.groups.swap.reset(group, parent);
+        self.memcg.tokens.give(TokenId(group.0), group);
+        for node in self.mem.nodes() {
+            let vec = self.lru.vec(self.lru.id_of_group(group, node.id));
+            vec.start_again(cx.cpu(), self.mem.policy.reclaim.balance);
+        }
+        self.memcg.tree.insert(group, parent);
+        Ok(group)
+    }
+
+    /// The running task, and its address space if it has one, are in a group from now on. What they
+    /// have stays charged where it is.
+    ///
+    /// # Errors
+    /// If there is no such group.
+    #[doc(alias = "mem_cgroup_attach")]
+    #[doc(alias = "cgroup_attach_task")]
+    pub fn join_group(
+        &self,
+        cx: &Cx<'_, H>,
+        mm: Option<&Mm<H>>,
+        group: GroupId,
+    ) -> Result<(), Error> {
+        if !self.memcg.is_online(group) {
+            return Err(Error::Invalid);
+        }
+        cx.local::<TaskGroup>().group.set(group);
+        if let Some(mm) = mm {
+            mm.set_group(group);
+        }
+        Ok(())
+    }
+
+    /// Removes a group that has no task and no group below it. What is still charged to it stays
+    /// so; the group is free for another one once nothing is.
+    ///
+    /// Linux: the offline step runs in a worker, some tens of milliseconds after rmdir.
+    ///
+    /// # Errors
+    /// If there is no such group, or there are groups below it.
+    #[doc(alias = "mem_cgroup_css_offline")]
+    pub fn remove_group(&self, cx: &Cx<'_, H>, group: GroupId) -> Result<(), Error> {
+        let Some(parent) =
+            self.mem.groups.memory.parent(group).filter(|_| self.memcg.is_online(group))
+        else {
+            return Err(Error::Invalid);
+        };
+        if self.memcg.nr_descendants(group) != 0 {
+            return Err(Error::Invalid);
+        }
+        self.mem.groups.memory.set_min(group, 0);
+        self.mem.groups.memory.set_low(group, 0);
+        self.memcg.set_offline(group);
+        // Objects follow the token; so do tokens that came from below.
+        for token in self.memcg.all().map(|group| TokenId(group.0)) {
+            if self.memcg.tokens.owner(token) == group {
+                self.memcg.tokens.give(token, parent);
+            }
+        }
+        self.drain_group_stocks(cx, group, Stocks::Own);
+        self.release_if_empty(group);
+        Ok(())
+    }
+
+    /// Gives back what CPUs hold for the groups below one, itself included.
+    ///
+    /// Linux: other CPUs do it in queued work, for which nobody waits.
+    #[doc(alias = "drain_all_stock")]
+    pub(crate) fn drain_group_stocks(&self, cx: &Cx<'_, H>, group: GroupId, which: Stocks) {
+        for cpu in 0..self.memcg.stocks.len() {
+            let is_chosen = |other: GroupId| match which {
+                Stocks::Own => other == group,
+                Stocks::Subtree => self.mem.groups.memory.is_within(other, group),
+            };
+            let (surplus, released) = {
+                let mut stock = self.memcg.stocks[CpuId(cpu as u16).idx()].lock(cx.cpu());
+                let holds_objects = stock
+                    .objects
+                    .token()
+                    .is_some_and(|token| is_chosen(self.memcg.tokens.owner(token)));
+                let released = holds_objects.then(|| stock.objects.drain(&self.memcg.tokens));
+                (stock.pages.drain(is_chosen), released)
+            };
+            surplus.into_iter().for_each(|surplus| self.uncharge_surplus(surplus));
+            if let Some(released) = released {
+                self.take_released(cx, released);
+            }
+        }
+    }
+
+    /// A removed group to which nothing is charged any more is free.
+    #[doc(alias = "mem_cgroup_css_released")]
+    #[inline]
+    pub(crate) fn release_if_empty(&self, group: GroupId) {
+        if self.memcg.life(group) == GroupLife::Offline {
+            self.release(group);
+        }
+    }
+
+    #[cold]
+    fn release(&self, group: GroupId) {
+        let kept = [Kept::User, Kept::Kernel, Kept::Objects];
+        if kept.iter().any(|&kind| self.memcg.kept(group, kind) != 0) {
+            return;
+        }
+        let below = |&other: &GroupId| self.mem.groups.memory.parent(other) == Some(group);
+        if self.memcg.all().any(|other| below(&other)) || self.mem.groups.swap[group].usage() != 0 {
+            return;
+        }
+        self.memcg.set_free(group);
+        self.memcg.tree.remove(group);
+        self.memcg.forget_positions(group);
+        if let Some(parent) = self.mem.groups.memory.parent(group) {
+            self.release_if_empty(parent);
+        }
+    }
+
+    /// Adds up the statistics of groups if this reader does so.
+    pub(crate) fn flush_group_stats(&self, cx: &Cx<'_, H>, reader: Reader, group: GroupId) {
+        self.mem.groups.flush_for(reader, group, cx.host.jiffies());
+    }
+}
+
+/// Groups whose charges CPUs give back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stocks {
+    /// One alone.
+    Own,
+    /// One and all below.
+    Subtree,
+}

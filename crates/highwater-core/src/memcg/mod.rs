@@ -1,0 +1,60 @@
+//! Memory cgroups: who pays for memory, and how much they may have (rules/memcg).
+//!
+//! A group's memory is what its tasks brought in: anonymous memory at the fault, page cache at the
+//! insertion, kernel objects at the allocation. Limits bound it, protection shields it from reclaim,
+//! and a group over its limits reclaims from itself.
+//!
+//! | module | is |
+//! |---|---|
+//! | [`group`] | all state: life, ids and events of groups |
+//! | [`life`] | making, entering and removing groups |
+//! | [`owner`] | charging pages of users |
+//! | [`kernel_memory`] | charging pages and objects of the kernel |
+//! | [`stat`] | what the files of a group show |
+//! | [`swap_charge`] | slots: `memory.swap.max` |
+//! | [`stock`], [`objects`] | a CPU's charged pages, and bytes of objects, that nobody uses yet |
+//! | [`protection`] | `memory.min` and `memory.low`: who is protected, and list sizes under protection |
+//! | [`high`] | `memory.high`: how long a task sleeps |
+//! | [`walk`] | the tree of groups, and the order in which reclaim visits them |
+//! | [`dirty`] | dirty limits of a group |
+//!
+//! Usage and limits are `vmstat::groups`'. Charging reclaims, so this module declares [`Charge`]
+//! and `reclaim::memcg` has the work. The differences between kernels are switches of
+//! [`crate::config::MemcgPolicy`].
+//!
+//! Nothing is allocated, and no branch but one is taken, if a kernel is made without groups.
+//!
+//! From: `vm`, `page_cache`, `slab`, `swap` (charges), `reclaim` · to: `vmstat`.
+
+pub(crate) mod dirty;
+mod group;
+pub(crate) mod high;
+mod kernel_memory;
+mod life;
+pub(crate) mod objects;
+mod owner;
+pub(crate) mod protection;
+mod stat;
+pub(crate) mod stock;
+mod swap_charge;
+pub(crate) mod walk;
+
+pub use group::{GroupEvent, GroupLife, Memcg};
+pub(crate) use group::{Kept, TaskGroup};
+pub(crate) use life::Stocks;
+pub use stat::{GroupLimits, StatLine};
+pub(crate) use stock::Surplus;
+
+use crate::host::{Cx, Devices};
+use crate::page_alloc::Gfp;
+use crate::units::GroupId;
+
+/// What charging needs from reclaim. Implemented by `reclaim::memcg`.
+pub(crate) trait Charge<H: Devices> {
+    /// Charges pages to a group, which may reclaim from the group that has too much, sleep, and
+    /// kill; false if the limit refuses.
+    fn try_charge(&self, cx: &Cx<'_, H>, group: GroupId, gfp: Gfp, pages: u64) -> bool;
+
+    /// The running task goes back to its program: it pays for what it charged above `memory.high`.
+    fn return_to_user(&self, cx: &Cx<'_, H>);
+}

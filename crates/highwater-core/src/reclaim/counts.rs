@@ -1,0 +1,99 @@
+//! Counts of pages that reclaim scanned and freed: of the machine, and of the memory cgroup whose
+//! lists they were on.
+//!
+//! Reclaim for a group's limit is not the machine's shortage: up to 6.12 `pgscan_direct`,
+//! `pgsteal_direct` and `pgrefill` of `/proc/vmstat` leave it out (spec: memory cgroups, events).
+//! The group's own `memory.stat` counts it in all kernels.
+//!
+//! From: [`super::batch`] · to: `vmstat`.
+
+use super::Control;
+use crate::host::{Cx, Devices};
+use crate::kernel::Kernel;
+use crate::lru::PageType;
+use crate::units::LruVecId;
+use crate::vmstat::{GroupStat, VmEvent};
+
+impl<H: Devices> Kernel<H> {
+    /// Pages of a type were looked at on inactive lists.
+    pub(super) fn count_scanned(
+        &self,
+        cx: &Cx<'_, H>,
+        vec: LruVecId,
+        sc: &Control,
+        page_type: PageType,
+        pages: u64,
+    ) {
+        let (event, of_group) = match sc.is_kswapd {
+            true => (VmEvent::PgscanKswapd, GroupStat::PgscanKswapd),
+            false => (VmEvent::PgscanDirect, GroupStat::PgscanDirect),
+        };
+        let by_type = match page_type {
+            PageType::Anon => VmEvent::PgscanAnon,
+            PageType::File => VmEvent::PgscanFile,
+        };
+        self.count_for(cx, vec, sc, (event, of_group), pages);
+        self.mem.events.add(cx.cpu(), by_type, pages);
+    }
+
+    /// Pages of a type were freed.
+    pub(super) fn count_stolen(
+        &self,
+        cx: &Cx<'_, H>,
+        vec: LruVecId,
+        sc: &Control,
+        page_type: PageType,
+        pages: u64,
+    ) {
+        let (event, of_group) = match sc.is_kswapd {
+            true => (VmEvent::PgstealKswapd, GroupStat::PgstealKswapd),
+            false => (VmEvent::PgstealDirect, GroupStat::PgstealDirect),
+        };
+        let by_type = match page_type {
+            PageType::Anon => VmEvent::PgstealAnon,
+            PageType::File => VmEvent::PgstealFile,
+        };
+        self.count_for(cx, vec, sc, (event, of_group), pages);
+        self.mem.events.add(cx.cpu(), by_type, pages);
+    }
+
+    /// Pages of an active list were looked at.
+    pub(super) fn count_refill(&self, cx: &Cx<'_, H>, vec: LruVecId, sc: &Control, pages: u64) {
+        self.count_for(cx, vec, sc, (VmEvent::Pgrefill, GroupStat::Pgrefill), pages);
+    }
+
+    /// Pages went from an active list to an inactive one.
+    pub(super) fn count_deactivated(&self, cx: &Cx<'_, H>, vec: LruVecId, pages: u64) {
+        self.mem.events.add(cx.cpu(), VmEvent::Pgdeactivate, pages);
+        self.count_of_lists(cx, vec, GroupStat::Pgdeactivate, pages);
+    }
+
+    /// Pages will go back to an active list.
+    pub(super) fn count_activated(&self, cx: &Cx<'_, H>, vec: LruVecId, pages: u64) {
+        self.mem.events.add(cx.cpu(), VmEvent::Pgactivate, pages);
+        self.count_of_lists(cx, vec, GroupStat::Pgactivate, pages);
+    }
+
+    #[inline]
+    fn count_for(
+        &self,
+        cx: &Cx<'_, H>,
+        vec: LruVecId,
+        sc: &Control,
+        (event, of_group): (VmEvent, GroupStat),
+        pages: u64,
+    ) {
+        if !sc.is_of_group() {
+            self.mem.events.add(cx.cpu(), event, pages);
+        }
+        self.count_of_lists(cx, vec, of_group, pages);
+    }
+
+    #[inline]
+    fn count_of_lists(&self, cx: &Cx<'_, H>, vec: LruVecId, item: GroupStat, pages: u64) {
+        if self.mem.groups.is_on() {
+            let at = (self.lru.group_of(vec), self.lru.node_of(vec));
+            self.mem.groups.count(cx.cpu(), at, item, pages as i64);
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Reclaim of one group and those below it (spec: memory cgroups, reclaim of a group).
+//!
+//! It is direct reclaim with another aim, and without what concerns the machine: no gate, no sleep
+//! for want of progress, no compaction, and the task's own nodes do not matter. A pass over a
+//! group stops once it has its pages, also at the gentlest priority.
+
+use crate::host::{Cx, Devices, Phase, TaskFlags};
+use crate::kernel::Kernel;
+use crate::page_alloc::Gfp;
+use crate::reclaim::Control;
+use crate::reclaim::budget::DEF_PRIORITY;
+use crate::sync::atomic::Ordering::Relaxed;
+use crate::units::{GroupId, NodeId, SWAP_CLUSTER_MAX};
+use crate::zone::ZoneType;
+
+impl<H: Devices> Kernel<H> {
+    /// Frees `pages` pages, or a batch, of a group and those below it; the pages freed.
+    #[doc(alias = "try_to_free_mem_cgroup_pages")]
+    pub(super) fn reclaim_group(
+        &self,
+        cx: &Cx<'_, H>,
+        group: GroupId,
+        pages: u64,
+        gfp: Gfp,
+    ) -> u64 {
+        let _phase = cx.phase(Phase::GroupReclaim);
+        let mut sc = Control::new(pages.max(SWAP_CLUSTER_MAX), 0, gfp, ZoneType::Device);
+        sc.target = group;
+        cx.with_flag(TaskFlags::MEMALLOC, || self.group_attempts(cx, &mut sc))
+    }
+
+    /// Lowers the priority pass by pass until enough is reclaimed. Further attempts take what the
+    /// first one spared.
+    ///
+    /// Linux: here for a group; for the machine it is `reclaim_attempts`.
+    #[doc(alias = "do_try_to_free_pages")]
+    fn group_attempts(&self, cx: &Cx<'_, H>, sc: &mut Control) -> u64 {
+        let local = self.mem.cpu_node(cx.cpu());
+        loop {
+            for priority in (0..=DEF_PRIORITY).rev() {
+                sc.priority = priority;
+                sc.nr_scanned = 0;
+                self.shrink_nodes_from(cx, local, sc);
+                if sc.nr_reclaimed >= sc.nr_to_reclaim {
+                    break;
+                }
+            }
+            for node in self.mem.nodes() {
+                let vec = self.lru.id_of_target(sc.target, node.id);
+                self.algorithm().run_done(self, vec);
+                self.reclaim.vec(vec).congested.store(false, Relaxed);
+            }
+            if sc.nr_reclaimed != 0 || !sc.has_another_attempt() {
+                return sc.nr_reclaimed;
+            }
+        }
+    }
+
+    /// One pass over each node, the task's own first.
+    fn shrink_nodes_from(&self, cx: &Cx<'_, H>, local: NodeId, sc: &mut Control) {
+        let list = self.mem.zonelists(local);
+        let mut last = None;
+        for entry in list.fallback.entries() {
+            if last != Some(entry.node) {
+                last = Some(entry.node);
+                self.shrink_node(cx, entry.node, sc);
+                self.consider_after_node(cx, entry.node, sc);
+            }
+        }
+        self.consider_after_nodes(cx, local, sc);
+    }
+}

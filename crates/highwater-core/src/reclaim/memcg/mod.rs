@@ -1,0 +1,31 @@
+//! Reclaim for memory cgroups: what a charge over a limit does, and how a pass visits groups
+//! (rules/memcg).
+//!
+//! ```text
+//!  a charge ──▶ stock ──▶ counters ──over max──▶ reclaim that group ─▶ drain ─▶ again ─▶ kill
+//!                  │
+//!                  └─ a group on the path over high ──▶ on the way to user space: reclaim, sleep
+//! ```
+//!
+//! | file | has |
+//! |---|---|
+//! | [`charge`] | the charge, with its retries |
+//! | [`limit`] | reclaim of one group and those below it |
+//! | [`pass`] | a node pass over groups: protection, sizes, slab |
+//! | [`high`] | `memory.high`: reclaim and sleep |
+//! | [`oom`] | killing within a group |
+//! | [`settings`] | writes to limits, `memory.reclaim` |
+//!
+//! kswapd never reclaims for a limit: the task whose charge does not fit does, in its own time, on
+//! whatever CPU that is. So a group with a low limit slows down itself and nobody else.
+//!
+//! From: `memcg` (through [`crate::memcg::Charge`]), programs · to: [`super::node_pass`], `memcg`.
+
+mod charge;
+mod high;
+mod limit;
+mod oom;
+mod pass;
+mod settings;
+
+pub use settings::{GroupSetting, NotReclaimed};

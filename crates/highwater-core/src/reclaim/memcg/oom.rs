@@ -1,0 +1,76 @@
+//! Killing within a group (spec: memory cgroups, OOM in a group).
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use crate::host::{Cx, Devices, Lock, Phase, TaskFlags};
+use crate::kernel::Kernel;
+use crate::memcg::GroupEvent;
+use crate::page::Order;
+use crate::reclaim::oom::{Choice, candidate, choose};
+use crate::units::GroupId;
+use crate::vm::Mm;
+use crate::vmstat::{UNLIMITED, VmEvent};
+
+impl<H: Devices> Kernel<H> {
+    /// Reclaim for a group's limit failed: kills a task of the group or below it. True if the
+    /// charge should try again.
+    #[doc(alias = "mem_cgroup_oom")]
+    #[doc(alias = "mem_cgroup_out_of_memory")]
+    pub(super) fn group_out_of_memory(&self, cx: &Cx<'_, H>, over: GroupId, pages: u64) -> bool {
+        if pages > Order::COSTLY.pages() {
+            return false;
+        }
+        self.memcg.event(over, GroupEvent::Oom);
+        let _phase = cx.phase(Phase::OomKill);
+        self.kill_in_group(cx, over, pages)
+    }
+
+    /// Kills the task with the most memory among those of a group and below it; true if one was
+    /// killed, or none need be.
+    pub(super) fn kill_in_group(&self, cx: &Cx<'_, H>, over: GroupId, pages: u64) -> bool {
+        let _lock = self.mem.oom_lock.lock(cx.cpu());
+        let counters = &self.mem.groups;
+        if counters.memory.margin(over) >= pages.next_power_of_two() || cx.is_dying() {
+            return true;
+        }
+        let all: Vec<Arc<Mm<H>>> = self.mms.lock(cx.cpu()).values().cloned().collect();
+        let in_group = |group: GroupId, mm: &Mm<H>| counters.memory.is_within(mm.group(), group);
+        let mms: Vec<_> = all.iter().filter(|mm| in_group(over, mm)).collect();
+        let has_tasks = |mm: &Mm<H>| mm.any_task(cx, |_| true);
+        let candidates = mms.iter().map(|mm| candidate(mm, has_tasks(mm)));
+        let swap = match self.mem.tunables.swappiness.get() {
+            0 => 0,
+            _ => counters.swap[over].max().min(self.swap.nr_total()),
+        };
+        let total = match counters.memory[over].max() {
+            UNLIMITED => self.mem.populated_zones().map(|zone| zone.managed()).sum(),
+            max => max,
+        };
+        let victim = match choose(candidates, total + swap) {
+            Choice::Wait => return true,
+            Choice::Nobody => return false,
+            Choice::Kill(victim) => mms[victim],
+        };
+        // The highest group on the way up that wants to go as a whole.
+        let path = counters.memory.ancestors(victim.group());
+        let upto_limit = path.take_while(|&at| at == over || counters.memory.is_within(at, over));
+        let whole = upto_limit.filter(|&at| !at.is_root() && self.memcg.oom_group(at)).last();
+        self.kill_member(cx, victim);
+        if let Some(whole) = whole {
+            self.memcg.event(whole, GroupEvent::OomGroupKill);
+            let others = mms.iter().filter(|mm| in_group(whole, mm) && !Arc::ptr_eq(mm, victim));
+            others.filter(|mm| mm.is_killable() && has_tasks(mm)).for_each(|mm| {
+                self.kill_member(cx, mm);
+            });
+        }
+        true
+    }
+
+    fn kill_member(&self, cx: &Cx<'_, H>, victim: &Arc<Mm<H>>) {
+        self.mem.events.add(cx.cpu(), VmEvent::OomKill, 1);
+        self.memcg.event(victim.group(), GroupEvent::OomKill);
+        self.reap_later(cx, victim);
+        victim.signal_tasks(cx, TaskFlags::FATAL_SIGNAL | TaskFlags::OOM_VICTIM);
+    }
+}

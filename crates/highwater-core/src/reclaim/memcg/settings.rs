@@ -1,0 +1,165 @@
+//! Writes to a group's settings (spec: memory cgroups, memory.max, memory.high, memory.reclaim).
+
+use crate::config::ReclaimBatch;
+use crate::host::{Cx, Devices};
+use crate::kernel::Kernel;
+use crate::memcg::{GroupEvent, Stocks};
+use crate::page_alloc::Gfp;
+use crate::units::{Error, GroupId};
+
+/// Rounds without a page (`MAX_RECLAIM_RETRIES`).
+const RETRIES: u32 = 16;
+
+/// A setting of a group, in pages; `u64::MAX` = `max`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GroupSetting {
+    /// `memory.min`: never reclaimed below it.
+    Min(u64),
+    /// `memory.low`: not reclaimed below it while anything else is left.
+    Low(u64),
+    /// `memory.high`: tasks that charge above it reclaim and sleep.
+    High(u64),
+    /// `memory.max`: the limit.
+    Max(u64),
+    /// `memory.swap.high`: tasks sleep above it.
+    SwapHigh(u64),
+    /// `memory.swap.max`: the limit of swap.
+    SwapMax(u64),
+    /// `memory.oom.group`: an OOM kill takes all tasks.
+    OomGroup(bool),
+}
+
+/// A write to `memory.reclaim` that got less than it asked for (EAGAIN).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotReclaimed {
+    /// Pages reclaimed.
+    pub got: u64,
+    /// Pages asked for.
+    pub wanted: u64,
+}
+
+impl<H: Devices> Kernel<H> {
+    /// Writes a setting of a group. Lowering `max` or `high` below the usage reclaims, and `max`
+    /// may kill.
+    ///
+    /// # Errors
+    /// If there is no such group, or it is the root, which has no settings.
+    pub fn set_group(
+        &self,
+        cx: &Cx<'_, H>,
+        group: GroupId,
+        setting: GroupSetting,
+    ) -> Result<(), Error> {
+        if group.is_root() || !self.memcg.is_online(group) {
+            return Err(Error::Invalid);
+        }
+        let groups = &self.mem.groups;
+        match setting {
+            GroupSetting::Min(pages) => groups.memory.set_min(group, capped(pages)),
+            GroupSetting::Low(pages) => groups.memory.set_low(group, capped(pages)),
+            GroupSetting::High(pages) => self.set_group_high(cx, group, capped(pages)),
+            GroupSetting::Max(pages) => self.set_group_max(cx, group, capped(pages)),
+            GroupSetting::SwapHigh(pages) => groups.swap.set_high(group, capped(pages)),
+            GroupSetting::SwapMax(pages) => groups.swap.set_max(group, capped(pages)),
+            GroupSetting::OomGroup(all) => self.memcg.set_oom_group(group, all),
+        }
+        Ok(())
+    }
+
+    #[doc(alias = "memory_max_write")]
+    fn set_group_max(&self, cx: &Cx<'_, H>, group: GroupId, max: u64) {
+        let counters = &self.mem.groups.memory;
+        counters.set_max(group, max);
+        let (mut is_drained, mut left) = (false, RETRIES);
+        loop {
+            let usage = counters[group].usage();
+            if usage <= max || cx.is_dying() {
+                return;
+            }
+            if !is_drained {
+                self.drain_group_stocks(cx, group, Stocks::Subtree);
+                is_drained = true;
+                continue;
+            }
+            if left > 0 {
+                if self.reclaim_group(cx, group, usage - max, Gfp::GFP_KERNEL) == 0 {
+                    left -= 1;
+                }
+                continue;
+            }
+            self.memcg.event(group, GroupEvent::Oom);
+            if !self.kill_in_group(cx, group, 1) {
+                return;
+            }
+            // A victim frees its memory when it runs.
+            cx.host.yield_now();
+        }
+    }
+
+    #[doc(alias = "memory_high_write")]
+    fn set_group_high(&self, cx: &Cx<'_, H>, group: GroupId, high: u64) {
+        let counters = &self.mem.groups.memory;
+        counters.set_high(group, high);
+        let (mut is_drained, mut left) = (false, RETRIES);
+        loop {
+            let usage = counters[group].usage();
+            if usage <= high || cx.is_dying() {
+                return;
+            }
+            if !is_drained {
+                self.drain_group_stocks(cx, group, Stocks::Subtree);
+                is_drained = true;
+                continue;
+            }
+            if self.reclaim_group(cx, group, usage - high, Gfp::GFP_KERNEL) == 0 {
+                if left == 0 {
+                    return;
+                }
+                left -= 1;
+            }
+        }
+    }
+
+    /// Reclaims pages of a group and those below it on demand (`memory.reclaim`, 5.19). Returns the
+    /// pages reclaimed, which may be more than asked for.
+    ///
+    /// # Errors
+    /// If sixteen rounds got nothing; what was reclaimed before stays so.
+    #[doc(alias = "memory_reclaim")]
+    pub fn reclaim_from_group(
+        &self,
+        cx: &Cx<'_, H>,
+        group: GroupId,
+        wanted: u64,
+    ) -> Result<u64, NotReclaimed> {
+        let (mut got, mut left) = (0, RETRIES);
+        while got < wanted {
+            if cx.is_dying() {
+                return Err(NotReclaimed { got, wanted });
+            }
+            // Before the last try: pages in other CPUs' batches are on no list.
+            if left == 0 {
+                self.lru_add_drain_all(cx);
+            }
+            let missing = wanted - got;
+            let ask = match self.mem.policy.memcg.reclaim_batch {
+                ReclaimBatch::All => missing,
+                ReclaimBatch::Quarter => missing / 4,
+            };
+            let freed = self.reclaim_group(cx, group, ask, Gfp::GFP_KERNEL);
+            if freed == 0 {
+                if left == 0 {
+                    return Err(NotReclaimed { got, wanted });
+                }
+                left -= 1;
+            }
+            got += freed;
+        }
+        Ok(got)
+    }
+}
+
+/// `max` as counters keep it.
+fn capped(pages: u64) -> u64 {
+    pages.min(crate::vmstat::UNLIMITED)
+}

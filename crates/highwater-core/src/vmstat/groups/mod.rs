@@ -1,0 +1,279 @@
+//! Counters of memory cgroups, by group and node, and the group that owns each frame.
+//!
+//! A group's own counts are exact. Sums over subtrees, which most readers use, are as old as the
+//! last *flush* (spec: memory cgroups, statistics): adding every change to every ancestor at once
+//! would make each fault touch shared lines of the whole path to the root. [`GroupStats::own`] is
+//! the first, [`GroupStats::seen`] the second.
+//!
+//! Nothing is allocated if a kernel is made without groups ([`GroupStats::is_on`]).
+//!
+//! Synchronisation: atomics. A flush runs while its caller holds the tree of the groups.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::hint::cold_path;
+
+mod counter;
+mod lateness;
+
+pub(crate) use counter::{Counters, UNLIMITED};
+pub(crate) use lateness::{FLUSH_PERIOD, Lateness, Reader};
+
+use super::NodeStat;
+use crate::config::MemcgStats;
+use crate::host::CpuId;
+use crate::page::zeroed::ZeroedSlice;
+use crate::page::{Folio, Pfn};
+use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU16, AtomicU64, Ordering::Relaxed};
+use crate::units::{GroupId, NodeId};
+
+/// Items that only groups have: events that `memory.stat` counts, and memory of the kernel by
+/// owner. Those of [`NodeStat`] come before them in every set of counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+#[allow(missing_docs, reason = "each item is the line of memory.stat that its name says")]
+pub enum GroupStat {
+    /// Pages of kernel memory that are charged.
+    Kernel,
+    /// Bytes of slab objects that a shrinker can free.
+    SlabReclaimable,
+    /// Bytes of other slab objects.
+    SlabUnreclaimable,
+    Pgfault,
+    Pgmajfault,
+    Pgrefill,
+    Pgactivate,
+    Pgdeactivate,
+    PgscanKswapd,
+    PgscanDirect,
+    PgstealKswapd,
+    PgstealDirect,
+    Pglazyfree,
+    Pglazyfreed,
+    ThpFaultAlloc,
+    ThpCollapseAlloc,
+}
+
+impl GroupStat {
+    /// Number of them.
+    pub const COUNT: usize = GroupStat::ThpCollapseAlloc as usize + 1;
+
+    /// Place in a set of counts.
+    const fn idx(self) -> usize {
+        NodeStat::COUNT + self as usize
+    }
+}
+
+/// Counts of a set: [`NodeStat`]s, then [`GroupStat`]s.
+const ITEMS: usize = NodeStat::COUNT + GroupStat::COUNT;
+type Items = [AtomicI64; ITEMS];
+
+/// Counters of groups, and owners of frames.
+pub struct GroupStats {
+    nr_nodes: usize,
+    /// By frame; those of a folio's other frames are not looked at.
+    owners: ZeroedSlice<AtomicU16>,
+    /// By group, then node: exact.
+    own: Box<[Items]>,
+    /// What the last flush saw of `own`.
+    flushed: Box<[Items]>,
+    /// With all groups below, as of the last flush.
+    seen: Box<[Items]>,
+    /// By group: changed since the last flush.
+    is_marked: Box<[AtomicBool]>,
+    pub(crate) lateness: Lateness,
+    /// Tick of the last flush of everything.
+    flushed_at: AtomicU64,
+    /// `memory.current` and its limits.
+    pub(crate) memory: Counters,
+    /// `memory.swap.current` and its limits.
+    pub(crate) swap: Counters,
+}
+
+fn sets(nr: usize) -> Box<[Items]> {
+    let mut all = Vec::with_capacity(nr);
+    all.resize_with(nr, || core::array::from_fn(|_| AtomicI64::new(0)));
+    all.into_boxed_slice()
+}
+
+impl GroupStats {
+    /// For a kernel without groups.
+    pub(crate) fn off() -> GroupStats {
+        GroupStats::new(0, 0, 0, 0, MemcgStats::Batches)
+    }
+
+    /// For `nr_groups` groups, the root included. 0: no groups.
+    pub(crate) fn new(
+        nr_frames: usize,
+        nr_groups: usize,
+        nr_nodes: usize,
+        nr_cpus: usize,
+        rule: MemcgStats,
+    ) -> Self {
+        let nr_sets = nr_groups * nr_nodes;
+        let nr_frames = if nr_groups == 0 { 0 } else { nr_frames };
+        GroupStats {
+            nr_nodes,
+            owners: ZeroedSlice::new(nr_frames),
+            own: sets(nr_sets),
+            flushed: sets(nr_sets),
+            seen: sets(nr_sets),
+            is_marked: (0..nr_groups).map(|_| AtomicBool::new(false)).collect(),
+            lateness: Lateness::new(rule, nr_cpus, nr_groups),
+            flushed_at: AtomicU64::new(0),
+            memory: Counters::new(nr_groups.max(1)),
+            swap: Counters::new(nr_groups.max(1)),
+        }
+    }
+
+    /// Whether the kernel can have groups.
+    #[inline(always)]
+    pub fn is_on(&self) -> bool {
+        !self.own.is_empty()
+    }
+
+    /// Number of groups that fit, the root included; 0 if groups are off.
+    pub fn capacity(&self) -> usize {
+        self.is_marked.len()
+    }
+
+    /// The group that a folio is charged to; the root if none.
+    ///
+    /// # Panics
+    /// If groups are off or there is no such frame.
+    #[doc(alias = "folio_memcg")]
+    #[doc(alias = "page_memcg")]
+    #[inline(always)]
+    pub fn owner(&self, folio: impl Into<Pfn>) -> GroupId {
+        GroupId(self.owners[folio.into().idx()].load(Relaxed))
+    }
+
+    /// Sets the owner of a folio.
+    #[inline(always)]
+    pub(crate) fn set_owner(&self, folio: impl Into<Pfn>, group: GroupId) {
+        self.owners[folio.into().idx()].store(group.0, Relaxed);
+    }
+
+    /// Whose frame it is, if groups are on.
+    #[inline(always)]
+    pub fn owner_if_on(&self, folio: Folio) -> Option<GroupId> {
+        if !self.is_on() {
+            return None;
+        }
+        cold_path();
+        Some(self.owner(folio))
+    }
+
+    #[inline(always)]
+    fn set(&self, group: GroupId, node: NodeId) -> usize {
+        group.idx() * self.nr_nodes + node.idx()
+    }
+
+    /// Adds to a group's own count of a node's item.
+    ///
+    /// # Panics
+    /// If groups are off.
+    #[doc(alias = "__mod_memcg_lruvec_state")]
+    pub(crate) fn add(
+        &self,
+        cpu: CpuId,
+        (group, node): (GroupId, NodeId),
+        item: NodeStat,
+        by: i64,
+    ) {
+        self.add_at(cpu, (group, node), item as usize, by);
+    }
+
+    /// Adds to a count that only groups have.
+    ///
+    /// # Panics
+    /// If groups are off.
+    #[doc(alias = "count_memcg_events")]
+    #[doc(alias = "__count_memcg_events")]
+    #[doc(alias = "mod_memcg_state")]
+    pub(crate) fn count(&self, cpu: CpuId, at: (GroupId, NodeId), item: GroupStat, by: i64) {
+        self.add_at(cpu, at, item.idx(), by);
+    }
+
+    #[doc(alias = "memcg_rstat_updated")]
+    fn add_at(&self, cpu: CpuId, (group, node): (GroupId, NodeId), item: usize, by: i64) {
+        if by == 0 {
+            return;
+        }
+        self.own[self.set(group, node)][item].fetch_add(by, Relaxed);
+        self.is_marked[group.idx()].store(true, Relaxed);
+        self.lateness.note(&self.memory, cpu, group, by);
+    }
+
+    /// Adds up statistics if this reader does so, or if the kernel's worker would have by now.
+    ///
+    /// Linux: the worker runs every two seconds; here the next reader does its work, so numbers
+    /// that nobody reads in between are not added up.
+    #[doc(alias = "mem_cgroup_flush_stats")]
+    pub(crate) fn flush_for(&self, reader: Reader, group: GroupId, now: u64) {
+        let since = now.saturating_sub(self.flushed_at.load(Relaxed));
+        if since >= FLUSH_PERIOD {
+            self.flushed_at.store(now - since % FLUSH_PERIOD, Relaxed);
+        } else if !self.lateness.should_flush(reader, group, since) {
+            return;
+        }
+        self.flush();
+    }
+
+    /// Hands all changes up the tree.
+    #[doc(alias = "cgroup_rstat_flush")]
+    #[doc(alias = "mem_cgroup_css_rstat_flush")]
+    pub(crate) fn flush(&self) {
+        let all = (0..self.is_marked.len()).map(|group| GroupId(group as u16));
+        self.lateness.flushed(all.clone());
+        for group in all.filter(|group| self.is_marked[group.idx()].swap(false, Relaxed)) {
+            for node in (0..self.nr_nodes).map(|node| NodeId(node as u16)) {
+                let at = self.set(group, node);
+                for item in 0..ITEMS {
+                    let now = self.own[at][item].load(Relaxed);
+                    let delta = now - self.flushed[at][item].swap(now, Relaxed);
+                    if delta != 0 {
+                        for above in self.memory.ancestors(group) {
+                            self.seen[self.set(above, node)][item].fetch_add(delta, Relaxed);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// A group's own count of a node's item: exact.
+    pub fn own(&self, group: GroupId, node: NodeId, item: NodeStat) -> i64 {
+        self.own[self.set(group, node)][item as usize].load(Relaxed)
+    }
+
+    /// A node's item of a group and all below, as of the last flush.
+    #[doc(alias = "lruvec_page_state")]
+    pub fn seen(&self, group: GroupId, node: NodeId, item: NodeStat) -> u64 {
+        self.seen[self.set(group, node)][item as usize].load(Relaxed).max(0) as u64
+    }
+
+    /// The same over all nodes.
+    #[doc(alias = "memcg_page_state")]
+    pub fn seen_all(&self, group: GroupId, item: NodeStat) -> u64 {
+        self.sum(group, item as usize)
+    }
+
+    /// Of an item that only groups have.
+    pub fn seen_count(&self, group: GroupId, item: GroupStat) -> u64 {
+        self.sum(group, item.idx())
+    }
+
+    fn sum(&self, group: GroupId, item: usize) -> u64 {
+        let sets = &self.seen[group.idx() * self.nr_nodes..][..self.nr_nodes];
+        sets.iter().map(|items| items[item].load(Relaxed)).sum::<i64>().max(0) as u64
+    }
+
+    /// Clears the counts of a group whose number is given out again.
+    pub(crate) fn reset(&self, group: GroupId) {
+        let sets = group.idx() * self.nr_nodes..(group.idx() + 1) * self.nr_nodes;
+        for all in [&self.own, &self.flushed, &self.seen] {
+            all[sets.clone()].iter().flatten().for_each(|item| item.store(0, Relaxed));
+        }
+    }
+}
