@@ -107,6 +107,7 @@ pub fn check_kernel_besides<H: Devices>(
     audit.slabs()?;
     audit.users(is_foreign)?;
     audit.counters()?;
+    audit.groups()?;
     Ok(audit.report)
 }
 

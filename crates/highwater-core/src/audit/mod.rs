@@ -13,6 +13,7 @@
 
 mod files;
 mod frames;
+mod groups;
 mod inventory;
 mod kernel;
 #[cfg(test)]
@@ -147,6 +148,8 @@ pub enum Rule {
     SlotShadow,
     /// Free slots are counted.
     SlotsFree,
+    /// The usage of a memory cgroup is what names it.
+    Group,
     /// Kernel memory has one user and is nothing else.
     KernelMemory,
     /// A page in use is used by something.

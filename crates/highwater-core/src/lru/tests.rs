@@ -11,7 +11,7 @@ use crate::config::LruTopology;
 use crate::host::{CpuId, Lock, Solo};
 use crate::page::{Folio, PageFlags};
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::units::LruVecId;
+use crate::units::{GroupId, LruVecId};
 use crate::vmstat::{NodeStat, VmEvent, ZoneStat};
 use crate::zone::{NodeId, ZoneType};
 
@@ -370,7 +370,7 @@ fn before_5_9_only_file_pages_refault() {
     pretend(&stage, [1000, 1000, 1000, 10]);
     let evict = |flags| {
         let folio = stage.page(flags);
-        stage.kernel.workingset_eviction((folio, stage.at(folio)))
+        stage.kernel.workingset_eviction((folio, stage.at(folio)), GroupId::ROOT)
     };
     let shadows = [evict(ANON), evict(FILE)];
     assert_eq!(clock(&stage), 1);
@@ -389,7 +389,7 @@ fn lists_of_zones_have_shadows_of_their_own() {
     let host = Solo::default();
     let stage = Stage::policy(&host, |p| p.reclaim.lru = LruTopology::Zone);
     let folio = stage.page(FILE);
-    let shadow = stage.kernel.workingset_eviction((folio, stage.at(folio)));
+    let shadow = stage.kernel.workingset_eviction((folio, stage.at(folio)), GroupId::ROOT);
     assert_eq!(shadow.vec(), LruVecId::new(ZoneType::Dma32.idx()));
     assert_eq!(stage.kernel.lru.node_of(shadow.vec()), NodeId(0));
 }

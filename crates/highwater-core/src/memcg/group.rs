@@ -9,7 +9,8 @@
 //! |---|---|
 //! | free | no group has this place |
 //! | online | made, not removed |
-//! | offline | removed; pages, slots or objects may still be charged to it ("dying") |
+//! | offline | removed; pages or slots are still charged to it ("dying") |
+//! | hollow | removed; only memory of the kernel names it, which its parent pays for |
 
 use alloc::boxed::Box;
 use core::cell::Cell;
@@ -85,8 +86,10 @@ pub enum GroupLife {
     Free,
     /// Made, not removed.
     Online,
-    /// Removed, but something is still charged to it.
+    /// Removed, but pages or slots are still charged to it.
     Offline,
+    /// Removed; the kernel still has memory from its time, which its parent pays for.
+    Hollow,
 }
 
 /// State of one group besides its counters.
@@ -181,6 +184,7 @@ impl<H: Tasks> Memcg<H> {
         match self.groups.get(group.idx()).map(|group| group.life.load(Relaxed)) {
             Some(1) => GroupLife::Online,
             Some(2) => GroupLife::Offline,
+            Some(3) => GroupLife::Hollow,
             _ => GroupLife::Free,
         }
     }
@@ -322,8 +326,8 @@ impl<H: Tasks> Memcg<H> {
         }
     }
 
-    pub(super) fn set_free(&self, group: GroupId) {
-        self.groups[group.idx()].life.store(GroupLife::Free as u8, Relaxed);
+    pub(super) fn set_life(&self, group: GroupId, life: GroupLife) {
+        self.groups[group.idx()].life.store(life as u8, Relaxed);
     }
 }
 

@@ -116,30 +116,39 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// A removed group to which nothing is charged any more is free.
+    /// A removed group to which nothing is charged any more is gone; its place is free once the
+    /// kernel's memory from its time is freed too.
     #[doc(alias = "mem_cgroup_css_released")]
     #[inline]
     pub(crate) fn release_if_empty(&self, group: GroupId) {
-        if self.memcg.life(group) == GroupLife::Offline {
-            self.release(group);
+        match self.memcg.life(group) {
+            GroupLife::Free | GroupLife::Online => {}
+            GroupLife::Offline => self.release(group),
+            GroupLife::Hollow => self.vacate(group),
         }
     }
 
     #[cold]
     fn release(&self, group: GroupId) {
-        let kept = [Kept::User, Kept::Kernel, Kept::Objects];
-        if kept.iter().any(|&kind| self.memcg.kept(group, kind) != 0) {
+        let has_child = self.memcg.tree.first_child(group).is_some();
+        let has_pages = self.memcg.kept(group, Kept::User) != 0;
+        if has_child || has_pages || self.mem.groups.swap[group].usage() != 0 {
             return;
         }
-        let below = |&other: &GroupId| self.mem.groups.memory.parent(other) == Some(group);
-        if self.memcg.all().any(|other| below(&other)) || self.mem.groups.swap[group].usage() != 0 {
-            return;
-        }
-        self.memcg.set_free(group);
+        self.memcg.set_life(group, GroupLife::Hollow);
+        let parent = self.memcg.tree.ancestors(group).nth(1);
         self.memcg.tree.remove(group);
         self.memcg.forget_positions(group);
-        if let Some(parent) = self.mem.groups.memory.parent(group) {
+        self.vacate(group);
+        if let Some(parent) = parent {
             self.release_if_empty(parent);
+        }
+    }
+
+    fn vacate(&self, group: GroupId) {
+        let kernel = [Kept::Kernel, Kept::Objects];
+        if kernel.iter().all(|&kind| self.memcg.kept(group, kind) == 0) {
+            self.memcg.set_life(group, GroupLife::Free);
         }
     }
 

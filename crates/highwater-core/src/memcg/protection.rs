@@ -246,7 +246,7 @@ mod tests {
     /// A parent's "max" times a usage is more than 64 bits hold.
     #[test]
     fn protection_without_bound_does_not_overflow() {
-        let counters = family(super::super::counter::UNLIMITED, CHILDREN, 0);
+        let counters = family(crate::vmstat::UNLIMITED, CHILDREN, 0);
         let [c, d, e] = walk(&counters, GroupId::ROOT, true);
         assert_eq!([c, d], [12_288, 8192]);
         assert!(e > 8192, "{e}");

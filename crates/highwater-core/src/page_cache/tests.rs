@@ -13,6 +13,7 @@ use crate::kernel::Error;
 use crate::page::{Folio, Order, PAGE_SIZE, PageFlags, PageMapping};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::syscall::FileAdvice;
+use crate::units::GroupId;
 use crate::vmstat::{NodeStat, VmEvent};
 use crate::zone::NodeId;
 
@@ -71,7 +72,7 @@ impl Stage {
         self.kernel.lru_add_drain_all(&cx);
         let folio = self.kernel.find_lock_page(&cx, file, index).expect("a cached page");
         let page = self.kernel.mem.map.page(folio);
-        assert!(self.kernel.remove_mapping_file(&cx, file, (folio, page)));
+        assert!(self.kernel.remove_mapping_file(&cx, file, (folio, page), GroupId::ROOT));
         assert_eq!((page.refcount(), page.mapping()), (0, PageMapping::None));
         page.unfreeze(1);
         self.kernel.unlock_page(&cx, folio);

@@ -145,6 +145,11 @@ impl SlabCache {
         self.owners.get(id.0 as usize).copied().unwrap_or_default()
     }
 
+    /// Who pays for each object, also for those that nobody pays for.
+    pub(crate) fn owners(&self) -> impl Iterator<Item = GroupId> {
+        self.owners.iter().copied()
+    }
+
     /// The same, for an object that is freed.
     pub(super) fn take_owner(&mut self, id: ObjectId) -> GroupId {
         self.owners.get_mut(id.0 as usize).map(core::mem::take).unwrap_or_default()

@@ -253,7 +253,7 @@ impl<H: Devices> Kernel<H> {
         Some(slot)
     }
 
-    fn swap_alloc_one(&self, cx: &Cx<'_, H>) -> Option<Slot> {
+    pub(crate) fn swap_alloc_one(&self, cx: &Cx<'_, H>) -> Option<Slot> {
         self.slot_from_cache(cx).or_else(|| {
             let mut one = None;
             self.take_slots(cx, 1, &mut |slot| one = Some(slot));
@@ -263,7 +263,7 @@ impl<H: Devices> Kernel<H> {
 
     /// Takes the slots of a whole free cluster for a huge page and returns the first one; `None` if
     /// no swap area has one.
-    fn swap_alloc_cluster(&self, cx: &Cx<'_, H>) -> Option<Slot> {
+    pub(crate) fn swap_alloc_cluster(&self, cx: &Cx<'_, H>) -> Option<Slot> {
         let take = |free: u64| free.checked_sub(CLUSTER.into());
         if self.swap.free.fetch_update(Relaxed, Relaxed, take).is_err() {
             return None;

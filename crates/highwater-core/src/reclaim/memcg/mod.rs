@@ -27,5 +27,7 @@ mod limit;
 mod oom;
 mod pass;
 mod settings;
+#[cfg(test)]
+mod tests;
 
 pub use settings::{GroupSetting, NotReclaimed};

@@ -14,6 +14,7 @@ use crate::page_alloc::Gfp;
 use crate::page_alloc::Wish;
 use crate::page_alloc::boot;
 use crate::sync::atomic::Ordering::Relaxed;
+use crate::units::GroupId;
 use crate::vm::{Backing, Mm, Pte, Vma, VmaFlags};
 use crate::vmstat::{NodeStat, VmEvent};
 use crate::zone::NodeId;
@@ -41,6 +42,7 @@ fn stage<'h>(host: &'h Solo, areas: &[(DeviceSpec, u32, i16)]) -> Stage<'h> {
     let spec = KernelSpec {
         devices: areas.iter().map(|(device, ..)| device.clone()).collect(),
         swap: swap.collect(),
+        groups: 0,
     };
     let kernel = Kernel::new(&cx, mem, &spec).unwrap();
     let mm = kernel.create_mm(&cx).unwrap();
@@ -85,7 +87,7 @@ impl Stage<'_> {
         let (k, cx) = (&self.kernel, &self.cx);
         let folio = self.fault(at);
         let slot = self.swap_out(at, folio);
-        assert!(k.try_lock_page(folio) && k.remove_mapping_swap(cx, folio));
+        assert!(k.try_lock_page(folio) && k.remove_mapping_swap(cx, folio, GroupId::ROOT));
         k.mem.map.page(folio).flag_clear::<Solo>(PageFlags::LOCKED);
         k.retire_and_free(cx, &[folio]);
         slot
@@ -124,9 +126,9 @@ fn out_and_in_again() {
 
     // Somebody else looks at it: it stays.
     assert_eq!(k.swap_cache_get(cx, slot), Some(folio));
-    assert!(k.try_lock_page(folio) && !k.remove_mapping_swap(cx, folio));
+    assert!(k.try_lock_page(folio) && !k.remove_mapping_swap(cx, folio, GroupId::ROOT));
     k.put_page(cx, folio);
-    assert!(k.remove_mapping_swap(cx, folio));
+    assert!(k.remove_mapping_swap(cx, folio, GroupId::ROOT));
     k.mem.map.page(folio).flag_clear::<Solo>(PageFlags::LOCKED);
     k.retire_and_free(cx, &[folio]);
     let state = k.swap.state(CpuId(0), slot);
@@ -229,9 +231,9 @@ fn full_swap_takes_slots_from_the_cache() {
     k.swap_put(cx, slot);
     k.unlock_page(cx, folio);
     assert!(s.is_cached(slot));
-    let offset = || k.swap_alloc(cx).unwrap().offset;
+    let offset = || k.swap_alloc_one(cx).unwrap().offset;
     assert_eq!([offset(), offset(), offset()], [9, 10, 11]);
-    assert!(k.swap_alloc(cx).is_none(), "a search needs a free slot to begin with");
+    assert!(k.swap_alloc_one(cx).is_none(), "a search needs a free slot to begin with");
     k.swap_put(cx, pages[6].1);
     assert_eq!(pages[6].1.offset, 7);
     assert_eq!(offset(), 7, "no slot before the lowest free one is looked at");
@@ -248,7 +250,7 @@ fn areas_are_used_by_priority_and_in_turn() {
     let s = stage(&host, &[(FLASH, 3, -1), (FLASH, 3, 5), (FLASH, 3, 5), (FLASH, 100, 9)]);
     let (k, cx) = (&s.kernel, &s.cx);
     let mut areas = Vec::new();
-    while let Some(slot) = k.swap_alloc(cx) {
+    while let Some(slot) = k.swap_alloc_one(cx) {
         areas.push(slot.area);
     }
     assert!(areas[..99].iter().all(|&area| area == 3));
@@ -262,10 +264,10 @@ fn cpus_keep_slots_while_there_are_many() {
     let s = stage(&host, &[(FLASH, 1 + 1000, 0)]);
     let (k, cx) = (&s.kernel, &s.cx);
     // Two CPUs: on above 640 free slots, off below 256.
-    let first = k.swap_alloc(cx).unwrap();
+    let first = k.swap_alloc_one(cx).unwrap();
     assert_eq!(k.swap.nr_free(), 1000 - 64);
     let mut slots = vec![first];
-    slots.extend((1..64).map(|_| k.swap_alloc(cx).unwrap()));
+    slots.extend((1..64).map(|_| k.swap_alloc_one(cx).unwrap()));
     assert!(slots.windows(2).all(|w| w[1].offset == w[0].offset + 1), "in order");
     assert_eq!(k.swap.nr_free(), 1000 - 64);
     // Freed ones are collected: 64 come back when there is one more.
@@ -274,17 +276,17 @@ fn cpus_keep_slots_while_there_are_many() {
         k.swap_put(cx, slot);
     }
     assert_eq!(k.swap.nr_free(), 1000 - 64);
-    let one = k.swap_alloc(cx).unwrap();
+    let one = k.swap_alloc_one(cx).unwrap();
     k.swap_dup(cx, one);
     k.swap_put(cx, one);
     assert_eq!(k.swap.nr_free(), 1000 - 64);
     for _ in 1..64 {
-        k.swap_alloc(cx).unwrap();
+        k.swap_alloc_one(cx).unwrap();
     }
     // Switched off: the kept slots are freed.
     let taken = (0..)
         .take_while(|_| {
-            k.swap_alloc(cx).unwrap();
+            k.swap_alloc_one(cx).unwrap();
             k.swap.caches_active.load(Relaxed)
         })
         .count();

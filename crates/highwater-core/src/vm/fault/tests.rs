@@ -14,6 +14,7 @@ use crate::page_alloc::boot;
 use crate::page_cache::{FileSpec, Filesystem, OpenFile};
 use crate::swap::SwapSpec;
 use crate::sync::atomic::Ordering::Relaxed;
+use crate::units::GroupId;
 use crate::vm::{Backing, Pte, Trail, VmaFlags};
 use crate::vmstat::{NodeStat, VmEvent, ZoneStat};
 
@@ -118,7 +119,7 @@ impl<'h> Stage<'h> {
         assert!(self.kernel.isolate_page(&self.cx, folio));
         page.put::<Solo>(1);
         assert!(self.kernel.try_lock_page(folio));
-        assert!(self.kernel.remove_mapping_swap(&self.cx, folio));
+        assert!(self.kernel.remove_mapping_swap(&self.cx, folio, GroupId::ROOT));
         self.kernel.unlock_page(&self.cx, folio);
         self.kernel.retire_and_free(&self.cx, &[folio]);
     }
