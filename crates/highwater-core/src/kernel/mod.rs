@@ -141,6 +141,7 @@ impl<H: Devices> Kernel<H> {
             .collect();
         let cpu_mm: Vec<_> = (0..mem.nr_cpus()).map(|_| AtomicU32::new(0)).collect();
         let memcg = Memcg::new(host, &mem);
+        let nr_groups = mem.groups.capacity().max(1);
         let mut kernel = Kernel {
             lru,
             memcg,
@@ -170,8 +171,9 @@ impl<H: Devices> Kernel<H> {
                 })
                 .collect(),
             buffers: host.new_lock(LockClass::Table, PageBuffers::default()),
-            inodes: host.new_lock(LockClass::Table, Inodes::new(mem.nr_nodes())),
-            shadow_nodes: host.new_lock(LockClass::Table, ShadowNodes::new(mem.nr_nodes())),
+            inodes: host.new_lock(LockClass::Table, Inodes::new(nr_groups, mem.nr_nodes())),
+            shadow_nodes: host
+                .new_lock(LockClass::Table, ShadowNodes::new(nr_groups, mem.nr_nodes())),
             mms: host.new_lock(LockClass::Table, BTreeMap::new()),
             next_mm: AtomicU32::new(0),
             families: host.new_lock(LockClass::Table, Families::default()),

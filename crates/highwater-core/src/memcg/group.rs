@@ -15,7 +15,7 @@
 use alloc::boxed::Box;
 use core::cell::Cell;
 
-use super::objects::{ObjectStock, Tokens};
+use super::objects::{ObjectStock, TokenId, Tokens};
 use super::stock::Stock;
 use super::walk::{Position, Tree};
 use crate::host::{TaskLocal, Tasks};
@@ -220,6 +220,12 @@ impl<H: Tasks> Memcg<H> {
     pub(crate) fn by_id(&self, id: u16) -> Option<GroupId> {
         let at = self.ids.get(usize::from(id))?.group.load(Relaxed);
         Some(GroupId(at.checked_sub(1)?))
+    }
+
+    /// The group that pays for kernel memory of a group: itself, or, once it is removed, the
+    /// nearest one above that is not.
+    pub(crate) fn payer_of(&self, group: GroupId) -> GroupId {
+        if group.is_root() { group } else { self.tokens.owner(TokenId(group.0)) }
     }
 
     /// A slot names an id from now on.

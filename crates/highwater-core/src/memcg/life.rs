@@ -85,6 +85,8 @@ impl<H: Devices> Kernel<H> {
                 self.memcg.tokens.give(token, parent);
             }
         }
+        self.inodes.lock(cx.cpu()).reparent(group, parent);
+        self.shadow_nodes.lock(cx.cpu()).reparent(group, parent);
         self.drain_group_stocks(cx, group, Stocks::Own);
         self.release_if_empty(group);
         Ok(())

@@ -32,7 +32,7 @@ use crate::page::FileId;
 use crate::page_alloc::Gfp;
 use crate::slab::{CacheKind, ObjectId};
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::units::Error;
+use crate::units::{Error, GroupId};
 use crate::vmstat::VmEvent;
 use crate::zone::NodeId;
 
@@ -66,6 +66,7 @@ struct Cached {
     is_referenced: bool,
     /// The list it is on (of dentries, if it has one), and its place there.
     node: NodeId,
+    group: GroupId,
     place: u64,
 }
 
@@ -80,22 +81,49 @@ struct Lists {
 #[derive(Debug)]
 pub(crate) struct Inodes {
     cached: BTreeMap<FileId, Cached>,
-    /// By memory node.
+    /// By the memory cgroup that pays, then by memory node.
     lists: Vec<Lists>,
+    nr_nodes: usize,
     next_place: u64,
 }
 
 impl Inodes {
-    /// None.
-    pub(crate) fn new(nr_nodes: usize) -> Self {
-        let lists = (0..nr_nodes).map(|_| Lists::default()).collect();
-        Inodes { cached: BTreeMap::new(), lists, next_place: 0 }
+    /// None, of so many groups (the root counts) and nodes.
+    pub(crate) fn new(nr_groups: usize, nr_nodes: usize) -> Self {
+        let lists = (0..nr_groups * nr_nodes).map(|_| Lists::default()).collect();
+        Inodes { cached: BTreeMap::new(), lists, nr_nodes, next_place: 0 }
     }
 
-    /// Dentries and inodes on a node's lists.
-    pub(crate) fn on_lists(&self, node: NodeId) -> (u64, u64) {
-        let lists = &self.lists[node.idx()];
+    fn set(&self, (group, node): (GroupId, NodeId)) -> usize {
+        group.idx() * self.nr_nodes + node.idx()
+    }
+
+    /// Dentries and inodes on a group's lists of a node.
+    pub(crate) fn on_lists(&self, of: (GroupId, NodeId)) -> (u64, u64) {
+        let lists = &self.lists[self.set(of)];
         (lists.dentries.len() as u64, lists.inodes.len() as u64)
+    }
+
+    /// The oldest with a dentry, and the oldest with only an inode.
+    fn oldest(&self, of: (GroupId, NodeId)) -> (Option<FileId>, Option<FileId>) {
+        let lists = &self.lists[self.set(of)];
+        (lists.dentries.values().next().copied(), lists.inodes.values().next().copied())
+    }
+
+    /// A group was removed: its parent pays for its objects.
+    #[doc(alias = "memcg_reparent_list_lrus")]
+    pub(crate) fn reparent(&mut self, from: GroupId, to: GroupId) {
+        for node in (0..self.nr_nodes).map(|node| NodeId(node as u16)) {
+            let (from, into) = (self.set((from, node)), self.set((to, node)));
+            let mut lists = core::mem::take(&mut self.lists[from]);
+            for id in lists.dentries.values().chain(lists.inodes.values()) {
+                if let Some(cached) = self.cached.get_mut(id) {
+                    cached.group = to;
+                }
+            }
+            self.lists[into].dentries.append(&mut lists.dentries);
+            self.lists[into].inodes.append(&mut lists.inodes);
+        }
     }
 
     /// Inodes, and dentries: for audits.
@@ -108,7 +136,7 @@ impl Inodes {
     pub(crate) fn misplaced(&self) -> Option<FileId> {
         let listed: usize = self.lists.iter().map(|l| l.dentries.len() + l.inodes.len()).sum();
         let wrong = self.cached.iter().find(|(id, cached)| {
-            let lists = &self.lists[cached.node.idx()];
+            let lists = &self.lists[self.set((cached.group, cached.node))];
             let list = if cached.dentry.is_some() { &lists.dentries } else { &lists.inodes };
             list.get(&cached.place) != Some(id)
         });
@@ -120,7 +148,8 @@ impl Inodes {
     fn list(&mut self, id: FileId, cached: Cached) {
         let place = self.next_place;
         self.next_place += 1;
-        let lists = &mut self.lists[cached.node.idx()];
+        let set = self.set((cached.group, cached.node));
+        let lists = &mut self.lists[set];
         let list = if cached.dentry.is_some() { &mut lists.dentries } else { &mut lists.inodes };
         list.insert(place, id);
         self.cached.insert(id, Cached { place, ..cached });
@@ -129,7 +158,8 @@ impl Inodes {
     /// Takes a file out.
     fn take(&mut self, id: FileId) -> Option<Cached> {
         let cached = self.cached.remove(&id)?;
-        let lists = &mut self.lists[cached.node.idx()];
+        let set = self.set((cached.group, cached.node));
+        let lists = &mut self.lists[set];
         let list = if cached.dentry.is_some() { &mut lists.dentries } else { &mut lists.inodes };
         list.remove(&cached.place);
         Some(cached)
@@ -182,8 +212,12 @@ impl<H: Devices> Kernel<H> {
                 };
                 let dentry = dentry.take();
                 let Some(inode) = inode else { break Err(Error::NoMemory) };
-                let node = self.slab(CacheKind::Inode).lock(cx.cpu()).node_of(inode);
-                let new = Cached { inode, dentry, is_referenced: false, node, place: 0 };
+                let (node, owner) = {
+                    let cache = self.slab(CacheKind::Inode).lock(cx.cpu());
+                    (cache.node_of(inode), cache.owner_of(inode))
+                };
+                let group = self.memcg.payer_of(owner);
+                let new = Cached { inode, dentry, is_referenced: false, node, group, place: 0 };
                 inodes.list(file.id, new);
                 break Ok(());
             }
@@ -218,29 +252,27 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// Dentries and inodes that lie on a node.
-    pub(crate) fn nr_inodes_listed(&self, cx: &Cx<'_, H>, node: NodeId) -> u64 {
-        let (dentries, inodes) = self.inodes.lock(cx.cpu()).on_lists(node);
+    /// Dentries and inodes that lie on a node and that a memory cgroup pays for.
+    pub(crate) fn nr_inodes_listed(&self, cx: &Cx<'_, H>, of: (GroupId, NodeId)) -> u64 {
+        let (dentries, inodes) = self.inodes.lock(cx.cpu()).on_lists(of);
         dentries + inodes
     }
 
-    /// Scans `nr` dentries and inodes of a node, oldest first and in proportion to their numbers, and
+    /// Scans `nr` dentries and inodes of a group on a node, oldest first and in proportion to their numbers, and
     /// frees those that were not used (rules/slab#inode-shrinker). No lock is held.
     #[doc(alias = "prune_dcache_sb")]
     #[doc(alias = "prune_icache_sb")]
-    pub(crate) fn scan_inodes(&self, cx: &Cx<'_, H>, node: NodeId, nr: u64) -> InodeScan {
-        let (dentries, inodes) = self.inodes.lock(cx.cpu()).on_lists(node);
+    pub(crate) fn scan_inodes(&self, cx: &Cx<'_, H>, of: (GroupId, NodeId), nr: u64) -> InodeScan {
+        let (dentries, inodes) = self.inodes.lock(cx.cpu()).on_lists(of);
         let mut scan = InodeScan::default();
         let share = (nr * dentries).checked_div(dentries + inodes).unwrap_or(0);
         for _ in 0..share.min(dentries) {
-            let first =
-                self.inodes.lock(cx.cpu()).lists[node.idx()].dentries.values().next().copied();
+            let first = self.inodes.lock(cx.cpu()).oldest(of).0;
             let Some(id) = first else { break };
             self.scan_dentry(cx, id, &mut scan);
         }
         for _ in 0..(nr - share).min(inodes) {
-            let first =
-                self.inodes.lock(cx.cpu()).lists[node.idx()].inodes.values().next().copied();
+            let first = self.inodes.lock(cx.cpu()).oldest(of).1;
             let Some(id) = first else { break };
             self.scan_inode(cx, id, &mut scan);
         }
@@ -351,7 +383,7 @@ mod tests {
         }
 
         fn scan(&self, nr: u64) -> (u64, u64) {
-            let scan = self.kernel.scan_inodes(&self.cx, NodeId(0), nr);
+            let scan = self.kernel.scan_inodes(&self.cx, (GroupId::ROOT, NodeId(0)), nr);
             (scan.scanned, scan.freed)
         }
     }

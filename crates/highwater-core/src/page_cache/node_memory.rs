@@ -14,10 +14,12 @@ use alloc::vec::Vec;
 use super::File;
 use crate::host::{Cx, Devices, Lock};
 use crate::kernel::Kernel;
+use crate::page::PAGE_SIZE;
 use crate::page::{FileId, Pfn};
 use crate::page_alloc::{Account, Gfp};
 use crate::slab::{CacheKind, ObjectId};
-use crate::vmstat::NodeStat;
+use crate::units::{GroupId, LruKind};
+use crate::vmstat::{GroupStat, NodeStat};
 use crate::zone::NodeId;
 
 /// Most nodes one insertion adds.
@@ -86,36 +88,72 @@ struct List {
 
 const NIL: u32 = u32::MAX;
 
-/// The nodes that hold shadows only, by memory node.
+/// The nodes that hold shadows only, by the memory cgroup that pays for them and by memory node.
 #[derive(Debug)]
 pub struct ShadowNodes {
     /// By object.
     objects: Vec<Listed>,
     lists: Vec<List>,
+    nr_nodes: usize,
 }
 
+/// The memory cgroup that pays for a tree node, and the memory node that it lies on.
+type Owner = (GroupId, NodeId);
+
 impl ShadowNodes {
-    /// None.
-    pub fn new(nr_nodes: usize) -> Self {
+    /// None, of so many groups (the root counts) and memory nodes.
+    pub fn new(nr_groups: usize, nr_nodes: usize) -> Self {
         let list = List { oldest: NIL, newest: NIL, nr_listed: 0 };
-        ShadowNodes { objects: Vec::new(), lists: alloc::vec![list; nr_nodes] }
+        let lists = alloc::vec![list; nr_groups * nr_nodes];
+        ShadowNodes { objects: Vec::new(), lists, nr_nodes }
     }
 
-    /// Number of listed nodes whose objects are on a memory node.
+    fn set(&self, (group, node): Owner) -> usize {
+        group.idx() * self.nr_nodes + node.idx()
+    }
+
+    /// Number of listed nodes whose objects are on a memory node, of all groups.
     ///
     /// # Panics
     /// If the machine has no such node.
     pub fn nr_listed(&self, node: NodeId) -> u64 {
-        self.lists[node.idx()].nr_listed
+        self.lists[node.idx()..].iter().step_by(self.nr_nodes).map(|list| list.nr_listed).sum()
+    }
+
+    /// The same of one group.
+    fn nr_of(&self, owner: Owner) -> u64 {
+        self.lists[self.set(owner)].nr_listed
+    }
+
+    /// A group was removed: its parent pays for its nodes, which are younger than the parent's.
+    #[doc(alias = "memcg_reparent_list_lrus")]
+    pub(crate) fn reparent(&mut self, from: GroupId, to: GroupId) {
+        for node in (0..self.nr_nodes).map(|node| NodeId(node as u16)) {
+            let (from, into) = (self.set((from, node)), self.set((to, node)));
+            let empty = List { oldest: NIL, newest: NIL, nr_listed: 0 };
+            let moved = core::mem::replace(&mut self.lists[from], empty);
+            if moved.nr_listed == 0 {
+                continue;
+            }
+            let list = &mut self.lists[into];
+            let newest = core::mem::replace(&mut list.newest, moved.newest);
+            list.nr_listed += moved.nr_listed;
+            match self.objects.get_mut(newest as usize) {
+                Some(last) => last.next = moved.oldest,
+                None => list.oldest = moved.oldest,
+            }
+            self.objects[moved.oldest as usize].prev = newest;
+        }
     }
 
     /// A node, whose object is on `on`, holds only shadows from now on: it becomes the youngest of
     /// its list.
-    fn list(&mut self, id: ObjectId, on: NodeId, file: FileId, number: u32) {
+    fn list(&mut self, id: ObjectId, on: Owner, file: FileId, number: u32) {
         if self.objects.len() <= id.0 as usize {
             self.objects.resize(id.0 as usize + 1, UNLISTED);
         }
-        let list = &mut self.lists[on.idx()];
+        let set = self.set(on);
+        let list = &mut self.lists[set];
         let newest = core::mem::replace(&mut list.newest, id.0);
         list.nr_listed += 1;
         match self.objects.get_mut(newest as usize) {
@@ -128,10 +166,11 @@ impl ShadowNodes {
     }
 
     /// A node is on the list no longer.
-    fn unlist(&mut self, id: ObjectId, on: NodeId) {
+    fn unlist(&mut self, id: ObjectId, on: Owner) {
         let Listed { next, prev, is_listed, .. } = self.objects[id.0 as usize];
         debug_assert!(is_listed);
-        let list = &mut self.lists[on.idx()];
+        let set = self.set(on);
+        let list = &mut self.lists[set];
         list.nr_listed -= 1;
         if prev == NIL {
             list.oldest = next;
@@ -146,9 +185,9 @@ impl ShadowNodes {
         self.objects[id.0 as usize].is_listed = false;
     }
 
-    /// The oldest shadow-only node of a memory node: its object, file, number.
-    fn oldest(&self, node: NodeId) -> Option<(ObjectId, FileId, u32)> {
-        let id = self.lists[node.idx()].oldest;
+    /// The oldest shadow-only node of a group on a memory node: its object, file, number.
+    fn oldest(&self, of: Owner) -> Option<(ObjectId, FileId, u32)> {
+        let id = self.lists[self.set(of)].oldest;
         let object = self.objects.get(id as usize)?;
         Some((ObjectId(id), FileId(object.file), object.number))
     }
@@ -190,7 +229,8 @@ impl<H: Devices> Kernel<H> {
     ) {
         let (pfn, on) = {
             let cache = self.slab(CacheKind::TreeNode).lock(cx.cpu());
-            (cache.pfn_of(object), cache.node_of(object))
+            let payer = self.memcg.payer_of(cache.owner_of(object));
+            (cache.pfn_of(object), (payer, cache.node_of(object)))
         };
         let mut nodes = self.shadow_nodes.lock(cx.cpu());
         if is_shadow_only {
@@ -216,12 +256,38 @@ impl<H: Devices> Kernel<H> {
         self.shadow_nodes.lock(cx.cpu()).nr_listed(node)
     }
 
+    /// Those of them that a memory cgroup pays for.
+    pub(crate) fn shadow_nodes_of(&self, cx: &Cx<'_, H>, group: GroupId, node: NodeId) -> u64 {
+        self.shadow_nodes.lock(cx.cpu()).nr_of((group, node))
+    }
+
+    /// Pages by which a memory cgroup's shadows are bounded: those of its lists, and of its slabs.
+    pub(crate) fn pages_of_group(&self, group: GroupId, node: NodeId) -> u64 {
+        let vec = self.lru.id_of_group(group, node);
+        let lists: u64 = LruKind::ALL[..4].iter().map(|&list| self.pages_of_lists(vec, list)).sum();
+        let bytes = [GroupStat::SlabReclaimable, GroupStat::SlabUnreclaimable];
+        let bytes: u64 = bytes.iter().map(|&item| self.mem.groups.seen_count(group, item)).sum();
+        lists + bytes / PAGE_SIZE as u64
+    }
+
     /// Drops up to `nr` shadow-only nodes of a memory node, oldest first: the nodes dropped, and
-    /// the pages that went back to the allocator. For the shrinker: no lock is held.
+    /// the pages that went back to the allocator. No lock is held.
     pub fn drop_shadow_nodes(&self, cx: &Cx<'_, H>, node: NodeId, nr: u64) -> (u64, u64) {
+        self.drop_shadow_nodes_of(cx, GroupId::ROOT, node, nr)
+    }
+
+    /// The same of those that a memory cgroup pays for.
+    pub(crate) fn drop_shadow_nodes_of(
+        &self,
+        cx: &Cx<'_, H>,
+        group: GroupId,
+        node: NodeId,
+        nr: u64,
+    ) -> (u64, u64) {
+        let of = (group, node);
         let (mut nodes, mut pages) = (0, 0);
         for _ in 0..nr {
-            let oldest = self.shadow_nodes.lock(cx.cpu()).oldest(node);
+            let oldest = self.shadow_nodes.lock(cx.cpu()).oldest(of);
             let Some((object, id, number)) = oldest else { break };
             // A file whose last handle is gone was truncated: its nodes are off the list, or about
             // to leave it.
@@ -247,8 +313,8 @@ mod tests {
 
     #[test]
     fn the_list_is_oldest_first() {
-        let mut nodes = ShadowNodes::new(2);
-        let (here, there) = (NodeId(0), NodeId(1));
+        let mut nodes = ShadowNodes::new(1, 2);
+        let [here, there] = [0, 1].map(|node| (GroupId::ROOT, NodeId(node)));
         let (ids, far) = ([3, 0, 7].map(ObjectId), ObjectId(9));
         nodes.list(far, there, FileId(3), 30);
         for (at, &id) in ids.iter().enumerate() {
@@ -261,7 +327,7 @@ mod tests {
         nodes.list(ids[0], here, FileId(2), 5);
         nodes.unlist(ids[2], here);
         assert_eq!(nodes.oldest(here), Some((ids[0], FileId(2), 5)));
-        assert_eq!((nodes.nr_listed(here), nodes.nr_listed(there)), (1, 1));
+        assert_eq!((nodes.nr_of(here), nodes.nr_of(there)), (1, 1));
         nodes.unlist(far, there);
         assert_eq!(nodes.oldest(there), None);
     }

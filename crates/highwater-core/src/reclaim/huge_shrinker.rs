@@ -10,10 +10,9 @@
 //!
 //! From: [`super::shrinker`] · to: `vm::huge`, `lru::deferred`.
 
-use super::{Shrinker, Shrunk};
+use super::{ObjectsOf, Shrinker, Shrunk};
 use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
-use crate::zone::NodeId;
 
 /// Frees the huge page of zeros while nothing maps it. It counts as many objects as it has pages, and none
 /// of them as reclaimed: no list had them.
@@ -23,12 +22,12 @@ use crate::zone::NodeId;
 pub(crate) struct HugeZeroShrinker;
 
 impl<H: Devices> Shrinker<H> for HugeZeroShrinker {
-    fn count(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, _: NodeId) -> u64 {
+    fn count(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, _: ObjectsOf) -> u64 {
         kernel.idle_huge_zero(cx)
     }
 
     /// All of it or nothing.
-    fn scan(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, _: NodeId, nr: u64) -> Option<Shrunk> {
+    fn scan(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, _: ObjectsOf, nr: u64) -> Option<Shrunk> {
         let freed = kernel.free_huge_zero(cx);
         Some(Shrunk { scanned: nr, freed, pages: 0 })
     }
@@ -41,15 +40,15 @@ impl<H: Devices> Shrinker<H> for HugeZeroShrinker {
 pub(crate) struct DeferredSplitShrinker;
 
 impl<H: Devices> Shrinker<H> for DeferredSplitShrinker {
-    fn count(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, node: NodeId) -> u64 {
-        kernel.nr_deferred(cx, node)
+    fn count(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, of: ObjectsOf) -> u64 {
+        kernel.nr_deferred(cx, of.node)
     }
 
     /// The pages that a split frees were on the lists' account: they do not count as reclaimed. Cannot now
     /// if nothing was split and nothing is left.
-    fn scan(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, node: NodeId, nr: u64) -> Option<Shrunk> {
-        let freed = kernel.split_deferred(cx, node, nr);
-        let is_done = freed == 0 && kernel.nr_deferred(cx, node) == 0;
+    fn scan(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, of: ObjectsOf, nr: u64) -> Option<Shrunk> {
+        let freed = kernel.split_deferred(cx, of.node, nr);
+        let is_done = freed == 0 && kernel.nr_deferred(cx, of.node) == 0;
         (!is_done).then_some(Shrunk { scanned: nr, freed, pages: 0 })
     }
 

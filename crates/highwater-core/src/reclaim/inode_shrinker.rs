@@ -6,10 +6,9 @@
 //!
 //! From: [`super::shrinker`] · to: `page_cache::inode`.
 
-use super::{Shrinker, Shrunk};
+use super::{ObjectsOf, Shrinker, Shrunk};
 use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
-use crate::zone::NodeId;
 
 /// Frees unused inodes and dentries.
 #[doc(alias = "super_cache_count")]
@@ -18,15 +17,15 @@ use crate::zone::NodeId;
 pub struct InodeShrinker;
 
 impl<H: Devices> Shrinker<H> for InodeShrinker {
-    fn count(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, node: NodeId) -> u64 {
+    fn count(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, of: ObjectsOf) -> u64 {
         vfs_pressure_ratio(
-            kernel.nr_inodes_listed(cx, node),
+            kernel.nr_inodes_listed(cx, (of.group, of.node)),
             kernel.mem.tunables.vfs_cache_pressure.get(),
         )
     }
 
-    fn scan(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, node: NodeId, nr: u64) -> Option<Shrunk> {
-        let scan = kernel.scan_inodes(cx, node, nr);
+    fn scan(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, of: ObjectsOf, nr: u64) -> Option<Shrunk> {
+        let scan = kernel.scan_inodes(cx, (of.group, of.node), nr);
         Some(Shrunk { scanned: scan.scanned, freed: scan.freed, pages: scan.pages })
     }
 
@@ -41,6 +40,10 @@ impl<H: Devices> Shrinker<H> for InodeShrinker {
     }
 
     fn is_node_aware(&self) -> bool {
+        true
+    }
+
+    fn is_group_aware(&self) -> bool {
         true
     }
 }

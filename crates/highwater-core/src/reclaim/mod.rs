@@ -77,6 +77,6 @@ pub use inode_shrinker::InodeShrinker;
 pub use memcg::{GroupSetting, NotReclaimed};
 pub use oom::{OomReport, OomState};
 pub use shadow_shrinker::ShadowShrinker;
-pub use shrinker::{Shrinker, Shrinkers, Shrunk};
+pub use shrinker::{ObjectsOf, Shrinker, Shrinkers, Shrunk};
 pub use state::{ReclaimNode, ReclaimState};
 pub use throttle::{DemandAccount, DemandDomain};

@@ -19,10 +19,9 @@
 //!
 //! From: [`super::shrinker`] · to: `page_cache::node_memory`.
 
-use super::{Shrinker, Shrunk};
+use super::{ObjectsOf, Shrinker, Shrunk};
 use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
-use crate::zone::NodeId;
 
 /// Frees tree nodes that hold only shadows (`workingset_nodes`), down to one for every eight pages of
 /// the node. They cost nothing to recreate, but history is lost: a
@@ -36,16 +35,21 @@ pub struct ShadowShrinker;
 const PAGES_PER_SHADOW_NODE: u64 = 8;
 
 impl<H: Devices> Shrinker<H> for ShadowShrinker {
-    /// Only the surplus: nodes within the bound stay under any pressure.
-    fn count(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, node: NodeId) -> u64 {
-        let present: u64 = kernel.mem.zones_of(node).map(|zone| zone.present).sum();
-        kernel.shadow_nodes(cx, node).saturating_sub(present / PAGES_PER_SHADOW_NODE)
+    /// Only the surplus: nodes within the bound stay under any pressure. A memory cgroup's bound is
+    /// by its own pages: those of its lists, and its slab pages.
+    fn count(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, of: ObjectsOf) -> u64 {
+        let pages = match of.group.is_root() {
+            true => kernel.mem.zones_of(of.node).map(|zone| zone.present).sum(),
+            false => kernel.pages_of_group(of.group, of.node),
+        };
+        let nodes = kernel.shadow_nodes_of(cx, of.group, of.node);
+        nodes.saturating_sub(pages / PAGES_PER_SHADOW_NODE)
     }
 
     /// Oldest first: their shadows are the farthest behind the clock. All `nr` count as looked at, also where
     /// the list ran dry, or the rest would be put off for a pass that finds them gone as well.
-    fn scan(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, node: NodeId, nr: u64) -> Option<Shrunk> {
-        let (freed, pages) = kernel.drop_shadow_nodes(cx, node, nr);
+    fn scan(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, of: ObjectsOf, nr: u64) -> Option<Shrunk> {
+        let (freed, pages) = kernel.drop_shadow_nodes_of(cx, of.group, of.node, nr);
         Some(Shrunk { scanned: nr, freed, pages })
     }
 
@@ -56,6 +60,10 @@ impl<H: Devices> Shrinker<H> for ShadowShrinker {
 
     /// A node's shortage is not helped by tree nodes that lie on another.
     fn is_node_aware(&self) -> bool {
+        true
+    }
+
+    fn is_group_aware(&self) -> bool {
         true
     }
 }

@@ -46,13 +46,13 @@ use crate::zone::NodeId;
 /// A cache whose objects reclaim can free (`struct shrinker`).
 #[doc(alias = "shrinker")]
 pub trait Shrinker<H: Devices>: Send + Sync {
-    /// Objects that could be freed on a node. A guess, and cheap: it is asked at every pass. 0 leaves the
+    /// Objects that could be freed. A guess, and cheap: it is asked at every pass. 0 leaves the
     /// shrinker out.
-    fn count(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, node: NodeId) -> u64;
+    fn count(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, of: ObjectsOf) -> u64;
 
     /// Checks `nr` objects and frees those that it can; `None`: impossible now (STOP), for example
     /// because a lock is taken. The share is then deferred and not lost.
-    fn scan(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, node: NodeId, nr: u64) -> Option<Shrunk>;
+    fn scan(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, of: ObjectsOf, nr: u64) -> Option<Shrunk>;
 
     /// Objects per call.
     fn batch(&self) -> u64 {
@@ -73,6 +73,23 @@ pub trait Shrinker<H: Devices>: Send + Sync {
     fn is_node_aware(&self) -> bool {
         false
     }
+
+    /// Keeps its objects by memory cgroup. If not, all of them count as the root's, and reclaim for
+    /// a group's limit leaves them alone.
+    #[doc(alias = "SHRINKER_MEMCG_AWARE")]
+    fn is_group_aware(&self) -> bool {
+        false
+    }
+}
+
+/// Objects that a shrinker is asked about.
+#[doc(alias = "shrink_control")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ObjectsOf {
+    /// The node that they lie on.
+    pub node: NodeId,
+    /// The memory cgroup that pays for them.
+    pub group: GroupId,
 }
 
 /// The result of one call of [`Shrinker::scan`].
@@ -90,7 +107,7 @@ pub struct Shrunk {
 /// All shrinkers, in order of registration.
 pub struct Shrinkers<H: Devices> {
     pub(crate) list: Vec<Box<dyn Shrinker<H>>>,
-    /// Work put off, `[shrinker][node]`.
+    /// Work put off, `[shrinker][set]`; a set of objects is a node's, or a node's of a memory cgroup.
     pub(crate) deferred: Vec<Vec<AtomicU64>>,
 }
 
@@ -172,7 +189,8 @@ impl<H: Devices> Kernel<H> {
     /// Linux: same name.
     pub fn register_shrinker(&mut self, shrinker: Box<dyn Shrinker<H>>) {
         self.shrinkers.list.push(shrinker);
-        let deferred = (0..self.mem.nr_nodes()).map(|_| AtomicU64::new(0)).collect();
+        let nr_sets = self.lru.nr_vecs().max(self.mem.nr_nodes());
+        let deferred = (0..nr_sets).map(|_| AtomicU64::new(0)).collect();
         self.shrinkers.deferred.push(deferred);
     }
 
@@ -182,8 +200,8 @@ impl<H: Devices> Kernel<H> {
     ///
     /// Linux: same name.
     ///
-    /// Objects of memory cgroups are shrunk with those of the root; reclaim for a group's limit
-    /// leaves slab alone.
+    /// `group`: the memory cgroup whose objects are shrunk. Those of caches that are not kept by
+    /// group are the root's.
     pub(crate) fn shrink_slab(
         &self,
         cx: &Cx<'_, H>,
@@ -192,27 +210,29 @@ impl<H: Devices> Kernel<H> {
         group: GroupId,
         priority: u8,
     ) -> u64 {
-        if !group.is_root() {
-            return 0;
-        }
         let _phase = cx.phase(Phase::ShrinkSlab);
-        let all = self.shrinkers.list.iter().zip(&self.shrinkers.deferred);
-        all.map(|(shrinker, deferred)| {
+        let mut pages = 0;
+        for (shrinker, deferred) in self.shrinkers.list.iter().zip(&self.shrinkers.deferred) {
+            if !group.is_root() && !shrinker.is_group_aware() {
+                continue;
+            }
             let node = if shrinker.is_node_aware() { node } else { NodeId(0) };
-            self.shrink_one(cx, gfp, node, priority, (&**shrinker, &deferred[node.idx()]))
-        })
-        .sum()
+            let deferred = &deferred[self.lru.id_of_target(group, node).idx()];
+            let of = ObjectsOf { node, group };
+            pages += self.shrink_one(cx, gfp, of, priority, (&**shrinker, deferred));
+        }
+        pages
     }
 
     fn shrink_one(
         &self,
         cx: &Cx<'_, H>,
         gfp: Gfp,
-        node: NodeId,
+        of: ObjectsOf,
         priority: u8,
         (shrinker, deferred): (&dyn Shrinker<H>, &AtomicU64),
     ) -> u64 {
-        let freeable = shrinker.count(self, cx, node);
+        let freeable = shrinker.count(self, cx, of);
         if freeable == 0 {
             return 0;
         }
@@ -221,7 +241,7 @@ impl<H: Devices> Kernel<H> {
         let share = share(freeable, before, priority, shrinker.seeks());
         let count = |count: u64| narrow(count, u32::MAX);
         cx.event(Event::ShrinkSlabStart {
-            nid: node,
+            nid: of.node,
             deferred: count(before),
             gfp,
             cache_items: count(freeable),
@@ -233,7 +253,7 @@ impl<H: Devices> Kernel<H> {
             if shrinker.needs_fs() && !gfp.contains(Gfp::FS) {
                 return None;
             }
-            let call = shrinker.scan(self, cx, node, nr)?;
+            let call = shrinker.scan(self, cx, of, nr)?;
             cx.charge(Cost::ShrinkObject, narrow(call.scanned, u32::MAX));
             self.mem.events.add(cx.cpu(), VmEvent::SlabsScanned, call.scanned);
             // Between calls no lock is held; a large cache takes many.
@@ -242,7 +262,7 @@ impl<H: Devices> Kernel<H> {
         });
         let after = deferred.fetch_add(calls.deferred, Relaxed) + calls.deferred;
         cx.event(Event::ShrinkSlabEnd {
-            nid: node,
+            nid: of.node,
             deferred_before: count(before),
             deferred_after: count(after),
             total_scan: count(calls.left),
