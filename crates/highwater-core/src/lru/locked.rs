@@ -6,7 +6,7 @@
 
 use core::hint::cold_path;
 
-use super::{LruKind, LruLists, LruVec};
+use super::{LruKind, LruLists};
 use crate::host::{Cost, Cx, Devices, Lock, Probe};
 use crate::kernel::Kernel;
 use crate::page::{Chain, Folio, Page, PageFlags};
@@ -22,7 +22,6 @@ pub(crate) struct LockedLru<'a, 'h, H: Devices> {
     kernel: &'a Kernel<H>,
     cx: &'a Cx<'h, H>,
     id: LruVecId,
-    vec: &'a LruVec<H>,
     joined: Tally,
     left: Tally,
     /// Moves not charged yet, and the cost of one.
@@ -107,9 +106,8 @@ impl<H: Devices> Kernel<H> {
         id: LruVecId,
         lists: Guard<'a, H>,
     ) -> LockedLru<'a, 'h, H> {
-        let vec = self.lru.vec(id);
         let (joined, left) = (Tally::NONE, Tally::NONE);
-        LockedLru { kernel: self, cx, id, vec, joined, left, work: 0, cost: Cost::LruMove, lists }
+        LockedLru { kernel: self, cx, id, joined, left, work: 0, cost: Cost::LruMove, lists }
     }
 
     /// Locks the lists of a page unless `held` is the lock of just these; true if the lock was
@@ -181,12 +179,6 @@ impl<H: Devices> Kernel<H> {
 }
 
 impl<'a, 'h, H: Devices> LockedLru<'a, 'h, H> {
-    /// The lists' other state.
-    #[inline(always)]
-    pub(crate) fn vec(&self) -> &'a LruVec<H> {
-        self.vec
-    }
-
     /// What each move costs from now on: [`Cost::LruMove`] unless the operation has a cost that
     /// includes it.
     #[inline(always)]

@@ -73,7 +73,7 @@ impl<H: Devices> Kernel<H> {
         else {
             return Err(Error::Invalid);
         };
-        if self.memcg.nr_descendants(group) != 0 {
+        if self.memcg.tree.children(group).any(|child| self.memcg.is_online(child)) {
             return Err(Error::Invalid);
         }
         self.mem.groups.memory.set_min(group, 0);
@@ -109,6 +109,9 @@ impl<H: Devices> Kernel<H> {
                     .token()
                     .is_some_and(|token| is_chosen(self.memcg.tokens.owner(token)));
                 let released = holds_objects.then(|| stock.objects.drain(&self.memcg.tokens));
+                if released.is_none() && !stock.pages.has_pages(is_chosen) {
+                    continue;
+                }
                 (stock.pages.drain(is_chosen), released)
             };
             surplus.into_iter().for_each(|surplus| self.uncharge_surplus(surplus));
@@ -150,6 +153,10 @@ impl<H: Devices> Kernel<H> {
     fn vacate(&self, group: GroupId) {
         let kernel = [Kept::Kernel, Kept::Objects];
         if kernel.iter().all(|&kind| self.memcg.kept(group, kind) == 0) {
+            // What is parked in the token was charged too.
+            let token = TokenId(group.0);
+            let payer = self.memcg.tokens.owner(token);
+            self.mem.groups.memory.uncharge(payer, self.memcg.tokens.end(token));
             self.memcg.set_life(group, GroupLife::Free);
         }
     }

@@ -171,21 +171,13 @@ pub(crate) struct Seen {
     pub skipped_low: bool,
 }
 
-/// Life of a group, as reclaim sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Life {
-    /// Tasks may be in it.
-    Online,
-    /// It was removed; pages are left.
-    Offline,
-}
-
-/// Returns the pages to scan of a list at a priority. A list shorter than 2^priority pages gets
-/// nothing, but an offline group gives up to 32 pages in every pass: nobody needs them.
-pub(crate) fn scan(list: u64, seen: u64, priority: u8, life: Life) -> u64 {
-    match (seen >> priority, life) {
-        (0, Life::Offline) => list.min(SWAP_CLUSTER_MAX),
-        (scan, _) => scan,
+/// Returns the pages to scan at a priority of a list of a group that was removed. A list shorter
+/// than 2^priority pages gives nothing, but here up to 32 pages in every pass: nobody needs them.
+pub(crate) const fn scan_of_offline(list: u64, seen: u64, priority: u8) -> u64 {
+    match seen >> priority {
+        0 if list < SWAP_CLUSTER_MAX => list,
+        0 => SWAP_CLUSTER_MAX,
+        scan => scan,
     }
 }
 
@@ -288,7 +280,7 @@ mod tests {
         let low = Protection { min: 0, low: 24_576 };
         let seen = low.seen(20_000, 32_768, Round::First);
         assert_eq!(seen, Seen { size: 5001, skipped_low: true });
-        let scan_of = |seen: Seen, priority| scan(20_000, seen.size, priority, Life::Online);
+        let scan_of = |seen: Seen, priority: u8| seen.size >> priority;
         assert_eq!([12, 6].map(|priority| scan_of(seen, priority)), [1, 78]);
         let both = Protection { min: 8192, ..low };
         assert_eq!(both.seen(20_000, 32_768, Round::First), seen);
@@ -313,16 +305,15 @@ mod tests {
         assert!(below_low(&policy, &counters, GroupId::ROOT, P));
         let protection = Protection::of(&counters, GroupId::ROOT, P);
         let seen = protection.seen(75_000, 24_576, Round::IgnoresLow);
-        let scans = [12, 11].map(|priority| scan(75_000, seen.size, priority, Life::Online));
+        let scans = [12, 11].map(|priority| seen.size >> priority);
         assert_eq!(scans, [18, 36]);
         assert_eq!(Protection::of(&counters, P, P), Protection::default());
     }
 
     #[test]
     fn an_offline_group_always_gives_some() {
-        assert_eq!(scan(4095, 4095, 12, Life::Online), 0);
-        assert_eq!(scan(4095, 4095, 12, Life::Offline), 32);
-        assert_eq!(scan(20, 20, 12, Life::Offline), 20);
-        assert_eq!(scan(8192, 8192, 12, Life::Offline), 2);
+        assert_eq!(scan_of_offline(4095, 4095, 12), 32);
+        assert_eq!(scan_of_offline(20, 20, 12), 20);
+        assert_eq!(scan_of_offline(8192, 8192, 12), 2);
     }
 }

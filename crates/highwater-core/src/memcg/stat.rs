@@ -160,6 +160,14 @@ impl<H: Devices> Kernel<H> {
         self.mem.groups.memory[group].peak()
     }
 
+    /// How often its limit refused a charge (`memory.failcnt` of cgroup v1).
+    ///
+    /// # Panics
+    /// As [`Self::group_usage`].
+    pub fn group_failcnt(&self, group: GroupId) -> u64 {
+        self.mem.groups.memory[group].failcnt()
+    }
+
     /// Slots that are charged to a group and those below it: `memory.swap.current`.
     ///
     /// # Panics

@@ -156,7 +156,6 @@ impl Stock {
     /// The group whose limit refused. The caller reclaims from it and tries again without a batch.
     ///
     /// Linux: the function's part before it reclaims.
-    #[doc(alias = "try_charge_memcg")]
     pub(crate) fn charge(
         &mut self,
         counters: &Counters,

@@ -13,6 +13,7 @@
 use crate::config::Proportional;
 use crate::lru::PageType;
 use crate::lru::balance::Weights;
+use crate::memcg::protection::scan_of_offline;
 use crate::units::SWAP_CLUSTER_MAX;
 
 /// Priority of the first pass (`DEF_PRIORITY`).
@@ -128,10 +129,7 @@ pub fn targets(sizes: Lists, priority: u8, mode: Mode) -> Lists {
 #[doc(alias = "get_scan_count")]
 pub fn targets_of_offline(sizes: Lists, seen: Lists, priority: u8, mode: Mode) -> Lists {
     let share = |list: usize| {
-        let scan = match seen[list] >> priority {
-            0 => sizes[list].min(SWAP_CLUSTER_MAX),
-            scan => scan,
-        };
+        let scan = scan_of_offline(sizes[list], seen[list], priority);
         let is_anon = list < 2;
         match mode {
             Mode::Equal => scan,

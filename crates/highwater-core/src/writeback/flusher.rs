@@ -438,6 +438,7 @@ impl<H: Devices> Kernel<H> {
         let background = self.dirty_limits(cx).background;
         self.nr_dirty_pages() > background
             || wb.nr_reclaimable() > self.share_of(cx, wb, background)
+            || self.is_group_over_background(cx)
     }
 
     /// Wakes a device's flusher to look at the background limit, unless it works already. Where no

@@ -7,6 +7,7 @@ use core::cell::Cell;
 
 use crate::config::{LiveTunables, Tunables};
 use crate::host::{HZ, TaskLocal};
+use crate::memcg::dirty::GroupPages;
 use crate::page::PAGE_SIZE;
 use crate::zone::watermark::mult_frac;
 
@@ -81,6 +82,27 @@ impl DirtyLimits {
             background = thresh / 2;
         }
         DirtyLimits { thresh, background }
+    }
+
+    /// Computes the dirty limits of a memory cgroup, by the ratios of the machine. Limits in bytes
+    /// count as the share that they are of the machine's dirtyable memory.
+    ///
+    /// Linux: the function's part for a group.
+    #[doc(alias = "domain_dirty_limits")]
+    pub(crate) fn of_group(pages: &GroupPages, settings: impl Into<DirtySettings>) -> DirtyLimits {
+        let DirtySettings { bytes, ratio, background_bytes, background_ratio } = settings.into();
+        let limit = |bytes: u64, ratio: u64| {
+            let share = match bytes {
+                0 => ratio * RATIO_UNIT / 100,
+                bytes => bytes.div_ceil(pages.global_avail.max(1)).min(RATIO_UNIT),
+            };
+            share * pages.avail() / RATIO_UNIT
+        };
+        let (thresh, background) = (limit(bytes, ratio), limit(background_bytes, background_ratio));
+        DirtyLimits {
+            thresh,
+            background: if background >= thresh { thresh / 2 } else { background },
+        }
     }
 
     /// Returns the number of dirty pages below which no writer is throttled.
@@ -194,6 +216,33 @@ mod tests {
         let avail = 106_276 - 1435 + 22 + 1;
         let (thresh, background, _) = limits(avail, &Tunables::default(), None);
         assert_eq!((thresh, background), (20_967, 10_471));
+    }
+
+    /// The vectors of the spec's chapter about memory cgroups.
+    #[test]
+    fn a_group_has_the_ratios_of_its_own_memory() {
+        let empty = GroupPages {
+            file: 0,
+            dirty: 0,
+            headroom: 16_384,
+            global_avail: 100_000,
+            global_dirty: 0,
+        };
+        let of = |pages: &GroupPages, tunables: &Tunables| {
+            let limits = DirtyLimits::of_group(pages, tunables);
+            (limits.thresh, limits.background, limits.freerun())
+        };
+        let default = Tunables::default();
+        assert_eq!(of(&empty, &default), (3276, 1636, 2456));
+        let some = GroupPages { file: 8000, dirty: 2000, headroom: 8000, ..empty };
+        assert_eq!(of(&some, &default), (3199, 1597, 2398));
+        let others =
+            GroupPages { file: 4000, dirty: 4000, headroom: 12_000, global_dirty: 95_000, ..empty };
+        assert_eq!(of(&others, &default).0, 1799);
+        let bytes = Tunables { dirty_bytes: 20_000 << 12, ..Tunables::default() };
+        assert_eq!(of(&empty, &bytes).0, 820 * 16_384 / 4096);
+        let all = Tunables { dirty_bytes: 1 << 40, ..Tunables::default() };
+        assert_eq!(of(&empty, &all).0, 16_384);
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! From: `page_cache::dirty`, `reclaim` (wake-ups) · to: `block`.
 
 mod flusher;
+mod group;
 mod io;
 pub mod limits;
 mod pause;

@@ -13,6 +13,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
+use super::group::GroupLook;
 use super::limits::{self, DirtyLimits};
 use super::pause::{self, Pauses};
 use super::position::Position;
@@ -216,20 +217,39 @@ impl<H: Devices> Kernel<H> {
         loop {
             let mut now = cx.host.jiffies();
             let look = self.look(cx, wb);
-            let Position { freerun, thresh, dirty, wb_thresh, wb_dirty, .. } = look.position;
-            if look.nr_dirty > look.limits.background || dirty > freerun {
+            let Position { freerun, thresh, dirty, .. } = look.position;
+            let group = self.look_at_group(cx);
+            let of_group = group.map(|group| group.position(look.position.avg_bandwidth));
+            let is_group_free = of_group.is_none_or(|group| group.dirty <= group.freerun);
+            let is_free = dirty <= freerun && is_group_free;
+            let is_over = |group: GroupLook| group.nr_dirty > group.limits.background;
+            if look.nr_dirty > look.limits.background || group.is_some_and(is_over) || !is_free {
                 self.start_background(cx, wb);
             }
-            if dirty <= freerun {
+            if is_free {
                 wb.is_exceeded.store(false, Relaxed);
                 task.paused_when.set(Some(now));
                 task.nr.set(0);
-                task.pause.set(limits::poll_interval(dirty, thresh));
+                let poll = limits::poll_interval(dirty, thresh);
+                let own = of_group.map(|of| limits::poll_interval(of.dirty, of.thresh));
+                task.pause.set(poll.min(own.unwrap_or(poll)));
                 return;
             }
-            wb.is_exceeded.store(wb_dirty > wb_thresh && dirty > thresh, Relaxed);
+            let exceeds = |at: &Position| at.wb_dirty > at.wb_thresh && at.dirty > at.thresh;
+            let is_exceeded = exceeds(&look.position) || of_group.as_ref().is_some_and(exceeds);
+            wb.is_exceeded.store(is_exceeded, Relaxed);
             let rates = self.tick(cx, wb, &look.position);
-            let task_rate = rates.rate() * look.position.ratio() / 1024;
+            // Both domains hold a writer up; the stricter one decides.
+            let ratio = match &of_group {
+                None => look.position.ratio(),
+                Some(group) => {
+                    let global = if dirty <= freerun { u64::MAX } else { look.position.ratio() };
+                    global.min(group.ratio())
+                }
+            };
+            let of_strict = of_group.filter(|_| dirty <= freerun);
+            let wb_dirty = of_strict.map_or(look.position.wb_dirty, |group| group.wb_dirty);
+            let task_rate = rates.rate() * ratio / 1024;
             let longest = pause::longest(wb_dirty, rates.bandwidth());
             let pauses = Pauses::new(longest, task_rate, rates.rate(), rates.bandwidth());
             let Some(length) = pause_due(task, &mut now, task_rate, &pauses) else { return };

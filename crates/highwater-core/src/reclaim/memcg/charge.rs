@@ -17,16 +17,25 @@ impl<H: Devices> Charge<H> for Kernel<H> {
     /// Linux: same name.
     #[doc(alias = "try_charge_memcg")]
     fn try_charge(&self, cx: &Cx<'_, H>, group: GroupId, gfp: Gfp, pages: u64) -> bool {
-        if group.is_root() || self.consume_stock(cx, group, pages) {
+        if group.is_root() {
             return true;
         }
-        match self.charge_counters(cx, group, gfp, pages) {
-            Some(batch) => {
-                self.restock(cx, group, gfp, (pages, batch));
-                true
-            }
-            None => false,
+        let counters = &self.mem.groups.memory;
+        let charged = {
+            let mut stock = self.memcg.stocks[cx.cpu().idx()].lock(cx.cpu());
+            stock.pages.charge(counters, group, pages)
+        };
+        let charged = match charged {
+            Ok(charged) => charged,
+            Err(over) => match self.charge_over(cx, (group, over), gfp, pages) {
+                Some(charged) => charged,
+                None => return false,
+            },
+        };
+        if charged != 0 {
+            self.notice_high(cx, group, gfp, charged);
         }
+        true
     }
 
     fn return_to_user(&self, cx: &Cx<'_, H>) {
@@ -37,36 +46,29 @@ impl<H: Devices> Charge<H> for Kernel<H> {
 }
 
 impl<H: Devices> Kernel<H> {
-    fn consume_stock(&self, cx: &Cx<'_, H>, group: GroupId, pages: u64) -> bool {
-        self.memcg.stocks[cx.cpu().idx()].lock(cx.cpu()).pages.consume(group, pages)
-    }
-
-    /// Charges by the counters, `pages` or a batch of more; the pages charged. None: refused.
-    fn charge_counters(&self, cx: &Cx<'_, H>, group: GroupId, gfp: Gfp, pages: u64) -> Option<u64> {
+    /// Charges pages to a group although the limit of `over` refused them: reclaims from that group
+    /// until they fit, or gives up. Returns the pages that went through the counters; none: refused.
+    fn charge_over(
+        &self,
+        cx: &Cx<'_, H>,
+        (group, mut over): (GroupId, GroupId),
+        gfp: Gfp,
+        pages: u64,
+    ) -> Option<u64> {
         let counters = &self.mem.groups.memory;
-        let policy = &self.mem.policy.memcg;
         let may_wait = gfp.contains(Gfp::DIRECT_RECLAIM);
-        let mut batch = self.memcg.batch.max(pages);
+        let is_atomic = !may_wait && gfp.contains(Gfp::HIGH);
+        let forces_atomic = self.mem.policy.memcg.atomic == AtomicCharge::Force;
         let mut left = RETRIES;
         let (mut is_drained, mut has_killed, mut is_counted) = (false, false, false);
-        let refused = loop {
-            // Another task of the CPU may have filled the stock while this one reclaimed.
-            if batch == pages && self.consume_stock(cx, group, pages) {
-                return Some(pages);
-            }
-            let Err(over) = counters.try_charge(group, batch) else { return Some(batch) };
-            if batch > pages {
-                batch = pages;
-                continue;
-            }
-            let is_atomic = !may_wait && gfp.contains(Gfp::HIGH);
-            let is_forced = is_atomic && policy.atomic == AtomicCharge::Force;
+        // Ends with whether the charge is forced whatever its flags say.
+        let is_forced = loop {
             // A task that reclaims for itself must not wait for itself.
-            if is_forced || cx.flags().contains(TaskFlags::MEMALLOC) {
-                break (over, true);
+            if (is_atomic && forces_atomic) || cx.flags().contains(TaskFlags::MEMALLOC) {
+                break true;
             }
             if !may_wait {
-                break (over, false);
+                break false;
             }
             self.memcg.event(over, GroupEvent::Max);
             is_counted = true;
@@ -74,50 +76,49 @@ impl<H: Devices> Kernel<H> {
                 let _stall = cx.stall(Stall::Memory);
                 self.reclaim_group(cx, over, pages, gfp)
             };
-            if counters.margin(over) >= pages {
-                continue;
+            if counters.margin(over) < pages {
+                if !is_drained {
+                    self.drain_group_stocks(cx, over, Stocks::Subtree);
+                    is_drained = true;
+                } else if gfp.contains(Gfp::NORETRY) {
+                    break false;
+                } else if got != 0 && pages <= FEW {
+                    // Again, and it does not count.
+                } else if left > 0 {
+                    left -= 1;
+                } else if gfp.contains(Gfp::RETRY_MAYFAIL) || (has_killed && cx.is_dying()) {
+                    break false;
+                } else if self.group_out_of_memory(cx, over, pages) {
+                    has_killed = true;
+                    left = RETRIES;
+                } else {
+                    break false;
+                }
             }
-            if !is_drained {
-                self.drain_group_stocks(cx, over, Stocks::Subtree);
-                is_drained = true;
-                continue;
+            // Another task of the CPU may have filled the stock meanwhile.
+            let mut stock = self.memcg.stocks[cx.cpu().idx()].lock(cx.cpu());
+            if stock.pages.consume(group, pages) {
+                return Some(0);
             }
-            if gfp.contains(Gfp::NORETRY) {
-                break (over, false);
+            drop(stock);
+            match counters.try_charge(group, pages) {
+                Ok(()) => return Some(pages),
+                Err(other) => over = other,
             }
-            if got != 0 && pages <= FEW {
-                continue;
-            }
-            if left > 0 {
-                left -= 1;
-                continue;
-            }
-            if gfp.contains(Gfp::RETRY_MAYFAIL) || (has_killed && cx.is_dying()) {
-                break (over, false);
-            }
-            if !self.group_out_of_memory(cx, over, pages) {
-                break (over, false);
-            }
-            has_killed = true;
-            left = RETRIES;
         };
-        let (over, is_forced) = refused;
         if !is_forced && !gfp.intersects(Gfp::NOFAIL | Gfp::HIGH) {
             return None;
         }
-        if !is_counted {
+        // Kernels before 6.1 do not count a charge that is forced.
+        if !is_counted && !forces_atomic {
             self.memcg.event(over, GroupEvent::Max);
         }
         counters.charge(group, pages);
         Some(pages)
     }
 
-    /// The rest of a batch goes to the CPU's stock; a charge that went through the counters notices
-    /// groups over `memory.high`.
-    fn restock(&self, cx: &Cx<'_, H>, group: GroupId, gfp: Gfp, (pages, batch): (u64, u64)) {
-        if batch > pages {
-            self.refill_stock(cx, group, batch - pages);
-        }
+    /// A charge that went through the counters notices groups over `memory.high`.
+    fn notice_high(&self, cx: &Cx<'_, H>, group: GroupId, gfp: Gfp, charged: u64) {
         let groups = &self.mem.groups;
         let is_over = |at: GroupId| {
             let counters = [&groups.memory, &groups.swap];
@@ -127,7 +128,7 @@ impl<H: Devices> Kernel<H> {
             return;
         }
         let over_high = &cx.local::<TaskGroup>().over_high;
-        over_high.set(over_high.get() + batch);
+        over_high.set(over_high.get() + charged);
         let handles_now = self.mem.policy.memcg.high_sync == HighSync::AlsoInCharge
             && over_high.get() > self.memcg.batch
             && gfp.contains(Gfp::DIRECT_RECLAIM)

@@ -17,7 +17,8 @@ mod counter;
 mod lateness;
 
 pub(crate) use counter::{Counters, UNLIMITED};
-pub(crate) use lateness::{FLUSH_PERIOD, Lateness, Reader};
+pub(crate) use lateness::Reader;
+use lateness::{BYTES_BATCH, FLUSH_PERIOD, ITEM_BATCH, Lateness, batched};
 
 use super::NodeStat;
 use crate::config::MemcgStats;
@@ -81,7 +82,9 @@ pub struct GroupStats {
     seen: Box<[Items]>,
     /// By group: changed since the last flush.
     is_marked: Box<[AtomicBool]>,
-    pub(crate) lateness: Lateness,
+    lateness: Lateness,
+    /// By CPU, then as `own`: changes that the CPU keeps for itself (up to 5.12); else empty.
+    held: Box<[Items]>,
     /// Tick of the last flush of everything.
     flushed_at: AtomicU64,
     /// `memory.current` and its limits.
@@ -120,6 +123,7 @@ impl GroupStats {
             seen: sets(nr_sets),
             is_marked: (0..nr_groups).map(|_| AtomicBool::new(false)).collect(),
             lateness: Lateness::new(rule, nr_cpus, nr_groups),
+            held: sets(if rule == MemcgStats::Batches { nr_sets * nr_cpus } else { 0 }),
             flushed_at: AtomicU64::new(0),
             memory: Counters::new(nr_groups.max(1)),
             swap: Counters::new(nr_groups.max(1)),
@@ -201,8 +205,27 @@ impl GroupStats {
             return;
         }
         self.own[self.set(group, node)][item].fetch_add(by, Relaxed);
+        if !self.held.is_empty() {
+            self.add_batched(cpu, (group, node), item, by);
+            return;
+        }
         self.is_marked[group.idx()].store(true, Relaxed);
         self.lateness.note(&self.memory, cpu, group, by);
+    }
+
+    /// Up to 5.12: a CPU keeps a batch of each item for itself, without a time limit. What exceeds
+    /// it counts at once, in the group and all above.
+    #[doc(alias = "__mod_memcg_state")]
+    fn add_batched(&self, cpu: CpuId, (group, node): (GroupId, NodeId), item: usize, by: i64) {
+        let bytes = [GroupStat::SlabReclaimable, GroupStat::SlabUnreclaimable];
+        let is_bytes = bytes.iter().any(|stat| stat.idx() == item);
+        let batch = if is_bytes { BYTES_BATCH } else { ITEM_BATCH };
+        let held = &self.held[cpu.idx() * self.own.len() + self.set(group, node)][item];
+        let (rest, out) = batched(held.load(Relaxed), by, batch);
+        held.store(rest, Relaxed);
+        for above in self.memory.ancestors(group).take_while(|_| out != 0) {
+            self.seen[self.set(above, node)][item].fetch_add(out, Relaxed);
+        }
     }
 
     /// Adds up statistics if this reader does so, or if the kernel's worker would have by now.
@@ -211,6 +234,9 @@ impl GroupStats {
     /// that nobody reads in between are not added up.
     #[doc(alias = "mem_cgroup_flush_stats")]
     pub(crate) fn flush_for(&self, reader: Reader, group: GroupId, now: u64) {
+        if !self.held.is_empty() {
+            return;
+        }
         let since = now.saturating_sub(self.flushed_at.load(Relaxed));
         if since >= FLUSH_PERIOD {
             self.flushed_at.store(now - since % FLUSH_PERIOD, Relaxed);
@@ -274,6 +300,9 @@ impl GroupStats {
         let sets = group.idx() * self.nr_nodes..(group.idx() + 1) * self.nr_nodes;
         for all in [&self.own, &self.flushed, &self.seen] {
             all[sets.clone()].iter().flatten().for_each(|item| item.store(0, Relaxed));
+        }
+        for of_cpu in self.held.chunks(self.own.len().max(1)) {
+            of_cpu[sets.clone()].iter().flatten().for_each(|item| item.store(0, Relaxed));
         }
     }
 }

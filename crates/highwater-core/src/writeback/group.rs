@@ -1,0 +1,83 @@
+//! Dirty limits of memory cgroups (spec: memory cgroups, writeback per group).
+//!
+//! A writer is held up by the stricter of two domains: the machine, and its own group, which has
+//! the same ratios of the memory that it could dirty. The flusher works while any domain is over
+//! its background limit.
+//!
+//! Linux keeps a separate queue of dirty inodes for each group and device; here a device has one,
+//! so the flusher may write other groups' files while it works for one group.
+//!
+//! From: [`super::throttle`], [`super::flusher`] · to: `memcg`.
+
+use super::limits::DirtyLimits;
+use super::position::Position;
+use crate::host::{Cx, Devices};
+use crate::kernel::Kernel;
+use crate::memcg::dirty::{GroupPages, headroom};
+use crate::units::GroupId;
+use crate::vmstat::{NodeStat, Reader};
+
+/// One look at a group's dirty pages.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct GroupLook {
+    pub(super) limits: DirtyLimits,
+    /// Dirty, writeback not counted.
+    pub(super) nr_dirty: u64,
+    /// Dirty and under writeback.
+    pub(super) dirty: u64,
+}
+
+impl GroupLook {
+    /// Where the group stands, on a device that all its dirty pages are on.
+    pub(super) fn position(&self, avg_bandwidth: u64) -> Position {
+        let thresh = self.limits.thresh;
+        Position {
+            freerun: self.limits.freerun(),
+            thresh,
+            limit: thresh,
+            dirty: self.dirty,
+            wb_thresh: thresh,
+            wb_dirty: self.dirty,
+            avg_bandwidth,
+        }
+    }
+
+    fn is_over_background(&self) -> bool {
+        self.nr_dirty > self.limits.background
+    }
+}
+
+impl<H: Devices> Kernel<H> {
+    /// The dirty pages and limits of the running task's group; none for the root's tasks.
+    pub(super) fn look_at_group(&self, cx: &Cx<'_, H>) -> Option<GroupLook> {
+        let group = self.group_of_task(cx);
+        (!group.is_root()).then(|| self.group_look(cx, group))
+    }
+
+    #[doc(alias = "mem_cgroup_wb_stats")]
+    fn group_look(&self, cx: &Cx<'_, H>, group: GroupId) -> GroupLook {
+        self.flush_group_stats(cx, Reader::DirtyLimits, group);
+        let groups = &self.mem.groups;
+        let pages = |item| groups.seen_all(group, item);
+        let nr_dirty = pages(NodeStat::Dirty);
+        let dirty = nr_dirty + pages(NodeStat::Writeback);
+        let of_group = GroupPages {
+            file: pages(NodeStat::InactiveFile) + pages(NodeStat::ActiveFile),
+            dirty,
+            headroom: headroom(&groups.memory, group),
+            global_avail: self.mem.dirtyable_pages() + 1,
+            global_dirty: self.nr_dirty_pages() + self.nr_writeback_pages(),
+        };
+        let limits = DirtyLimits::of_group(&of_group, &self.mem.tunables);
+        GroupLook { limits, nr_dirty, dirty }
+    }
+
+    /// Whether any group has more dirty pages than its background limit.
+    pub(super) fn is_group_over_background(&self, cx: &Cx<'_, H>) -> bool {
+        if !self.mem.groups.is_on() {
+            return false;
+        }
+        let mut groups = self.memcg.all().filter(|group| !group.is_root());
+        groups.any(|group| self.group_look(cx, group).is_over_background())
+    }
+}
