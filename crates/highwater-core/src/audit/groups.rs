@@ -1,5 +1,5 @@
 //! Memory cgroups: a group's usage is what names it: pages, slots, objects, and what CPUs hold
-//! back (spec: memory cgroups).
+//! back (rules/memory-cgroups).
 
 use alloc::collections::BTreeMap;
 use alloc::format;

@@ -319,7 +319,7 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Pages on a list, as heuristics count them. With memory cgroups: those of the whole subtree,
-    /// as of the last flush of statistics (spec: memory cgroups, list sizes in heuristics).
+    /// as of the last flush of statistics (rules/memory-cgroups#heuristics).
     #[doc(alias = "lruvec_page_state")]
     #[inline]
     pub(crate) fn pages_of_lists(&self, vec: LruVecId, list: LruKind) -> u64 {

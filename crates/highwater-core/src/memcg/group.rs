@@ -3,7 +3,7 @@
 //! A group is named by two numbers. Its [`GroupId`] is the place of its state, which stays until
 //! nothing is charged to it. Its *id* is what shadows and swap slots name: it is free for the next
 //! group as soon as the group is removed and no slot names it, so a shadow may meet a new group
-//! with the old id (spec: memory cgroups, state and shadows).
+//! with the old id (rules/memory-cgroups#state).
 //!
 //! | life | means |
 //! |---|---|

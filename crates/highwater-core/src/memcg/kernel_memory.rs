@@ -1,5 +1,5 @@
 //! Memory of the kernel that groups pay for: pages, and slab objects by the byte
-//! (spec: memory cgroups, kernel memory).
+//! (rules/memory-cgroups#kernel).
 //!
 //! Objects name a *token*, not their group. A removed group hands its token to its parent, so its
 //! objects follow without being touched. Here a token has the number of the group that it was made

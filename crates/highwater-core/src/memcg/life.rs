@@ -1,5 +1,4 @@
-//! Making, entering and removing groups (spec: memory cgroups, state; moving, removing,
-//! reparenting).
+//! Making, entering and removing groups (rules/memory-cgroups#removal).
 
 use super::GroupLife;
 use super::group::{Kept, TaskGroup};

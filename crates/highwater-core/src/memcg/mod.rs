@@ -1,4 +1,4 @@
-//! Memory cgroups: who pays for memory, and how much they may have (rules/memcg).
+//! Memory cgroups: who pays for memory, and how much they may have (rules/memory-cgroups).
 //!
 //! A group's memory is what its tasks brought in: anonymous memory at the fault, page cache at the
 //! insertion, kernel objects at the allocation. Limits bound it, protection shields it from reclaim,

@@ -1,4 +1,4 @@
-//! Charging and uncharging pages of users (spec: memory cgroups, charging; what is charged).
+//! Charging and uncharging pages of users (rules/memory-cgroups#who-pays).
 //!
 //! A page is charged before it is mapped or put into the page cache, and stays charged to that
 //! group until it is freed, wherever the task that touched it goes.
@@ -124,7 +124,7 @@ impl<H: Devices> Kernel<H> {
 
     /// The group that a page coming back from swap is charged to: the one that its slot names,
     /// while that is online; else the group of the address space that wants it
-    /// (spec: memory cgroups, what is charged).
+    /// (rules/memory-cgroups#who-pays).
     #[doc(alias = "mem_cgroup_swapin_charge_folio")]
     pub(crate) fn group_of_swapped(&self, id: u16, faulting: GroupId) -> GroupId {
         match self.memcg.by_id(id) {

@@ -1,5 +1,5 @@
 //! What the files of a group show: `memory.stat` and the numbers beside it
-//! (spec: memory cgroups, events and files).
+//! (rules/memory-cgroups#files).
 //!
 //! `memory.current` and `memory.swap.current` are exact, and count what CPUs hold in their stocks.
 //! `memory.stat` is as late as its readers accept ([`Reader::File`]), so it may miss what happened

@@ -1,5 +1,5 @@
 //! Slots that groups pay for: `memory.swap.max` and `memory.swap.high`
-//! (spec: memory cgroups, swap).
+//! (rules/memory-cgroups#swap).
 //!
 //! A slot is charged when it is taken and uncharged when it is free, not when its page is read: a
 //! page in the swap cache counts for both. Each slot names the id of the group that pays.

@@ -2,12 +2,13 @@
 //! lists they were on.
 //!
 //! Reclaim for a group's limit is not the machine's shortage: up to 6.12 `pgscan_direct`,
-//! `pgsteal_direct` and `pgrefill` of `/proc/vmstat` leave it out (spec: memory cgroups, events).
+//! `pgsteal_direct` and `pgrefill` of `/proc/vmstat` leave it out (rules/memory-cgroups#reclaim).
 //! The group's own `memory.stat` counts it in all kernels.
 //!
 //! From: [`super::batch`] · to: `vmstat`.
 
 use super::Control;
+use crate::config::ScanEvents;
 use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
 use crate::lru::PageType;
@@ -83,7 +84,7 @@ impl<H: Devices> Kernel<H> {
         (event, of_group): (VmEvent, GroupStat),
         pages: u64,
     ) {
-        if !sc.is_of_group() {
+        if !sc.is_of_group() || self.mem.policy.memcg.scan_events == ScanEvents::Node {
             self.mem.events.add(cx.cpu(), event, pages);
         }
         self.count_of_lists(cx, vec, of_group, pages);

@@ -112,7 +112,7 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Their memory cgroups stop paying for slots. Until now they paid, also for those that waited
-    /// in a CPU's cache (spec: memory cgroups, swap).
+    /// in a CPU's cache (rules/memory-cgroups#swap).
     fn uncharge_slots(&self, cx: &Cx<'_, H>, slots: &[Slot]) {
         for slot in slots {
             let id = {

@@ -5,7 +5,7 @@ use core::fmt;
 /// Number of a memory cgroup (`struct mem_cgroup`) among all that a kernel can have.
 ///
 /// As Linux's memcg id: 16 bits, the lowest free one first, so the number of a removed group comes
-/// back (spec: memory cgroups, state).
+/// back (rules/memory-cgroups#state).
 #[doc(alias = "mem_cgroup_id")]
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupId(pub u16);

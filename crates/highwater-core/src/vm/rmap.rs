@@ -117,7 +117,7 @@ impl<H: Devices> Default for Trail<H> {
 
 impl<H: Devices> Trail<H> {
     /// Reclaim for a group's limit counts only its tasks' uses of a page
-    /// (spec: memory cgroups, scan budget and decisions).
+    /// (rules/memory-cgroups#reclaim).
     pub(crate) fn set_group(&mut self, group: GroupId) {
         self.group = group;
     }

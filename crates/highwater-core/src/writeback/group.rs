@@ -1,4 +1,4 @@
-//! Dirty limits of memory cgroups (spec: memory cgroups, writeback per group).
+//! Dirty limits of memory cgroups (rules/memory-cgroups#writeback).
 //!
 //! A writer is held up by the stricter of two domains: the machine, and its own group, which has
 //! the same ratios of the memory that it could dirty. The flusher works while any domain is over

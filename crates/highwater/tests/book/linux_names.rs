@@ -45,6 +45,9 @@ const SOURCES: &[(&str, &str)] = &[
     ("core/lru/locked", "include/linux/mm_inline.h"),
     ("core/lru/mlock", "mm/mlock.c"),
     ("core/lru/workingset", "mm/workingset.c"),
+    ("core/memcg", "mm/memcontrol.c"),
+    ("core/memcg/counter", "mm/page_counter.c"),
+    ("core/memcg/dirty", "mm/page-writeback.c"),
     ("core/migrate", "mm/migrate.c"),
     ("core/page", "include/linux/mm.h, page_ref.h, page-flags.h"),
     ("core/page_alloc", "mm/page_alloc.c"),
@@ -127,6 +130,7 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
     ("include/linux/sched/mm.h", &["current_gfp_context"]),
     ("include/linux/swap.h", &["vm_swap_full"]),
     ("kernel/sched/psi.c", &["psi_memstall_enter"]),
+    ("kernel/cgroup/cgroup.c", &["css_next_descendant_pre"]),
     ("kernel/cgroup/cpuset.c", &["__cpuset_zone_allowed", "cpuset_change_task_nodemask"]),
     ("kernel/fork.c, kernel/exit.c", &["dup_mmap", "mm_alloc", "mmput"]),
     ("arch/x86/mm/tlb.c", &["switch_mm"]),
@@ -151,7 +155,17 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
     ("mm/internal.h", &["__find_buddy_pfn"]),
     ("mm/khugepaged.c", &["set_recommended_min_free_kbytes"]),
     ("mm/memblock.c", &["__free_pages_memory"]),
-    ("mm/memcontrol.c", &["folio_lruvec", "folio_lruvec_lock", "folio_lruvec_relock_irq"]),
+    (
+        "mm/memcontrol.c",
+        &[
+            "folio_lruvec",
+            "folio_lruvec_lock",
+            "folio_lruvec_relock_irq",
+            "mem_cgroup_is_descendant",
+            "mem_cgroup_margin",
+            "parent_mem_cgroup",
+        ],
+    ),
     (
         "mm/memory.c",
         &[

@@ -29,7 +29,7 @@ policy! {
         walk: GroupWalk = Full {
             /// All of the subtree.
             Full,
-            /// Those after the last one visited, until the target is reached (6.12 on).
+            /// Groups after the last one visited, until the target is reached (6.12 on).
             Partial,
         } is exploratory,
         /// Pages that a write to `memory.reclaim` asks for in one reclaim.
@@ -63,8 +63,6 @@ policy! {
             /// numbers of the last periodic flush (6.12 on).
             RstatPerGroup,
         },
-        /// Pages of a removed group move to its parent's lists (7.2); false: they stay on its own.
-        reparent_lru: bool = false is exploratory,
         /// Protection that no child claims goes to the children's unclaimed usage (mount option
         /// `memory_recursiveprot`).
         recursive_prot: bool = false is exploratory,

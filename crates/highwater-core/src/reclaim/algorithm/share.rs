@@ -74,7 +74,7 @@ impl<H: Devices> Kernel<H> {
         file_is_tiny: bool,
         cache_trim_mode: bool,
     ) -> ModeInput {
-        // For the limit of a group, swappiness 0 is a ban (spec: memory cgroups, scan budget).
+        // For the limit of a group, swappiness 0 is a ban (rules/memory-cgroups#reclaim).
         let is_banned = sc.is_of_group() && self.mem.tunables.swappiness.get() == 0;
         ModeInput {
             can_swap: sc.may_swap && !is_banned && self.can_swap_from(vec),

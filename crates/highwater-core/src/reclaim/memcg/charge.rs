@@ -1,4 +1,4 @@
-//! Charging pages to a group (spec: memory cgroups, charging).
+//! Charging pages to a group (rules/memory-cgroups#charge).
 
 use crate::config::{AtomicCharge, HighSync};
 use crate::host::{Cx, Devices, Lock, Stall, TaskFlags};

@@ -1,4 +1,4 @@
-//! `memory.high`: a task pays for what it charged above it (spec: memory cgroups, memory.high).
+//! `memory.high`: a task pays for what it charged above it (rules/memory-cgroups#high).
 
 use crate::host::{Cx, Devices, Phase, Stall};
 use crate::kernel::Kernel;

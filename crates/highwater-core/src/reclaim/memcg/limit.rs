@@ -1,4 +1,4 @@
-//! Reclaim of one group and those below it (spec: memory cgroups, reclaim of a group).
+//! Reclaim of one group and those below it (rules/memory-cgroups#reclaim).
 //!
 //! It is direct reclaim with another aim, and without what concerns the machine: no gate, no sleep
 //! for want of progress, no compaction, and the task's own nodes do not matter. A pass over a

@@ -1,5 +1,5 @@
 //! Reclaim for memory cgroups: what a charge over a limit does, and how a pass visits groups
-//! (rules/memcg).
+//! (rules/memory-cgroups).
 //!
 //! ```text
 //!  a charge ──▶ stock ──▶ counters ──over max──▶ reclaim that group ─▶ drain ─▶ again ─▶ kill

@@ -1,4 +1,4 @@
-//! Killing within a group (spec: memory cgroups, OOM in a group).
+//! Killing within a group (rules/memory-cgroups#oom).
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;

@@ -1,4 +1,4 @@
-//! A node pass over groups (spec: memory cgroups, walking the tree; scan budget).
+//! A node pass over groups (rules/memory-cgroups#walk).
 
 use crate::config::GroupWalk;
 use crate::host::{Cx, Devices};

@@ -1,4 +1,4 @@
-//! Writes to a group's settings (spec: memory cgroups, memory.max, memory.high, memory.reclaim).
+//! Writes to a group's settings (rules/memory-cgroups#settings).
 
 use crate::config::ReclaimBatch;
 use crate::host::{Cx, Devices};

@@ -1,4 +1,4 @@
-//! Groups over their limits, on a host whose devices finish at once (spec: memory cgroups).
+//! Groups over their limits, on a host whose devices finish at once (rules/memory-cgroups).
 
 use alloc::sync::Arc;
 use alloc::vec;

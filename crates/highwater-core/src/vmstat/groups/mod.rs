@@ -1,7 +1,7 @@
 //! Counters of memory cgroups, by group and node, and the group that owns each frame.
 //!
 //! A group's own counts are exact. Sums over subtrees, which most readers use, are as old as the
-//! last *flush* (spec: memory cgroups, statistics): adding every change to every ancestor at once
+//! last *flush* (rules/memory-cgroups#heuristics): adding every change to every ancestor at once
 //! would make each fault touch shared lines of the whole path to the root. [`GroupStats::own`] is
 //! the first, [`GroupStats::seen`] the second.
 //!
