@@ -160,7 +160,13 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
         for node in self.k.mem.nodes() {
             for &item in LEVELS {
                 let groups = self.k.memcg.all().map(|g| self.k.mem.groups.own(g, node.id, item));
-                let (sum, counted) = (groups.sum::<i64>(), node.stats.read_exact(item as usize));
+                let of_node = |item: NodeStat| node.stats.read_exact(item as usize);
+                // A group's pages of files are those of the page cache alone.
+                let counted = match item {
+                    NodeStat::FilePages => of_node(item) - of_node(NodeStat::Swapcached),
+                    _ => of_node(item),
+                };
+                let sum = groups.sum::<i64>();
                 if sum != counted as i64 {
                     let found = format!(
                         "groups count {sum} of {} on node {}, which counts {counted}",

@@ -20,7 +20,6 @@ use core::hint::cold_path;
 use super::PageAllocator;
 use crate::host::{CpuId, Host};
 use crate::page::{Folio, Page};
-use crate::units::GroupId;
 use crate::vmstat::{NodeStat, ZoneStat};
 use crate::zone::{NodeId, ZoneId};
 
@@ -54,8 +53,7 @@ impl<H: Host> PageAllocator<H> {
         Account { mem: self, cpu, node, zone, pages, folio: Some(folio) }
     }
 
-    /// The counters of a zone, for several folios at once, which count for no memory cgroup but
-    /// the root.
+    /// The counters of a zone, for several folios at once. Memory cgroups do not count them.
     ///
     /// # Panics
     /// If the machine has no such node.
@@ -66,6 +64,12 @@ impl<H: Host> PageAllocator<H> {
 }
 
 impl<H: Host> Account<'_, H> {
+    /// The same counters without those of the folio's memory cgroup.
+    #[must_use]
+    pub fn of_machine(self) -> Self {
+        Account { folio: None, ..self }
+    }
+
     /// The same counters, for some of the folio's pages only.
     #[must_use]
     pub fn of_pages(self, pages: u64) -> Self {
@@ -113,8 +117,9 @@ impl<H: Host> Account<'_, H> {
     #[inline(never)]
     fn group(&self, item: NodeStat, pages: i64) {
         let groups = &self.mem.groups;
-        let owner = self.folio.map_or(GroupId::ROOT, |folio| groups.owner(folio));
-        groups.add(self.cpu, (owner, self.node), item, pages);
+        if let Some(folio) = self.folio {
+            groups.add(self.cpu, (groups.owner(folio), self.node), item, pages);
+        }
     }
 
     #[inline(always)]

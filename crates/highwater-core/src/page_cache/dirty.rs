@@ -212,6 +212,11 @@ impl<H: Devices> Kernel<H> {
         let zone_of = |pfn: Pfn| self.mem.map.page(pfn).zone_id();
         for run in frames.chunk_by(|&a, &b| zone_of(a) == zone_of(b)) {
             for (folio, page) in self.mem.map.folios(run) {
+                // While the folio is sure to be its group's.
+                if let Some(owner) = self.mem.groups.owner_if_on(folio) {
+                    let (at, pages) = ((owner, page.node()), folio.nr_pages() as i64);
+                    self.mem.groups.add(cx.cpu(), at, NodeStat::Writeback, -pages);
+                }
                 self.end_flag(cx, file, folio, page);
             }
             let (zone, nr) = (zone_of(run[0]), run.len() as u64);

@@ -32,7 +32,7 @@ impl<H: Devices> Kernel<H> {
                 slots.cache(offset, frame);
             }
         }
-        self.mem.account(cx.cpu(), folio).plus(NodeStat::FilePages).plus(NodeStat::Swapcached);
+        self.count_cached(cx, folio, true);
         true
     }
 
@@ -193,7 +193,7 @@ impl<H: Devices> Kernel<H> {
             self.enter_cache(page, folio, slot, PageFlags::LOCKED | PageFlags::SWAPBACKED);
             slots.cache(slot.offset, folio.pfn())
         };
-        self.mem.account(cx.cpu(), folio).plus(NodeStat::FilePages).plus(NodeStat::Swapcached);
+        self.count_cached(cx, folio, true);
         ReadPage::Added(shadow)
     }
 
@@ -224,7 +224,7 @@ impl<H: Devices> Kernel<H> {
             slots.cache(slot.offset, folio.pfn());
             slots.add_entry(slot.offset);
         }
-        self.mem.account(cx.cpu(), folio).plus(NodeStat::FilePages).plus(NodeStat::Swapcached);
+        self.count_cached(cx, folio, true);
     }
 
     /// A locked page goes back to its file, which names the slot still: it leaves the cache.
@@ -234,6 +234,22 @@ impl<H: Devices> Kernel<H> {
         self.leave_cache(cx, page, folio);
         let was_last = page.put::<H>(1);
         debug_assert!(!was_last, "the file has a reference");
+    }
+
+    /// A folio came into the swap cache, or left it. A node counts its pages as pages of files too,
+    /// a memory cgroup does not.
+    fn count_cached(&self, cx: &Cx<'_, H>, folio: Folio, is_in: bool) {
+        let account = || self.mem.account(cx.cpu(), folio);
+        match is_in {
+            true => {
+                account().of_machine().plus(NodeStat::FilePages);
+                account().plus(NodeStat::Swapcached);
+            }
+            false => {
+                account().of_machine().minus(NodeStat::FilePages);
+                account().minus(NodeStat::Swapcached);
+            }
+        }
     }
 
     /// Puts a locked page into the swap cache under its slot.
@@ -254,7 +270,7 @@ impl<H: Devices> Kernel<H> {
         for frame in folio.frames() {
             self.swap.slot_of[frame.idx()].store(0, Relaxed);
         }
-        self.mem.account(cx.cpu(), folio).minus(NodeStat::FilePages).minus(NodeStat::Swapcached);
+        self.count_cached(cx, folio, false);
     }
 }
 

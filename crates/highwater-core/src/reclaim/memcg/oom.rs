@@ -59,8 +59,9 @@ impl<H: Devices> Kernel<H> {
         self.kill_member(cx, victim);
         if let Some(whole) = whole {
             self.memcg.event(whole, GroupEvent::OomGroupKill);
-            let others = mms.iter().filter(|mm| in_group(whole, mm) && !Arc::ptr_eq(mm, victim));
-            others.filter(|mm| mm.is_killable() && has_tasks(mm)).for_each(|mm| {
+            // The victim is among them and is counted again: Linux does so too, as it has not ended.
+            let members = mms.iter().filter(|mm| in_group(whole, mm));
+            members.filter(|mm| mm.is_killable() && has_tasks(mm)).for_each(|mm| {
                 self.kill_member(cx, mm);
             });
         }
