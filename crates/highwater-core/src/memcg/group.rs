@@ -13,12 +13,17 @@
 //! | hollow | removed; only memory of the kernel names it, which its parent pays for |
 
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::cell::Cell;
+use core::fmt::Write as _;
 
 use super::objects::{ObjectStock, TokenId, Tokens};
 use super::stock::Stock;
 use super::walk::{Position, Tree};
-use crate::host::{TaskLocal, Tasks};
+use crate::host::{CpuId, Lock, TaskLocal, Tasks};
 use crate::page_alloc::PageAllocator;
 use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, Ordering::Relaxed};
 use crate::sync::order::LockClass;
@@ -144,6 +149,8 @@ pub struct Memcg<H: Tasks> {
     positions: Box<[Position]>,
     nr_nodes: usize,
     groups: Box<[Group]>,
+    /// Names within their parents, for reports; `Table` class.
+    names: H::Lock<BTreeMap<GroupId, Arc<str>>>,
     ids: Box<[Id]>,
     /// By CPU; `Table` class.
     pub(crate) stocks: Box<[H::Lock<CpuStock>]>,
@@ -168,6 +175,7 @@ impl<H: Tasks> Memcg<H> {
             positions: (0..capacity * mem.nr_nodes()).map(|_| Position::new()).collect(),
             nr_nodes: mem.nr_nodes(),
             groups: (0..capacity).map(|_| Group::free()).collect(),
+            names: host.new_lock(LockClass::Table, BTreeMap::new()),
             ids: (0..capacity).map(|_| Id::default()).collect(),
             stocks: (0..nr_stocks).map(|_| host.new_lock(LockClass::Table, stock())).collect(),
             batch,
@@ -198,6 +206,29 @@ impl<H: Tasks> Memcg<H> {
     pub fn all(&self) -> impl Iterator<Item = GroupId> {
         let all = (0..self.groups.len()).map(|at| GroupId(at as u16));
         all.filter(|&group| self.life(group) != GroupLife::Free)
+    }
+
+    /// From now on reports call a group so, within its parent.
+    pub fn set_name(&self, cpu: CpuId, group: GroupId, name: &str) {
+        self.names.lock(cpu).insert(group, Arc::from(name));
+    }
+
+    /// The path of a group: `/` for the root.
+    #[doc(alias = "cgroup_path")]
+    pub fn path(&self, cpu: CpuId, group: GroupId) -> String {
+        let names = self.names.lock(cpu);
+        let mut path = String::new();
+        let line: Vec<GroupId> = match self.groups.is_empty() {
+            true => Vec::new(),
+            false => self.tree.ancestors(group).filter(|above| !above.is_root()).collect(),
+        };
+        for above in line.iter().rev() {
+            let _ = match names.get(above) {
+                Some(name) => write!(path, "/{name}"),
+                None => write!(path, "/group{}", above.0),
+            };
+        }
+        if path.is_empty() { String::from("/") } else { path }
     }
 
     /// Where walks from a group on a node are that take turns.

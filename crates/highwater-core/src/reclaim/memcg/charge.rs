@@ -88,7 +88,7 @@ impl<H: Devices> Kernel<H> {
                     left -= 1;
                 } else if gfp.contains(Gfp::RETRY_MAYFAIL) || (has_killed && cx.is_dying()) {
                     break false;
-                } else if self.group_out_of_memory(cx, over, pages) {
+                } else if self.group_out_of_memory(cx, over, gfp, pages) {
                     has_killed = true;
                     left = RETRIES;
                 } else {

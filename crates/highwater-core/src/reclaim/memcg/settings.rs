@@ -88,7 +88,7 @@ impl<H: Devices> Kernel<H> {
                 continue;
             }
             self.memcg.event(group, GroupEvent::Oom);
-            if !self.kill_in_group(cx, group, 1) {
+            if !self.kill_in_group(cx, group, Gfp::GFP_KERNEL, 1) {
                 return;
             }
             // A victim frees its memory when it runs.

@@ -308,3 +308,30 @@ fn high_reclaims_and_does_not_refuse() {
     assert!(stage.usage(group) < 2048 + 128, "{}", stage.usage(group));
     stage.check();
 }
+
+/// The report of a kill says which group was at its limit, and who died.
+#[test]
+fn a_kill_is_reported_with_its_group() {
+    let host = Solo::default();
+    let stage = Stage::new(&host, 0);
+    let group = stage.group(GroupId::ROOT, 256);
+    stage.kernel.memcg.set_name(CPU, group, "app");
+    stage.join(group);
+    stage.mm.add_task(&stage.cx);
+    stage.mm.set_name(CPU, "worker");
+    let start = stage.map(1024);
+    assert_eq!(stage.touch(start, 1024), Err(Error::Killed));
+    let reports = stage.kernel.oom_reports(CPU);
+    let text = &reports[0].text;
+    for line in [
+        "memory: usage 1024kB, limit 1024kB, failcnt 19",
+        "Memory cgroup stats for /app:",
+        "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null)",
+        "oom_memcg=/app,task_memcg=/app,task=worker",
+        "Memory cgroup out of memory: Killed process",
+    ] {
+        assert!(text.contains(line), "{line}\nis not in\n{text}");
+    }
+    assert_eq!(stage.events(group, GroupEvent::OomKill), [1, 1]);
+    assert_eq!(stage.events(group, GroupEvent::Max), [35, 35]);
+}

@@ -47,7 +47,8 @@ use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use report::{Kill, Log, Why};
+use report::Log;
+pub(super) use report::{Kill, Why};
 
 use crate::host::{Cx, Devices, HZ, Lock, Signals, TaskFlags, Tasks};
 use crate::kernel::Kernel;
@@ -222,7 +223,7 @@ impl<H: Devices> Kernel<H> {
         let is_limited = limits.nodes != NodeMask::ALL.and(self.mem.nodes_with_memory());
         let tunables = &self.mem.tunables;
         let kill = |victim: usize, why: Why| Kill {
-            request: req,
+            asked: (req.gfp, req.order),
             mms: &mms,
             candidates: &candidates,
             victim: Some(victim),

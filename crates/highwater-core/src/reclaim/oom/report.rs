@@ -11,10 +11,10 @@ use core::fmt::{self, Write};
 use super::Candidate;
 use crate::host::{CpuId, Cx, Devices, Lock, Tasks};
 use crate::kernel::Kernel;
-use crate::page::PAGE_SIZE;
-use crate::page_alloc::Request;
+use crate::page::{Order, PAGE_SIZE};
+use crate::page_alloc::Gfp;
 use crate::proc::{SwapSpace, mem_info};
-use crate::units::NodeMask;
+use crate::units::{GroupId, NodeMask};
 use crate::vm::Mm;
 
 /// Most kills whose whole reports are kept; for later ones only the line about the victim.
@@ -41,25 +41,29 @@ pub struct OomReport {
 }
 
 /// The allocating task, the candidates, and the victim.
-pub(super) struct Kill<'a, H: Tasks> {
-    pub(super) request: &'a Request<'a>,
-    pub(super) mms: &'a [Arc<Mm<H>>],
-    pub(super) candidates: &'a [Candidate],
+pub(in crate::reclaim) struct Kill<'a, H: Tasks> {
+    pub(in crate::reclaim) asked: (Gfp, Order),
+    pub(in crate::reclaim) mms: &'a [Arc<Mm<H>>],
+    pub(in crate::reclaim) candidates: &'a [Candidate],
     /// None: the machine stops.
-    pub(super) victim: Option<usize>,
+    pub(in crate::reclaim) victim: Option<usize>,
     /// Nodes that the request is limited to, if it is.
-    pub(super) nodes: Option<NodeMask>,
-    pub(super) by_policy: bool,
-    pub(super) why: Why,
+    pub(in crate::reclaim) nodes: Option<NodeMask>,
+    pub(in crate::reclaim) by_policy: bool,
+    pub(in crate::reclaim) why: Why,
 }
 
 /// Why the victim was chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Why {
+pub(in crate::reclaim) enum Why {
     /// It has the most memory.
     Most,
     /// It asked (`vm.oom_kill_allocating_task`).
     Allocating,
+    /// It has the most memory of those in a memory cgroup, whose limit is the reason.
+    Group(GroupId),
+    /// Its memory cgroup goes as a whole (`memory.oom.group`).
+    Whole(GroupId),
     /// There is none: `vm.panic_on_oom` is 1.
     Panic,
     /// There is none: `vm.panic_on_oom` is 2.
@@ -86,7 +90,7 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Takes a kill down.
-    pub(super) fn report_kill(&self, cx: &Cx<'_, H>, kill: &Kill<'_, H>) {
+    pub(in crate::reclaim) fn report_kill(&self, cx: &Cx<'_, H>, kill: &Kill<'_, H>) {
         let nr_before = self.oom.log.lock(cx.cpu()).reports.len();
         if nr_before >= REPORTS_MAX {
             return;
@@ -94,8 +98,9 @@ impl<H: Devices> Kernel<H> {
         let mut text = String::new();
         // A string takes all that is written to it.
         let _ = match nr_before < WHOLE_MAX {
-            true => self.whole_report(&mut text, cx, kill),
-            false => killed(&mut text, cx.cpu(), kill),
+            // The report was about the one that was chosen first.
+            true if !matches!(kill.why, Why::Whole(_)) => self.whole_report(&mut text, cx, kill),
+            _ => killed(&mut text, cx.cpu(), kill),
         };
         let victim = kill.victim.map(|at| String::from(&*kill.mms[at].name(cx.cpu())));
         let report = OomReport { at_ns: cx.host.now_ns(), text, victim };
@@ -110,16 +115,20 @@ impl<H: Devices> Kernel<H> {
         let asking = kill.mms.iter().position(|mm| mm.has_task(cx));
         let adj = asking.map_or(0, |at| kill.candidates[at].adj);
         let name = asking.map_or_else(|| Arc::from("kthread"), |at| kill.mms[at].name(cpu));
-        let (gfp, order) = (kill.request.gfp, kill.request.order.0);
+        let (gfp, order) = (kill.asked.0, kill.asked.1.0);
         let bits = gfp.bits();
         writeln!(
             w,
             "{name} invoked oom-killer: gfp_mask={bits:#x}({gfp}), order={order}, oom_score_adj={adj}"
         )?;
-        writeln!(w, "Mem-Info:")?;
-        let swap = SwapSpace { free: self.swap.nr_free(), total: self.swap.nr_total() };
-        let is_hopeless = |node| self.reclaim.node(node).is_hopeless();
-        mem_info(w, &self.mem, cpu, is_hopeless, swap)?;
+        if let Why::Group(group) = kill.why {
+            self.group_info(w, cx, group)?;
+        } else {
+            writeln!(w, "Mem-Info:")?;
+            let swap = SwapSpace { free: self.swap.nr_free(), total: self.swap.nr_total() };
+            let is_hopeless = |node| self.reclaim.node(node).is_hopeless();
+            mem_info(w, &self.mem, cpu, is_hopeless, swap)?;
+        }
         writeln!(w, "Tasks state (memory values in pages):")?;
         writeln!(
             w,
@@ -139,6 +148,7 @@ impl<H: Devices> Kernel<H> {
             return killed(w, cpu, kill);
         };
         let constraint = match (kill.nodes, kill.by_policy) {
+            _ if matches!(kill.why, Why::Group(_)) => "CONSTRAINT_MEMCG",
             (None, _) => "CONSTRAINT_NONE",
             (Some(_), true) => "CONSTRAINT_MEMORY_POLICY",
             (Some(_), false) => "CONSTRAINT_CPUSET",
@@ -150,9 +160,28 @@ impl<H: Devices> Kernel<H> {
         }
         w.write_str(",cpuset=/,mems_allowed=")?;
         listed(w, cx.mems_allowed().and(self.mem.nodes_with_memory()))?;
+        match kill.why {
+            Why::Group(group) => write!(w, ",oom_memcg={}", self.memcg.path(cpu, group))?,
+            _ => w.write_str(",global_oom")?,
+        }
         let (id, name) = (pid(victim), victim.name(cpu));
-        writeln!(w, ",global_oom,task_memcg=/,task={name},pid={id},uid=0")?;
+        let of = self.memcg.path(cpu, victim.group());
+        writeln!(w, ",task_memcg={of},task={name},pid={id},uid=0")?;
         killed(w, cpu, kill)
+    }
+
+    /// Writes what a report says of a group whose limit is the reason.
+    #[doc(alias = "mem_cgroup_print_oom_meminfo")]
+    fn group_info(&self, w: &mut String, cx: &Cx<'_, H>, group: GroupId) -> fmt::Result {
+        let counters = [("memory", &self.mem.groups.memory), ("swap", &self.mem.groups.swap)];
+        for (name, counters) in counters {
+            let counter = &counters[group];
+            let (usage, limit) = (counter.usage() * KB_PER_PAGE, counter.max() * KB_PER_PAGE);
+            let failcnt = counter.failcnt();
+            writeln!(w, "{name}: usage {usage}kB, limit {limit}kB, failcnt {failcnt}")?;
+        }
+        writeln!(w, "Memory cgroup stats for {}:", self.memcg.path(cx.cpu(), group))?;
+        w.write_str(&self.group_stat_text(cx, group))
     }
 }
 
@@ -178,6 +207,7 @@ fn killed<H: Tasks>(w: &mut String, cpu: CpuId, kill: &Kill<'_, H>) -> fmt::Resu
     let why = match kill.why {
         Why::Most => "Out of memory",
         Why::Allocating => "Out of memory (oom_kill_allocating_task)",
+        Why::Group(_) | Why::Whole(_) => "Memory cgroup out of memory",
         Why::Panic | Why::PanicAlways => {
             let kind = if kill.why == Why::PanicAlways { "compulsory" } else { "system-wide" };
             let text = "Kernel panic - not syncing: Out of memory";
