@@ -103,6 +103,8 @@ struct Group {
     /// What shadows and slots name.
     id: AtomicU16,
     oom_group: AtomicBool,
+    /// Tasks that are in it.
+    nr_tasks: AtomicU64,
     /// With all groups below, and its own, by [`GroupEvent`].
     events: [[AtomicU64; GroupEvent::ALL.len()]; 2],
     /// Pages of the kernel and bytes of objects that are charged to it: they keep it.
@@ -202,6 +204,11 @@ impl<H: Tasks> Memcg<H> {
         self.life(group) == GroupLife::Online
     }
 
+    /// A group and all above it, the root last.
+    pub fn ancestors(&self, group: GroupId) -> impl Iterator<Item = GroupId> {
+        self.tree.ancestors(group)
+    }
+
     /// All groups that are not free, in the order of their places.
     pub fn all(&self) -> impl Iterator<Item = GroupId> {
         let all = (0..self.groups.len()).map(|at| GroupId(at as u16));
@@ -272,6 +279,27 @@ impl<H: Tasks> Memcg<H> {
         if before == 1 && self.by_id(id).is_some_and(|group| !self.is_online(group)) {
             self.ids[usize::from(id)].group.store(0, Relaxed);
         }
+    }
+
+    /// A task goes from one group to another.
+    pub(super) fn move_task(&self, from: GroupId, to: GroupId) {
+        if from != to {
+            self.groups[from.idx()].nr_tasks.fetch_sub(u64::from(!from.is_root()), Relaxed);
+            self.groups[to.idx()].nr_tasks.fetch_add(u64::from(!to.is_root()), Relaxed);
+        }
+    }
+
+    /// Tasks in a group.
+    pub fn nr_tasks(&self, group: GroupId) -> u64 {
+        self.groups[group.idx()].nr_tasks.load(Relaxed)
+    }
+
+    /// A group, or, if it was removed, the nearest one above that was not.
+    pub(crate) fn online(&self, group: GroupId) -> GroupId {
+        if group.is_root() || self.is_online(group) {
+            return group;
+        }
+        self.tree.ancestors(group).find(|&above| self.is_online(above)).unwrap_or_default()
     }
 
     /// Whether the group whose usage is too high takes all its tasks with it.
@@ -385,6 +413,7 @@ impl Group {
             life: AtomicU8::new(GroupLife::Free as u8),
             id: AtomicU16::new(0),
             oom_group: AtomicBool::new(false),
+            nr_tasks: AtomicU64::new(0),
             events: Default::default(),
             kernel_pages: AtomicU64::new(0),
             object_bytes: AtomicU64::new(0),

@@ -51,11 +51,21 @@ impl<H: Devices> Kernel<H> {
         if !self.memcg.is_online(group) {
             return Err(Error::Invalid);
         }
-        cx.local::<TaskGroup>().group.set(group);
+        let own = &cx.local::<TaskGroup>().group;
+        self.memcg.move_task(own.replace(group), group);
         if let Some(mm) = mm {
             mm.set_group(group);
         }
         Ok(())
+    }
+
+    /// The running task ends, and leaves its group.
+    #[doc(alias = "cgroup_exit")]
+    pub(crate) fn leave_group(&self, cx: &Cx<'_, H>) {
+        if self.mem.groups.is_on() {
+            let own = &cx.local::<TaskGroup>().group;
+            self.memcg.move_task(own.replace(GroupId::ROOT), GroupId::ROOT);
+        }
     }
 
     /// Removes a group that has no task and no group below it. What is still charged to it stays
@@ -64,7 +74,7 @@ impl<H: Devices> Kernel<H> {
     /// Linux: the offline step runs in a worker, some tens of milliseconds after rmdir.
     ///
     /// # Errors
-    /// If there is no such group, or there are groups below it.
+    /// If there is no such group, or a task is in it, or there are groups below it.
     #[doc(alias = "mem_cgroup_css_offline")]
     pub fn remove_group(&self, cx: &Cx<'_, H>, group: GroupId) -> Result<(), Error> {
         let Some(parent) =
@@ -72,7 +82,10 @@ impl<H: Devices> Kernel<H> {
         else {
             return Err(Error::Invalid);
         };
-        if self.memcg.tree.children(group).any(|child| self.memcg.is_online(child)) {
+        let _changes = self.memcg.changes.lock(cx.cpu());
+        if self.memcg.nr_tasks(group) != 0
+            || self.memcg.tree.children(group).any(|child| self.memcg.is_online(child))
+        {
             return Err(Error::Invalid);
         }
         self.mem.groups.memory.set_min(group, 0);

@@ -58,6 +58,8 @@ impl<H: Devices> Kernel<H> {
             return true;
         }
         cold_path();
+        // An address space may outlive the group of its last task.
+        let group = self.memcg.online(group);
         if !self.try_charge(cx, group, gfp, folio.nr_pages()) {
             return false;
         }

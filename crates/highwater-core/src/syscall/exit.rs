@@ -21,5 +21,6 @@ impl<H: Devices> Kernel<H> {
     pub fn exit_task(&self, cx: &Cx<'_, H>) {
         self.leave_dirtied(cx);
         self.close_account(cx);
+        self.leave_group(cx);
     }
 }

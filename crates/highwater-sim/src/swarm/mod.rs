@@ -26,6 +26,7 @@
 
 mod acts;
 mod draw;
+mod groups;
 mod mix;
 mod options;
 mod policy;

@@ -3,7 +3,9 @@
 use std::fmt;
 
 use highwater_core::block::{DeviceId, Writer};
-use highwater_core::config::{Machine, Policy, Thp, ThpDefrag, Tunables, ZoneSpec, preset};
+use highwater_core::config::{
+    LruTopology, Machine, Policy, Thp, ThpDefrag, Tunables, ZoneSpec, preset,
+};
 use highwater_core::page_cache::{Buffers, FileSpec, Filesystem};
 use highwater_core::swap::SwapSpec;
 use highwater_core::zone::{MemoryPolicy, NodeId, NodeMask, ZoneType};
@@ -63,6 +65,8 @@ pub struct Options {
     pub has_mems_allowed: bool,
     /// Tasks are bound to CPUs and nodes.
     pub is_pinned: bool,
+    /// Memory cgroups that tasks may make, at most; 0: the kernel has none.
+    pub nr_groups: u16,
     /// Number of times that all programs stop for an audit before the end.
     pub nr_audits: u64,
 }
@@ -97,6 +101,7 @@ impl Options {
             0 => s.magnitude(64, room),
             _ => (room * s.range(1, 9) / nr_tasks).clamp(64, room),
         };
+        let drawn = policy.clone();
         Options {
             seed,
             costs,
@@ -114,6 +119,7 @@ impl Options {
             has_mems_allowed: machine.nodes.len() > 1 && s.one_in(4),
             is_pinned: s.one_in(3),
             nr_audits: s.pick(&[0, 0, 1, 1, 3]),
+            nr_groups: draw_groups(&mut Stream::new(seed, "swarm/groups"), &drawn),
             machine,
         }
     }
@@ -149,6 +155,14 @@ impl Options {
         let sure = stream.pick(&nodes);
         let more = nodes.iter().filter(|_| stream.one_in(3));
         more.fold(NodeMask::of(sure), |mask, &node| mask.with(node))
+    }
+}
+
+/// Room for memory cgroups: in one of three runs, if the kernel's lists are those of nodes.
+fn draw_groups(s: &mut Stream, policy: &Policy) -> u16 {
+    match s.one_in(3) && policy.reclaim.lru == LruTopology::Node {
+        true => s.magnitude(2, 40) as u16,
+        false => 0,
     }
 }
 
@@ -489,7 +503,7 @@ impl fmt::Display for Options {
         writeln!(
             f,
             "ballast {} pages; {} to {} tasks; work {} pages; reach {} pages; cpusets {}; pinned {}; \
-             {} audits before the end",
+             groups {}; {} audits before the end",
             self.ballast,
             self.nr_tasks,
             self.nr_tasks_max,
@@ -497,6 +511,7 @@ impl fmt::Display for Options {
             self.reach,
             self.has_mems_allowed,
             self.is_pinned,
+            self.nr_groups,
             self.nr_audits
         )?;
         writeln!(f, "mix {}", self.mix)?;

@@ -144,6 +144,7 @@ fn run_with(
         tracing: Tracing { digest: true, sink, ..Tracing::default() },
         digest,
         advised: true,
+        groups: options.nr_groups,
         ..MachineConfig::new(options.machine.clone(), costs, options.policy.clone())
     };
     let machine = match SimMachine::boot(config) {

@@ -22,6 +22,9 @@ const LAST_OPS: u32 = 6;
 /// In the liveness phase an operation is of at most one part in so many of the usual size.
 const LAST_PART: u64 = 4;
 
+/// One turn in so many changes something about memory cgroups, if there are any.
+const GROUPS_RARITY: u64 = 8;
+
 /// The address space in which a task begins.
 pub(super) enum Start {
     /// A new address space.
@@ -88,6 +91,7 @@ fn live(
         cx.set_flags(TaskFlags::REALTIME);
     }
     let mix = shared.options.mix.of_task(&mut stream);
+    let groups = Stream::indexed(shared.options.seed, "swarm/groups", stream.below(u64::MAX));
     let group = match start {
         Start::Own => match kernel.create_mm(cx) {
             Ok(mm) => Group::new(mm),
@@ -96,9 +100,24 @@ fn live(
         Start::Shared(group) => group,
     };
     group.mm.add_task(cx);
+    // A forked task begins in its parent's group, which may be gone by now.
+    let of_parent = group.mm.group();
+    if !of_parent.is_root() {
+        let _ = kernel.join_group(cx, None, of_parent);
+    }
     let (shared, open) = (Rc::clone(shared), Vec::new());
-    let mut worker =
-        Worker { cx, kernel, shared, stream, mix, group, open, blocks: Vec::new(), is_done: false };
+    let mut worker = Worker {
+        cx,
+        kernel,
+        shared,
+        stream,
+        groups,
+        mix,
+        group,
+        open,
+        blocks: Vec::new(),
+        is_done: false,
+    };
     worker.stream.one_in(2).then(|| worker.pause());
     while !worker.is_done && !cx.is_dying() && !worker.shared.is_live() {
         // Out of work, all stop at the gate; behind it is the liveness phase.
@@ -114,6 +133,7 @@ fn live(
         worker.finish();
     }
     worker.leave_mm();
+    kernel.exit_task(cx);
     for (pfn, order) in std::mem::take(&mut worker.blocks) {
         worker.give(pfn, order);
     }
@@ -124,6 +144,8 @@ pub(super) struct Worker<'a, 'h> {
     pub(super) kernel: &'a Kernel<SimHost>,
     pub(super) shared: Rc<Shared>,
     pub(super) stream: Stream,
+    /// What it does with memory cgroups.
+    pub(super) groups: Stream,
     mix: Mix,
     pub(super) group: Rc<Group>,
     /// Open files.
@@ -147,6 +169,9 @@ impl Worker<'_, '_> {
     }
 
     fn turn(&mut self) {
+        if self.shared.options.nr_groups != 0 && self.groups.one_in(GROUPS_RARITY) {
+            self.change_groups();
+        }
         let op = match self.mix.choose(&mut self.stream) {
             // Tasks end when they have done all.
             Op::Kill | Op::Exit if self.shared.is_live() => Op::Compute,

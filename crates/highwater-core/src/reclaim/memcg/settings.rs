@@ -92,7 +92,7 @@ impl<H: Devices> Kernel<H> {
                 return;
             }
             // A victim frees its memory when it runs.
-            cx.host.yield_now();
+            cx.host.park_jiffies("a victim in a group to end", 1);
         }
     }
 

@@ -1,0 +1,78 @@
+//! Memory cgroups of a swarm: programs make, enter, limit and remove them.
+
+use highwater_core::reclaim::GroupSetting;
+use highwater_core::units::GroupId;
+
+use super::draw::Draw;
+use super::worker::Worker;
+
+/// Groups below each other, at most.
+const DEPTH_MAX: usize = 4;
+/// One limit in so many is so low that tasks die of it.
+const TIGHT_RARITY: u64 = 6;
+/// The least of such limits, in pages, and of the others.
+const TIGHT_MIN: u64 = 1;
+const USUAL_MIN: u64 = 200;
+
+impl Worker<'_, '_> {
+    /// Changes something about groups. Refusals are part of the game: a group with tasks cannot be
+    /// removed, and one that is gone cannot be entered.
+    pub(super) fn change_groups(&mut self) {
+        self.shared.spend(5);
+        let (kernel, cx) = (self.kernel, self.cx);
+        match self.groups.below(10) {
+            0 | 1 => {
+                let parent = self.any_group();
+                if self.depth(parent) < DEPTH_MAX {
+                    let _ = kernel.make_group(cx, parent);
+                }
+            }
+            2..=4 => {
+                let group = self.any_group();
+                let _ = kernel.join_group(cx, Some(&self.group.mm), group);
+            }
+            5..=7 => {
+                let (group, setting) = (self.any_group(), self.setting());
+                let _ = kernel.set_group(cx, group, setting);
+            }
+            8 => {
+                let group = self.any_group();
+                let pages = self.groups.magnitude(1, self.shared.options.reach);
+                let _ = kernel.reclaim_from_group(cx, group, pages);
+            }
+            _ => {
+                let group = self.any_group();
+                let _ = kernel.remove_group(cx, group);
+            }
+        }
+    }
+
+    /// A group that exists, the root among them.
+    fn any_group(&mut self) -> GroupId {
+        let memcg = &self.kernel.memcg;
+        let all: Vec<GroupId> = memcg.all().filter(|&group| memcg.is_online(group)).collect();
+        self.groups.pick(&all)
+    }
+
+    fn depth(&self, group: GroupId) -> usize {
+        self.kernel.memcg.ancestors(group).count()
+    }
+
+    fn setting(&mut self) -> GroupSetting {
+        let reach = self.shared.options.reach * 2;
+        let least = if self.groups.one_in(TIGHT_RARITY) { TIGHT_MIN } else { USUAL_MIN };
+        let pages = match self.groups.one_in(4) {
+            true => u64::MAX,
+            false => self.groups.magnitude(least, reach.max(least + 1)),
+        };
+        match self.groups.below(9) {
+            0..=2 => GroupSetting::Max(pages),
+            3 | 4 => GroupSetting::High(pages),
+            5 => GroupSetting::Low(pages),
+            6 => GroupSetting::Min(pages.min(reach / 4)),
+            7 if self.groups.one_in(2) => GroupSetting::SwapHigh(pages),
+            7 => GroupSetting::SwapMax(pages),
+            _ => GroupSetting::OomGroup(self.groups.one_in(2)),
+        }
+    }
+}
