@@ -56,7 +56,7 @@ impl PartialEq for StartState {
 pub struct ZoneStart {
     /// Node.
     pub node: u16,
-    /// Which zone.
+    /// Type of the zone.
     pub zone: ZoneType,
     /// Free blocks by type and order.
     pub free: [[u64; MAX_ORDER]; MigrateType::COUNT],

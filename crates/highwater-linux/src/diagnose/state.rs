@@ -39,7 +39,7 @@ const ORDER_MAX: u32 = 31;
 pub struct StateOut {
     /// Names and texts.
     pub files: Vec<(&'static str, String)>,
-    /// What was guessed or left out, a sentence each.
+    /// Guesses, and parts that were left out, a sentence each.
     pub remarks: Vec<String>,
 }
 

@@ -112,9 +112,9 @@ pub fn run_trace(
 enum Beside {
     /// None.
     Nothing,
-    /// Those beside the trace, if they exist.
+    /// The files beside the trace, if they exist.
     TheTrace,
-    /// Those of a state.
+    /// The texts of a state.
     These(Sidecars),
 }
 

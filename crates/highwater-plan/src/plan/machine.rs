@@ -175,7 +175,7 @@ mod tests {
         let ids = [options(), options().state(&*few), options().state(&*more)].map(id);
         assert!(ids[0] != ids[1] && ids[1] != ids[2] && ids[0] != ids[2]);
         assert_eq!(id(options().state(&*again)), ids[1]);
-        // What was guessed is said.
+        // A remark says what was guessed.
         let plan = options().state(&*few).plan(&Registry::default()).unwrap();
         let guessed =
             format!("--state {few}: no pagetypeinfo: all free blocks are taken for movable ones");

@@ -26,7 +26,7 @@ use place::{Held, Known, Place, Placed, place_held};
 /// Brings booted memory into a state. No task may have run yet.
 ///
 /// # Errors
-/// Which zone cannot be in this state.
+/// The first zone that cannot be in this state.
 pub fn restore<H: Host>(
     memory: &PageAllocator<H>,
     cx: &Cx<'_, H>,

@@ -90,7 +90,7 @@ pub fn place(zone: Place, known: Known<'_>, start: Option<&ZoneStart>, policy: &
     place_held(zone, known, start, policy, Held::Last)
 }
 
-/// Which frame of a free block's buddy stays in use, so that the two do not merge.
+/// The frame of a free block's buddy that stays in use, so that the two do not merge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Held {
     /// The last one: smaller blocks lie below it.

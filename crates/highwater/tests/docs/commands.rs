@@ -177,8 +177,8 @@ fn outputs(line: &str) -> Vec<&str> {
     pairs.map(|pair| pair[1]).collect()
 }
 
-/// What stands behind such an option is written where tests may write, and other commands of the page
-/// find it there.
+/// Files and directories behind such an option are written where tests may write, and other commands of the page
+/// find them there.
 fn written(words: &mut [String], page: &str, blocks: &[Block]) {
     let commands = || blocks.iter().filter(|block| block.page == page).flat_map(Block::commands);
     for word in words {
