@@ -51,6 +51,8 @@ class PlanOptions(TypedDict, total=False):
     """The disk of a machine that has none: `"nvme"`, `"ssd"`, `"hdd"` or `"ram"`."""
     swap: str | None
     """Swap of the machine, such as `"2G"`; `"0"`: none."""
+    state: str | os.PathLike[str] | None
+    """The directory whose free lists the machine starts with, as `diagnose --state-out` writes it."""
     policies: Definition | Sequence[Definition] | None
     """Policies instead of the experiment's own; the first is the baseline."""
     seeds: Seeds | None
@@ -142,6 +144,9 @@ class Given:
             self.put(name, options.get(name))
         for name in ("numa", "numa_distance"):
             self.put(name, list(cast("Sequence[str]", options.get(name) or [])))
+        state = options.get("state")
+        if state is not None:
+            self.put("state", os.fspath(state))
         machine = options.get("machine")
         if machine is not None:
             self.put("machine", self.definition("machine", machine))

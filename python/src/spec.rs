@@ -39,6 +39,7 @@ pub(crate) struct Spec {
     numa_distance: Vec<String>,
     disk: Option<String>,
     swap: Option<String>,
+    state: Option<String>,
     policies: Vec<String>,
     set: Vec<String>,
     vary: Vec<(String, Vec<String>)>,
@@ -115,7 +116,8 @@ impl Spec {
             numa: self.numa.clone(),
             numa_distance: self.numa_distance.clone(),
         };
-        MachineOptions { arg, storage: Storage::new(self.disk.clone(), self.swap.clone()) }
+        let storage = Storage::new(self.disk.clone(), self.swap.clone());
+        MachineOptions { arg, storage, state: self.state.clone() }
     }
 
     fn host(&self) -> Option<HostKind> {

@@ -115,3 +115,13 @@ def test_names() -> None:
     assert "003-unmap-accessed" in hw.experiments() and "laptop" in hw.machines()
     assert "6.1" in hw.policies() and "postgres-like" in hw.workloads()
     assert hw.version.count(".") == 2
+
+
+def test_a_plan_starts_from_a_state(tmp_path: Path) -> None:
+    rows = {"DMA": "0 0 0 0 0 0 0 0 0 0 1", "DMA32": "5000 0 0 0 0 0 0 0 0 0 0"}
+    text = "".join(f"Node 0, zone {zone} {blocks}\n" for zone, blocks in rows.items())
+    (tmp_path / "buddyinfo").write_text(text)
+    plan = hw.plan("pagealloc", workload=True, mem="64M", cpus=2, state=tmp_path)
+    assert plan.command_line[-2:] == ["--state", str(tmp_path)]
+    guessed = "no pagetypeinfo: all free blocks are taken for movable ones"
+    assert plan.remarks == [f"--state {tmp_path}: {guessed}"]

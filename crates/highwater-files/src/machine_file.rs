@@ -21,6 +21,8 @@
 //! [cache]                             # for the simulated machine, with [cost]
 //!
 //! [[disk]]                            # and [[swap]]: see `machine_file/disks.rs`
+//!
+//! [[state]]                           # free memory at the start: see `machine_file/state.rs`
 //! ```
 //!
 //! Key types: [`MachineFile`], [`MachineArg`] (how the command line says which machine).
@@ -29,6 +31,8 @@ pub mod costs;
 pub mod disks;
 pub mod equip;
 pub mod schema;
+pub mod state;
+pub mod state_texts;
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -53,6 +57,7 @@ use crate::input::size::Bytes;
 use crate::input::size::{parse_ranges, parse_size};
 use crate::input::{Catalogue, InputError, Source, read_flag, read_flags};
 use disks::{Disks, RawDisk, RawSwap};
+use state::{RawState, StartState};
 
 /// The machines that come with the program.
 const CATALOGUE: Catalogue = Catalogue {
@@ -140,6 +145,8 @@ pub struct MachineFile {
     pub summary: String,
     /// The machine.
     pub machine: Machine,
+    /// Its free memory at the start of a run; none: as boot leaves it.
+    pub state: Option<StartState>,
     /// The file as named by the user; none if the machine came from the command line.
     source: Option<String>,
     /// `[cache]` and `[cost]`, the named cost table merged in.
@@ -182,6 +189,7 @@ impl MachineFile {
         MachineFile {
             name: machine.name.clone(),
             summary: summary.to_owned(),
+            state: None,
             source: None,
             simulation: default_simulation(machine.nodes.len()),
             disks: Disks::default(),
@@ -209,7 +217,10 @@ impl MachineFile {
         let sched = raw.sched(place)?;
         let source = Some(file.to_owned());
         let summary = raw.summary;
-        let machine = MachineFile { name, summary, machine, source, simulation, disks, sched };
+        let state = state::of_raw(&raw.state, &machine)
+            .map_err(|(path, reason)| place.at_path(&path, reason))?;
+        let machine =
+            MachineFile { name, summary, machine, state, source, simulation, disks, sched };
         machine.cost_table().map_err(|error| place.at_path(&error.field, error.problem))?;
         Ok(machine)
     }
@@ -219,7 +230,8 @@ impl MachineFile {
     pub fn definition(&self) -> Definition {
         let simulation = toml::to_string(&self.simulation).unwrap_or_default();
         let machine = to_toml(&self.machine, &self.summary, self.sched);
-        let definition = format!("{machine}{}\n{simulation}", self.disks.to_toml());
+        let state = self.state.as_ref().map_or_else(String::new, StartState::to_toml);
+        let definition = format!("{machine}{}\n{simulation}{state}", self.disks.to_toml());
         Definition { name: self.name.clone(), summary: self.summary.clone(), definition }
     }
 
@@ -310,6 +322,9 @@ pub struct Raw {
     /// Swap areas.
     #[serde(default)]
     swap: Vec<RawSwap>,
+    /// Free memory at the start of a run, zone by zone; default: as boot leaves it.
+    #[serde(default)]
+    state: Vec<RawState>,
 }
 
 /// A memory node.

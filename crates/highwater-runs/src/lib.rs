@@ -8,6 +8,7 @@
 //! | [`recorder`] | what a recorded run did, moment by moment |
 //! | [`watching`] | frames of a run while it goes on |
 //! | [`mod@unit`] | a unit of work, and what accompanies it |
+//! | [`start`] | free lists that a machine starts with |
 //! | [`ledger`] | rows of what a host booked: where the time of operations went |
 //! | [`workload`] | the trait, the registry, the harness of a simulated run, the workloads of the studies, jobs |
 
@@ -25,6 +26,8 @@ mod names;
 pub mod recorder;
 
 pub mod watching;
+
+pub mod start;
 
 pub mod unit;
 

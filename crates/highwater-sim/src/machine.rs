@@ -145,6 +145,18 @@ impl SimMachine {
     /// # Errors
     /// If the machine cannot exist or the kernel does not start on it.
     pub fn boot(config: MachineConfig) -> Result<Self, BootError> {
+        Self::boot_with(config, |_, _| ())
+    }
+
+    /// As [`SimMachine::boot`]; `prepare` changes the kernel before its daemons start. The time that it
+    /// charges is part of the boot.
+    ///
+    /// # Errors
+    /// As [`SimMachine::boot`].
+    pub fn boot_with(
+        config: MachineConfig,
+        prepare: impl FnOnce(&Cx<'_, SimHost>, &Kernel<SimHost>),
+    ) -> Result<Self, BootError> {
         let MachineConfig {
             machine,
             costs,
@@ -168,6 +180,7 @@ impl SimMachine {
             KernelSpec { devices: disks.iter().map(DiskSpec::device).collect(), swap, groups };
         let kernel = Kernel::new(&Cx::new(&host, CpuId(0)), memory, &spec);
         let kernel = Rc::new(kernel.map_err(BootError::Kernel)?);
+        prepare(&Cx::new(&host, CpuId(0)), &kernel);
         let parts = SimKernel { host: Rc::new(host), kernel };
         parts.start_interrupts();
         parts.start_daemons(advised);

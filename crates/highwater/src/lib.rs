@@ -24,7 +24,7 @@ pub use highwater_linux::{calibrate, capture, check, diagnose, predict, replay};
 pub use highwater_plan::{
     bisect, experiment, explain, fit, metric, plan, recording, session, settings, sysctls,
 };
-pub use highwater_runs::{params, watching, workload};
+pub use highwater_runs::{params, start, watching, workload};
 
 // The crates below, so that a program needs this one alone.
 pub use {

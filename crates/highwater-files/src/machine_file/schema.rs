@@ -4,6 +4,7 @@
 use std::ops::RangeInclusive;
 
 use highwater_core::config::{TunableField, TunableForm, Tunables};
+use highwater_core::page::{MAX_ORDER, MigrateType};
 use highwater_core::zone::ZoneType;
 use highwater_sim::cost::table::{CACHE_KEYS, described_keys};
 use highwater_sim::cpu::SchedPolicy;
@@ -140,6 +141,32 @@ pub(crate) fn cpus(_: &mut SchemaGenerator) -> Schema {
 pub(crate) fn zone_type(_: &mut SchemaGenerator) -> Schema {
     let names: Vec<&str> = ZoneType::ALL.iter().map(|zone| zone.name()).collect();
     json_schema!({ "type": "string", "enum": names })
+}
+
+/// `free` of a `[[state]]`.
+pub(crate) fn blocks_by_type(_: &mut SchemaGenerator) -> Schema {
+    let blocks = json!({
+        "type": "array",
+        "items": { "type": "integer", "minimum": 0 },
+        "maxItems": MAX_ORDER,
+    });
+    by_type("Free blocks of each order.", &blocks)
+}
+
+/// `pageblocks` of a `[[state]]`.
+pub(crate) fn pageblocks_by_type(_: &mut SchemaGenerator) -> Schema {
+    by_type("Number of pageblocks.", &json!({ "type": "integer", "minimum": 0 }))
+}
+
+/// A value for each migratetype.
+fn by_type(about: &str, value: &Value) -> Schema {
+    let of = |migratetype: MigrateType| {
+        let mut value = value.clone();
+        value["description"] = about.into();
+        (migratetype.name().to_owned(), value)
+    };
+    let properties: Map<String, Value> = MigrateType::ALL.into_iter().map(of).collect();
+    json_schema!({ "type": "object", "additionalProperties": false, "properties": properties })
 }
 
 /// `[[disk]]`.

@@ -83,12 +83,12 @@ fn all_nodes(report: &Report) -> u32 {
 }
 
 /// Managed pages.
-fn size(zone: &Zone) -> Option<u64> {
+pub(super) fn size(zone: &Zone) -> Option<u64> {
     Some(zone.managed.or(zone.present)? / 4)
 }
 
-/// Writes a zone at the first frame that it may have; returns the frame after it.
-fn place(zone: &Zone, next: u64, text: &mut String) -> u64 {
+/// The first frame that a zone may have behind the others, and its frames.
+pub(super) fn frames(zone: &Zone, next: u64) -> (u64, u64) {
     let managed = size(zone).unwrap_or(0);
     let present = zone.present.map_or(managed, |kb| kb / 4).max(managed);
     // On a PC; a larger DMA or DMA32 zone is another architecture's.
@@ -97,6 +97,13 @@ fn place(zone: &Zone, next: u64, text: &mut String) -> u64 {
         "Normal" if next > DMA_END && next <= DMA32_END => DMA32_END,
         _ => next,
     };
+    (start, present)
+}
+
+/// Writes a zone; returns the frame after it.
+fn place(zone: &Zone, next: u64, text: &mut String) -> u64 {
+    let managed = size(zone).unwrap_or(0);
+    let (start, present) = frames(zone, next);
     let _ = writeln!(
         text,
         "  {{ zone = \"{}\", start-pfn = {start}, spanned = {present}, present = {present}, managed = {managed}, \

@@ -15,6 +15,7 @@
 //! | `holder` | holders of the memory |
 //! | `sentence`, `severity` | the answer in words, and how bad it is |
 //! | `machine` | a machine file of the report's zones |
+//! | `state` | its free lists as a state directory |
 //! | `unknown` | facts that the text lacks |
 //! | `text`, `page` | the answer for a terminal, as Markdown, JSON, HTML |
 //!
@@ -38,6 +39,7 @@ mod remedy;
 mod sentence;
 mod severity;
 pub mod snapshot;
+mod state;
 mod text;
 mod unknown;
 pub mod waits;
@@ -59,6 +61,7 @@ pub use judge::{Judge, Rights};
 pub use machine::machine_file;
 pub use page::page;
 pub use remedy::Remedy;
+pub use state::{StateOut, state_of_report, state_of_texts};
 pub use text::{json, markdown, terminal};
 pub use zone::ZoneRow;
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! trace --survey--> Survey --+--> state::Shape (machine) --+--> model::replay, per policy --> Replay
-//! X.zoneinfo ... --state----/    place::place (zones)  ---/
+//! X.zoneinfo ... --state----/    highwater_runs::start::place (zones)  ---/
 //!                                                            report: tables, JSON
 //! ```
 //!
@@ -13,7 +13,6 @@
 
 pub mod model;
 mod options;
-pub mod place;
 pub mod report;
 pub mod state;
 pub mod survey;
@@ -95,10 +94,36 @@ pub fn run(
 /// # Errors
 /// As [`run`].
 pub fn run_trace(
-    mut trace: Trace,
+    trace: Trace,
     policies: &[Policy],
     machine: Option<&Machine>,
     sidecars: UseSidecars,
+    done: impl Fn(usize),
+) -> Result<Report, InputError> {
+    let beside = match sidecars {
+        UseSidecars::Yes => Beside::TheTrace,
+        UseSidecars::No => Beside::Nothing,
+    };
+    run_with(trace, policies, machine, beside, done)
+}
+
+/// Texts of `/proc` for a replay.
+#[derive(Clone, Debug)]
+enum Beside {
+    /// None.
+    Nothing,
+    /// The files beside the trace, if they exist.
+    TheTrace,
+    /// The texts of a state.
+    These(Sidecars),
+}
+
+/// As [`run_trace`], also with the texts of a state.
+fn run_with(
+    mut trace: Trace,
+    policies: &[Policy],
+    machine: Option<&Machine>,
+    beside: Beside,
     done: impl Fn(usize),
 ) -> Result<Report, InputError> {
     // A pipe would be empty the second time, or never end.
@@ -114,9 +139,10 @@ pub fn run_trace(
             return Err(text.map_or(error, |text| trace.error(text.advice())));
         }
     };
-    let sidecars = match sidecars {
-        UseSidecars::Yes => Sidecars::beside(trace.path())?,
-        UseSidecars::No => Sidecars::default(),
+    let sidecars = match beside {
+        Beside::TheTrace => Sidecars::beside(trace.path())?,
+        Beside::Nothing => Sidecars::default(),
+        Beside::These(texts) => texts,
     };
     let name = trace.name();
     let shape = Shape::of(&name, &survey, &sidecars, machine)?;

@@ -22,12 +22,12 @@ use highwater_core::trace::Event;
 use highwater_core::zone::NodeId;
 use highwater_results::import::kmem::{KmemEvent, KmemKind};
 
-use super::place::{Place, place};
 use super::state::{Shape, Sidecars};
 use super::survey::Survey;
 use super::tally::{EventKind, Tally};
 use super::trace::Trace;
 use highwater_files::input::InputError;
+use highwater_runs::start::place::{Place, place};
 
 /// Nanoseconds between two runs of a CPU's statistics worker (rules/per-cpu-lists#decay).
 const STAT_INTERVAL_NS: u64 = 1_000_000_000;
@@ -160,20 +160,15 @@ fn restore(
     let cx = Cx::new(host, CpuId(0));
     let mut sums = StartOf::default();
     for zone in memory.populated_zones() {
-        let at = Place {
-            node: zone.node.0,
-            zone: zone.zone,
-            start: u64::from(zone.start.0),
-            end: u64::from(zone.end.0),
-            managed: zone.managed(),
-        };
-        let placed = place(at, survey, sidecars, &memory.policy);
+        let counted = sidecars.zone_start(zone.node.0.into(), zone.zone);
+        let start = counted.as_ref().map(|counted| &counted.start);
+        let placed = place(Place::of(zone), survey.known(), start, &memory.policy);
         memory
             .restore(&cx, zone, &placed.state)
             .map_err(|error| InputError::whole(trace, error.to_string()))?;
         sums.nr_unplaced += placed.nr_unplaced;
         sums.nr_unknown_on_lists += placed.nr_unknown_on_lists;
-        sums.nr_cma += placed.nr_cma;
+        sums.nr_cma += counted.map_or(0, |counted| counted.nr_cma);
     }
     Ok(sums)
 }

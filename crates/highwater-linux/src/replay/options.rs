@@ -1,6 +1,6 @@
 //! The options of `replay`: a trace, policies and a machine by name.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use highwater_core::config::Policy;
 use highwater_files::machine_file::MachineFile;
@@ -10,8 +10,9 @@ use highwater_plan::settings::Settings;
 use highwater_plan::sysctls;
 use highwater_results::import::kmem::OnDamage;
 
-use super::{Report, Trace, UseSidecars, run_trace};
+use super::{Beside, Report, Sidecars, Trace, run_with};
 use highwater_files::input::InputError;
+use highwater_files::machine_file::state::StartState;
 
 /// The policy of a replay that names none.
 const DEFAULT_POLICY: &str = "6.1";
@@ -26,7 +27,7 @@ pub struct ReplayOptions {
     /// The machine; none: what lies beside the trace says it, or the trace itself.
     pub machine: MachineOptions,
     /// Use the files of `/proc` that lie beside the trace. A machine that is given comes before
-    /// them.
+    /// them, and so does a state.
     pub sidecars: bool,
     /// Replay an incomplete trace, too.
     pub partial: bool,
@@ -39,7 +40,7 @@ pub struct ReplayPlan {
     pub policies: Vec<Policy>,
     machine: Option<MachineFile>,
     trace: Trace,
-    sidecars: UseSidecars,
+    sidecars: Beside,
 }
 
 impl ReplayOptions {
@@ -63,11 +64,12 @@ impl ReplayOptions {
         let labelled = policies.iter().map(|policy| (policy.clone(), policy.name.clone()));
         let labelled: Vec<_> = labelled.collect();
         let judged = sysctls::judge(machine.as_slice(), &labelled, &Settings::default())?;
-        judged.into_iter().for_each(say);
-        // The user chose the machine, so it is not taken from the files beside the trace.
-        let sidecars = match self.sidecars && machine.is_none() {
-            true => UseSidecars::Yes,
-            false => UseSidecars::No,
+        judged.into_iter().for_each(&mut *say);
+        let sidecars = match &self.machine.state {
+            Some(dir) => Beside::These(state_texts(dir, machine.as_ref(), say)?),
+            // The user chose the machine, so it is not taken from the files beside the trace.
+            None if self.sidecars && machine.is_none() => Beside::TheTrace,
+            None => Beside::Nothing,
         };
         let on_damage = if self.partial { OnDamage::UseWhole } else { OnDamage::Refuse };
         let trace = Trace::file(&self.trace).on_damage(on_damage);
@@ -96,6 +98,22 @@ impl ReplayPlan {
     /// As [`run_trace`].
     pub fn run(self, done: impl Fn(usize)) -> Result<Report, InputError> {
         let machine = self.machine.as_ref().map(|machine| &machine.machine);
-        run_trace(self.trace, &self.policies, machine, self.sidecars, done)
+        run_with(self.trace, &self.policies, machine, self.sidecars, done)
     }
+}
+
+/// The texts of a state. With a machine they must fit it, and the zones' sizes and marks are the
+/// machine's.
+fn state_texts(
+    dir: &str,
+    machine: Option<&MachineFile>,
+    say: &mut dyn FnMut(String),
+) -> Result<Sidecars, InputError> {
+    let Some(MachineFile { name, machine, .. }) = machine else {
+        return Sidecars::of_dir(Path::new(dir));
+    };
+    let (mut texts, _, remarks) = StartState::load(dir, name, machine)?;
+    remarks.into_iter().for_each(say);
+    texts.zoneinfo = None;
+    Ok(texts)
 }

@@ -2,143 +2,26 @@
 //!
 //! Sources of the machine, from best to worst: `/proc` files captured beside the trace, the command
 //! line, the trace itself. The contents of per-CPU lists and the blocks in use always come from the
-//! trace ([`Survey`]). Frames keep their real numbers. [`super::place`] decides where the free
-//! blocks of the captured counts lie.
+//! trace ([`Survey`]). Frames keep their real numbers. [`highwater_runs::start::place`] decides where
+//! the free blocks of the captured counts lie.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use highwater_core::config::{Machine, NodeSpec, PcpSizing, Policy, Thp, ZoneSpec};
 use highwater_core::host::Solo;
-use highwater_core::page::{MAX_ORDER, PAGE_SIZE, PAGEBLOCK_PAGES};
+use highwater_core::page::PAGE_SIZE;
 use highwater_core::page_alloc::PageAllocator;
 use highwater_core::page_alloc::boot;
 use highwater_core::zone::ZoneType;
 use highwater_core::zone::watermark::Marks;
-use highwater_results::import::proc::{
-    Buddyinfo, KernelZones, PageTypeInfo, Zoneinfo, ZoneinfoZone,
-};
+use highwater_results::import::proc::{KernelZones, Zoneinfo, ZoneinfoZone};
 
 use super::survey::{LOW_END, Survey};
 use highwater_files::input::InputError;
 use highwater_files::machine_file;
-
 /// `/proc` files captured just before a trace.
-#[derive(Clone, Debug, Default)]
-pub struct Sidecars {
-    /// `X.zoneinfo`: zones, and the fill of their per-CPU lists.
-    pub zoneinfo: Option<Zoneinfo>,
-    /// `X.pagetypeinfo`: free blocks by type, pageblocks by type.
-    pub pagetypeinfo: Option<PageTypeInfo>,
-    /// `X.buddyinfo`: free blocks.
-    pub buddyinfo: Option<Buddyinfo>,
-    /// The files that exist.
-    pub files: Vec<PathBuf>,
-}
-
-impl Sidecars {
-    /// Contradictions between these files, a sentence each.
-    pub(super) fn disagreements(&self) -> Vec<String> {
-        let mut found = Vec::new();
-        let zones = self.zoneinfo.iter().flat_map(|info| &info.zones).filter(|z| z.is_populated());
-        let zones: Vec<(u32, &str, u64)> =
-            zones.map(|z| (z.node, z.zone.as_str(), z.present)).collect();
-        let mut of_buddy: BTreeMap<(u32, &str), u64> = BTreeMap::new();
-        for zone in self.buddyinfo.iter().flat_map(|info| &info.zones) {
-            of_buddy.insert((zone.node, &zone.zone), zone.nr_pages());
-        }
-        let mut of_types: BTreeMap<(u32, &str), u64> = BTreeMap::new();
-        for row in self.pagetypeinfo.iter().flat_map(|info| &info.free) {
-            let pages =
-                (0..).zip(&row.nr_free).map(|(order, n)| n.nr_blocks.saturating_mul(1 << order));
-            *of_types.entry((row.node, &row.zone)).or_default() += pages.sum::<u64>();
-        }
-        for (file, counted) in [("buddyinfo", &of_buddy), ("pagetypeinfo", &of_types)] {
-            if counted.is_empty() || zones.is_empty() {
-                continue;
-            }
-            let nodes =
-                |nodes: &mut dyn Iterator<Item = u32>| nodes.collect::<BTreeSet<u32>>().len();
-            let (own, real) = (
-                nodes(&mut counted.keys().map(|(node, _)| *node)),
-                nodes(&mut zones.iter().map(|(node, ..)| *node)),
-            );
-            if own != real {
-                found.push(format!("{file} has {own} nodes with memory, zoneinfo {real}"));
-                continue;
-            }
-            for &(node, zone, present) in &zones {
-                match counted.get(&(node, zone)) {
-                    None => found.push(format!("{file} has no zone {zone} of node {node}, zoneinfo has")),
-                    Some(free) if *free > present => found.push(format!(
-                        "{file} counts {free} free pages in node {node} {zone}, which has {present} by zoneinfo"
-                    )),
-                    Some(_) => {}
-                }
-            }
-            for (node, zone) in counted.keys() {
-                if !zones.iter().any(|(n, z, _)| n == node && z == zone) {
-                    found.push(format!(
-                        "{file} has a zone {zone} of node {node}, zoneinfo has none"
-                    ));
-                }
-            }
-        }
-        if let (Some(buddy), Some(types)) = (&self.buddyinfo, &self.pagetypeinfo) {
-            let (buddy, types) = (buddy.nr_orders(), types.nr_orders());
-            if buddy != types {
-                found.push(format!("buddyinfo has {buddy} orders, pagetypeinfo {types}"));
-            }
-        }
-        found
-    }
-
-    /// Facts in these files that the model does differently, a sentence each.
-    pub(super) fn not_modelled(&self) -> Vec<String> {
-        let mut found = Vec::new();
-        let of_buddy = self.buddyinfo.as_ref().map(Buddyinfo::nr_orders);
-        let orders = self.pagetypeinfo.as_ref().map(PageTypeInfo::nr_orders).max(of_buddy);
-        if let Some(orders) = orders.filter(|orders| *orders > MAX_ORDER) {
-            let most = MAX_ORDER - 1;
-            found.push(format!(
-                "the traced kernel has {orders} orders: free blocks above order {most} start as blocks of order {most}"
-            ));
-        }
-        let pages = self.pagetypeinfo.as_ref().map(|info| info.pages_per_block);
-        if let Some(pages) = pages.filter(|pages| *pages != PAGEBLOCK_PAGES) {
-            found.push(format!(
-                "pageblocks of the traced kernel have {pages} pages, here they have {PAGEBLOCK_PAGES}"
-            ));
-        }
-        found
-    }
-
-    /// Reads the files beside `X.trace.gz` (or `X.trace`, `X.txt`).
-    ///
-    /// # Errors
-    /// If an existing file cannot be read.
-    pub fn beside(trace: &Path) -> Result<Sidecars, InputError> {
-        let mut stem = trace.to_path_buf();
-        if stem.extension().is_some_and(|e| e == "gz") {
-            stem.set_extension("");
-        }
-        let mut found = Sidecars::default();
-        let mut existing = |extension: &str| {
-            let packed = format!("{extension}.gz");
-            let paths = [extension, &packed].map(|extension| stem.with_extension(extension));
-            let path = paths.into_iter().find(|path| path.is_file() && path != trace)?;
-            found.files.push(path.clone());
-            Some(path)
-        };
-        let zoneinfo = existing("zoneinfo");
-        let pagetypeinfo = existing("pagetypeinfo");
-        let buddyinfo = existing("buddyinfo");
-        found.zoneinfo = zoneinfo.map(Zoneinfo::read).transpose()?;
-        found.pagetypeinfo = pagetypeinfo.map(PageTypeInfo::read).transpose()?;
-        found.buddyinfo = buddyinfo.map(Buddyinfo::read).transpose()?;
-        Ok(found)
-    }
-}
+pub use highwater_files::machine_file::state_texts::StateTexts as Sidecars;
+use highwater_files::machine_file::state_texts::zone_type;
 
 /// Where the machine of a replay comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -470,11 +353,6 @@ fn pages_for_batch(batch: u32) -> u64 {
     managed + managed / 10
 }
 
-/// The zone of a name that `/proc` prints.
-pub(super) fn zone_type(name: &str) -> Option<ZoneType> {
-    ZoneType::ALL.into_iter().find(|zone| zone.name() == name)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -514,17 +392,5 @@ mod tests {
             Shape::of("t", &surveyed(9000, 3), &Sidecars::default(), Some(&machine)).unwrap_err();
         let text = "t: events of CPU 2, but machine m has CPUs 0 to 1; without a machine, one is inferred from the trace";
         assert_eq!(error.to_string(), text);
-    }
-
-    #[test]
-    fn sidecars_have_the_stem_of_the_trace() {
-        let dir = tempfile::tempdir().unwrap();
-        let text = "Node 0, zone   Normal      1      0      0      0      0      0      0      0      0      0      0 \n";
-        std::fs::write(dir.path().join("x.buddyinfo"), text).unwrap();
-        for name in ["x.trace.gz", "x.trace", "x.txt.gz", "x.txt"] {
-            let found = Sidecars::beside(&dir.path().join(name)).unwrap();
-            assert!(found.buddyinfo.is_some() && found.zoneinfo.is_none(), "{name}");
-        }
-        assert!(Sidecars::beside(&dir.path().join("y.trace")).unwrap().files.is_empty());
     }
 }

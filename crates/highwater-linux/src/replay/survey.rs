@@ -21,20 +21,8 @@ use super::tally::{EventKind, Tally};
 use super::trace::{Totals, Trace};
 use super::warning::GAP_NS_MIN;
 use highwater_files::input::InputError;
-
-/// A per-CPU list: CPU, order, migratetype.
-pub type ListKey = (u32, u8, u8);
-
-/// Known state of a per-CPU list at the start of the trace.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ListStart {
-    /// First frames of blocks at the head, the one handed out first first.
-    pub head: Vec<u64>,
-    /// First frames of blocks at the tail, the last one first.
-    pub tail: Vec<u64>,
-    /// The list was refilled, so it held nothing else.
-    pub is_complete: bool,
-}
+use highwater_runs::start::place::{Known, has_lists};
+pub use highwater_runs::start::place::{ListKey, ListStart};
 
 /// Times without an event, longer than [`GAP_NS_MIN`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -120,6 +108,11 @@ impl Survey {
         Ok(surveyor.finish(trace.totals()))
     }
 
+    /// Blocks whose frames are known.
+    pub fn known(&self) -> Known<'_> {
+        Known { lists: &self.lists, used: &self.used, free: &self.free }
+    }
+
     /// Pages known to be on a CPU's lists at the start.
     pub fn known_pages(&self, cpu: u32) -> u64 {
         let of_cpu = self.lists.iter().filter(|((c, _, _), _)| *c == cpu);
@@ -132,11 +125,6 @@ pub(super) const LOW_END: u64 = 1 << 20;
 
 /// The largest batch (rules/per-cpu-lists#sizes).
 const BATCH_MAX: u32 = 63;
-
-/// Orders that some kernel's per-CPU lists hold (rules/per-cpu-lists#shape).
-pub(super) fn has_lists(order: u8) -> bool {
-    order <= 3 || order == 9
-}
 
 /// The kind of an event, and the order under which it is counted.
 pub(super) fn kind_and_order(kind: &KmemKind) -> (EventKind, u8) {

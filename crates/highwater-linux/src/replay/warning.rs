@@ -275,7 +275,10 @@ impl Warning {
             when(cma > 0, Warning::Cma { pages: cma }),
         ];
         let disagree = sidecars.disagreements().into_iter().map(|what| Warning::Sidecars { what });
-        let other = sidecars.not_modelled().into_iter().map(|what| Warning::NotModelled { what });
+        let other = sidecars
+            .not_modelled("the traced kernel")
+            .into_iter()
+            .map(|what| Warning::NotModelled { what });
         own.into_iter().flatten().chain(disagree).chain(other).collect()
     }
 

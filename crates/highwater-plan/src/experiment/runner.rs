@@ -16,7 +16,7 @@ use highwater_sim::engine::Passed;
 use serde::{Deserialize, Serialize};
 
 use super::file::Experiment;
-use super::unit::{OverTime, Recipe, UnitRan, UnitStore};
+use super::unit::{OverTime, Recipe, UnitId, UnitRan, UnitStore};
 use crate::sysctls;
 use highwater_files::machine_file::MachineFile;
 use highwater_runs::workload::outcome::add_histogram;
@@ -92,6 +92,8 @@ impl RunPlan {
     }
 }
 
+/// Digits of a digest that a reader sees.
+const DIGEST_DIGITS: usize = 16;
 /// Samples of a story: as many points as a chart shows.
 const STORY_ROWS: usize = 384;
 
@@ -393,6 +395,16 @@ fn no_huge_pages(machine: &MachineFile) -> Option<String> {
     })
 }
 
+/// The state in which a machine starts, with a digest of its content.
+fn start_state(machine: &MachineFile) -> Option<String> {
+    let state = machine.state.as_ref()?;
+    let (name, mib) = (&machine.name, state.free_pages() >> 8);
+    let from = if state.name.is_empty() { name } else { &state.name };
+    let digest = UnitId::of(&state.to_toml()).to_string();
+    let digest = &digest[..DIGEST_DIGITS];
+    Some(format!("{name} starts from the state of {from}: {mib} MiB free; SHA-256 {digest}"))
+}
+
 fn document(plan: &RunPlan, outcomes: Vec<Outcome>) -> Document {
     let experiment = &plan.experiment;
     let version = env!("CARGO_PKG_VERSION");
@@ -431,6 +443,7 @@ fn document(plan: &RunPlan, outcomes: Vec<Outcome>) -> Document {
             run.kernel = kernel.to_string();
             let why = experiment.why(&run.label).map(|why| format!("{}: {why}", run.label));
             run.notes.extend(why);
+            run.notes.extend(start_state(machine));
         }
         for (iteration, seed) in (0..).zip(seeds(plan)) {
             for run in &mut runs {

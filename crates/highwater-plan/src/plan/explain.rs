@@ -11,6 +11,7 @@ use super::{Options, PlanError, Size, processors};
 use crate::experiment::{HostKind, Progress, RunPlan};
 use crate::explain::source::{self, Source};
 use crate::explain::{self, check_operation, of_operation};
+use highwater_files::machine_file::state::OPTION as STATE;
 use highwater_runs::workload::Registry;
 
 /// Default number of seeds: one slow operation has one story.
@@ -155,6 +156,7 @@ impl ExplainOptions {
             ("--numa-distance", !arg.numa_distance.is_empty()),
             ("--disk", storage.disk.is_some()),
             ("--swap", storage.swap.is_some()),
+            (STATE, machine.state.is_some()),
         ];
         match given.iter().chain(more).find(|(_, is_given)| *is_given) {
             None => Ok(()),

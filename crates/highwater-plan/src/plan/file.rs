@@ -88,6 +88,10 @@ pub struct RawPlan {
     disk: Option<String>,
     /// Swap of the machine, such as `"2G"`; `"0"`: no swap.
     swap: Option<String>,
+    /// Directory with the free memory that the machine starts with: `zoneinfo`, `buddyinfo` and
+    /// `pagetypeinfo`, as `highwater diagnose --state-out` writes them. Its path is relative to the
+    /// plan's directory.
+    state: Option<String>,
     /// Policies instead of the experiment's own, by name or file; the first is the baseline.
     policies: Vec<String>,
     /// Also run the experiment's policies that no kernel shipped.
@@ -249,7 +253,11 @@ impl Options {
                 (_, true) => Size::Full,
                 _ => Size::AsWritten,
             },
-            machine: MachineOptions { arg, storage: Storage::new(raw.disk, raw.swap) },
+            machine: MachineOptions {
+                arg,
+                storage: Storage::new(raw.disk, raw.swap),
+                state: raw.state.map(|dir| beside_dir(file, dir)),
+            },
             policies: raw.policies.into_iter().map(beside).collect(),
             beyond: raw.beyond,
             ablate: raw.ablate,
@@ -274,6 +282,11 @@ fn beside(file: &str, name: String) -> String {
         Some(dir) => dir.join(name).display().to_string(),
         None => name,
     }
+}
+
+/// The path of a directory from the plan's directory.
+fn beside_dir(file: &str, name: String) -> String {
+    Path::new(file).parent().map_or(name.clone(), |dir| dir.join(name).display().to_string())
 }
 
 /// Refuses two keys that exclude each other.
@@ -418,6 +431,8 @@ mod tests {
             "experiment = \"3\"\n[vary]\nmachine = [\"laptop\", \"m.toml\", \"/m.toml\"]\n";
         let options = Options::from_toml("d/p.toml", machines).unwrap();
         assert_eq!(options.vary[0].to_string(), "machine=laptop,d/m.toml,/m.toml");
+        let state = Options::from_toml("d/p.toml", "run = \"unmap\"\nstate = \"s\"\n").unwrap();
+        assert_eq!(state.command_line().join(" "), "highwater run unmap --state d/s");
     }
 
     #[test]

@@ -1,12 +1,14 @@
 //! The machine that the user gives instead of the experiment's: `--machine`, `--mem`, `--cpus`,
-//! `--numa`, `--disk`, `--swap`.
+//! `--numa`, `--disk`, `--swap`, and `--state`: the free memory with which it starts.
 
 use super::PlanError;
 use super::vary::MACHINE;
 use crate::experiment::HostKind;
 use highwater_files::input::InputError;
 use highwater_files::machine_file::equip::Storage;
+use highwater_files::machine_file::state::{OPTION as STATE, StartState};
 use highwater_files::machine_file::{MachineArg, MachineFile, check_boots};
+use highwater_runs::start;
 
 /// A machine by name, file or size, and the storage that it gets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,6 +17,8 @@ pub struct MachineOptions {
     pub arg: MachineArg,
     /// The disk of a machine that has none, and the size of its swap.
     pub storage: Storage,
+    /// The directory of the state in which the machine starts; none: as boot leaves it.
+    pub state: Option<String>,
 }
 
 impl MachineOptions {
@@ -44,6 +48,7 @@ impl MachineOptions {
         MachineOptions {
             arg: arg.unwrap_or_else(|| self.arg.clone()),
             storage: self.storage.clone(),
+            state: self.state.clone(),
         }
     }
 
@@ -108,5 +113,81 @@ impl MachineOptions {
             return Err(PlanError::refused(storage.options(), reason));
         }
         Ok(storage.equip(machine)?)
+    }
+
+    /// The machine in the user's start state. Remarks about guesses and parts that were left out go to
+    /// `say`.
+    ///
+    /// # Errors
+    /// If a text of the state cannot be read, the machine cannot be in this state, or the host is this
+    /// computer.
+    pub fn start(
+        &self,
+        mut machine: MachineFile,
+        host: HostKind,
+        say: &mut dyn FnMut(String),
+    ) -> Result<MachineFile, PlanError> {
+        let Some(dir) = &self.state else { return Ok(machine) };
+        if host == HostKind::Native {
+            let reason = "changes nothing with --host native";
+            return Err(PlanError::refused(format!("{STATE} {dir}"), reason));
+        }
+        let (texts, state, remarks) = StartState::load(dir, &machine.name, &machine.machine)?;
+        start::check(&machine.machine, &state).map_err(|misfit| texts.misfit(&state, &misfit))?;
+        remarks.into_iter().for_each(say);
+        machine.state = Some(state);
+        Ok(machine)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+    use crate::experiment::unit::UnitId;
+    use crate::plan::Options;
+    use highwater_runs::workload::Registry;
+
+    /// A state of a machine with 64 MiB: DMA with one large block, DMA32 with so many single pages.
+    fn write(dir: &Path, singles: u32) -> String {
+        let orders = |nr: u32, last: u32| format!("{nr} 0 0 0 0 0 0 0 0 0 {last}");
+        let text = format!(
+            "Node 0, zone DMA {}\nNode 0, zone DMA32 {}\n",
+            orders(0, 1),
+            orders(singles, 0)
+        );
+        fs::create_dir_all(dir).unwrap();
+        fs::write(dir.join("buddyinfo"), text).unwrap();
+        dir.display().to_string()
+    }
+
+    #[test]
+    fn the_content_of_a_state_is_in_the_ids_of_units_and_its_name_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let [few, more, again] = [("a", 5000), ("b", 5001), ("c", 5000)]
+            .map(|(name, singles)| write(&dir.path().join(name), singles));
+        let options = || Options::run("pagealloc").machine_of("64M", 2).set("pagealloc.rounds=1");
+        let id = |options: Options| -> UnitId {
+            options.plan(&Registry::default()).unwrap().units().unwrap()[0].id
+        };
+        let ids = [options(), options().state(&*few), options().state(&*more)].map(id);
+        assert!(ids[0] != ids[1] && ids[1] != ids[2] && ids[0] != ids[2]);
+        assert_eq!(id(options().state(&*again)), ids[1]);
+        // A remark says what was guessed.
+        let plan = options().state(&*few).plan(&Registry::default()).unwrap();
+        let guessed =
+            format!("--state {few}: no pagetypeinfo: all free blocks are taken for movable ones");
+        assert_eq!(plan.remarks, [guessed]);
+        let machine = &plan.points[0].run.machines[0];
+        // Results hold the state, so that they can be repeated.
+        let text = machine.definition().definition;
+        let parsed = MachineFile::parse("m.toml", &text).unwrap();
+        assert_eq!(parsed.state, machine.state);
+        assert_eq!(parsed.state.unwrap().free_pages(), 5000 + 1024);
+        let missing = text.replacen("zone = \"DMA\"\n", "zone = \"Normal\"\n", 1);
+        let error = MachineFile::parse("m.toml", &missing).unwrap_err().to_string();
+        assert!(error.contains("node 0 Normal is no zone of machine "), "{error}");
     }
 }

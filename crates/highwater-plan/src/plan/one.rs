@@ -9,6 +9,7 @@ use super::{MachineOptions, Options, PlanError, Size};
 use crate::experiment::RunPlan;
 use crate::explain::source::{self, Source};
 use highwater_files::machine_file::MachineFile;
+use highwater_files::machine_file::state::OPTION as STATE;
 use highwater_runs::workload::Registry;
 
 /// The choice of one run of an experiment, or of a directory of results.
@@ -149,6 +150,7 @@ impl OneRunOptions {
             ("--numa-distance", !arg.numa_distance.is_empty()),
             ("--disk", storage.disk.is_some()),
             ("--swap", storage.swap.is_some()),
+            (STATE, machine.state.is_some()),
         ];
         match given.iter().find(|(_, is_given)| *is_given) {
             None => Ok(()),

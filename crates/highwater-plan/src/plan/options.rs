@@ -5,6 +5,7 @@ use std::thread;
 use super::{Factor, MachineOptions, Plan, PlanError, resolve, vary};
 use crate::experiment::HostKind;
 use crate::settings::Said;
+use highwater_files::machine_file::state::OPTION as STATE;
 use highwater_runs::workload::Registry;
 
 /// The experiment, workload or job to run, by the name that the user gave.
@@ -177,6 +178,13 @@ impl Options {
         self
     }
 
+    /// Starting with the free memory of this directory.
+    #[must_use]
+    pub fn state(mut self, dir: impl Into<String>) -> Options {
+        self.machine.state = Some(dir.into());
+        self
+    }
+
     /// Under the policy of this name or file, beside those named before.
     #[must_use]
     pub fn policy(mut self, name: impl Into<String>) -> Options {
@@ -265,7 +273,7 @@ impl Options {
         let arg = &self.machine.arg;
         let number = |number: &Option<u32>| number.map(|number| number.to_string());
         let one = |value: &Option<String>| value.clone().into_iter().collect::<Vec<_>>();
-        let pairs: [(&str, Vec<String>); 13] = [
+        let pairs: [(&str, Vec<String>); 14] = [
             ("--iterations", one(&number(&self.iterations))),
             ("--seed", one(&Some(self.seed).filter(|s| *s != DEFAULT_SEED).map(|s| s.to_string()))),
             ("--machine", one(&arg.name)),
@@ -275,6 +283,7 @@ impl Options {
             ("--numa-distance", arg.numa_distance.clone()),
             ("--disk", one(&self.machine.storage.disk)),
             ("--swap", one(&self.machine.storage.swap)),
+            (STATE, one(&self.machine.state)),
             ("--policy", self.policies.clone()),
             ("--set", self.settings.iter().map(|said| said.text.clone()).collect()),
             ("--vary", self.vary.iter().map(ToString::to_string).collect()),

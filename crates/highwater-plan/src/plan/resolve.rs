@@ -235,7 +235,7 @@ fn machines(
     let set = |machine: MachineFile| -> Result<MachineFile, PlanError> {
         let (equipped, added) = options.equip(&machine, &settings.storage(), host)?;
         added.into_iter().for_each(&mut *say);
-        Ok(settings.set_machine(equipped)?)
+        options.start(settings.set_machine(equipped)?, host, &mut *say)
     };
     let machines: Vec<MachineFile> = machines.into_iter().map(set).collect::<Result<_, _>>()?;
     if host == HostKind::Sim {

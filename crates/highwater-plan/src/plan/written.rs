@@ -49,6 +49,7 @@ impl Options {
         line("numa-distance", words(&arg.numa_distance));
         line("disk", word(&self.machine.storage.disk));
         line("swap", word(&self.machine.storage.swap));
+        line("state", word(&self.machine.state));
         line("policies", words(&self.policies));
         line("beyond", flag(self.beyond));
         line("ablate", flag(self.ablate));
@@ -120,6 +121,7 @@ mod tests {
             .machine("laptop")
             .disk("nvme")
             .swap("2G")
+            .state("odd state")
             .policy("5.4")
             .policy("6.1")
             .ablate()

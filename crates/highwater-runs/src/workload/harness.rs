@@ -4,7 +4,7 @@
 //! | step | here |
 //! |---|---|
 //! | the unit's machine, policy, seed and costs | [`config`] |
-//! | boot, pressure measurement, and the ledger if the run is explained | [`boot`] |
+//! | boot, the machine's start state, pressure measurement, and the ledger if the run is explained | [`boot`] |
 //! | tasks: the result and CPU time of each | [`timed`], [`finished`] |
 //! | samples of counters, if wanted | [`sample`] |
 //! | until nothing is left to run | [`run_to_end`] |
@@ -26,6 +26,7 @@ use super::{RunError, Unit};
 use crate::ledger;
 use crate::recorder::Recorder;
 use crate::sampling::{More, See};
+use crate::start;
 
 /// Ten seconds, in which flushers and kswapd finish.
 const SETTLE_JIFFIES: u64 = 10 * HZ;
@@ -77,6 +78,7 @@ pub(crate) fn boot_allocator(unit: &Unit<'_>) -> Result<AllocatorOnly, RunError>
     let host = Rc::new(SimHost::new(&sim, machine, costs, tracing));
     let memory = page_alloc::boot(&*host, machine, unit.policy)
         .map_err(|reason| RunError::Machine { name: unit.machine.name.clone(), reason })?;
+    start_at(&memory, &Cx::new(&*host, CpuId(0)), unit)?;
     let memory = Rc::new(memory);
     watch(&sim, unit);
     let pages = Rc::downgrade(&memory);
@@ -108,8 +110,13 @@ pub fn boot_and_tell(
     let tracing = recorded(unit, config.tracing);
     let config = MachineConfig { tracing, ..config };
     let name = &unit.machine.name;
-    let machine = SimMachine::boot(config)
+    let mut started = Ok(());
+    let prepare = |cx: &Cx<'_, SimHost>, kernel: &Kernel<SimHost>| {
+        started = start_at(&kernel.mem, cx, unit);
+    };
+    let machine = SimMachine::boot_with(config, prepare)
         .map_err(|error| RunError::Boot(format!("machine {name}: {error}")))?;
+    started?;
     watch(machine.sim(), unit);
     let kernel = Rc::downgrade(&machine.kernel);
     sample(machine.sim(), unit, more, move |see| {
@@ -118,6 +125,21 @@ pub fn boot_and_tell(
         }
     });
     Ok(machine)
+}
+
+/// Brings the memory into the state in which the unit's machine starts, if it has one.
+fn start_at<H: Host>(
+    memory: &PageAllocator<H>,
+    cx: &Cx<'_, H>,
+    unit: &Unit<'_>,
+) -> Result<(), RunError> {
+    let Some(state) = &unit.machine.state else { return Ok(()) };
+    start::restore(memory, cx, state).map_err(|misfit| {
+        RunError::Boot(format!(
+            "machine {}: state {}: {}",
+            unit.machine.name, state.name, misfit.reason
+        ))
+    })
 }
 
 /// Starts sampling a unit's memory, if the unit wants samples. `look` gives access while the memory

@@ -1,20 +1,27 @@
 //! `highwater diagnose`.
 
+use std::fs;
+use std::path::Path;
+
 use highwater_report::render::Format;
 use highwater_results::store::write_atomically;
-use highwater_results::words::count;
+use highwater_results::words::{count, refusal};
 
 use super::args::DiagnoseArgs;
-use super::out::check_file;
+use super::out::{check_dir, check_file};
 use super::report::write_page;
 use super::{CliError, Outcome, print, remark, width};
 use crate::diagnose::over_time::Options;
-use crate::diagnose::{self, Diagnosis};
+use crate::diagnose::{self, Diagnosis, StateOut};
+use crate::machine_file::state_texts::FILES;
+
+const STATE_OUT: &str = "--state-out";
 
 /// Answers the question that a text of Linux answers.
 pub(super) fn run(args: &DiagnoseArgs) -> Result<Outcome, CliError> {
     args.output.as_deref().map_or(Ok(()), |file| check_file("--output", file))?;
     args.machine_out.as_deref().map_or(Ok(()), |file| check_file("--machine-out", file))?;
+    args.state_out.as_deref().map_or(Ok(()), |dir| check_state_dir(dir, args.force))?;
     let options = Options { interval_s: args.interval, cpus: args.cpus, ..Options::default() };
     let found = Diagnosis::read(&args.files, &options)?;
     let only = args.report.map(|nr| nr as usize);
@@ -25,6 +32,9 @@ pub(super) fn run(args: &DiagnoseArgs) -> Result<Outcome, CliError> {
         write_atomically(file, text.as_bytes())
             .map_err(|error| CliError::new(error.to_string()))?;
         remark(&format!("{}: the machine; run a job on it with --machine {0}", file.display()));
+    }
+    if let Some(dir) = &args.state_out {
+        write_state(dir, &found, only)?;
     }
     if let Some(file) = &args.output {
         let page = found.page(only).map_err(|error| CliError::new(error.to_string()))?;
@@ -40,6 +50,59 @@ pub(super) fn run(args: &DiagnoseArgs) -> Result<Outcome, CliError> {
     Ok(Outcome::Done)
 }
 
+/// Refuses a directory that cannot be written, or that has a state which `--force` does not replace.
+fn check_state_dir(dir: &Path, force: bool) -> Result<(), CliError> {
+    check_dir(STATE_OUT, dir)?;
+    match FILES.iter().find(|name| dir.join(name).exists()) {
+        Some(name) if !force => {
+            let reason = format!("there is a {name} in it; --force replaces it");
+            Err(CliError::new(format!("{STATE_OUT} {}: {reason}", dir.display())))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes the state of a report, or of texts of `/proc`; says what was guessed.
+fn write_state(dir: &Path, found: &Diagnosis, only: Option<usize>) -> Result<(), CliError> {
+    let number = only.unwrap_or(1);
+    let (state, of) = match found {
+        Diagnosis::Log(log, name) => {
+            let state = diagnose::state_of_report(&log.reports[number - 1]);
+            let of = match log.reports.len() {
+                1 => format!("the free lists of {name}"),
+                nr => format!("the free lists of report {number} of {nr} in {name} (--report)"),
+            };
+            (state.map_err(|why| format!("{name}: {why}")), of)
+        }
+        Diagnosis::Rest(found) => (diagnose::state_of_texts(found), "these texts".to_owned()),
+        _ => return Ok(()),
+    };
+    let StateOut { files, remarks } =
+        state.map_err(|why| CliError::new(format!("{STATE_OUT}: {why}")))?;
+    let failed = |error: std::io::Error| {
+        CliError::new(format!("{STATE_OUT} {}: {}", dir.display(), refusal(&error)))
+    };
+    fs::create_dir_all(dir).map_err(failed)?;
+    for name in FILES {
+        let path = dir.join(name);
+        match files.iter().find(|(file, _)| *file == name) {
+            Some((_, text)) => write_atomically(&path, text.as_bytes())
+                .map_err(|error| CliError::new(error.to_string()))?,
+            // That of another state.
+            None if path.exists() => fs::remove_file(&path).map_err(failed)?,
+            None => {}
+        }
+    }
+    let names: Vec<&str> = files.iter().map(|(name, _)| *name).collect();
+    remark(&format!(
+        "{}: {of}: {}; a job starts there with --state {0}",
+        dir.display(),
+        names.join(", ")
+    ));
+    remarks.iter().for_each(|line| remark(&format!("{}: {line}", dir.display())));
+    Ok(())
+}
+
 /// Options of logs are for logs.
 fn check(args: &DiagnoseArgs, found: &Diagnosis, only: Option<usize>) -> Result<(), CliError> {
     if let Diagnosis::Log(log, name) = found {
@@ -51,9 +114,13 @@ fn check(args: &DiagnoseArgs, found: &Diagnosis, only: Option<usize>) -> Result<
             None => Ok(()),
         };
     }
-    let option = match (only, &args.machine_out) {
-        (Some(_), _) => "--report",
-        (_, Some(_)) => "--machine-out",
+    let option = match (only, &args.machine_out, &args.state_out) {
+        (Some(_), _, _) => "--report",
+        (_, Some(_), _) => "--machine-out",
+        (_, _, Some(_)) if !matches!(found, Diagnosis::Rest(_)) => {
+            let reason = "only for a kernel's log, or for zoneinfo, buddyinfo and pagetypeinfo";
+            return Err(CliError::new(format!("{STATE_OUT}: {reason}")));
+        }
         _ => return Ok(()),
     };
     Err(CliError::new(format!("{option}: only for a kernel's log, which this text is not")))

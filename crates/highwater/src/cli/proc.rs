@@ -1,7 +1,7 @@
 //! `highwater zoneinfo`, `buddyinfo`, `pagetypeinfo`, `vmstat`, `numastat`: Linux's own texts of a freshly booted
-//! machine.
+//! machine, or of one that starts from a state (`--state`).
 
-use highwater_core::host::{CpuId, Solo};
+use highwater_core::host::{CpuId, Cx, Solo};
 use highwater_core::page_alloc::PageAllocator;
 use highwater_core::page_alloc::boot;
 use highwater_core::proc::{self, DirtyThresholds};
@@ -9,8 +9,10 @@ use highwater_core::writeback::DirtyLimits;
 
 use super::args::ProcArgs;
 use super::{CliError, Outcome, print, remark};
+use crate::experiment::HostKind;
 use crate::policy_file;
 use crate::settings::Settings;
+use crate::start;
 use crate::sysctls;
 
 /// Which text.
@@ -30,7 +32,8 @@ pub(super) enum File {
 
 /// Boots the machine and prints a text.
 pub(super) fn run(file: File, args: &ProcArgs) -> Result<Outcome, CliError> {
-    let machine = args.machine.options().require()?;
+    let options = args.machine.options();
+    let machine = options.start(options.require()?, HostKind::Sim, &mut |line| remark(&line))?;
     args.machine.ignore_storage("nothing that this prints depends on disks or swap");
     let policy = policy_file::load(&args.policy)?;
     let label = policy.name.clone();
@@ -42,8 +45,12 @@ pub(super) fn run(file: File, args: &ProcArgs) -> Result<Outcome, CliError> {
     let host = Solo::default();
     let memory = boot(&host, &machine.machine, &policy)
         .map_err(|error| CliError::new(format!("{}: {error}", machine.name)))?;
-    let mut text = String::new();
     let on = CpuId(0);
+    if let Some(state) = &machine.state {
+        start::restore(&memory, &Cx::new(&host, on), state)
+            .map_err(|misfit| CliError::new(format!("{}: {}", machine.name, misfit.reason)))?;
+    }
+    let mut text = String::new();
     let written = match file {
         File::Zoneinfo => proc::zoneinfo(&mut text, &memory, on, |_| false),
         File::Buddyinfo => proc::buddyinfo(&mut text, &memory),

@@ -34,6 +34,7 @@ mod set_job;
 mod settings;
 mod several;
 mod show;
+mod state;
 mod stutterp;
 mod swarm;
 mod sweep;

@@ -86,6 +86,30 @@ fn captured_free_blocks_are_there_at_the_start() {
     assert_eq!(policy(&report, "6.1")["unplaced_free_pages"], 0);
 }
 
+/// The texts of a state stand in for those beside the trace, with their machine or another one.
+#[test]
+fn a_replay_starts_from_a_state() {
+    let work = "netperf-tcp-16384";
+    let dir = tempfile::tempdir().unwrap();
+    let beside = trace(work);
+    for name in ["zoneinfo", "buddyinfo", "pagetypeinfo"] {
+        let file = beside.replace("trace.gz", name);
+        std::fs::copy(super::root().join(file), dir.path().join(name)).unwrap();
+    }
+    let state = dir.path().to_str().unwrap();
+    let start = |more: &[&str]| policy(&replay(work, more), "6.1")["start"].clone();
+    let there = start(&["--no-sidecars", "--state", state]);
+    assert_eq!(there, start(&[]));
+    assert_ne!(there, start(&["--no-sidecars"]));
+    let on = start(&["--mem", "2G", "--cpus", "2", "--state", state]);
+    assert_eq!(on[1]["free_blocks_by_type"], there[1]["free_blocks_by_type"]);
+    let trace = trace(work);
+    let output = highwater(&["replay", &trace, "--machine", "laptop", "--state", state]);
+    assert_eq!(output.status.code(), Some(2));
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.contains("no node 0 Normal, which machine laptop has"), "{error}");
+}
+
 #[test]
 #[ignore = "simulates for seconds: a step of the gate"]
 fn same_command_same_bytes() {

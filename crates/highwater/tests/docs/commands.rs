@@ -2,7 +2,8 @@
 //!
 //! * `highwater ...`, also written `cargo run --release -- ...`, runs in its short form ([`short`]): what a reader
 //!   waits minutes for has to be had in seconds here. Its exit status is 0; 1 for a `check` that may disagree.
-//! * What a command writes (`-o FILE`, `--out DIR`) is written elsewhere, and other commands of its page read it there.
+//! * What a command writes (`-o FILE`, `--out DIR`, [`WRITTEN`]) is written elsewhere, and other commands of its page
+//!   read it there.
 //! * A file that a page shows is made from the page; one that stands for the reader's own is replaced
 //!   ([`STAND_INS`]).
 //! * What other commands name (a package, an example, a script, a folder) must be there.
@@ -166,17 +167,24 @@ fn file(word: &str, blocks: &[Block]) -> Option<String> {
     Some(runs::file(word, &block.lines.join("\n")).to_string_lossy().into_owned())
 }
 
-/// What stands behind `-o` is written where tests may write, and found again by who reads it.
+/// Options behind which a file or a directory stands that the command writes.
+const WRITTEN: [&str; 3] = ["-o", "--machine-out", "--state-out"];
+
+/// The names behind these options.
+fn outputs(line: &str) -> Vec<&str> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let pairs = words.windows(2).filter(|pair| WRITTEN.contains(&pair[0]));
+    pairs.map(|pair| pair[1]).collect()
+}
+
+/// Files and directories behind such an option are written where tests may write, and other commands of the page
+/// find them there.
 fn written(words: &mut [String], page: &str, blocks: &[Block]) {
-    let to = |file: &str| runs::place(page, file).to_string_lossy().into_owned();
-    if let Some(at) = words.iter().position(|word| word == "-o") {
-        words[at + 1] = to(&words[at + 1]);
-    }
     let commands = || blocks.iter().filter(|block| block.page == page).flat_map(Block::commands);
     for word in words {
-        let writes = |command: Command| command.line.ends_with(&format!(" -o {word}"));
+        let writes = |command: Command| outputs(&command.line).contains(&word.as_str());
         if !word.starts_with('-') && commands().any(writes) {
-            *word = to(word);
+            *word = runs::place(page, word).to_string_lossy().into_owned();
         }
     }
 }
@@ -208,8 +216,8 @@ pub(crate) fn run(command: &Command, blocks: &[Block]) -> Arc<Done> {
     // What a command of the page wrote is there before another reads it.
     let commands = blocks.iter().filter(|block| block.page == page).flat_map(Block::commands);
     let mut writers = commands.filter(|other| {
-        let file = other.line.rsplit_once(" -o ").map_or("", |(_, file)| file);
-        other.line != command.line && args.iter().any(|word| word == file)
+        let files = outputs(&other.line);
+        other.line != command.line && args.iter().any(|word| files.contains(&word.as_str()))
     });
     if let Some(writer) = writers.next() {
         run(&writer, blocks);

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+use highwater_files::machine_file::state_texts::{BUDDYINFO, PAGETYPEINFO, ZONEINFO};
 use highwater_results::import::proc::{Buddyinfo, PageTypeInfo, Zoneinfo};
 use highwater_results::import::{ImportError, KernelText, whole_text};
 
@@ -28,6 +29,8 @@ pub(super) struct Texts {
     buddyinfo: Option<Buddyinfo>,
     types: Option<PageTypeInfo>,
     meminfo: Option<Meminfo>,
+    /// Texts of a state, by their names in `/proc`.
+    pub(super) raw: Vec<(&'static str, String)>,
     /// Names of the texts that were read.
     pub(super) names: Vec<&'static str>,
     /// Remarks about texts that could not be read.
@@ -153,11 +156,20 @@ impl Texts {
                 return Err(format_error(name, problem));
             }
         };
+        let file = match kind {
+            Some(KernelText::Zoneinfo) => Some(ZONEINFO),
+            Some(KernelText::Buddyinfo) => Some(BUDDYINFO),
+            Some(KernelText::PageTypeInfo) => Some(PAGETYPEINFO),
+            _ => None,
+        };
         let kind = kind.map_or("", KernelText::name);
         if is_second {
             return Err(format_error(name, format!("a second {kind}: give one machine at a time")));
         }
         self.names.push(kind);
+        if let Some(name) = file {
+            self.raw.push((name, String::from_utf8_lossy(text).into_owned()));
+        }
         Ok(())
     }
 

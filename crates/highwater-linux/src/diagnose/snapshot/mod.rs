@@ -46,6 +46,8 @@ pub struct Snapshot {
     pub orders: Vec<u32>,
     /// Remarks about the texts.
     pub notes: Vec<String>,
+    /// The texts themselves, by their names in `/proc`, without meminfo.
+    pub(super) raw: Vec<(&'static str, String)>,
 }
 
 /// A zone and its rows.
@@ -87,9 +89,9 @@ impl Snapshot {
             let rows = orders.iter().filter_map(|order| OrderRow::of(&zone, *order)).collect();
             ZoneOrders { zone, orders: rows }
         });
-        let mut notes = texts.notes;
+        let (raw, mut notes) = (texts.raw, texts.notes);
         notes.extend(sizes.note.clone());
-        Ok(Snapshot { texts: texts.names, zones: zones.collect(), sizes, orders, notes })
+        Ok(Snapshot { texts: texts.names, zones: zones.collect(), sizes, orders, notes, raw })
     }
 
     /// The answer in one sentence.

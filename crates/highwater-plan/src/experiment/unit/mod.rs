@@ -14,7 +14,7 @@
 //! model      digest of the sources that decide results (build.rs), of the executable for code of an embedding program
 //! host       sim
 //! workload   name, digest of its parameters as TOML
-//! machine    digest of its name, a newline, its definition as TOML
+//! machine    digest of its name, a newline, its definition as TOML (with the state in which it starts)
 //! policy     digest of its definition as TOML
 //! seed       decimal
 //! part       which unit of the cell, from 0

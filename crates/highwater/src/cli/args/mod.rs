@@ -418,6 +418,13 @@ pub struct DiagnoseArgs {
     /// Also write a machine file with the zones of the report, for jobs on such a machine
     #[arg(long, value_name = "FILE")]
     pub machine_out: Option<PathBuf>,
+    /// Also write the free lists of the report, or these texts of /proc, to this directory, for jobs
+    /// and replays that start there (--state)
+    #[arg(long, value_name = "DIR")]
+    pub state_out: Option<PathBuf>,
+    /// Write to the directory even if that replaces a state
+    #[arg(long, requires = "state_out")]
+    pub force: bool,
     /// Only this report of the text, from 1
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub report: Option<u32>,

@@ -119,7 +119,7 @@ impl MachineArgs {
             numa_distance: self.numa_distance.clone(),
         };
         let storage = Storage::new(self.disk.clone(), self.swap.clone());
-        MachineOptions { arg, storage }
+        MachineOptions { arg, storage, state: self.state.clone() }
     }
 
     /// Says so if storage was asked for where nothing depends on it.

@@ -69,7 +69,8 @@ impl PlanArgs {
 
     /// The first option that says what runs: all but `--jobs`.
     pub fn first_given(&self) -> Option<&'static str> {
-        let MachineArgs { machine, mem, cpus, numa, numa_distance, disk, swap } = &self.machine;
+        let MachineArgs { machine, mem, cpus, numa, numa_distance, disk, swap, state } =
+            &self.machine;
         let given = [
             ("--quick", self.size.quick),
             ("--full", self.size.full),
@@ -82,6 +83,7 @@ impl PlanArgs {
             ("--numa-distance", !numa_distance.is_empty()),
             ("--disk", disk.is_some()),
             ("--swap", swap.is_some()),
+            ("--state", state.is_some()),
             ("--policy", !self.policies.is_empty()),
             ("--beyond", self.beyond),
             ("--ablate", self.ablate),

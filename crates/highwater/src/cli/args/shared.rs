@@ -122,4 +122,8 @@ pub struct MachineArgs {
     /// Swap of the machine, such as 2G; 0: no swap
     #[arg(long, value_name = "SIZE")]
     pub swap: Option<String>,
+    /// Start with the free lists of this directory: zoneinfo, buddyinfo and pagetypeinfo, as
+    /// `diagnose --state-out` writes them. All other memory is in use and stays so
+    #[arg(long, value_name = "DIR")]
+    pub state: Option<String>,
 }

@@ -1,15 +1,15 @@
-//! The layout of a zone at the start of a replay.
+//! The layout of a zone whose free blocks are known by number.
 //!
-//! Three facts are known. Frames that the trace reveals keep their place. `/proc/pagetypeinfo` has
-//! the number of free blocks of each type and order, and of pageblocks of each type. Everything
-//! else is in use and stays so. Free blocks are placed around the known frames, largest first.
-//! Frames that the trace shows to be free and pageblocks of the block's own type are preferred. No
-//! two free blocks may be able to merge, so the counts are exactly the captured ones.
+//! Three facts are known. Frames that a trace reveals, or that the booted kernel uses, keep their
+//! place ([`Known`]). A captured state has the number of free blocks of each type and order, and of
+//! pageblocks of each type. Everything else is in use and stays so. Free blocks are placed around
+//! the known frames, largest first. Frames that a trace shows to be free and pageblocks of the
+//! block's own type are preferred. No two free blocks may be able to merge, so the counts are
+//! exactly the captured ones.
 //!
 //! Free blocks that are set aside start that way: HighAtomic and RESERVE blocks in the reserve, CMA
 //! and isolated blocks on the list from which nothing is allocated. CMA is not modelled. Linux
-//! serves movable requests from it, and the model does not; the report has the number of these
-//! pages.
+//! serves movable requests from it, and the model does not; a report has the number of these pages.
 //!
 //! Without such counts, everything not known to be in use is free, as after boot.
 
@@ -17,15 +17,11 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 
 use highwater_core::config::{PcpLists, Policy};
-use highwater_core::host::CpuId;
+use highwater_core::host::{CpuId, Host};
 use highwater_core::page::{MAX_ORDER, MigrateType, Order, PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, Pfn};
 use highwater_core::page_alloc::{Block, ZoneState};
-use highwater_core::zone::ZoneType;
-
-use highwater_results::import::proc::in_orders;
-
-use super::state::Sidecars;
-use super::survey::Survey;
+use highwater_core::zone::Zone;
+use highwater_files::machine_file::state::ZoneStart;
 
 /// The types that have per-CPU lists, by index.
 const TYPES: [MigrateType; MigrateType::PCP_TYPES] =
@@ -34,23 +30,34 @@ const TYPES: [MigrateType; MigrateType::PCP_TYPES] =
 /// The types with which captured free blocks start: allocatable ones first, then those set aside.
 const FREE_TYPES: [MigrateType; MigrateType::COUNT] = MigrateType::ALL;
 
-/// Names in `/proc/pagetypeinfo` of free memory that is set aside, and its type at the start.
-const SET_ASIDE: [(&str, MigrateType); 4] = [
-    ("HighAtomic", MigrateType::HighAtomic),
-    // Of 4.3 and before.
-    ("Reserve", MigrateType::HighAtomic),
-    (CMA, MigrateType::Isolate),
-    ("Isolate", MigrateType::Isolate),
-];
-const CMA: &str = "CMA";
+/// A per-CPU list: CPU, order, migratetype.
+pub type ListKey = (u32, u8, u8);
+
+/// Known contents of a per-CPU list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ListStart {
+    /// First frames of blocks at the head, the one handed out first first.
+    pub head: Vec<u64>,
+    /// First frames of blocks at the tail, the last one first.
+    pub tail: Vec<u64>,
+    /// The list was refilled, so it held nothing else.
+    pub is_complete: bool,
+}
+
+/// Blocks whose frames are known.
+#[derive(Clone, Copy, Debug)]
+pub struct Known<'a> {
+    /// Contents of per-CPU lists.
+    pub lists: &'a BTreeMap<ListKey, ListStart>,
+    /// Blocks in use: first frame and order.
+    pub used: &'a [(u64, u8)],
+    /// Free blocks: first frame, order, migratetype.
+    pub free: &'a [(u64, u8, u8)],
+}
 
 /// The zone to fill.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
-    /// Node.
-    pub node: u16,
-    /// Which zone.
-    pub zone: ZoneType,
     /// First frame.
     pub start: u64,
     /// One past the last.
@@ -59,110 +66,78 @@ pub struct Place {
     pub managed: u64,
 }
 
-/// A zone's state, and the captured counts that did not fit.
+impl Place {
+    /// The place of a booted zone.
+    pub fn of<H: Host>(zone: &Zone<H>) -> Place {
+        let (start, end) = (u64::from(zone.start.0), u64::from(zone.end.0));
+        Place { start, end, managed: zone.managed() }
+    }
+}
+
+/// A zone's state, and the counts that did not fit.
 #[derive(Clone, Debug, Default)]
 pub struct Placed {
     /// The state.
     pub state: ZoneState,
-    /// Free pages in the captured file for which there was no place.
+    /// Free pages of the captured state for which there was no place.
     pub nr_unplaced: u64,
     /// Pages on per-CPU lists that are known only by number.
     pub nr_unknown_on_lists: u64,
-    /// Free CMA pages, which are not allocated.
-    pub nr_cma: u64,
 }
 
-/// Builds a zone's state.
-pub fn place(zone: Place, survey: &Survey, sidecars: &Sidecars, policy: &Policy) -> Placed {
-    let mut builder = Builder::new(zone);
-    builder.known_blocks(survey, policy);
-    match counts(zone, sidecars) {
-        Some(counts) => {
-            let unknown = unknown_on_lists(zone, survey, sidecars);
-            builder.placed.nr_cma = counts.nr_cma;
-            builder.captured_blocks(&counts, unknown.values().sum());
-            builder.unknown_on_lists(survey, &unknown);
+/// Builds a zone's state from known blocks, and from the counts of a captured state if there is one.
+pub fn place(zone: Place, known: Known<'_>, start: Option<&ZoneStart>, policy: &Policy) -> Placed {
+    place_held(zone, known, start, policy, Held::Last)
+}
+
+/// The frame of a free block's buddy that stays in use, so that the two do not merge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Held {
+    /// The last one: smaller blocks lie below it.
+    Last,
+    /// The one farthest from the block: blocks of falling size lie next to each other, as in a zone
+    /// that is free but for a few pages.
+    Farthest,
+}
+
+/// As [`place`], with a choice of the frames that stay in use.
+pub fn place_held(
+    zone: Place,
+    known: Known<'_>,
+    start: Option<&ZoneStart>,
+    policy: &Policy,
+    held: Held,
+) -> Placed {
+    let mut builder = Builder { held, ..Builder::new(zone) };
+    builder.known_blocks(known, policy);
+    match start {
+        Some(start) => {
+            let unknown = unknown_on_lists(zone, known, start);
+            builder.captured_blocks(start, unknown.values().sum());
+            builder.unknown_on_lists(known, &unknown);
         }
         None => builder.all_else_free(),
     }
     builder.placed
 }
 
-/// Free blocks and pageblocks by type, as captured.
-#[derive(Default)]
-struct Counts {
-    free: [[u64; MAX_ORDER]; MigrateType::COUNT],
-    pageblocks: [u64; MigrateType::COUNT],
-    nr_cma: u64,
-}
-
-fn counts(zone: Place, sidecars: &Sidecars) -> Option<Counts> {
-    let is_here = |node: u32, name: &str| node == u32::from(zone.node) && name == zone.zone.name();
-    let of_all = sidecars.buddyinfo.as_ref().and_then(|info| {
-        let row = info.zones.iter().find(|z| is_here(z.node, &z.zone))?;
-        Some(in_orders::<MAX_ORDER>(&row.nr_free).0)
-    });
-    let mut counts = Counts::default();
-    let rows = sidecars.pagetypeinfo.iter().flat_map(|info| &info.free);
-    let rows: Vec<_> = rows.filter(|r| is_here(r.node, &r.zone)).collect();
-    if rows.is_empty() {
-        // Blocks without types: movable, as most free memory is.
-        counts.free[MigrateType::Movable.idx()] = of_all?;
-        return Some(counts);
-    }
-    let mut capped = [None; MAX_ORDER];
-    for row in rows {
-        let all: Vec<u64> = row.nr_free.iter().map(|blocks| blocks.nr_blocks).collect();
-        let (all, _) = in_orders::<MAX_ORDER>(&all);
-        let migratetype = type_of(&row.migratetype).idx();
-        for (order, blocks) in all.into_iter().enumerate() {
-            counts.free[migratetype][order] += blocks;
-            counts.nr_cma += if row.migratetype == CMA { blocks << order } else { 0 };
-        }
-        for (order, _) in row.nr_free.iter().enumerate().filter(|(_, blocks)| blocks.is_capped) {
-            if let Some(capped) = capped.get_mut(order) {
-                *capped = Some(migratetype);
-            }
-        }
-    }
-    // Linux stops counting a type's list at 100,000; buddyinfo has the total of all types.
-    for (order, migratetype) in capped.into_iter().enumerate() {
-        if let (Some(migratetype), Some(all)) = (migratetype, &of_all) {
-            let counted: u64 = counts.free.iter().map(|blocks| blocks[order]).sum();
-            counts.free[migratetype][order] += all[order].saturating_sub(counted);
-        }
-    }
-    let pageblocks = sidecars.pagetypeinfo.iter().flat_map(|info| &info.pageblocks);
-    for row in pageblocks.filter(|r| is_here(r.node, &r.zone)) {
-        for (name, blocks) in &row.nr_blocks {
-            counts.pageblocks[type_of(name).idx()] += blocks;
-        }
-    }
-    Some(counts)
-}
-
-/// The type with a name in `/proc/pagetypeinfo`; movable for an unknown name.
-fn type_of(name: &str) -> MigrateType {
-    let set_aside = SET_ASIDE.into_iter().find(|(known, _)| *known == name);
-    let known = || MigrateType::ALL.into_iter().find(|t| t.name() == name);
-    set_aside.map(|(_, t)| t).or_else(known).unwrap_or(MigrateType::Movable)
-}
-
-/// Pages on each CPU's lists beyond those that the trace reveals.
-fn unknown_on_lists(zone: Place, survey: &Survey, sidecars: &Sidecars) -> BTreeMap<u32, u64> {
-    let Some(info) = &sidecars.zoneinfo else { return BTreeMap::new() };
-    let Some(info) = info.zone(u32::from(zone.node), zone.zone.name()) else {
-        return BTreeMap::new();
-    };
-    let known = |cpu: u32| -> u64 {
-        let lists = survey.lists.iter().filter(|((c, _, _), _)| *c == cpu);
+/// Pages on each CPU's lists beyond those that are known.
+fn unknown_on_lists(zone: Place, known: Known<'_>, start: &ZoneStart) -> BTreeMap<u32, u64> {
+    let of_cpu = |cpu: u32| -> u64 {
+        let lists = known.lists.iter().filter(|((c, _, _), _)| *c == cpu);
         lists
             .flat_map(|((_, order, _), l)| l.head.iter().chain(&l.tail).map(|pfn| (*pfn, *order)))
             .filter(|(pfn, _)| (zone.start..zone.end).contains(pfn))
             .map(|(_, order)| 1 << order)
             .sum()
     };
-    info.pagesets.iter().map(|set| (set.cpu, set.count.saturating_sub(known(set.cpu)))).collect()
+    let counts = (0..).zip(&start.on_lists);
+    counts.map(|(cpu, count)| (cpu, count.saturating_sub(of_cpu(cpu)))).collect()
+}
+
+/// Orders that some kernel's per-CPU lists hold (rules/per-cpu-lists#shape).
+pub fn has_lists(order: u8) -> bool {
+    order <= 3 || order == 9
 }
 
 /// The state of a frame.
@@ -180,6 +155,7 @@ enum Frame {
 
 struct Builder {
     zone: Place,
+    held: Held,
     frames: Vec<Frame>,
     types: BTreeMap<u64, MigrateType>,
     evidence: BTreeMap<u64, [u64; 3]>,
@@ -194,6 +170,7 @@ impl Builder {
     fn new(zone: Place) -> Builder {
         Builder {
             zone,
+            held: Held::Last,
             frames: vec![Frame::Unknown; (zone.end - zone.start) as usize],
             types: BTreeMap::new(),
             evidence: BTreeMap::new(),
@@ -204,14 +181,14 @@ impl Builder {
         }
     }
 
-    /// Everything that the trace gives away.
-    fn known_blocks(&mut self, survey: &Survey, policy: &Policy) {
-        for &(pfn, order) in &survey.used {
+    /// Blocks whose frames are known.
+    fn known_blocks(&mut self, known: Known<'_>, policy: &Policy) {
+        for &(pfn, order) in known.used {
             if let Some(block) = self.claim(pfn, order) {
                 self.placed.state.used.push(block);
             }
         }
-        for (&(cpu, order, migratetype), list) in &survey.lists {
+        for (&(cpu, order, migratetype), list) in known.lists {
             let migratetype = mergeable(migratetype);
             for &pfn in list.head.iter().chain(list.tail.iter().rev()) {
                 let Some(block) = self.claim(pfn, order) else { continue };
@@ -225,11 +202,11 @@ impl Builder {
                 }
             }
         }
-        for &(pfn, order, migratetype) in &survey.free {
+        for &(pfn, order, migratetype) in known.free {
             self.note_type(pfn, mergeable(migratetype));
             for frame in pfn..pfn + (1 << order) {
-                if let Some(known @ Frame::Unknown) = self.frame_mut(frame) {
-                    *known = Frame::KnownFree;
+                if let Some(state @ Frame::Unknown) = self.frame_mut(frame) {
+                    *state = Frame::KnownFree;
                     self.known_free.insert(frame);
                 }
             }
@@ -237,7 +214,7 @@ impl Builder {
     }
 
     /// Free blocks and pageblock types as counted, leaving room for `reserve` pages.
-    fn captured_blocks(&mut self, counts: &Counts, reserve: u64) {
+    fn captured_blocks(&mut self, counts: &ZoneStart, reserve: u64) {
         let mut blocks_left = counts.pageblocks;
         for order in (0..MAX_ORDER as u8).rev() {
             if order + 1 == PAGEBLOCK_ORDER {
@@ -374,12 +351,12 @@ impl Builder {
 
     /// Pages on lists that are known only by number go to lists that were never seen empty. They
     /// are order 0, in equal parts, between the known pages at both ends.
-    fn unknown_on_lists(&mut self, survey: &Survey, unknown: &BTreeMap<u32, u64>) {
+    fn unknown_on_lists(&mut self, known: Known<'_>, unknown: &BTreeMap<u32, u64>) {
         let nr_unknown: u64 = unknown.values().sum();
         let mut spare = self.spare_frames(nr_unknown as usize);
         for (&cpu, &pages) in unknown {
             let is_open = |t: &MigrateType| {
-                let list = survey.lists.get(&(cpu, 0, t.idx() as u8));
+                let list = known.lists.get(&(cpu, 0, t.idx() as u8));
                 list.is_none_or(|l| !l.is_complete)
             };
             let open: Vec<_> = TYPES.into_iter().filter(is_open).collect();
@@ -389,16 +366,16 @@ impl Builder {
                 let from = std::iter::once(migratetype).chain(others);
                 let pfn = from.into_iter().find_map(|t| spare[t.idx()].pop_front());
                 let Some(block) = pfn.and_then(|pfn| self.claim(pfn, 0)) else { break };
-                self.insert_in_middle(survey, CpuId(cpu as u16), block, migratetype);
+                self.insert_in_middle(known, CpuId(cpu as u16), block, migratetype);
                 self.placed.nr_unknown_on_lists += 1;
             }
         }
     }
 
     /// Behind the known head of the list.
-    fn insert_in_middle(&mut self, survey: &Survey, cpu: CpuId, block: Block, of: MigrateType) {
+    fn insert_in_middle(&mut self, known: Known<'_>, cpu: CpuId, block: Block, of: MigrateType) {
         let key = (u32::from(cpu.0), block.order.0, of.idx() as u8);
-        let nr_head = survey.lists.get(&key).map_or(0, |l| l.head.len());
+        let nr_head = known.lists.get(&key).map_or(0, |l| l.head.len());
         let lists = &mut self.placed.state.per_cpu;
         let same = |(c, b, t): &(CpuId, Block, MigrateType)| {
             *c == cpu && b.order == block.order && *t == of
@@ -491,9 +468,13 @@ impl Builder {
             return;
         }
         let buddy = pfn ^ (1 << order);
-        // One frame in use is enough to keep a buddy from being free; the last is needed least.
-        let last = buddy + (1 << order) - 1;
-        if let Some(frame @ (Frame::Unknown | Frame::KnownFree)) = self.frame_mut(last) {
+        // One frame in use is enough to keep a buddy from being free.
+        let held = match self.held {
+            Held::Farthest if buddy < pfn => buddy,
+            // The last is needed least.
+            _ => buddy + (1 << order) - 1,
+        };
+        if let Some(frame @ (Frame::Unknown | Frame::KnownFree)) = self.frame_mut(held) {
             *frame = Frame::Blocked;
         }
     }
@@ -541,6 +522,6 @@ fn mergeable(migratetype: u8) -> MigrateType {
 fn holds(policy: &Policy, order: u8) -> bool {
     match policy.pcp.lists {
         PcpLists::Order0 => order == 0,
-        PcpLists::HighOrder14 | PcpLists::HighOrder15 => super::survey::has_lists(order),
+        PcpLists::HighOrder14 | PcpLists::HighOrder15 => has_lists(order),
     }
 }
