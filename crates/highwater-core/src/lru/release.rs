@@ -176,7 +176,7 @@ impl<H: Devices> Kernel<H> {
         debug_assert!(!flags.intersects(busy), "a page in use is freed: {flags:?}");
         debug_assert!(!page.is_mapped(), "a mapped page is freed: {:?}", page.mapping());
         debug_assert_eq!(page.refcount(), 0);
-        self.uncharge_folio(folio);
+        self.uncharge_folio(cx, folio);
         if flags.intersects(PageFlags::DEFERRED | PageFlags::MLOCKED) {
             self.retire_marked(cx, folio, flags);
         }

@@ -67,7 +67,7 @@ impl<H: Devices> Kernel<H> {
         let payer = self.memcg.tokens.owner(TokenId(group.0));
         self.count_kernel(cx, payer, -(pages as i64));
         self.refill_stock(cx, payer, pages);
-        self.release_if_empty(group);
+        self.release_if_empty(cx, group);
     }
 
     fn count_kernel(&self, cx: &Cx<'_, H>, group: GroupId, pages: i64) {
@@ -83,13 +83,13 @@ impl<H: Devices> Kernel<H> {
             return;
         }
         let surplus = self.memcg.stocks[cx.cpu().idx()].lock(cx.cpu()).pages.refill(group, pages);
-        surplus.into_iter().for_each(|surplus| self.uncharge_surplus(surplus));
+        surplus.into_iter().for_each(|surplus| self.uncharge_surplus(cx, surplus));
     }
 
     /// Uncharges what a stock had too much of.
-    pub(crate) fn uncharge_surplus(&self, surplus: Surplus) {
+    pub(crate) fn uncharge_surplus(&self, cx: &Cx<'_, H>, surplus: Surplus) {
         surplus.uncharge(&self.mem.groups.memory);
-        self.release_if_empty(surplus.group);
+        self.release_if_empty(cx, surplus.group);
     }
 
     /// Charges a slab object of `bytes` bytes on a node to a group; false if its limit refuses.
@@ -139,7 +139,7 @@ impl<H: Devices> Kernel<H> {
         let change = SlabChange { token, node, kind, bytes: -i64::from(bytes) };
         self.change_stock(cx, |stock, kernel| stock.objects.note(&kernel.memcg.tokens, change));
         self.memcg.keep(group, Kept::Objects, -i64::from(bytes));
-        self.release_if_empty(group);
+        self.release_if_empty(cx, group);
     }
 
     /// Changes the stock of bytes; what it gives back goes to the stock of pages and the counts.

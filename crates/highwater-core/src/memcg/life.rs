@@ -100,7 +100,7 @@ impl<H: Devices> Kernel<H> {
         self.inodes.lock(cx.cpu()).reparent(group, parent);
         self.shadow_nodes.lock(cx.cpu()).reparent(group, parent);
         self.drain_group_stocks(cx, group, Stocks::Own);
-        self.release_if_empty(group);
+        self.release_if_empty(cx, group);
         Ok(())
     }
 
@@ -126,7 +126,7 @@ impl<H: Devices> Kernel<H> {
                 }
                 (stock.pages.drain(is_chosen), released)
             };
-            surplus.into_iter().for_each(|surplus| self.uncharge_surplus(surplus));
+            surplus.into_iter().for_each(|surplus| self.uncharge_surplus(cx, surplus));
             if let Some(released) = released {
                 self.take_released(cx, released);
             }
@@ -137,16 +137,16 @@ impl<H: Devices> Kernel<H> {
     /// kernel's memory from its time is freed too.
     #[doc(alias = "mem_cgroup_css_released")]
     #[inline]
-    pub(crate) fn release_if_empty(&self, group: GroupId) {
+    pub(crate) fn release_if_empty(&self, cx: &Cx<'_, H>, group: GroupId) {
         match self.memcg.life(group) {
             GroupLife::Free | GroupLife::Online => {}
-            GroupLife::Offline => self.release(group),
-            GroupLife::Hollow => self.vacate(group),
+            GroupLife::Offline => self.release(cx, group),
+            GroupLife::Hollow => self.vacate(cx, group),
         }
     }
 
     #[cold]
-    fn release(&self, group: GroupId) {
+    fn release(&self, cx: &Cx<'_, H>, group: GroupId) {
         let has_child = self.memcg.tree.first_child(group).is_some();
         let has_pages = self.memcg.kept(group, Kept::User) != 0;
         if has_child || has_pages || self.mem.groups.swap[group].usage() != 0 {
@@ -156,21 +156,36 @@ impl<H: Devices> Kernel<H> {
         let parent = self.memcg.tree.ancestors(group).nth(1);
         self.memcg.tree.remove(group);
         self.memcg.forget_positions(group);
-        self.vacate(group);
+        self.vacate(cx, group);
         if let Some(parent) = parent {
-            self.release_if_empty(parent);
+            self.release_if_empty(cx, parent);
         }
     }
 
-    fn vacate(&self, group: GroupId) {
+    /// A place is free for another group once no memory of the kernel names it. No CPU may hold
+    /// bytes of its token then: they would be the next group's.
+    fn vacate(&self, cx: &Cx<'_, H>, group: GroupId) {
         let kernel = [Kept::Kernel, Kept::Objects];
-        if kernel.iter().all(|&kind| self.memcg.kept(group, kind) == 0) {
-            // What is parked in the token was charged too.
-            let token = TokenId(group.0);
-            let payer = self.memcg.tokens.owner(token);
-            self.mem.groups.memory.uncharge(payer, self.memcg.tokens.end(token));
-            self.memcg.set_life(group, GroupLife::Free);
+        if kernel.iter().any(|&kind| self.memcg.kept(group, kind) != 0) {
+            return;
         }
+        let token = TokenId(group.0);
+        for stock in &self.memcg.stocks {
+            let released = {
+                let mut stock = stock.lock(cx.cpu());
+                let is_held = stock.objects.token() == Some(token);
+                is_held.then(|| stock.objects.drain(&self.memcg.tokens))
+            };
+            if let Some(released) = released {
+                self.take_released(cx, released);
+            }
+        }
+        // What is parked in the token was charged too.
+        let (payer, pages) = (self.memcg.tokens.owner(token), self.memcg.tokens.end(token));
+        if !payer.is_root() {
+            self.mem.groups.memory.uncharge(payer, pages);
+        }
+        self.memcg.set_life(group, GroupLife::Free);
     }
 
     /// Adds up the statistics of groups if this reader does so.

@@ -77,15 +77,15 @@ impl<H: Devices> Kernel<H> {
     #[doc(alias = "mem_cgroup_uncharge")]
     #[doc(alias = "mem_cgroup_uncharge_list")]
     #[inline(always)]
-    pub(crate) fn uncharge_folio(&self, folio: Folio) {
+    pub(crate) fn uncharge_folio(&self, cx: &Cx<'_, H>, folio: Folio) {
         if self.mem.groups.is_on() {
             cold_path();
-            self.uncharge_owned(folio);
+            self.uncharge_owned(cx, folio);
         }
     }
 
     #[inline(never)]
-    fn uncharge_owned(&self, folio: Folio) {
+    fn uncharge_owned(&self, cx: &Cx<'_, H>, folio: Folio) {
         let owner = self.mem.groups.owner(folio);
         if owner.is_root() {
             return;
@@ -93,7 +93,7 @@ impl<H: Devices> Kernel<H> {
         self.mem.groups.set_owner(folio, GroupId::ROOT);
         self.mem.groups.memory.uncharge(owner, folio.nr_pages());
         self.memcg.keep(owner, Kept::User, -(folio.nr_pages() as i64));
-        self.release_if_empty(owner);
+        self.release_if_empty(cx, owner);
     }
 
     /// A folio's contents move to another frame: the charge is for both, until the old frame is

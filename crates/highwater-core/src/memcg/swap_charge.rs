@@ -9,7 +9,7 @@
 use core::hint::cold_path;
 
 use super::GroupEvent;
-use crate::host::Devices;
+use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
 use crate::page::Folio;
 use crate::units::GroupId;
@@ -49,7 +49,7 @@ impl<H: Devices> Kernel<H> {
 
     /// A slot that names an id is free.
     #[doc(alias = "__mem_cgroup_uncharge_swap")]
-    pub(crate) fn uncharge_swap(&self, id: u16) {
+    pub(crate) fn uncharge_swap(&self, cx: &Cx<'_, H>, id: u16) {
         if id == 0 {
             return;
         }
@@ -58,7 +58,7 @@ impl<H: Devices> Kernel<H> {
         self.memcg.drop_id(id);
         if let Some(group) = group {
             self.mem.groups.swap.uncharge(group, 1);
-            self.release_if_empty(group);
+            self.release_if_empty(cx, group);
         }
     }
 

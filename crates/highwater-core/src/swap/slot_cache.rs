@@ -121,7 +121,7 @@ impl<H: Devices> Kernel<H> {
                 slots.set_owner(slot.offset, 0);
                 id
             };
-            self.uncharge_swap(id);
+            self.uncharge_swap(cx, id);
         }
     }
 
