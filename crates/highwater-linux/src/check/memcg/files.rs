@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use highwater_core::host::Cx;
 use highwater_core::kernel::{Error, Kernel};
+use highwater_core::page::PAGE_SIZE;
 use highwater_core::page_cache::{File, FileSpec, Filesystem, InodeMemory};
 use highwater_results::import::linux61::{Line, Op, Work};
 use highwater_sim::host::SimHost;
@@ -14,6 +15,10 @@ use highwater_workloads::scenario::{FileMaker, ScenarioError};
 use super::super::machine;
 
 type Held = Arc<File<SimHost>>;
+
+/// What an empty file takes on the disk: its inode, and its name with a header.
+const INODE_BYTES: u64 = 256;
+const ENTRY_BYTES: u64 = 16;
 
 /// Everything that has a name on the disk.
 pub(super) struct World {
@@ -49,13 +54,18 @@ impl World {
             written: sizes.keys().map(|&name| name.to_owned()).collect(),
         };
         for (name, pages) in sizes.into_iter().filter(|(name, _)| !made.contains(name)) {
-            let start = world.next_page.get();
-            world.next_page.set(start + u64::from(pages));
-            let spec = FileSpec::new(Filesystem::EXT4, machine::DATA, start, pages).with_size(0);
-            let file = kernel.create_file(cx, spec);
+            let file = world.empty_file(kernel, cx, pages);
             world.files.borrow_mut().insert(name.to_owned(), file);
         }
         world
+    }
+
+    /// A file with room for so many pages.
+    fn empty_file(&self, kernel: &Kernel<SimHost>, cx: &Cx<'_, SimHost>, pages: u32) -> Held {
+        let start = self.next_page.get();
+        self.next_page.set(start + u64::from(pages));
+        let spec = FileSpec::new(Filesystem::EXT4, machine::DATA, start, pages).with_size(0);
+        kernel.create_file(cx, spec)
     }
 
     /// `mkfile`.
@@ -77,7 +87,9 @@ impl World {
         self.files.borrow().get(name).cloned().ok_or(Error::Invalid)
     }
 
-    /// `mkd`: empty files, each with an inode and a dentry.
+    /// `mkd`: empty files, each with an inode and a dentry in memory, and on the disk an inode in
+    /// the table and an entry in the directory. Both are written through the page cache; ext4 keeps
+    /// inodes of 256 bytes.
     pub(super) fn make_directory(
         &self,
         kernel: &Kernel<SimHost>,
@@ -86,7 +98,14 @@ impl World {
         files: u64,
     ) -> Result<u64, Error> {
         let mut all = Vec::new();
-        for _ in 0..files {
+        let on_disk = [INODE_BYTES, ENTRY_BYTES].map(|bytes| {
+            let pages = (files * bytes).div_ceil(PAGE_SIZE as u64) as u32;
+            (kernel.open(cx, &self.empty_file(kernel, cx, pages)), bytes)
+        });
+        for at in 0..files {
+            for (open, bytes) in &on_disk {
+                kernel.file_write(cx, open, at * bytes, *bytes)?;
+            }
             let spec = FileSpec::new(Filesystem::EXT4, machine::DATA, 0, 0);
             let file = kernel.create_file(cx, spec.with_inode(InodeMemory::Slab));
             drop(kernel.open_path(cx, &file)?);

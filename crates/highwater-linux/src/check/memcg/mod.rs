@@ -10,7 +10,7 @@
 //! | `memory.current`, `memory.swap.current`, levels of `memory.stat` | the same, in pages |
 //! | events of `memory.stat`, `memory.events`, `memory.events.local`, `memory.swap.events` | the same |
 //! | OOM events and kills | exact, or between the real runs |
-//! | sleeps of `memory.high` | 10 %, or the distance of the real runs |
+//! | sleeps of `memory.high` | the same, in milliseconds |
 //!
 //! Figures that are 0 in Linux and in the model are left out. Dirty pages and the split between
 //! kswapd and direct reclaim depend on speeds: they are reported and not judged. An operation that
@@ -47,6 +47,9 @@ const MORE_COUNTERS: &[&str] =
 const SHARE: f64 = 0.10;
 /// ... and always within this many events or pages.
 const EVENTS: f64 = super::scenario::EVENTS;
+
+/// A page that took so long is a sleep of `memory.high`: shorter delays are not slept.
+const SLEEP_MS: f64 = 10.0;
 
 /// The rules of memory cgroups by kernel, beside 6.1's.
 const KERNELS: [(&str, &str); 3] = [("6.1", ""), ("6.12", NEWER), ("7.2", NEWEST)];
@@ -227,19 +230,20 @@ impl<'a> Compared<'a> {
         }
     }
 
-    /// Milliseconds that pages of operations with a time limit took, if it was long.
+    /// Milliseconds of the sleeps of operations with a time limit, if the worker lived to report them.
     fn sleeps(&self) -> Option<Figure> {
         let real = self.real.iter().map(|step| {
-            step.ops.iter().flat_map(|op| &op.sleeps_ms).map(|(_, ms)| ms).sum::<f64>()
+            // Without a voluntary switch the CPU was busy, or the emulator was.
+            let ops = step.ops.iter().filter(|op| op.nvcsw > 0);
+            let sleeps = ops.flat_map(|op| &op.sleeps_ms).filter(|(_, ms)| *ms >= SLEEP_MS);
+            sleeps.fold(0.0, |sum, (_, ms)| sum + ms)
         });
-        let model = self
-            .model
-            .iter()
-            .map(|(_, after)| after.done.iter().map(|(_, outcome)| outcome.slept_ms).sum::<f64>());
+        let model = self.model.iter().map(|(_, after)| {
+            let living = after.done.iter().filter(|(_, outcome)| !outcome.is_killed);
+            living.fold(0.0, |sum, (_, outcome)| sum + outcome.slept_ms)
+        });
         let (real, model): (Vec<f64>, Vec<f64>) = (real.collect(), model.collect());
-        let is_none = real.iter().chain(&model).all(|&ms| ms == 0.0);
-        let field = format!("{} sleeps of pages, ms", self.label);
-        (!is_none).then(|| near(field, mean_and_spread(&real), mean_and_spread(&model), 0.0))
+        self.figure("sleeps, ms", Judged::Near, &real, &model)
     }
 
     /// Remarks about workers that ended in one of both only, and calls that failed.
@@ -254,8 +258,8 @@ impl<'a> Compared<'a> {
                     notes.push(format!("{}: {text}: {what} in {only} only", self.label));
                 }
             };
-            note("killed", real.killed.is_some(), outcome.is_killed);
-            note("the worker was gone", real.note.is_some(), outcome.is_dead);
+            let is_gone = real.killed.is_some() || real.note.is_some();
+            note("the worker is gone", is_gone, outcome.is_killed || outcome.is_dead);
             let has_failed = real.errno.is_some_and(|errno| errno != 0)
                 || real.result.is_some_and(|done| done < 0);
             note("failed", has_failed, outcome.failed.is_some());

@@ -25,6 +25,7 @@ use highwater_sim::host::SimHost;
 use highwater_sim::machine::SimKernel;
 use highwater_workloads::xorshift::Xorshift;
 
+use super::SLEEP_MS;
 use super::desk::{Desk, Order, Outcome};
 use super::files::World;
 
@@ -34,8 +35,6 @@ const READ_BYTES: u64 = 64 << 10;
 const WRITE_BYTES: u64 = 1 << 20;
 /// State of the random numbers of each operation that draws some.
 const RANDOM_SEED: u64 = 88_172_645_463_325_252;
-/// A page that took so long is a sleep.
-const LONG_NS: u64 = 3_500_000;
 
 /// The inherited VMA: see the module's table.
 const READ_BUFFER: (u32, u32) = (1, 17);
@@ -232,8 +231,9 @@ impl Worker<'_, '_> {
             let Some(limit_ms) = limit_ms else { continue };
             let before_ns = std::mem::replace(&mut now_ns, cx.host.now_ns());
             let took_ns = now_ns - before_ns;
-            if took_ns >= LONG_NS {
-                outcome.slept_ms += took_ns as f64 / 1e6;
+            let took_ms = took_ns as f64 / 1e6;
+            if took_ms >= SLEEP_MS {
+                outcome.slept_ms += took_ms;
             }
             if now_ns - begin_ns >= limit_ms * 1_000_000 {
                 break;
