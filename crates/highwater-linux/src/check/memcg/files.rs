@@ -105,6 +105,12 @@ impl World {
         for at in 0..files {
             for (open, bytes) in &on_disk {
                 kernel.file_write(cx, open, at * bytes, *bytes)?;
+                // A filesystem marks the blocks of its metadata as used at each look.
+                let page = (at * bytes / PAGE_SIZE as u64) as u32;
+                if let Some(folio) = kernel.find_get_page(cx, &open.file, page) {
+                    kernel.mark_accessed(cx, folio);
+                    kernel.put_page(cx, folio);
+                }
             }
             let spec = FileSpec::new(Filesystem::EXT4, machine::DATA, 0, 0);
             let file = kernel.create_file(cx, spec.with_inode(InodeMemory::Slab));
