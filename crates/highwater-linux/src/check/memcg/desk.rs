@@ -5,8 +5,8 @@
 //! worker:               take ─▶ does it ─▶ finish ─────┘
 //! ```
 //!
-//! Synchronisation: a machine's tasks are coroutines of one thread, and none of them can run between
-//! a look at a cell and the entry into a queue.
+//! Synchronisation: a machine's tasks are coroutines of one thread, and none of them can run
+//! between a look at a cell and the entry into a queue.
 
 use std::cell::{Cell, RefCell};
 
@@ -17,7 +17,7 @@ use highwater_core::wait::WaitQueue;
 use highwater_results::import::linux61::Work;
 use highwater_sim::host::SimHost;
 
-/// What a worker is told.
+/// An order to a worker.
 #[derive(Clone, Debug)]
 pub(super) enum Order {
     /// An operation of the script.
@@ -28,7 +28,7 @@ pub(super) enum Order {
     End,
 }
 
-/// What became of an operation.
+/// The outcome of an operation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Outcome {
     /// Pages, or KiB.
@@ -43,7 +43,7 @@ pub(super) struct Outcome {
     pub(super) is_dead: bool,
 }
 
-/// Where the main program and a worker meet.
+/// The place where the main program and a worker meet.
 pub(super) struct Desk {
     order: RefCell<Option<Order>>,
     outcome: RefCell<Option<Outcome>>,

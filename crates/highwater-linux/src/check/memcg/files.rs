@@ -16,7 +16,7 @@ use super::super::machine;
 
 type Held = Arc<File<SimHost>>;
 
-/// What an empty file takes on the disk: its inode, and its name with a header.
+/// Bytes of an empty file on the disk: its inode, and its name with a header.
 const INODE_BYTES: u64 = 256;
 const ENTRY_BYTES: u64 = 16;
 

@@ -11,7 +11,7 @@ use highwater_core::units::GroupId;
 use highwater_results::import::linux61::GroupReading;
 use highwater_sim::host::SimHost;
 
-/// Where a figure comes from.
+/// The source of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
     /// `memory.current`.
@@ -28,7 +28,7 @@ pub(super) enum Source {
     Local(GroupEvent),
 }
 
-/// How a figure is judged.
+/// The way a figure is judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Judged {
     /// Within a share, the distance of the real runs, or a few events.

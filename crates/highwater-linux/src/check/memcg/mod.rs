@@ -6,9 +6,9 @@
 //!
 //! | figure | agrees within |
 //! |---|---|
-//! | counters of `/proc/vmstat` | the largest of 10 % of the real mean, the distance of the real runs, 256 events |
+//! | counters of `/proc/vmstat` | max(10 %, distance of the real runs, 256 events) |
 //! | `memory.current`, `memory.swap.current`, levels of `memory.stat` | the same, in pages |
-//! | events of `memory.stat`, `memory.events`, `memory.events.local`, `memory.swap.events` | the same |
+//! | events of `memory.stat`, `memory.events{,.local}`, `memory.swap.events` | the same |
 //! | OOM events and kills | exact, or between the real runs |
 //! | sleeps of `memory.high` | the same, in milliseconds |
 //!

@@ -41,7 +41,7 @@ const READ_BUFFER: (u32, u32) = (1, 17);
 const WRITE_BUFFER: (u32, u32) = (18, 256);
 pub(super) const OWN_PAGES: u32 = WRITE_BUFFER.0 + WRITE_BUFFER.1;
 
-/// What a worker is started with.
+/// Everything that a worker is started with.
 pub(super) struct Start {
     pub(super) name: String,
     pub(super) cpu: CpuId,

@@ -104,7 +104,7 @@ pub struct GroupReading {
     pub dying_descendants: u64,
 }
 
-/// What became of an operation.
+/// The outcome of an operation.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct OpResult {

@@ -88,7 +88,7 @@ pub enum Op {
     Work {
         /// The worker.
         worker: String,
-        /// What it does.
+        /// Its operation.
         work: Work,
         /// The main program goes on meanwhile.
         is_parallel: bool,
