@@ -230,7 +230,7 @@ impl<'a> Compared<'a> {
         }
     }
 
-    /// Milliseconds of the sleeps of operations with a time limit, if the worker lived to report them.
+    /// Milliseconds of the sleeps of operations with a time limit. A killed worker reports none.
     fn sleeps(&self) -> Option<Figure> {
         let real = self.real.iter().map(|step| {
             // Without a voluntary switch the CPU was busy, or the emulator was.
