@@ -67,6 +67,7 @@ fn every_captured_file_is_read_as_its_kind() {
         ("numa", "scenario", 11),
         ("stutterp", "stutterp", 2),
         ("storm", "storm", 3),
+        ("memcg", "memcg", 42),
     ] {
         let paths = files(directory);
         assert_eq!(paths.len(), nr_files, "{directory}");
@@ -413,7 +414,7 @@ fn wrong_types_and_missing_fields_name_their_path() {
         "/kind",
         json!("dynamic"),
         "kind",
-        "`dynamic` is not one of static, scenario, ab-trace, stutterp, storm",
+        "`dynamic` is not one of static, scenario, ab-trace, stutterp, storm, memcg",
     );
     refused(NUMA, "/schema", json!(2), "schema", "2 is not 1");
     refused(NUMA, "/zones/1/present", json!(-1), "zones[1].present", "invalid value");

@@ -14,6 +14,7 @@
 //! | [`stutter`] | latency of mapping memory while a file is copied |
 //! | [`stutterp`] | latency of mapping memory under writers and memory hogs |
 //! | [`unmap`] | unmapping young file pages: its cost, and what reclaim keeps afterwards |
+//! | [`xorshift`] | the random numbers of captured programs |
 #![deny(unsafe_code)]
 
 pub mod highalloc;
@@ -27,4 +28,4 @@ mod stop;
 pub mod stutter;
 pub mod stutterp;
 pub mod unmap;
-mod xorshift;
+pub mod xorshift;

@@ -1,16 +1,16 @@
 //! Uniform numbers: 64-bit xorshift, as the captured programs drew them.
 
 /// The state; 0 would only give 0.
-pub(crate) struct Xorshift(u64);
+pub struct Xorshift(u64);
 
 impl Xorshift {
     /// Starts at a state, which must not be 0.
-    pub(crate) const fn new(state: u64) -> Self {
+    pub const fn new(state: u64) -> Self {
         Xorshift(state)
     }
 
     /// Below `n`, which is not 0.
-    pub(crate) fn below(&mut self, n: u64) -> u64 {
+    pub fn below(&mut self, n: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;

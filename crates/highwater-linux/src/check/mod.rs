@@ -6,6 +6,7 @@
 //! | `/proc/zoneinfo`, a directory with it | the same | the same |
 //! | `ab-trace` | refills, drains, hottest block, distinct blocks of three kernels | within the limits of [`ab_trace`] |
 //! | `scenario` | key counters of every step of a small program | within max(10 %, distance of the real runs, 256) |
+//! | `memcg` | counters of the machine and of each group in every step of a script | as scenarios; kills are exact |
 //! | a trace | refills, drains, hottest block of the replay under 6.1 | within the limits of [`trace`] |
 //! | `stutterp`, `storm` | shapes: rates, shares and ratios of counters and throttled waits | within the limits of [`throttling`] |
 //! | the same work of two kernels | by how much pages scanned fall or rise | the direction, and a factor 2 |
@@ -14,6 +15,7 @@
 
 pub mod ab_trace;
 mod machine;
+pub mod memcg;
 mod rows;
 pub mod scenario;
 pub mod static_machine;
@@ -34,8 +36,9 @@ pub use crate::figure::{Figure, Limit};
 use crate::capture::Source;
 use highwater_files::input::{InputError, kernel_text, misplaced, recognised};
 
-/// The kind of file whose figures are counters.
+/// The kinds of files whose figures are counters.
 const SCENARIO: &str = "scenario";
+const MEMCG: &str = "memcg";
 /// The kinds of files whose figures are rates, shares and ratios.
 const STUTTERP: &str = "stutterp";
 const STORM: &str = "storm";
@@ -64,7 +67,7 @@ impl FileResult {
     /// What its figures are called.
     fn unit(&self) -> &'static str {
         match self.kind.as_str() {
-            SCENARIO => "counters",
+            SCENARIO | MEMCG => "counters",
             STUTTERP | STORM => "shapes",
             _ => "fields",
         }
@@ -163,7 +166,8 @@ impl CheckReport {
             self.nr_figures_agreeing,
             count(self.nr_figures, "field")
         );
-        let of_scenarios = || self.files.iter().filter(|file| file.kind == SCENARIO);
+        let of_scenarios =
+            || self.files.iter().filter(|file| file.kind == SCENARIO || file.kind == MEMCG);
         if of_scenarios().any(|file| file.not_checked.is_none()) {
             let agreeing: usize = of_scenarios().map(FileResult::nr_agreeing).sum();
             let all: usize = of_scenarios().map(|file| file.figures.len()).sum();
@@ -353,6 +357,7 @@ fn check_file(path: &Path, judged: &mut Vec<throttling::Judged>) -> Result<FileR
         Reference::Static(captured) => static_machine::check(&file, captured),
         Reference::AbTrace(captured) => ab_trace::check(path, captured),
         Reference::Scenario(captured) => scenario::check(&file, captured),
+        Reference::Memcg(captured) => memcg::check(&file, captured),
         Reference::Stutterp(captured) => {
             let (result, run) = throttling::check(path, throttling::Kind::Stutterp, captured)?;
             judged.extend(run);

@@ -15,6 +15,7 @@ mod jobs;
 mod kernel_settings;
 mod locks;
 mod manual;
+mod memcg;
 mod newcomers;
 mod not_counted;
 mod page;

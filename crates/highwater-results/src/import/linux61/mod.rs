@@ -1,13 +1,15 @@
 //! JSON files with the behaviour of a real Linux (`reference/linux-6.1/`, and some of 5.10 and
 //! 6.12).
 //!
-//! [`Reference::read`] looks at a file's `kind`, reads the matching struct of `model` or
-//! `throttling` and then checks it (`validate`). A machine that cannot exist is an error here, with
+//! [`Reference::read`] looks at a file's `kind`, reads the matching struct of `model`, `throttling`
+//! or `memcg` and then checks it (`validate`). A machine that cannot exist is an error here, with
 //! its place in the file, not a wrong result later. Unlisted fields are ignored, so a capture may
 //! contain more than is read.
 
 mod locate;
+mod memcg;
 mod model;
+mod script;
 mod throttling;
 mod validate;
 
@@ -20,15 +22,17 @@ use super::ImportError;
 use super::error::printable;
 use super::source::Source;
 
+pub use memcg::{GroupReading, Memcg, MemcgRun, MemcgStep, OpResult};
 pub use model::{
     AbKernel, AbTrace, Counters, HotBlock, Node, NodeLevels, NodeStep, Pageset, Run, RunZone,
     Scenario, Static, Step, Zone, ZoneBlocks, ZoneName,
 };
+pub use script::{Line, Op, Setting, Work};
 pub use throttling::{After, Bar, Throttling, ThrottlingRun, Waits};
 
 /// Largest file read; the captures have some tens of kilobytes.
 const JSON_BYTES_MAX: u64 = 64 << 20;
-const KINDS: &str = "static, scenario, ab-trace, stutterp, storm";
+const KINDS: &str = "static, scenario, ab-trace, stutterp, storm, memcg";
 
 /// One reference file.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,6 +47,8 @@ pub enum Reference {
     Stutterp(Throttling),
     /// Reclaim that finds only pages under writeback.
     Storm(Throttling),
+    /// A script of operations in memory cgroups.
+    Memcg(Memcg),
 }
 
 impl Reference {
@@ -74,6 +80,9 @@ impl Reference {
                 .and_then(|r: AbTrace| r.validate(&document).map(|()| Self::AbTrace(r))),
             "stutterp" => Throttling::read(&document).map(Self::Stutterp),
             "storm" => Throttling::read(&document).map(Self::Storm),
+            "memcg" => {
+                document.read().and_then(|r: Memcg| r.validate(&document).map(|()| Self::Memcg(r)))
+            }
             other => {
                 let other = super::error::shown(other.as_bytes());
                 Err(document.error("kind", format!("{other} is not one of {KINDS}")))
@@ -90,6 +99,7 @@ impl Reference {
             Self::AbTrace(_) => "ab-trace",
             Self::Stutterp(_) => "stutterp",
             Self::Storm(_) => "storm",
+            Self::Memcg(_) => "memcg",
         }
     }
 }

@@ -211,7 +211,7 @@ pub(super) fn mapping(document: &Document<'_>, field: &str, bytes: u64) -> Check
     Err(document.error(field, problem))
 }
 
-fn page_size(document: &Document<'_>, size: u64) -> Checked {
+pub(super) fn page_size(document: &Document<'_>, size: u64) -> Checked {
     if size == PAGE_SIZE {
         return Ok(());
     }

@@ -1,0 +1,62 @@
+//! Check of memory cgroups: captured scripts, kills exactly, what cannot be judged.
+
+use super::{highwater, json, root, stdout};
+
+const MEMCG: &str = "reference/linux-6.1/memcg";
+
+#[test]
+fn scripts_in_memory_cgroups_that_a_real_kernel_ran() {
+    let file = |name: &str| format!("{MEMCG}/{name}.json");
+    let (oom, stock) = (file("oom-single"), file("stock-stats"));
+    let text = stdout(&["check", &oom, &stock, "--min-agreement", "99"]);
+    assert!(text.contains("oom-single.json: memcg: "), "{text}");
+    for line in
+        ["over a: memory.events max: Linux 35, model 35: agrees", "t1 a: memory.current: Linux 64"]
+    {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
+    assert!(!text.contains("DIFFERS"), "{text}");
+    // A kill must be exact: it needs no line if it agrees, and it is compared.
+    let report = json(&["check", &oom, "--format", "json"]);
+    let figures = report["files"][0]["figures"].as_array().unwrap();
+    let kill = figures.iter().find(|figure| figure["field"] == "over a: memory.events oom_kill");
+    assert_eq!((&kill.unwrap()["real"], &kill.unwrap()["limit"]), (&"1".into(), &"exact".into()));
+}
+
+#[test]
+#[ignore = "simulates for seconds: a step of the gate"]
+fn every_script_in_memory_cgroups() {
+    let report = json(&["check", MEMCG, "--min-agreement", "95", "--format", "json"]);
+    assert_eq!(report["nr_files"], 41);
+    // Sockets.
+    assert_eq!(report["nr_not_checked"], 1);
+}
+
+#[test]
+fn what_is_not_modelled_is_not_judged() {
+    let text = std::fs::read_to_string(root().join(MEMCG).join("cyclic-0.8.json")).unwrap();
+    let good: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let checked = |change: &dyn Fn(&mut serde_json::Value)| {
+        let mut changed = good.clone();
+        change(&mut changed);
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("changed.json");
+        std::fs::write(&path, changed.to_string()).unwrap();
+        highwater(&["check", path.to_str().unwrap()])
+    };
+    let said = |output: &std::process::Output| {
+        String::from_utf8_lossy(&output.stdout).into_owned()
+            + &String::from_utf8_lossy(&output.stderr)
+    };
+    let mglru = checked(&|file| file["settings"]["lru_gen.enabled"] = "0x0007".into());
+    assert!(said(&mglru).contains("MGLRU is not modelled"), "{}", said(&mglru));
+    let kernel = checked(&|file| file["kernel"] = "Linux 5.10 (Debian)".into());
+    assert!(said(&kernel).contains("no policy for the kernel"), "{}", said(&kernel));
+    let wrong = checked(&|file| file["script"][1] = "grupo a".into());
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(
+        said(&wrong).contains("script[1]") && said(&wrong).contains("grupo"),
+        "{}",
+        said(&wrong)
+    );
+}
