@@ -137,7 +137,7 @@ class MemoryEnv(gymnasium.Env["NDArray[np.float64]", Any]):
         Args:
             job: A job or an experiment.
             actions: Sysctls with their ranges `(low, high)`, or with lists of values. Limits of groups
-                (`memory.high`) come with the model's memory cgroups.
+                (`memory.high`) cannot change from outside yet; a phase of the job changes them.
             observe: Figures of an observation.
             reward: A figure that shall be small: the reward is its negative; or a function of the step.
             every: Virtual seconds of a step.
@@ -175,7 +175,7 @@ class MemoryEnv(gymnasium.Env["NDArray[np.float64]", Any]):
             if not key.startswith("vm."):
                 group = "group" in key or key.startswith("memory.")
                 reason = (
-                    "limits of groups come with the model's memory cgroups"
+                    "limits of groups cannot change from outside yet"
                     if group
                     else "only sysctls (vm.NAME) can change while a run goes on"
                 )

@@ -133,7 +133,7 @@ def test_the_environment_says_what_is_wrong() -> None:
             hw.gym.MemoryEnv(LONG, **{"machine": SMALL, "every": 0.005, **given})
         return str(raised.value)
 
-    assert "come with the model's memory cgroups" in refused(actions={"memory.high": (0, 1)})
+    assert "limits of groups cannot change from outside yet" in refused(actions={"memory.high": (0, 1)})
     assert "only sysctls" in refused(actions={"machine.cpus": (1, 2)})
     assert "at least one" in refused(actions={})
     assert "(low, high)" in refused(actions={"vm.swappiness": (5, 1)})

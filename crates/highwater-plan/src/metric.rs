@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `reader.get.p99`, `reader.p99`, `reader.get.rate` | a metric of a job's operation; the task's name is enough if it has one operation |
 //! | `memory.some`, `io.full` | PSI as a share of the time, for jobs |
+//! | `db.peak`, `db.oom-kills` | memory in MiB, and events, of a job's memory cgroup |
 //! | `pgscan_direct`, `pgscan_direct+pgscan_kswapd` | growth of a `/proc/vmstat` counter, or the sum of several |
 //! | `pgmajfault.rate` | the same for each second of the run |
 //! | `time.system`, `time.user`, `time.elapsed` | seconds |
@@ -95,7 +96,13 @@ impl MetricName {
 
     /// The figure is a time in microseconds.
     pub fn is_time(&self) -> bool {
-        let is_time = |figure: &str| figure.starts_with('p') || figure == MAX;
+        // `p99`, but not `peak`.
+        let is_percentile = |figure: &str| {
+            figure
+                .strip_prefix('p')
+                .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+        };
+        let is_time = |figure: &str| is_percentile(figure) || figure == MAX;
         self.of_operation().is_some_and(|(_, figure)| is_time(figure))
     }
 

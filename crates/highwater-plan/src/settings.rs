@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `WORKLOAD.KEY`, as `stutterp.seconds` | a parameter of the workload |
 //! | `job.var.NAME` | a variable of a job's file |
+//! | `group.NAME.KEY`, as `group.db.max` | a setting of a job's memory cgroup: `job.group.NAME.KEY` |
 //! | `iterations`, `native.memory`, `native.cpus` | keys of the experiment |
 //! | `machine.KEY`, as `machine.disk.data.model` | a key of every machine's file; lists by number or name |
 //! | `machine.memory`, `machine.cpus` | the memory of all nodes together, a size or a share of the present size (`50%`); the CPUs of the one node |

@@ -106,14 +106,19 @@ const LINES: [(&str, Of); 20] = [
     ("Free memory in blocks below a huge page", Of::Unusable),
 ];
 
-/// The lines shown for some series: the same ones for all machines, and the memory of each task of
-/// a job. A line whose columns no series has is left out.
+/// The lines shown for some series: the same ones for all machines, and the memory of each task and
+/// each memory cgroup of a job. A line whose columns no series has is left out.
 pub(crate) fn lines<'a>(all: impl Iterator<Item = &'a Series> + Clone) -> Vec<Line> {
     let fixed = LINES.into_iter().map(|(title, of)| (Cow::Borrowed(title), of));
     let mut tasks: Vec<&Owner> = Vec::new();
+    let mut groups: Vec<(&Owner, &str)> = Vec::new();
     for column in all.clone().flat_map(|series| &series.columns) {
-        if matches!(column.of, Owner::Task { .. }) && !tasks.contains(&&column.of) {
-            tasks.push(&column.of);
+        match &column.of {
+            of @ Owner::Task { .. } if !tasks.contains(&of) => tasks.push(of),
+            of @ Owner::Group { group } if !groups.contains(&(of, group.as_str())) => {
+                groups.push((of, group));
+            }
+            _ => {}
         }
     }
     let of_tasks = tasks.into_iter().flat_map(|of| {
@@ -128,12 +133,22 @@ pub(crate) fn lines<'a>(all: impl Iterator<Item = &'a Series> + Clone) -> Vec<Li
         };
         [line("resident memory", &["anon", "file"]), line("swapped memory", &["swap"])]
     });
-    let scaled = fixed.chain(of_tasks).filter_map(|(title, of)| {
+    let of_groups = groups.into_iter().flat_map(|(of, group)| {
+        let line = |title: &str, part: &str| {
+            let name = Cow::Owned(format!("{of}{part}"));
+            (Cow::Owned(format!("group {group}: {title}")), Of::Sum(vec![name].into()))
+        };
+        [line("memory", USAGE), line("swapped memory", "swap"), line("refaults", "refault")]
+    });
+    let scaled = fixed.chain(of_tasks).chain(of_groups).filter_map(|(title, of)| {
         let scale = all.clone().find_map(|series| of.scale(series))?;
         Some(Line { title, of, scale })
     });
     scaled.collect()
 }
+
+/// The column of a group's memory, beside which its limits are drawn.
+const USAGE: &str = "current";
 
 /// Order of a huge page.
 const HUGE_ORDER: u8 = 9;
@@ -163,9 +178,17 @@ impl Of {
 }
 
 impl Line {
-    /// True for the line that watermarks are drawn beside.
-    pub(crate) fn is_free_memory(&self) -> bool {
-        self.of == of!["nr_free_pages"]
+    /// Bounds that are drawn beside the line: the watermarks beside free memory, its limits beside
+    /// the memory of a group. Name, times and values of each.
+    pub(crate) fn bounds(&self, series: &Series) -> Vec<(String, Vec<f64>, Vec<f64>)> {
+        if self.of == of!["nr_free_pages"] {
+            return watermarks(series);
+        }
+        let mut columns = self.of.columns(series).map(|(_, column)| column);
+        match (columns.next(), columns.next()) {
+            (Some(column), None) if column.what() == USAGE => limits(&column.of, series),
+            _ => Vec::new(),
+        }
     }
 }
 
@@ -318,8 +341,23 @@ fn unusable(series: &Series) -> Vec<(f64, f64)> {
     series.rows().map(|(at, row)| (ms(at), share(row))).collect()
 }
 
+/// The limits of a group over time; times at which it has none (0) are left out.
+fn limits(of: &Owner, series: &Series) -> Vec<(String, Vec<f64>, Vec<f64>)> {
+    let is_limit = |column: &&Column| column.kind == Kind::Limit && column.of == *of;
+    let columns = (0..).zip(&series.columns).filter(|(_, column)| is_limit(column));
+    let every = series.len().div_ceil(POINTS_MAX).max(1);
+    let drawn = columns.map(|(at, column): (usize, &Column)| {
+        let set = series.rows().step_by(every).filter(|(_, row)| row[at] > 0);
+        let points =
+            set.map(|(at_ns, row)| (rounded(ms(at_ns)), rounded(row[at] as f64 / MIB_PAGES)));
+        let (t, v) = points.unzip();
+        (format!("memory.{}", column.what()), t, v)
+    });
+    drawn.collect()
+}
+
 /// Watermarks summed over all zones, if the series has them: name, times and values of each.
-pub(crate) fn watermarks(series: &Series) -> Vec<(String, Vec<f64>, Vec<f64>)> {
+fn watermarks(series: &Series) -> Vec<(String, Vec<f64>, Vec<f64>)> {
     let is_mark =
         |column: &&Column| column.kind == Kind::Limit && matches!(column.of, Owner::Zone { .. });
     let mut marks: Vec<&str> = Vec::new();
@@ -438,6 +476,20 @@ mod tests {
         let total = drawn("nr_dirty", Unit::Kibibytes, Kind::Total);
         assert_eq!(total, Some(("MiB/s", 500.0)));
         assert_eq!(drawn("unheard_of", Unit::Pages, Kind::Level), None);
+    }
+
+    #[test]
+    fn limits_of_a_group_are_drawn_beside_its_memory_while_it_has_them() {
+        let of = || Owner::Group { group: "db".to_owned() };
+        let mut series = Series::new(vec![
+            Column::new(of(), "current", Unit::Pages, Kind::Level),
+            Column::new(of(), "max", Unit::Pages, Kind::Limit),
+        ]);
+        (0..3u64).for_each(|at| series.push(at * 1_000_000, [256 * at, 512 * (at / 2)]));
+        let lines = lines([&series].into_iter());
+        assert_eq!((lines.len(), &*lines[0].title), (1, "group db: memory"));
+        let bounds = lines[0].bounds(&series);
+        assert_eq!(bounds, [("memory.max".to_owned(), vec![2.0], vec![2.0])]);
     }
 
     #[test]

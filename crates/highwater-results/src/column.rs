@@ -115,6 +115,11 @@ pub enum Owner {
         /// Its name.
         task: String,
     },
+    /// A memory cgroup of a job, with the groups below it.
+    Group {
+        /// Its name.
+        group: String,
+    },
 }
 
 /// The part of a column's name that is the owner's.
@@ -126,6 +131,7 @@ impl fmt::Display for Owner {
             Owner::Zone { node, zone } => write!(f, "node{node}/{zone}/"),
             Owner::List { node, list, .. } => write!(f, "node{node}/{list}/"),
             Owner::Task { task } => write!(f, "task/{task}/"),
+            Owner::Group { group } => write!(f, "group/{group}/"),
         }
     }
 }

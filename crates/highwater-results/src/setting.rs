@@ -9,6 +9,7 @@
 //! | `vm.NAME` | the same: `machine.tunables.NAME`; a sysctl, with `-` or `_` |
 //! | `policy.PATH` | every policy |
 //! | `WORKLOAD.PATH` | the workload's parameters |
+//! | `group.NAME.KEY` | the same of a job: `job.group.NAME.KEY`, a memory cgroup |
 //!
 //! A path has dots between its parts; elements of lists go by number or by name: `job.task.0.count`,
 //! `machine.disk.data.model`. Results keep settings as they were written ([`Document::settings`]); the command applies
@@ -24,6 +25,8 @@ pub const OF_EXPERIMENT: [&str; 3] = ["iterations", "native.memory", "native.cpu
 pub const STORAGE: [&str; 2] = ["disk", "swap"];
 /// Keys by the names of options.
 pub const SHORT: [(&str, &str); 2] = [("mem", "machine.memory"), ("cpus", "machine.cpus")];
+/// Parameters of a job by their own name, and the workload that has them.
+const OF_JOB: (&str, &str) = ("group", "job");
 /// Where a machine's file has its sysctls.
 const TUNABLES: &str = "tunables";
 
@@ -68,6 +71,7 @@ impl Key {
             "vm" if path.is_empty() => of(Scope::Machine, head, String::new()),
             "vm" => of(Scope::Machine, head, format!("{TUNABLES}.{}", path.replace('-', "_"))),
             "policy" => of(Scope::Policy, head, path.to_owned()),
+            head if head == OF_JOB.0 => of(Scope::Workload, OF_JOB.1, full.to_owned()),
             _ => of(Scope::Workload, head, path.to_owned()),
         }
     }
@@ -141,6 +145,7 @@ mod tests {
             ("vm.dirty-ratio", Scope::Machine, "tunables.dirty_ratio", "vm.dirty_ratio"),
             ("policy.watermark.boost", Scope::Policy, "watermark.boost", "policy.watermark.boost"),
             (" job.task.0.count ", Scope::Workload, "task.0.count", "job.task.0.count"),
+            ("group.db.max", Scope::Workload, "group.db.max", "job.group.db.max"),
             ("foo", Scope::Workload, "", "foo"),
             ("vm", Scope::Machine, "", "vm"),
         ] {
@@ -153,6 +158,7 @@ mod tests {
         assert_eq!(Key::parse("machine.cpus").sysctl(), None);
         let is_same = |a: &str, b: &str| Key::parse(a).is_same(&Key::parse(b));
         assert!(is_same("mem", "machine.memory"));
+        assert!(is_same("group.db.max", "job.group.db.max"));
         assert!(is_same("vm.swappiness", "machine.tunables.swappiness"));
         assert!(!is_same("a.rounds", "b.rounds") && !is_same("disk", "swap"));
     }

@@ -33,7 +33,9 @@ pub(crate) fn name(path: &[NodeKey]) -> String {
         (NodeKey::Interrupt, _) => "interrupts".to_owned(),
         (NodeKey::Answers, _) => "waiting for other CPUs to answer".to_owned(),
         (NodeKey::Cpu, _) => "waiting for a CPU".to_owned(),
-        (NodeKey::Wait(why), Some(Phase::Throttle)) => format!("throttled: {why}"),
+        (NodeKey::Wait(why), Some(Phase::Throttle | Phase::MemoryHigh)) => {
+            format!("throttled: {why}")
+        }
         (NodeKey::Wait(why), _) => format!("waiting: {why}"),
         (NodeKey::Queued(why), _) => format!("waiting: {why}{IN_QUEUE}"),
         (NodeKey::Served(why), _) => format!("waiting: {why}{SERVED}"),
@@ -70,6 +72,8 @@ mod tests {
         assert_eq!(name(&isolated), "throttled: isolated pages (fixed time)");
         let killed = [NodeKey::Phase(Phase::OomKill), NodeKey::Sleep];
         assert_eq!(name(&killed), "waiting for the OOM killer");
+        let over = [NodeKey::Phase(Phase::MemoryHigh), NodeKey::Wait("a group over memory.high")];
+        assert_eq!(name(&over), "throttled: a group over memory.high");
         assert_eq!(name(&[NodeKey::Wait("a page lock")]), "waiting: a page lock");
         assert_eq!(place(&[]), "");
     }

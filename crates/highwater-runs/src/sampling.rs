@@ -55,6 +55,21 @@ pub struct More {
     pub read: ReadColumns,
 }
 
+impl More {
+    /// These columns, and others behind them.
+    #[must_use]
+    pub(crate) fn and(self, other: Option<More>) -> More {
+        let Some(other) = other else { return self };
+        let (first, second) = (self.read, other.read);
+        let read = move |each: &mut dyn FnMut(u64)| {
+            first(each);
+            second(each);
+        };
+        let columns = self.columns.into_iter().chain(other.columns).collect();
+        More { columns, read: Rc::new(read) }
+    }
+}
+
 /// Takes the samples of one unit of work.
 #[derive(Clone, Debug)]
 pub struct Sampling {

@@ -144,8 +144,8 @@ def read_space(space: Mapping[str, Any] | Iterable[str] | None) -> dict[str, Ran
     for key, values in space.items():
         if any(word in key for word in _OF_GROUPS) or ".group" in key or key.startswith("group"):
             raise HighwaterError(
-                f"{key}: the model has no memory cgroups, so a group's limit cannot be tuned;"
-                " tune the size of the machine (hw.fit) or a sysctl"
+                f"{key}: limits of groups are not tuned yet;"
+                ' search one with hw.fit(min="group.NAME.max"), or tune a sysctl'
             )
         found[key] = _range(key, values)
     return found

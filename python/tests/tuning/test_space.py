@@ -36,9 +36,9 @@ def test_wide_ranges_are_searched_by_factors() -> None:
     [
         (
             {"job.task.db.memory.high": (1, 2)},
-            "job.task.db.memory.high: the model has no memory cgroups",
+            "job.task.db.memory.high: limits of groups are not tuned yet",
         ),
-        ({"group.db.memory.max": (1, 2)}, "the model has no memory cgroups"),
+        ({"group.db.memory.max": (1, 2)}, "limits of groups are not tuned yet"),
         ({"vm.swappiness": (60, 60)}, "vm.swappiness: 60 is not below 60"),
         ({"vm.swappiness": [60]}, "neither a range, as (0, 100), nor a choice"),
         ({"vm.swappiness": 60}, "neither a range, as (0, 100), nor a choice"),

@@ -42,9 +42,8 @@ pub const FEATURES: &[Feature] = &[
     },
     Feature {
         anchor: "memory-cgroups",
-        name: "memory cgroups",
+        name: "memory cgroups outside of a job",
         patterns: &[
-            "group",
             "*cgroup*",
             "*memcg*",
             "memory.high",
@@ -63,7 +62,7 @@ pub const FEATURES: &[Feature] = &[
             "memory_min",
         ],
         since: "2.6.25, as version 2 since 4.5",
-        nearest: "a machine of the group's size, --mem SIZE or --set machine.memory=SIZE",
+        nearest: "a job's [[group]] and --set group.NAME.max=SIZE, or a machine of the size, --mem SIZE",
         is_default: false,
     },
     Feature {
@@ -414,7 +413,9 @@ mod tests {
         ] {
             assert_eq!(find(name).map(|feature| feature.anchor), Some(anchor), "{name}");
         }
-        for name in ["5.18", "6.2", "swappines", "memory", "memry", "redirect", "groups", ""] {
+        for name in
+            ["5.18", "6.2", "swappines", "memory", "memry", "redirect", "group", "groups", ""]
+        {
             assert!(find(name).is_none(), "{name}");
         }
     }

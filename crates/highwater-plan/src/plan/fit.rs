@@ -54,7 +54,8 @@ pub struct FitOptions {
     pub min: String,
     /// Value at which the search begins; default for memory: a sixteenth of the machine's.
     pub from: Option<String>,
-    /// Value at which it ends; default for memory: four times the machine's.
+    /// Value at which it ends; default for memory: four times the machine's, for a size of a group
+    /// the machine's.
     pub to: Option<String>,
     /// Precision of the answer, in percent.
     pub within: f64,
@@ -159,7 +160,9 @@ impl FitOptions {
         let pages: u64 = nodes.flat_map(|node| &node.zones).map(|zone| zone.present).sum();
         // Firmware's holes are smaller than a MiB.
         let memory = pages.div_ceil(256) * MIB;
-        let is_memory = Key::parse(&self.min).to_string() == MEMORY;
+        let key = Key::parse(&self.min).to_string();
+        let is_group = is_size_of_group(&key);
+        let is_memory = key == MEMORY || is_group;
         let number = |option: &str, text: &Option<String>, default: u64| {
             let Some(text) = text else {
                 let reason = format!("from what to what? {option} is missing");
@@ -187,7 +190,8 @@ impl FitOptions {
             let size = parse_size(text).map_err(|reason| PlanError::refused(option, reason));
             size.map(|size| (size, true))
         };
-        let (least, most) = DEFAULT_RANGE;
+        // A group with more than the machine has is a group without a limit.
+        let (least, most) = if is_group { (DEFAULT_RANGE.0, 1) } else { DEFAULT_RANGE };
         let (from, is_size) = number("--from", &self.from, memory / least / MIB * MIB)?;
         let (to, is_too) = number("--to", &self.to, memory * most / MIB * MIB)?;
         // No bytes are no blocks, events or percent either.
@@ -201,6 +205,12 @@ impl FitOptions {
         }
         Ok(Range { from, to, grain: if is_size { MIB } else { 1 }, is_size })
     }
+}
+
+/// True of a size among a job's settings of groups: `job.group.db.max`.
+fn is_size_of_group(key: &str) -> bool {
+    let last = key.strip_prefix("job.group.").and_then(|rest| rest.rsplit_once('.'));
+    last.is_some_and(|(_, setting)| setting != "oom-group")
 }
 
 /// Values between which is searched.

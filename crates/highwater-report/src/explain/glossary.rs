@@ -16,6 +16,8 @@ const WORDS: &[(&str, &str)] = &[
     ("slow allocation", "no free page above the watermark: the task has to find one itself"),
     ("direct reclaim", "the allocating task frees pages of others before it gets its own"),
     ("node reclaim", "the same, on one node only"),
+    ("group reclaim", "the task's memory cgroup is at its limit: it frees pages of the group"),
+    ("memory.high", "the task's memory cgroup is above it: the task frees pages of the group"),
     ("balance node", "kswapd frees pages ahead of need"),
     ("inactive list", "pages at the end of their list are looked at one by one"),
     ("active list", "pages used lately move towards the inactive list"),
@@ -53,6 +55,10 @@ const WORDS: &[(&str, &str)] = &[
     (
         "throttled: reserves",
         "free memory is so low that only reclaim itself may have more; it sleeps until kswapd has freed some",
+    ),
+    (
+        "throttled: a group over memory.high",
+        "reclaim did not bring the group below it; the longer it is over, the longer the task sleeps",
     ),
     ("waiting: a request tag", "the disk's queue is full"),
     ("waiting: writes in flight", "the disk has as many writes as it is given at once"),

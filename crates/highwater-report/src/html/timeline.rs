@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::distribution::POLICIES_MAX;
 use super::svg::short;
 use super::table::View;
-use crate::over_time::{POINTS_MAX, lines, points, watermarks};
+use crate::over_time::{POINTS_MAX, lines, points};
 use crate::table::{Cell, Layout, Table};
 
 /// The charts of one part of the runs on one machine.
@@ -33,7 +33,7 @@ pub(super) struct Chart {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 struct Drawn {
     label: String,
-    /// Number of the policy; none for a watermark.
+    /// Number of the policy; none for a watermark or a limit.
     policy: Option<usize>,
     t: Vec<f64>,
     v: Vec<f64>,
@@ -84,10 +84,8 @@ fn part_charts(machine: &str, part: &str, runs: &[&RunSeries]) -> Charts {
             let cells = [low, mean, high, end].map(|v| Cell::text(short(v))).to_vec();
             table.push(&[&format!("{}, {}", line.title, line.scale.unit), &drawn.label], cells);
         }
-        if line.is_free_memory() {
-            let marks = runs.first().into_iter().flat_map(|run| watermarks(&run.series));
-            lines.extend(marks.map(|(label, t, v)| Drawn { label, policy: None, t, v }));
-        }
+        let bounds = runs.first().into_iter().flat_map(|run| line.bounds(&run.series));
+        lines.extend(bounds.map(|(label, t, v)| Drawn { label, policy: None, t, v }));
         charts.push(Chart { title: line.title.to_string(), unit: line.scale.unit, lines });
     }
     Charts { part: part.to_owned(), charts, table: View::of(&table) }

@@ -9,7 +9,7 @@ use highwater_core::page_cache::OpenFile;
 use highwater_core::vm::{Access, Backing, Fault, VmaFlags};
 
 use super::pick::Pattern;
-use super::run::{NO_TASK, Running, numbered};
+use super::run::{Ground, NO_TASK, Running, numbered};
 use super::{Action, MapHow, Mapped, Touch};
 
 /// A VMA that a task mapped.
@@ -27,7 +27,7 @@ pub(super) struct Counted {
     /// Pages that it requested, and the part of them that was in memory.
     pub(super) asked: u64,
     pub(super) found: u64,
-    /// Blocks of memory that could not be allocated.
+    /// Blocks of memory that could not be allocated, pages that could not be reclaimed.
     pub(super) failed: u64,
 }
 
@@ -159,7 +159,9 @@ impl<H: Devices> Running<'_, '_, H> {
                     return Err(NO_TASK);
                 }
                 let child = kernel.fork(cx, &self.mm)?;
-                (self.ground.fork)(task, (child, self.areas.clone()));
+                // This task is in the group, so nobody has removed it.
+                self.ground.groups.enter(self.group)?;
+                (self.ground.fork)(task, (child, self.areas.clone(), self.group));
             }
             // The loop over the task's rounds handles it.
             Action::Exit => {}
@@ -174,12 +176,29 @@ impl<H: Devices> Running<'_, '_, H> {
                 kernel.set_compaction_proactiveness(cx, percent.into());
             }
             Action::Policy(policy) => kernel.set_memory_policy(cx, policy)?,
+            Action::SetGroup { group, setting } => {
+                self.ground.groups.set(kernel, cx, (group, setting))?;
+            }
+            Action::Reclaim { group, pages } => {
+                counted.failed = self.ground.groups.reclaim(kernel, cx, (group, pages))?;
+            }
+            Action::RemoveGroup { group } => self.ground.groups.remove(kernel, cx, group)?,
+            Action::Join { group } => self.join(group)?,
             Action::Mark(ref label) => {
                 let label = label.as_deref().map(|label| numbered(label, self.round));
                 (self.ground.mark)(cx, label);
             }
         }
         Ok(counted)
+    }
+
+    /// Moves the task to a group.
+    fn join(&mut self, group: usize) -> Result<(), Error> {
+        let Ground { kernel, groups, .. } = *self.ground;
+        groups.enter(Some(group))?;
+        groups.join(kernel, self.cx, (Some(&self.mm), Some(group)))?;
+        groups.leave(self.group.replace(group));
+        Ok(())
     }
 
     /// Reads or writes a block of a file.

@@ -14,12 +14,13 @@
 //! file, maps names to numbers, and starts tasks.
 //!
 //! Key types: [`Task`], [`Phase`], [`Action`], [`Pattern`]; [`Ground`] (the state that tasks
-//! share), [`Recorded`] (their results), [`CutShort`] (the remaining work of a task that died),
-//! [`Helper`].
+//! share), [`Groups`] (memory cgroups), [`Recorded`] (their results), [`CutShort`] (the remaining
+//! work of a task that died), [`Helper`].
 
 mod act;
 mod files;
 mod flow;
+mod groups;
 mod held;
 mod pick;
 mod record;
@@ -28,11 +29,13 @@ mod run;
 
 pub use act::Area;
 pub use files::{FileHow, Files};
+pub use groups::{GroupHow, Groups, RECLAIM_SINCE};
 pub use held::Ask;
 pub use pick::Pattern;
 pub use record::Recorded;
 pub use run::{CutShort, Failed, Ground, Helper, Inherited, Joined, Why, help, numbered, run};
 
+use highwater_core::reclaim::GroupSetting;
 use highwater_core::syscall::{FileAdvice, MemoryAdvice};
 use highwater_core::units::MemoryPolicy;
 
@@ -52,6 +55,8 @@ pub struct Task {
     pub rounds: Option<u64>,
     /// Number of its VMAs.
     pub nr_areas: usize,
+    /// The number of its memory cgroup; `None`: its parent's, or the root.
+    pub group: Option<usize>,
     /// It serves a soft interrupt: it has no user memory, only what it allocates, and its
     /// allocations never sleep.
     pub is_softirq: bool,
@@ -256,6 +261,30 @@ pub enum Action {
     Proactiveness(u32),
     /// Sets the task's memory policy.
     Policy(MemoryPolicy),
+    /// Writes a setting of a memory cgroup.
+    SetGroup {
+        /// The group's number.
+        group: usize,
+        /// The setting.
+        setting: GroupSetting,
+    },
+    /// Reclaims from a memory cgroup, as a write to its `memory.reclaim` does.
+    Reclaim {
+        /// The group's number.
+        group: usize,
+        /// Pages.
+        pages: u64,
+    },
+    /// Removes a memory cgroup.
+    RemoveGroup {
+        /// The group's number.
+        group: usize,
+    },
+    /// Moves the task and its address space to a memory cgroup.
+    Join {
+        /// The group's number.
+        group: usize,
+    },
     /// Marks the end of a step, so that counters are read. The name may contain `{n}`, the number
     /// of the round, or `{2n}`, twice that. `None`: the first step begins.
     Mark(Option<String>),

@@ -13,6 +13,7 @@ use highwater_core::vm::Mm;
 use super::act::{Area, pattern};
 use super::files::{Descriptors, Files, Places};
 use super::flow::{Flow, Next};
+use super::groups::{GONE, Groups, begin};
 use super::held::Held;
 use super::pick::Picker;
 use super::record::Recorded;
@@ -61,6 +62,8 @@ pub enum Why {
     NoTime,
     /// The machine has its maximum number of tasks: `fork` returns EAGAIN.
     NoTask,
+    /// The group in which the task starts was removed before.
+    NoGroup,
 }
 
 /// The error of `fork` when the limit of tasks is reached (EAGAIN).
@@ -74,6 +77,7 @@ impl Why {
             Why::NotMapped => Error::Fault,
             Why::NoTime => Error::Invalid,
             Why::NoTask => NO_TASK,
+            Why::NoGroup => GONE,
         }
     }
 }
@@ -84,13 +88,15 @@ impl From<Error> for Why {
     }
 }
 
-/// The memory of a forked task.
-pub type Inherited<H> = (Arc<Mm<H>>, Vec<Option<Area>>);
+/// The memory of a forked task, and the group of its parent, in which it is counted already.
+pub type Inherited<H> = (Arc<Mm<H>>, Vec<Option<Area>>, Option<usize>);
 
 /// A task beside another one, for one phase that allows several operations at once.
 pub struct Helper<H: Devices> {
     phase: usize,
     round: u64,
+    /// Of its task; it is counted there already.
+    group: Option<usize>,
     mm: Arc<Mm<H>>,
     areas: Vec<Option<Area>>,
     open: Rc<Descriptors<H>>,
@@ -109,6 +115,8 @@ pub struct Ground<'a, H: Devices> {
     pub kernel: &'a Kernel<H>,
     /// Files, by number.
     pub files: &'a Files<H>,
+    /// Memory cgroups, by number.
+    pub groups: &'a Groups,
     /// True if the job has ended.
     pub is_over: &'a dyn Fn() -> bool,
     /// Uses the CPU for a number of nanoseconds.
@@ -143,18 +151,12 @@ pub fn run<H: Devices>(
     seed: u64,
     records: &mut [Recorded],
 ) -> Result<(), Failed> {
-    let failed = |error| Failed { phase: 0, step: None, why: Why::Call(error), left: Vec::new() };
-    let (mm, areas) = match inherited {
-        Some((mm, mut areas)) => {
-            mm.add_task(cx);
-            areas.resize(task.nr_areas, None);
-            (mm, areas)
-        }
-        None => {
-            let mm = process::start(ground.kernel, cx);
-            (mm.map_err(failed)?, vec![None; task.nr_areas])
-        }
-    };
+    let failed = |why| Failed { phase: 0, step: None, why, left: Vec::new() };
+    let begun = begin(task, ground, cx, inherited);
+    let (mm, areas, group) = begun.map_err(|(why, group)| {
+        ground.groups.leave(group);
+        failed(why)
+    })?;
     (ground.entered)(&mm);
     let open = ground.files.opened(ground.kernel, cx);
     let nr_files = open.borrow().len();
@@ -167,6 +169,7 @@ pub fn run<H: Devices>(
     let mut running = Running {
         ground,
         cx,
+        group,
         mm,
         areas,
         open,
@@ -189,6 +192,7 @@ pub fn run<H: Devices>(
     cx.set_flags(flags);
     running.leave();
     process::end(ground.kernel, cx, &running.mm);
+    ground.groups.leave(running.group);
     ground.files.sweep(ground.kernel, cx);
     ended.map_err(|why| {
         let (phase, step) = (running.at, running.step);
@@ -222,11 +226,14 @@ pub fn help<H: Devices>(
     helper: Helper<H>,
     records: &mut [Recorded],
 ) -> Result<(), Error> {
-    let Helper { phase: at, round, mm, areas, open, places, held, pickers, flow } = helper;
+    let Helper { phase: at, round, group, mm, areas, open, places, held, pickers, flow } = helper;
     mm.add_task(cx);
+    // A group with tasks is not removed: this cannot fail.
+    let joined = ground.groups.join(ground.kernel, cx, (None, group));
     let mut running = Running {
         ground,
         cx,
+        group,
         mm,
         areas,
         open,
@@ -240,15 +247,18 @@ pub fn help<H: Devices>(
         step: None,
         is_explained: true,
     };
-    let ended = running.share(&task.phases[at], &flow);
+    let ended = joined.and_then(|()| running.share(&task.phases[at], &flow));
     ground.kernel.exit_task(cx);
     running.mm.remove_task(cx);
+    ground.groups.leave(running.group);
     ended
 }
 
 pub(super) struct Running<'a, 'h, H: Devices> {
     pub(super) ground: &'a Ground<'a, H>,
     pub(super) cx: &'a Cx<'h, H>,
+    /// Its memory cgroup; `None`: the root.
+    pub(super) group: Option<usize>,
     pub(super) mm: Arc<Mm<H>>,
     pub(super) areas: Vec<Option<Area>>,
     pub(super) open: Rc<Descriptors<H>>,
@@ -363,8 +373,11 @@ impl<H: Devices> Running<'_, '_, H> {
         // The flow uses the task's own random numbers while the phase lasts.
         let own = replace(random, Random::new(0));
         let flow = Rc::new(RefCell::new(Flow::new(phase, (picker, pass), begin_ns, own)));
-        let helpers: Vec<Joined> =
-            (1..phase.depth).map(|_| (self.ground.help)(self.helper(&flow))).collect();
+        let mut helpers: Vec<Joined> = Vec::new();
+        for _ in 1..phase.depth {
+            self.ground.groups.enter(self.group)?;
+            helpers.push((self.ground.help)(self.helper(&flow)));
+        }
         let mut ended = self.share(phase, &flow);
         for join in helpers {
             let (left, helped) = join();
@@ -387,6 +400,7 @@ impl<H: Devices> Running<'_, '_, H> {
         Helper {
             phase: self.at,
             round: self.round,
+            group: self.group,
             mm: Arc::clone(&self.mm),
             areas: self.areas.clone(),
             open: Rc::clone(&self.open),

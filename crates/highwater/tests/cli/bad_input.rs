@@ -265,10 +265,8 @@ fn keys_of_what_is_not_modelled() {
     let job = "[[task]]\nname = \"t\"\n[[task.phase]]\ndo = \"compute\"\nus = 1.0\n";
     let (_dir, grouped) =
         file("j.toml", job.replace("\"t\"\n", "\"t\"\ngroup = \"a\"\n").as_bytes());
-    complaint(
-        &["run", &grouped],
-        &["j.toml:3: group: memory cgroups: not modelled (in Linux since 2.6.25", "--mem SIZE"],
-    );
+    let unknown = "j.toml:3: group: unknown group \"a\"; there is no [[group]]";
+    complaint(&["run", &grouped], &[unknown]);
     let (_dir, direct) = file("j.toml", format!("{job}direct = true\n").as_bytes());
     complaint(&["run", &direct], &["j.toml:6: direct: direct I/O: not modelled", "`dontneed`"]);
     let (_dir, limit) = file("j.toml", format!("[memory]\nhigh = \"1G\"\n{job}").as_bytes());

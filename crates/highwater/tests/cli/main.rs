@@ -11,6 +11,7 @@ mod determinism;
 mod diagnose;
 mod explain;
 mod fit;
+mod groups;
 mod jobs;
 mod kernel_settings;
 mod locks;

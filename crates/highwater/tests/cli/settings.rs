@@ -90,7 +90,7 @@ fn what_cannot_be_set_is_refused_with_what_was_meant() {
         ),
         ("vm.swapiness=1", "unknown sysctl \"swapiness\"; did you mean swappiness?"),
         ("vm.zswap=1", "zswap: not modelled (in Linux since 3.11); nearest: "),
-        ("memory.high=1G", "memory cgroups: not modelled (in Linux since 2.6.25"),
+        ("memory.high=1G", "memory cgroups outside of a job: not modelled (in Linux since 2.6.25"),
         ("lru_gen.enabled=7", "the multi-generational LRU: not modelled (in Linux since 6.1)"),
         ("vm.numa_balancing=1", "NUMA balancing: not modelled (in Linux since 3.8)"),
         ("policy.reclaim.demotion=true", "memory tiering (demotion and promotion): not modelled"),

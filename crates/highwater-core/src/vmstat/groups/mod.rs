@@ -249,7 +249,7 @@ impl GroupStats {
     /// Hands all changes up the tree.
     #[doc(alias = "cgroup_rstat_flush")]
     #[doc(alias = "mem_cgroup_css_rstat_flush")]
-    pub(crate) fn flush(&self) {
+    pub fn flush(&self) {
         let all = (0..self.is_marked.len()).map(|group| GroupId(group as u16));
         self.lateness.flushed(all.clone());
         for group in all.filter(|group| self.is_marked[group.idx()].swap(false, Relaxed)) {

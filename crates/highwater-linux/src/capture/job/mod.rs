@@ -137,7 +137,7 @@ fn part(part: &Part<'_>) -> String {
 fn bytes_of(file: &JobFile) -> u64 {
     match file.size {
         highwater_runs::workload::job::Amount::Bytes(bytes) => bytes,
-        highwater_runs::workload::job::Amount::Share(_) => 0,
+        _ => 0,
     }
 }
 

@@ -15,7 +15,7 @@ use highwater_results::import::linux61::{NodeLevels, Run, Scenario as Captured, 
 use highwater_sim::engine::Placement;
 use highwater_sim::host::SimHost;
 use highwater_sim::machine::SimMachine;
-use highwater_workloads::jobs::{self, Action, Files, Ground, Task};
+use highwater_workloads::jobs::{self, Action, Files, Ground, Groups, Task};
 use highwater_workloads::scenario::{FileMaker, ScenarioError};
 
 use super::super::machine::{self, System};
@@ -169,6 +169,7 @@ fn play(
     let ground = Ground {
         kernel,
         files: &files,
+        groups: &Groups::default(),
         is_over: &|| false,
         compute: &|cx: &Cx<'_, SimHost>, ns| cx.host.sim().compute(ns),
         // There is one task.
@@ -180,7 +181,7 @@ fn play(
         did: &|_, _| {},
         entered: &|_| {},
     };
-    let inherited = Some((mm, Vec::new()));
+    let inherited = Some((mm, Vec::new(), None));
     let ran = jobs::run(task, &ground, cx, inherited, jobs::seed(seed, 0, 0), &mut []);
     let doing = "running the program";
     ran.map_err(|failed| ScenarioError::Call { doing, error: failed.why.error() })

@@ -80,6 +80,14 @@ fn of_phase((written, action): (&JobPhase, &Action), why: &Why, machine: &Machin
                 "cannot fork {of}: {whose} may have {most} tasks at once; let copies exit, or wait for them"
             )
         }
+        (Why::NoGroup, _) => "cannot start in its group, which was removed before".to_owned(),
+        (
+            Why::Call(Error::Limit(reason)),
+            Action::SetGroup { .. }
+            | Action::Reclaim { .. }
+            | Action::RemoveGroup { .. }
+            | Action::Join { .. },
+        ) => format!("cannot {does} {of}: {reason}"),
         (Why::NotMapped, _) => {
             format!("cannot {does} {of}: it is not mapped then, as a program would crash")
         }

@@ -5,6 +5,7 @@ use highwater_workloads::jobs::{Arrivals, Spacing};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
+use super::group::{JobGroup, SettingName};
 use super::plan::DEPTH_MAX;
 use super::text::{Amount, PatternText, SpacingText};
 use crate::workload::params::{Param, Params, Problem};
@@ -20,13 +21,21 @@ pub struct JobParams {
     pub disk: Vec<JobDisk>,
     /// Files on the disk when the job begins; none of their pages is in memory.
     pub file: Vec<JobFile>,
+    /// Memory cgroups.
+    pub group: Vec<JobGroup>,
     /// Tasks.
     pub task: Vec<JobTask>,
 }
 
 impl Default for JobParams {
     fn default() -> JobParams {
-        JobParams { seconds: 10.0, disk: Vec::new(), file: Vec::new(), task: Vec::new() }
+        JobParams {
+            seconds: 10.0,
+            disk: Vec::new(),
+            file: Vec::new(),
+            group: Vec::new(),
+            task: Vec::new(),
+        }
     }
 }
 
@@ -47,6 +56,7 @@ impl Params for JobParams {
             doc: "Files on the disk when the job begins; none of their pages is in memory.",
             rules: &[],
         },
+        Param { field: "group", doc: "Memory cgroups.", rules: &[] },
         Param { field: "task", doc: "Tasks.", rules: &[] },
     ];
 
@@ -78,7 +88,7 @@ impl JsonSchema for JobDisk {
 }
 
 /// Keys of a job that are true or false, at any depth.
-pub const FLAGS: [&str; 10] = [
+pub const FLAGS: [&str; 11] = [
     "memory",
     "background",
     "forked",
@@ -89,6 +99,7 @@ pub const FLAGS: [&str; 10] = [
     "update",
     "behind",
     "forever",
+    "oom-group",
 ];
 
 /// A file.
@@ -160,8 +171,8 @@ pub struct JobTask {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = *Nice::RANGE.start(), max = *Nice::RANGE.end()))]
     pub nice: Option<i8>,
-    /// Memory cgroup of the task. Memory cgroups are not modelled: a task that names one is
-    /// refused.
+    /// Memory cgroup that the task joins before its first phase; default: the root, of a forked
+    /// task the group of its parent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
     /// The task serves soft interrupts of its CPU (`cpu`, default: 0), such as a network card's
@@ -180,7 +191,7 @@ pub struct JobPhase {
     /// Action of the phase.
     #[serde(rename = "do")]
     pub action: Do,
-    /// Mapping, file or task that the action applies to.
+    /// Mapping, file, task or group that the action applies to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<String>,
     /// Name of the phase's operations in results; without it they are not measured.
@@ -188,7 +199,8 @@ pub struct JobPhase {
     pub op: Option<String>,
     /// `map`: size in bytes (`64M`) or as a share of the machine's memory (`25%`); with `file` that
     /// much of the file from its start, by default the whole file. `truncate`: size that the file
-    /// keeps; default: 0.
+    /// keeps; default: 0. `set-group`: the value, as in a `[[group]]`. `reclaim`: how much; a share
+    /// is one of the group's parent, as in a `[[group]]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<Amount>,
     /// `map`: file that is mapped.
@@ -242,7 +254,10 @@ pub struct JobPhase {
     /// it is freed at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub us: Option<f64>,
-    /// `set`: the value.
+    /// `set-group`: the setting.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub setting: Option<SettingName>,
+    /// `set`: the value. `set-group` of `oom-group`: 1 or 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<u32>,
     /// Number of operations. Without any of `times`, `passes`, `seconds` and `forever`: as many as
@@ -298,6 +313,7 @@ impl JobPhase {
             count: None,
             step: Vec::new(),
             us: None,
+            setting: None,
             value: None,
             times: None,
             passes: None,
@@ -341,7 +357,7 @@ const fn once() -> u64 {
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
-const fn is_false(is: &bool) -> bool {
+pub(super) const fn is_false(is: &bool) -> bool {
     !*is
 }
 
@@ -407,6 +423,15 @@ pub enum Do {
     /// Sets the task's memory policy to `of`: `local`, `bind NODES`, `interleave NODES`, `preferred
     /// NODE`, `preferred-many NODES`; nodes are `0,2`, or `all`.
     Policy,
+    /// Writes the setting `setting` of the group `of`: `size`, or of `oom-group` `value`.
+    SetGroup,
+    /// Reclaims `size` from the group `of` and those below it, as a write to its `memory.reclaim`
+    /// does. Pages that it gets less than that are counted (`failed`) and are not an error.
+    Reclaim,
+    /// Removes the group `of`, in which no task may be. What is charged to it stays charged.
+    RemoveGroup,
+    /// Moves the task to the group `of`: what it uses from now on is charged there.
+    Join,
     /// Ends the step with the name `of`: counters are reported for each step. `{n}` in the name is
     /// the number of the round, `{2n}` twice that. Without `of` the first step begins here, and
     /// earlier work belongs to no step.

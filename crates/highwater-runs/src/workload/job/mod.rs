@@ -10,11 +10,15 @@
 //! | found | the share of read or touched pages that was in memory |
 //!
 //! For the machine: the share of time in which tasks waited for CPUs, memory and devices, as in
-//! `/proc/pressure`. Over time: the memory of each task (`memory`).
+//! `/proc/pressure`. Over time: the memory of each task (`memory`). Of each memory cgroup its
+//! memory and events, also over time (`group_figures`).
 
 mod disks;
 mod failed;
+mod figures;
 mod file;
+mod group;
+mod group_figures;
 mod idle;
 mod memory;
 mod names;
@@ -32,6 +36,7 @@ use highwater_sim::pressure::{self, Resource};
 
 pub use file::FLAGS;
 pub use file::{AdviceName, Do, GfpName, JobDisk, JobFile, JobParams, JobPhase, JobTask};
+pub use group::{JobGroup, SettingName};
 pub(crate) use memory::columns_of as task_columns;
 pub use text::{Amount, PatternText, SpacingText};
 
@@ -65,13 +70,15 @@ const SMALL_US: f64 = 1.0;
 const FAILED: &str = "failed";
 /// The table of these allocations.
 const ALLOCATIONS: &str = "allocations";
+/// The table of writes to `memory.reclaim`.
+const RECLAIMED: &str = "not reclaimed";
 /// The table of pressure.
 const PRESSURE: &str = "pressure";
 /// `some`: at least one task waited; `full`: all tasks with work did.
 const PRESSURE_LINES: [&str; 2] = ["some", "full"];
 
-/// Metrics of an operation, or of a resource.
-pub const FIGURES: [&str; 14] = [
+/// Metrics of an operation, of a resource, or of a group.
+pub const FIGURES: [&str; 24] = [
     RATE,
     PERCENTILES[0].1,
     PERCENTILES[1].1,
@@ -86,6 +93,16 @@ pub const FIGURES: [&str; 14] = [
     FAILED,
     PRESSURE_LINES[0],
     PRESSURE_LINES[1],
+    group_figures::MEMORY[0],
+    group_figures::MEMORY[1],
+    group_figures::MEMORY[2],
+    group_figures::EVENTS[0],
+    group_figures::EVENTS[1],
+    group_figures::EVENTS[2],
+    group_figures::EVENTS[3],
+    group_figures::EVENTS[4],
+    group_figures::EVENTS[5],
+    group_figures::EVENTS[6],
 ];
 
 impl Workload for Job {
@@ -114,6 +131,7 @@ impl Workload for Job {
         let of = |name: &str, unit: &str, better, ends: &[&str]| {
             let mut metric = Metric::new(name, unit, better, TableKind::Single);
             let has = |op: &&plan::Operation, end: &str| match end {
+                FAILED if name == RECLAIMED => op.has_shortfalls,
                 FAILED => op.has_failures,
                 HITS => op.has_hits,
                 _ if REFAULTS.iter().any(|(refaults, _)| *refaults == end) => op.has_refaults,
@@ -144,9 +162,14 @@ impl Workload for Job {
                 ..of("found", "percent of the pages asked for", Better::Higher, &[HITS])
             },
             of(ALLOCATIONS, "blocks", Better::Lower, &[FAILED]),
+            Metric {
+                about: "what memory.reclaim got less than was asked for".to_owned(),
+                ..of(RECLAIMED, "pages", Better::Lower, &[FAILED])
+            },
             pressure_metric(),
             counters_of_steps(params),
         ];
+        metrics.extend(group_figures::metrics(params));
         // A table without operations would show all of them.
         metrics.retain(|metric| !metric.operations.is_empty());
         metrics

@@ -9,6 +9,7 @@ use highwater_workloads::jobs::{Action, Ask, MapHow, Mapped, Often, Pattern, Pha
 
 use super::failed::{is_larger, no_room};
 use super::file::{AdviceName, Do, GfpName, JobParams, JobPhase, JobTask, Only};
+use super::group;
 use super::plan::{DEPTH_MAX, lineage, pages};
 use super::text::Amount;
 use highwater_files::input::names::unknown;
@@ -34,7 +35,7 @@ pub(super) struct Names<'a> {
 pub(super) type Wrong = (String, String);
 
 /// That, of a key.
-fn wrong(key: &str, reason: impl Into<String>) -> Wrong {
+pub(super) fn wrong(key: &str, reason: impl Into<String>) -> Wrong {
     (key.to_owned(), reason.into())
 }
 
@@ -177,6 +178,9 @@ impl Names<'_> {
         };
         let of = phase.of.as_deref();
         check_keys(phase)?;
+        if phase.size == Some(Amount::Unlimited) && matches!(phase.action, Do::Map | Do::Truncate) {
+            return Err(wrong("size", "max is for groups; how much?"));
+        }
         if pattern == Pattern::Follow && phase.action != Do::Read {
             return Err(wrong("pattern", "only reads follow a file"));
         }
@@ -310,6 +314,9 @@ impl Names<'_> {
                 }
             },
             Do::Policy => Action::Policy(policy(of.unwrap_or_default())?),
+            Do::SetGroup | Do::Reclaim | Do::RemoveGroup | Do::Join => {
+                group::action(self.params, phase, memory_pages)?
+            }
             Do::Mark => Action::Mark(of.map(str::to_owned)),
         })
     }
@@ -349,7 +356,7 @@ impl Names<'_> {
 fn not_a_step(step: &JobPhase, depth: u32) -> Option<&'static str> {
     match step.action {
         Do::Request => Some("a request has no requests in it"),
-        Do::Fork | Do::Wait | Do::Exec | Do::Exit | Do::Mark => {
+        Do::Fork | Do::Wait | Do::Exec | Do::Exit | Do::RemoveGroup | Do::Join | Do::Mark => {
             Some("must be a separate phase, not a step of a request")
         }
         Do::Map | Do::Unmap if depth > 1 => {
@@ -362,20 +369,21 @@ fn not_a_step(step: &JobPhase, depth: u32) -> Option<&'static str> {
 /// Refuses keys that the action does not use: the user expects an effect that would not happen.
 fn check_keys(phase: &JobPhase) -> Result<(), Wrong> {
     use Do::{
-        Advise, Alloc, Append, Compact, Compute, DropCaches, Exec, Exit, Fsync, Map, Read, Request,
-        Set, Sleep, Touch, Truncate, Write,
+        Advise, Alloc, Append, Compact, Compute, DropCaches, Exec, Exit, Fsync, Map, Read, Reclaim,
+        Request, Set, SetGroup, Sleep, Touch, Truncate, Write,
     };
     let has = |actions: &[Do]| actions.contains(&phase.action);
     let is_work = !has(&[Exit]);
-    let keys: [Key; 26] = [
-        ("size", phase.size.is_some(), has(&[Map, Truncate])),
+    let keys: [Key; 27] = [
+        ("size", phase.size.is_some(), has(&[Map, Truncate, SetGroup, Reclaim])),
         ("file", phase.file.is_some(), has(&[Map])),
         ("shared", phase.shared, has(&[Map])),
         ("read-only", phase.read_only, has(&[Map])),
         ("align", phase.align.is_some(), has(&[Map])),
         ("write", phase.write, has(&[Touch])),
         ("update", phase.update, has(&[Touch])),
-        ("value", phase.value.is_some(), has(&[Set, DropCaches])),
+        ("setting", phase.setting.is_some(), has(&[SetGroup])),
+        ("value", phase.value.is_some(), has(&[Set, SetGroup, DropCaches])),
         ("bytes", phase.bytes.is_some(), has(&[Read, Write, Append])),
         ("depth", phase.depth.is_some(), has(&[Read, Write, Append, Fsync, Request])),
         ("pattern", phase.pattern.is_some(), has(&[Touch, Read, Write, Advise])),
@@ -452,7 +460,12 @@ fn policy(text: &str) -> Result<MemoryPolicy, Wrong> {
 /// Node numbers are below this.
 const NODES_MAX: u16 = 64;
 
-fn found(what: &str, key: &str, name: Option<&str>, known: &[&str]) -> Result<usize, Wrong> {
+pub(super) fn found(
+    what: &str,
+    key: &str,
+    name: Option<&str>,
+    known: &[&str],
+) -> Result<usize, Wrong> {
     let Some(name) = name else {
         return Err(wrong("do", format!("which {what}? There is no {key}")));
     };

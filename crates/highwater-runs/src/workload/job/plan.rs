@@ -3,13 +3,13 @@
 use highwater_core::config::{KernelVersion, Tunables};
 use highwater_core::page::PAGE_SIZE;
 use highwater_sim::cpu::Nice;
-use highwater_workloads::jobs::{Action, Phase, Task, numbered};
+use highwater_workloads::jobs::{Action, Phase, RECLAIM_SINCE, Task, numbered};
 
 use super::file::{Do, GfpName, JobParams, JobPhase, JobTask, Only};
+use super::group;
 use super::names::{Names, PROACTIVENESS};
 use super::text::Amount;
 use crate::workload::params::Problem;
-use highwater_files::input::unmodelled;
 use highwater_files::machine_file::disks::of_table;
 
 /// Most operations of a phase under way at a time.
@@ -36,6 +36,9 @@ pub(super) fn problem(params: &JobParams) -> Option<Problem> {
         }
         names.push(name);
     }
+    if let Some(problem) = group::problem(params) {
+        return Some(problem);
+    }
     let copies: u64 = params.task.iter().map(|task| u64::from(task.count)).sum();
     let deepest = |task: &JobTask| task.phase.iter().filter_map(|phase| phase.depth).max();
     let all = params.task.iter().map(|task| (u64::from(task.count), deepest(task).unwrap_or(1)));
@@ -61,10 +64,6 @@ pub(super) fn problem(params: &JobParams) -> Option<Problem> {
         if task.forked && lineage(params, task)[0].forked {
             let reason = "no task that begins with the job forks it: it would never run";
             return wrong(format!("{path}.forked"), reason.to_owned());
-        }
-        if task.group.is_some() {
-            let missing = unmodelled::find("group").map(unmodelled::Feature::line);
-            return wrong(format!("{path}.group"), missing.unwrap_or_default());
         }
         if task.cpu.is_some() && task.node.is_some() {
             return wrong(format!("{path}.node"), "there is a CPU, too".to_owned());
@@ -135,6 +134,12 @@ fn disks(params: &JobParams) -> Option<Problem> {
             (Some(Amount::Share(room)), Amount::Share(size)) => room < size,
             _ => false,
         };
+        if let Some(key) = [("size", Some(file.size)), ("room", file.room)]
+            .iter()
+            .find_map(|(key, size)| (*size == Some(Amount::Unlimited)).then_some(*key))
+        {
+            return wrong(key, "max is for groups; how much?");
+        }
         if smaller || file.room.is_some_and(Amount::is_nothing) {
             return wrong("room", "must be above 0, and not below the size");
         }
@@ -224,6 +229,10 @@ fn takes_time(phase: &JobPhase) -> bool {
         | Do::Set
         | Do::DropCaches
         | Do::Policy
+        | Do::SetGroup
+        | Do::Reclaim
+        | Do::RemoveGroup
+        | Do::Join
         | Do::Mark => false,
         Do::Request => phase.step.iter().any(takes_time),
         _ => true,
@@ -265,6 +274,8 @@ pub struct Operation {
     pub(super) has_hits: bool,
     /// It requests memory that may not be available.
     pub(super) has_failures: bool,
+    /// It reclaims from a group, which may get less than it asks for.
+    pub(super) has_shortfalls: bool,
     /// Operations a second that arrive at all copies of the task together, at most: of an open loop, else 0.
     pub(super) arrivals: Arrivals,
 }
@@ -300,7 +311,8 @@ pub fn tasks(params: &JobParams, memory_pages: u64) -> (Vec<Task>, Vec<Operation
         }
         let rounds = (task.rounds > 0).then_some(task.rounds);
         let (nr_areas, is_softirq) = (names.areas().len(), task.softirq);
-        tasks.push(Task { phases, rounds, nr_areas, is_softirq });
+        let group = task.group.as_deref().and_then(|name| group::number(params, name));
+        tasks.push(Task { phases, rounds, nr_areas, group, is_softirq });
     }
     (tasks, operations)
 }
@@ -311,8 +323,7 @@ pub(super) fn not_booked(params: &JobParams, operation: &str) -> Option<String> 
     let (mut step_of, mut of_interrupt) = (None, None);
     for task in &params.task {
         let is_it = |phase: &JobPhase| {
-            let unnamed = (phase.action == Do::Alloc).then_some(ALLOC);
-            let op = phase.op.as_deref().or(unnamed);
+            let op = phase.op.as_deref().or(unnamed(phase.action));
             op.is_some_and(|op| operation == format!("{}.{op}", task.name))
         };
         for phase in &task.phase {
@@ -342,8 +353,14 @@ pub(super) fn not_booked(params: &JobParams, operation: &str) -> Option<String> 
     })
 }
 
-/// Default name of an allocation: its failures are always counted.
-const ALLOC: &str = "alloc";
+/// Default name of an operation that may fail without an error: its failures are always counted.
+const fn unnamed(action: Do) -> Option<&'static str> {
+    match action {
+        Do::Alloc => Some("alloc"),
+        Do::Reclaim => Some("reclaim"),
+        _ => None,
+    }
+}
 
 /// Number and name under which a phase's operations are recorded; a new one is added to the list.
 fn operation(
@@ -351,7 +368,7 @@ fn operation(
     task: &JobTask,
     phase: &JobPhase,
 ) -> Option<(usize, String)> {
-    let unnamed = (phase.action == Do::Alloc).then_some(ALLOC);
+    let unnamed = unnamed(phase.action);
     let name = format!("{}.{}", task.name, phase.op.as_deref().or(unnamed)?);
     let at = operations.iter().position(|known| known.name == name);
     let at = at.unwrap_or_else(|| {
@@ -364,6 +381,7 @@ fn operation(
     known.has_refaults |= does(&[Do::Touch, Do::Read, Do::Write, Do::Append]);
     known.has_hits |= does(&[Do::Touch, Do::Read]);
     known.has_failures |= does(&[Do::Alloc]);
+    known.has_shortfalls |= does(&[Do::Reclaim]);
     // Of several phases with this name, the busiest.
     let arrivals = Arrivals::of(phase, task.count);
     known.arrivals = Arrivals(known.arrivals.0.max(arrivals.0));
@@ -395,12 +413,21 @@ const GRAIN_PAGES: u64 = 256;
 pub fn pages(amount: Amount, memory_pages: u64) -> u64 {
     match amount {
         Amount::Bytes(0) => 0,
+        Amount::Unlimited => u64::MAX,
         Amount::Bytes(bytes) => bytes.div_ceil(PAGE_SIZE as u64).max(1),
         Amount::Share(share) if share <= 0.0 => 0,
         Amount::Share(share) => match (share * memory_pages as f64) as u64 {
             pages @ ..GRAIN_PAGES => pages.max(1),
             pages => pages / GRAIN_PAGES * GRAIN_PAGES,
         },
+    }
+}
+
+/// Pages of a setting of a group, of which `whole` are 100 %: rounded down, as the kernel does.
+pub(super) fn pages_down(amount: Amount, whole: u64) -> u64 {
+    match amount {
+        Amount::Bytes(bytes) => bytes / PAGE_SIZE as u64,
+        amount => pages(amount, whole),
     }
 }
 
@@ -413,5 +440,16 @@ pub(super) fn set_in_vain(params: &JobParams, kernel: KernelVersion) -> Option<S
         phases.any(|phase| phase.action == Do::Set && phase.of.as_deref() == Some(PROACTIVENESS));
     (is_set && !field.is_in(kernel)).then(|| {
         format!("Linux {kernel} does not have {PROACTIVENESS}, which the job sets: ignored")
+    })
+}
+
+/// The remark about `memory.reclaim` of a kernel that does not have it.
+pub(super) fn reclaimed_in_vain(params: &JobParams, kernel: KernelVersion) -> Option<String> {
+    let mut phases = params.task.iter().flat_map(|task| &task.phase).flat_map(JobPhase::all);
+    let is_there = phases.any(|phase| phase.action == Do::Reclaim);
+    (is_there && kernel < RECLAIM_SINCE).then(|| {
+        format!(
+            "Linux {kernel} does not have memory.reclaim (since {RECLAIM_SINCE}), to which the job writes: ignored"
+        )
     })
 }

@@ -9,39 +9,38 @@ use highwater_core::host::{CpuId, Cx, Host};
 use highwater_core::kernel::Error;
 use highwater_core::reclaim::OomReport;
 use highwater_core::vm::Mm;
-use highwater_report::latency::bucket;
-use highwater_results::words::{count, was};
-use highwater_results::{
-    Counters, EndedEarly, Histogram, KERNEL_LOG_FILE, LATENCY, Largest, PRESSURE_FILE, Times,
-};
+use highwater_results::words::was;
+use highwater_results::{Counters, EndedEarly, KERNEL_LOG_FILE, Times};
 use highwater_sim::cpu::Nice;
 use highwater_sim::engine::{Placement, Spawn, TaskTimes};
 use highwater_sim::host::SimHost;
 use highwater_sim::machine::SimKernel;
-use highwater_sim::pressure::{self, Lines, Reading, Resource};
+use highwater_sim::pressure;
 use highwater_workloads::jobs::{
-    self, CutShort, Failed, Files, Ground, Helper, Inherited, Joined, Recorded, Task, Why,
+    self, CutShort, Failed, Files, Ground, Groups, Helper, Inherited, Joined, Recorded, Task, Why,
 };
 
 use super::super::ends::{Ends, Worker};
 use super::super::harness::{self, lost, run_to_end, timed};
 use super::super::{Unit, Workload};
+use super::Job;
 use super::disks::{self, Placed};
 use super::failed;
+use super::figures::{tell, tell_pressure, texts};
 use super::file::{AdviceName, Do, JobParams, JobTask};
+use super::group;
+use super::group_figures::{self, OverTime};
 use super::idle::{self, Idle};
 use super::memory::Memory;
-use super::plan::{self, Operation};
+use super::plan;
 use super::steps::Steps;
 use super::stuck::{Stuck, Waited};
-use super::{
-    FAILED, FAULT_KINDS, HITS, Job, LONGEST, PERCENTILES, PRESSURE_LINES, RATE, REFAULTS, named,
-};
 use crate::outcome::{Outcome, RunError, snapshot};
 
 /// How often a task that waits for another one looks.
 const LOOK_NS: u64 = 1_000_000;
-const NS_PER_US: f64 = 1e3;
+/// Groups that a kernel has room for beyond those of the job.
+const GROUPS_SPARE: u16 = 16;
 /// Number of OOM kills whose kernel log line is reported.
 const KILLS_TOLD: usize = 2;
 
@@ -68,6 +67,7 @@ struct Plan {
     told: Vec<JobTask>,
     nr_operations: usize,
     files: Files<SimHost>,
+    groups: Groups,
     /// The machine's resources, for error messages.
     has: failed::Machine,
     seed: u64,
@@ -121,15 +121,26 @@ pub(super) fn run(params: &JobParams, unit: &Unit<'_>) -> Result<Outcome, RunErr
     let Placed { storage, files, mut notes } = disks::place(params, unit, memory_pages)?;
     let has = failed::Machine::new(unit, &storage, &files);
     notes.extend(plan::set_in_vain(params, unit.policy.kernel));
+    notes.extend(plan::reclaimed_in_vain(params, unit.policy.kernel));
     notes.extend(refused_huge_pages(params, &unit.machine.machine));
     let mut config = harness::config(unit)?;
     storage.attach(&mut config);
     config.advised = params.task.iter().any(asks_for_huge_pages);
+    // A kernel without groups costs nothing for them, so only jobs that have some change.
+    let groups = group::groups(params, memory_pages);
+    if !groups.is_empty() {
+        config.groups = groups.len() as u16 + GROUPS_SPARE;
+    }
     let seed = config.seed;
     let memory = Rc::new(Memory::default());
+    let over_time = Rc::new(OverTime::default());
     let columns = memory.columns(params.task.iter().map(|task| task.name.clone()));
+    let columns = columns.and(over_time.columns(params));
     let mut machine = harness::boot_and_tell(unit, config, Some(columns))?;
     let files = Files::create(&machine.kernel, &machine.outside(), files);
+    let groups = Groups::create(&machine.kernel, &machine.outside(), &groups)
+        .map_err(|error| RunError::of(Job::NAME, format!("groups: {error}")))?;
+    over_time.begin(&machine.kernel, &groups);
     let nr_tasks = tasks.len();
     let step_names = plan::steps(params);
     let all_steps = Rc::new(step_names.iter().cloned().collect());
@@ -139,6 +150,7 @@ pub(super) fn run(params: &JobParams, unit: &Unit<'_>) -> Result<Outcome, RunErr
         told: params.task.clone(),
         nr_operations: operations.len(),
         files,
+        groups,
         has,
         seed,
         end_ns: (params.seconds * 1e9) as u64,
@@ -162,7 +174,7 @@ pub(super) fn run(params: &JobParams, unit: &Unit<'_>) -> Result<Outcome, RunErr
     });
     run_to_end(&mut machine)?;
     let (ended, counters) = driver.take().ok_or_else(|| lost("driver"))??;
-    let Ended { records, mut early, failed, stuck, steps, times } = ended;
+    let Ended { records, mut early, failed, stuck, steps, groups, times } = ended;
     if let Some(failed) = failed
         && !unit.tolerates_failures
     {
@@ -191,6 +203,7 @@ pub(super) fn run(params: &JobParams, unit: &Unit<'_>) -> Result<Outcome, RunErr
         let were = was(more);
         notes.push(format!("{more} more {were} killed; with --out, {file} has them"));
     }
+    notes.extend(group_figures::kills(params, &groups));
     for EndedEarly { task, killed, failed, started, reason } in &early {
         if *killed > 0 {
             let (were, their) = (was(*killed), if *killed == 1 { "its" } else { "their" });
@@ -211,6 +224,7 @@ pub(super) fn run(params: &JobParams, unit: &Unit<'_>) -> Result<Outcome, RunErr
     }
     tell_pressure(reading, times.elapsed_ns, &mut outcome);
     outcome.samples.extend(steps);
+    outcome.samples.extend(group_figures::samples(params, &groups));
     Ok(outcome)
 }
 
@@ -236,116 +250,6 @@ fn refused_huge_pages(params: &JobParams, machine: &Machine) -> Option<String> {
         .then(|| format!("{}: advice = \"hugepage\" does nothing: {why}", names.join(", ")))
 }
 
-/// A rate above this multiple of what arrives is one of a short time.
-const RATE_ABOVE: f64 = 1.1;
-
-/// A remark if so few operations arrived that their rate is far above what arrives: it is over less time than the phase
-/// takes.
-fn short_span(operation: &str, record: &Recorded, arrivals: Option<f64>) -> Option<String> {
-    let (rate, asked) = (record.rate(), arrivals?);
-    let (from_ns, to_ns) = record.span_ns?;
-    (rate > asked * RATE_ABOVE).then(|| {
-        let (nr, seconds) = (count(record.count(), "operation"), (to_ns - from_ns) as f64 / 1e9);
-        format!(
-            "{operation}: the rate is over {seconds:.6} s, from the first arrival to the end of the last of {nr}; the job \
-             asks for {asked} arrivals a second"
-        )
-    })
-}
-
-/// Reports the metrics of an operation; one that never ended has none.
-fn tell(operation: &Operation, record: &Recorded, seed: u64, outcome: &mut Outcome) {
-    let Operation { name: operation, has_faults, has_refaults, has_hits, has_failures, arrivals } =
-        operation;
-    let us = |ns: u64| ns as f64 / NS_PER_US;
-    let unanswered = record.unanswered;
-    if unanswered > 0 {
-        let all = unanswered + record.count();
-        let (all, were) = (count(all, "arrival"), was(unanswered));
-        let note = format!("{operation}: {unanswered} of {all} {were} never answered");
-        outcome.notes.push(format!("{note}: the task had died; a \"-\" below means never"));
-    }
-    let Some((longest_ns, at_ns)) = record.longest else {
-        outcome.notes.push(format!("{operation}: none has ended"));
-        if unanswered > 0 {
-            outcome.samples.push((named(operation, RATE), 0.0));
-        }
-        return;
-    };
-    let mut histogram = Histogram::new(LATENCY, operation, "nanoseconds, up to");
-    for step in record.latencies.iter_recorded() {
-        let key = bucket(step.value_iterated_to().min(longest_ns)).to_string();
-        histogram.record(&key, step.count_at_value());
-    }
-    outcome.histograms.push(histogram);
-    outcome.notes.extend(short_span(operation, record, arrivals.a_second()));
-    let mut push = |figure: &str, value: f64| {
-        outcome.samples.push((named(operation, figure), value));
-    };
-    push(RATE, record.rate());
-    // If too many requests were never answered, there is no latency.
-    for (quantile, name) in PERCENTILES {
-        if let Some(ns) = record.quantile_ns(quantile) {
-            push(name, us(ns));
-        }
-    }
-    if unanswered == 0 {
-        push(LONGEST, us(longest_ns));
-    }
-    if *has_faults {
-        let faults = [record.minor, record.major];
-        FAULT_KINDS.iter().zip(faults).for_each(|(kind, faults)| push(kind, faults as f64));
-    }
-    if *has_refaults {
-        for ((name, _), refaults) in REFAULTS.iter().zip(record.refaults) {
-            push(name, refaults as f64);
-        }
-    }
-    if let Some(share) = record.hit_ratio().filter(|_| *has_hits) {
-        push(HITS, 100.0 * share);
-    }
-    if *has_failures {
-        push(FAILED, record.failed as f64);
-    }
-    if unanswered > 0 {
-        return;
-    }
-    let (operation, value) = (named(operation, LONGEST), us(longest_ns));
-    Largest::keep(&mut outcome.largest, Largest { operation, seed, value, at_ns });
-}
-
-/// Reports for which shares of time some tasks, and all tasks, waited for each resource.
-fn tell_pressure(pressure: Reading, elapsed_ns: u64, outcome: &mut Outcome) {
-    for resource in Resource::ALL {
-        let Lines { some, full } = pressure.of(resource);
-        for (line, name) in [some, full].into_iter().zip(PRESSURE_LINES) {
-            if resource == Resource::Cpu && name != PRESSURE_LINES[0] {
-                continue;
-            }
-            let share = 100.0 * line.total_us as f64 * NS_PER_US / elapsed_ns.max(1) as f64;
-            outcome.samples.push((named(resource.name(), name), share));
-        }
-    }
-}
-
-/// The kernel's own proc files at the end.
-fn texts(pressure: Option<Reading>, kills: &[OomReport]) -> Vec<(&'static str, String)> {
-    let files = pressure.map(|reading| {
-        let file = |of: Resource| format!("/proc/pressure/{}\n{}", of.name(), reading.of(of));
-        Resource::ALL.map(file).concat()
-    });
-    let lines = kills.iter().flat_map(|kill| {
-        let at_s = kill.at_ns as f64 / 1e9;
-        kill.text.lines().map(move |line| format!("[{at_s:12.6}] {line}\n"))
-    });
-    let log: String = lines.collect();
-    let mut texts: Vec<_> = files.map(|files| (PRESSURE_FILE, files)).into_iter().collect();
-    if !log.is_empty() {
-        texts.push((KERNEL_LOG_FILE, log));
-    }
-    texts
-}
-
 /// The results when all tasks have ended.
 struct Ended {
     records: Vec<Recorded>,
@@ -357,6 +261,8 @@ struct Ended {
     stuck: Stuck,
     /// Counters of steps.
     steps: Vec<(String, f64)>,
+    /// Of each group.
+    groups: Vec<group_figures::Figures>,
     times: Times,
 }
 
@@ -433,7 +339,8 @@ fn drive(machine: &SimKernel, cx: &Cx<'_, SimHost>, plan: Rc<Plan>) -> Result<En
     let steps = plan.steps.borrow();
     let steps = steps.iter().flat_map(|steps| steps.samples(&plan.step_names)).collect();
     let stuck = plan.stuck.clone();
-    Ok(Ended { records, early, failed: plan.failed.take(), stuck, steps, times })
+    let groups = group_figures::read(&machine.kernel, &plan.groups);
+    Ok(Ended { records, early, failed: plan.failed.take(), stuck, steps, groups, times })
 }
 
 /// Starts a copy of a task.
@@ -574,6 +481,7 @@ fn on_ground<T>(
     let ground: Ground<'_, SimHost> = Ground {
         kernel: &machine.kernel,
         files: &plan.files,
+        groups: &plan.groups,
         is_over: &is_over,
         compute: &|cx: &Cx<'_, SimHost>, ns| cx.host.sim().compute(ns),
         wait: &|cx: &Cx<'_, SimHost>, task: usize| {

@@ -8,13 +8,18 @@ use highwater_workloads::jobs::{Pattern, Spacing};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// Bytes, or a share of the machine's memory.
+/// A group's limit that is none.
+const NO_LIMIT: &str = "max";
+
+/// Bytes, or a share of the machine's memory or of a group's.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Amount {
     /// This many bytes.
     Bytes(u64),
     /// This share of memory.
     Share(f64),
+    /// As a group's limit: none (`max`).
+    Unlimited,
 }
 
 impl Amount {
@@ -23,6 +28,7 @@ impl Amount {
         match self {
             Amount::Bytes(bytes) => bytes == 0,
             Amount::Share(share) => share <= 0.0,
+            Amount::Unlimited => false,
         }
     }
 }
@@ -31,6 +37,9 @@ impl FromStr for Amount {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Amount, String> {
+        if text.trim() == NO_LIMIT {
+            return Ok(Amount::Unlimited);
+        }
         let Some(percent) = text.trim().strip_suffix('%') else {
             return highwater_files::input::size::parse_size(text).map(Amount::Bytes);
         };
@@ -46,6 +55,7 @@ impl fmt::Display for Amount {
         match self {
             Amount::Bytes(bytes) => f.write_str(&highwater_files::input::size::size_text(*bytes)),
             Amount::Share(share) => write!(f, "{}%", share * 100.0),
+            Amount::Unlimited => f.write_str(NO_LIMIT),
         }
     }
 }
@@ -166,7 +176,7 @@ impl fmt::Display for SpacingText {
 impl Serialize for Amount {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
-            Amount::Bytes(_) => serializer.collect_str(self),
+            Amount::Bytes(_) | Amount::Unlimited => serializer.collect_str(self),
             // Whole percents as they are written; others exactly.
             Amount::Share(share) => match self.to_string().parse() == Ok(*self) {
                 true => serializer.collect_str(self),
@@ -213,7 +223,7 @@ impl JsonSchema for Amount {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let about = "Bytes, as `64M`, or a share of the machine's memory, as `25%` or 0.25; shares are whole MiB.";
+        let about = "Bytes, as `64M`, or a share of the machine's memory, as `25%` or 0.25; shares are whole MiB. `max` is for groups.";
         json_schema!({ "anyOf": [{ "type": "string" }, { "type": "number", "minimum": 0, "maximum": 64 }], "description": about })
     }
 }
@@ -278,7 +288,11 @@ mod tests {
             assert_eq!(text.parse::<SpacingText>().unwrap().to_string(), text);
         }
         assert_eq!("25%".parse(), Ok(Amount::Share(0.25)));
-        for (text, amount) in [("64M", Amount::Bytes(64 << 20)), ("150%", Amount::Share(1.5))] {
+        for (text, amount) in [
+            ("64M", Amount::Bytes(64 << 20)),
+            ("150%", Amount::Share(1.5)),
+            ("max", Amount::Unlimited),
+        ] {
             assert_eq!((text.parse(), amount.to_string()), (Ok(amount), text.to_owned()));
         }
     }

@@ -1,0 +1,400 @@
+//! Memory cgroups of a job: as they are written, their errors, and their sizes on a machine.
+
+use std::collections::BTreeSet;
+
+use highwater_core::reclaim::GroupSetting;
+use highwater_workloads::jobs::{Action, GroupHow};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::file::{Do, JobParams, JobPhase, is_false};
+use super::names::{Wrong, found, wrong};
+use super::plan::pages_down;
+use super::text::Amount;
+use crate::workload::params::Problem;
+use highwater_files::input::names::unknown;
+
+/// A memory cgroup.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct JobGroup {
+    /// Name in phases, in settings (`--set group.NAME.max=512M`) and in results.
+    pub name: String,
+    /// Group that it is part of, which stands before it in the file; default: the root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
+    /// `memory.max`: the limit. Bytes (`512M`), `max` (no limit, the default), or a share of the
+    /// parent's `max` (`50%`), of the machine's memory if no group above has a limit. A charge
+    /// beyond it reclaims from the group, and kills in the group if that does not help.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max: Option<Amount>,
+    /// `memory.high`, of the same form: above it the group's tasks reclaim, and sleep.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub high: Option<Amount>,
+    /// `memory.low`, of the same form: below it the group is reclaimed only if nothing else is
+    /// left; default: 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub low: Option<Amount>,
+    /// `memory.min`, of the same form: below it the group is never reclaimed; default: 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min: Option<Amount>,
+    /// `memory.swap.max`, of the same form: the limit of the group's swap. A share is one of the
+    /// parent's `max`, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub swap_max: Option<Amount>,
+    /// `memory.swap.high`, of the same form: with more in swap than that, tasks sleep.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub swap_high: Option<Amount>,
+    /// `memory.oom.group`: an OOM kill in the group takes all of its tasks.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub oom_group: bool,
+}
+
+/// A setting of a memory cgroup.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum SettingName {
+    /// `memory.max`.
+    Max,
+    /// `memory.high`.
+    High,
+    /// `memory.low`.
+    Low,
+    /// `memory.min`.
+    Min,
+    /// `memory.swap.max`.
+    SwapMax,
+    /// `memory.swap.high`.
+    SwapHigh,
+    /// `memory.oom.group`: `value` is 1 or 0.
+    OomGroup,
+}
+
+/// Settings that are sizes.
+const SIZES: [SettingName; 6] = [
+    SettingName::Max,
+    SettingName::High,
+    SettingName::Low,
+    SettingName::Min,
+    SettingName::SwapMax,
+    SettingName::SwapHigh,
+];
+
+impl SettingName {
+    /// The setting with a size; none of `oom-group`.
+    const fn of_pages(self, pages: u64) -> Option<GroupSetting> {
+        Some(match self {
+            SettingName::Max => GroupSetting::Max(pages),
+            SettingName::High => GroupSetting::High(pages),
+            SettingName::Low => GroupSetting::Low(pages),
+            SettingName::Min => GroupSetting::Min(pages),
+            SettingName::SwapMax => GroupSetting::SwapMax(pages),
+            SettingName::SwapHigh => GroupSetting::SwapHigh(pages),
+            SettingName::OomGroup => return None,
+        })
+    }
+}
+
+/// Most groups of a job.
+const GROUPS_MAX: usize = 4096;
+
+impl JobGroup {
+    /// A size of the group.
+    pub(super) const fn size(&self, setting: SettingName) -> Option<Amount> {
+        match setting {
+            SettingName::Max => self.max,
+            SettingName::High => self.high,
+            SettingName::Low => self.low,
+            SettingName::Min => self.min,
+            SettingName::SwapMax => self.swap_max,
+            SettingName::SwapHigh => self.swap_high,
+            SettingName::OomGroup => None,
+        }
+    }
+}
+
+fn names(params: &JobParams) -> Vec<&str> {
+    params.group.iter().map(|group| group.name.as_str()).collect()
+}
+
+/// The number of a group.
+pub(super) fn number(params: &JobParams, name: &str) -> Option<usize> {
+    params.group.iter().position(|group| group.name == name)
+}
+
+/// The first error in the groups, and in the group that a task names.
+pub(super) fn problem(params: &JobParams) -> Option<Problem> {
+    let wrong = |path: String, reason: String| Some(Problem { path, reason });
+    let names = names(params);
+    let mut before = BTreeSet::new();
+    for (at, group) in params.group.iter().enumerate() {
+        let name = group.name.as_str();
+        if name.is_empty() || name.contains('/') || !before.insert(name) {
+            let reason = format!("\"{name}\" is empty, has a / in it, or is there twice");
+            return wrong(format!("group.{at}.name"), reason);
+        }
+        if at >= GROUPS_MAX {
+            return wrong(format!("group.{at}.name"), format!("at most {GROUPS_MAX} groups"));
+        }
+    }
+    for (at, group) in params.group.iter().enumerate() {
+        let Some(parent) = group.parent.as_deref() else { continue };
+        let reason = match number(params, parent) {
+            None => unknown("group", parent, &names),
+            Some(above) if above < at => continue,
+            Some(above) => match circle(params, above, at) {
+                Some(circle) => format!("a group cannot be above itself: {circle}"),
+                None => format!("{parent} stands below; a parent comes before its groups"),
+            },
+        };
+        return wrong(format!("group.{at}.parent"), reason);
+    }
+    for (at, task) in params.task.iter().enumerate() {
+        let Some(name) = task.group.as_deref() else { continue };
+        let reason = match number(params, name) {
+            None if names.is_empty() => format!("unknown group \"{name}\"; there is no [[group]]"),
+            None => unknown("group", name, &names),
+            Some(_) if task.softirq => "an interrupt is in no group".to_owned(),
+            Some(_) => continue,
+        };
+        return wrong(format!("task.{at}.group"), reason);
+    }
+    None
+}
+
+/// The way up from a group to another one, as `a in b in a`, if it leads there.
+fn circle(params: &JobParams, from: usize, to: usize) -> Option<String> {
+    let (mut way, mut at) = (vec![params.group[to].name.as_str()], from);
+    loop {
+        way.push(&params.group[at].name);
+        if at == to {
+            return Some(way.join(" in "));
+        }
+        at = number(params, params.group[at].parent.as_deref()?)?;
+        // Groups above that are a circle without this one.
+        if way.len() > params.group.len() {
+            return None;
+        }
+    }
+}
+
+/// Pages of which the sizes of a group are shares: the limit of the nearest group above that has
+/// one, else the machine's memory.
+fn whole(params: &JobParams, at: usize, memory_pages: u64) -> u64 {
+    let parent = params.group[at].parent.as_deref().and_then(|name| number(params, name));
+    let Some(above) = parent.filter(|&above| above < at) else { return memory_pages };
+    match params.group[above].max {
+        None | Some(Amount::Unlimited) => whole(params, above, memory_pages),
+        Some(max) => pages_down(max, whole(params, above, memory_pages)),
+    }
+}
+
+/// The groups on a machine with this many pages.
+pub(super) fn groups(params: &JobParams, memory_pages: u64) -> Vec<GroupHow> {
+    let how = |(at, group): (usize, &super::JobGroup)| {
+        let whole = whole(params, at, memory_pages);
+        let sizes = SIZES
+            .iter()
+            .filter_map(|&setting| setting.of_pages(pages_down(group.size(setting)?, whole)));
+        let oom_group = group.oom_group.then_some(GroupSetting::OomGroup(true));
+        let parent = group.parent.as_deref().and_then(|name| number(params, name));
+        GroupHow { parent, settings: sizes.chain(oom_group).collect() }
+    };
+    params.group.iter().enumerate().map(how).collect()
+}
+
+/// Settings of a group that the job gives it at any time.
+pub(super) fn ever_set(params: &JobParams, at: usize) -> BTreeSet<SettingName> {
+    let group = &params.group[at];
+    let phases = params.task.iter().flat_map(|task| &task.phase).flat_map(JobPhase::all);
+    let later = phases
+        .filter(|phase| phase.action == Do::SetGroup && phase.of.as_ref() == Some(&group.name));
+    let first = SIZES.into_iter().filter(|&setting| group.size(setting).is_some());
+    first.chain(later.filter_map(|phase| phase.setting)).collect()
+}
+
+/// The action of a phase that works on a group.
+pub(super) fn action(
+    params: &JobParams,
+    phase: &JobPhase,
+    memory_pages: u64,
+) -> Result<Action, Wrong> {
+    let group = found("group", "of", phase.of.as_deref(), &names(params))?;
+    let whole = || whole(params, group, memory_pages);
+    Ok(match (phase.action, phase.setting) {
+        (Do::SetGroup, None) => {
+            let reason =
+                "set-group wants a setting: max, high, low, min, swap-max, swap-high or oom-group";
+            return Err(wrong("do", reason));
+        }
+        (Do::SetGroup, Some(SettingName::OomGroup)) => {
+            let setting = match (phase.value, phase.size) {
+                (Some(value @ 0..=1), None) => GroupSetting::OomGroup(value == 1),
+                (_, Some(_)) => return Err(wrong("size", "oom-group has a value, 0 or 1")),
+                _ => return Err(wrong("value", "oom-group is 0 or 1")),
+            };
+            Action::SetGroup { group, setting }
+        }
+        (Do::SetGroup, Some(setting)) => {
+            let size = match (phase.size, phase.value) {
+                (Some(size), None) => size,
+                (_, Some(_)) => return Err(wrong("value", "this setting has a size")),
+                (None, None) => return Err(wrong("do", "which size? There is none")),
+            };
+            let setting = setting.of_pages(pages_down(size, whole()));
+            let Some(setting) = setting else { return Err(wrong("setting", "has no size")) };
+            Action::SetGroup { group, setting }
+        }
+        (Do::Reclaim, _) => {
+            let Some(size) = phase.size else {
+                return Err(wrong("do", "reclaim wants a size"));
+            };
+            if size == Amount::Unlimited {
+                return Err(wrong("size", "how much? max is for settings"));
+            }
+            Action::Reclaim { group, pages: pages_down(size, whole()) }
+        }
+        (Do::RemoveGroup, _) => Action::RemoveGroup { group },
+        _ => Action::Join { group },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::params::Params;
+
+    fn job(text: &str) -> JobParams {
+        let task = "[[task]]\nname = \"t\"\n[[task.phase]]\ndo = \"compute\"\nus = 1.0\n";
+        toml::from_str(&format!("{text}\n{task}")).unwrap()
+    }
+
+    fn error(text: &str) -> String {
+        let Problem { path, reason } = job(text).problem().unwrap();
+        format!("{path}: {reason}")
+    }
+
+    fn group(name: &str, more: &str) -> String {
+        format!("[[group]]\nname = \"{name}\"\n{more}\n")
+    }
+
+    #[test]
+    fn groups_that_cannot_be_are_refused() {
+        let (a, b) = (group("a", "parent = \"b\""), group("b", "parent = \"a\""));
+        let twice = "is empty, has a / in it, or is there twice";
+        for (text, reason) in [
+            (group("", ""), format!("group.0.name: \"\" {twice}")),
+            (group("a/b", ""), format!("group.0.name: \"a/b\" {twice}")),
+            (group("a", "") + &group("a", ""), format!("group.1.name: \"a\" {twice}")),
+            (
+                a.clone() + &group("b", ""),
+                "group.0.parent: b stands below; a parent comes before its groups".to_owned(),
+            ),
+            (
+                a.clone() + &b,
+                "group.0.parent: a group cannot be above itself: a in b in a".to_owned(),
+            ),
+            (
+                group("a", "parent = \"a\""),
+                "group.0.parent: a group cannot be above itself: a in a".to_owned(),
+            ),
+            (
+                group("front", "") + &group("b", "parent = \"frnt\""),
+                "group.1.parent: unknown group \"frnt\"; did you mean front? (there are front, b)"
+                    .to_owned(),
+            ),
+        ] {
+            assert_eq!(error(&text), reason);
+        }
+    }
+
+    #[test]
+    fn shares_are_those_of_the_parents_limit() {
+        let text = group("pod", "max = \"50%\"")
+            + &group("slice", "parent = \"pod\"\nlow = \"25%\"")
+            + &group("app", "parent = \"slice\"\nmax = \"10%\"\nhigh = \"max\"\noom-group = true")
+            + &group("db", "max = \"5000\"\nswap-max = \"0\"");
+        let job = job(&text);
+        assert_eq!(job.problem(), None);
+        let mib = 256;
+        let groups = groups(&job, 1000 * mib);
+        let settings = |at: usize| groups[at].settings.clone();
+        assert_eq!(settings(0), [GroupSetting::Max(500 * mib)]);
+        assert_eq!(settings(1), [GroupSetting::Low(125 * mib)]);
+        // No limit between it and the first group.
+        let app = [
+            GroupSetting::Max(50 * mib),
+            GroupSetting::High(u64::MAX),
+            GroupSetting::OomGroup(true),
+        ];
+        assert_eq!(settings(2), app);
+        // As the kernel does: whole pages, rounded down.
+        assert_eq!(settings(3), [GroupSetting::Max(1), GroupSetting::SwapMax(0)]);
+        assert_eq!(
+            groups.iter().map(|group| group.parent).collect::<Vec<_>>(),
+            [None, Some(0), Some(1), None]
+        );
+    }
+
+    #[test]
+    fn phases_about_groups_say_what_they_lack() {
+        let phase = |phase: &str| {
+            let text = format!(
+                "{}[[task]]\nname = \"x\"\n[[task.phase]]\n{phase}\n",
+                group("db", "max = \"8M\"")
+            );
+            job(&text).problem().map(|Problem { path, reason }| format!("{path}: {reason}"))
+        };
+        for good in [
+            "do = \"set-group\"\nof = \"db\"\nsetting = \"high\"\nsize = \"max\"",
+            "do = \"set-group\"\nof = \"db\"\nsetting = \"oom-group\"\nvalue = 1",
+            "do = \"reclaim\"\nof = \"db\"\nsize = \"1M\"",
+            "do = \"remove-group\"\nof = \"db\"",
+            "do = \"join\"\nof = \"db\"",
+        ] {
+            assert_eq!(phase(good), None, "{good}");
+        }
+        for (bad, reason) in [
+            (
+                "do = \"join\"\nof = \"bd\"",
+                "of: unknown group \"bd\"; did you mean db? (there is db)",
+            ),
+            ("do = \"join\"", "do: which group? There is no of"),
+            (
+                "do = \"set-group\"\nof = \"db\"",
+                "do: set-group wants a setting: max, high, low, min, swap-max, swap-high or oom-group",
+            ),
+            ("do = \"set-group\"\nof = \"db\"\nsetting = \"max\"", "do: which size? There is none"),
+            (
+                "do = \"set-group\"\nof = \"db\"\nsetting = \"max\"\nvalue = 1",
+                "value: this setting has a size",
+            ),
+            (
+                "do = \"set-group\"\nof = \"db\"\nsetting = \"oom-group\"\nvalue = 2",
+                "value: oom-group is 0 or 1",
+            ),
+            (
+                "do = \"reclaim\"\nof = \"db\"\nsize = \"max\"",
+                "size: how much? max is for settings",
+            ),
+            (
+                "do = \"join\"\nof = \"db\"\nsetting = \"max\"",
+                "setting: this action does not have it",
+            ),
+            ("do = \"map\"\nof = \"m\"\nsize = \"max\"", "size: max is for groups; how much?"),
+        ] {
+            assert_eq!(phase(bad), Some(format!("task.0.phase.0.{reason}")), "{bad}");
+        }
+    }
+
+    #[test]
+    fn columns_are_of_limits_that_there_ever_are() {
+        let set = "[[task]]\nname = \"x\"\n[[task.phase]]\ndo = \"set-group\"\nof = \"db\"\nsetting = \"high\"\nsize = \"1M\"\n";
+        let job = job(&(group("db", "max = \"8M\"") + &group("web", "") + set));
+        let ever = |at: usize| ever_set(&job, at).into_iter().collect::<Vec<_>>();
+        assert_eq!(ever(0), [SettingName::Max, SettingName::High]);
+        assert_eq!(ever(1), []);
+    }
+}
