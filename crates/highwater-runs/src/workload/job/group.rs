@@ -357,10 +357,7 @@ mod tests {
             assert_eq!(phase(good), None, "{good}");
         }
         for (bad, reason) in [
-            (
-                "do = \"join\"\nof = \"bd\"",
-                "of: unknown group \"bd\"; there is db",
-            ),
+            ("do = \"join\"\nof = \"bd\"", "of: unknown group \"bd\"; there is db"),
             ("do = \"join\"", "do: which group? There is no of"),
             (
                 "do = \"set-group\"\nof = \"db\"",
