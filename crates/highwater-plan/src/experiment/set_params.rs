@@ -10,6 +10,7 @@ use crate::settings::Setting;
 use crate::settings::place::{Node, names};
 use highwater_files::input::names::{there, unknown};
 use highwater_files::input::{InputError, one_line};
+use highwater_runs::workload::Param;
 
 /// Most elements of a list that an error names one by one.
 const NAMED_MAX: usize = 12;
@@ -19,6 +20,10 @@ impl Experiment {
     pub(super) fn set_param(&mut self, setting: &Setting) -> Result<(), InputError> {
         let wrong = |reason: String| setting.wrong(one_line(&reason));
         let mut params = self.job.params().map_err(wrong)?;
+        // A list that is empty may be left out there.
+        for key in self.job.entry().params.iter().map(Param::key) {
+            params.entry(key).or_insert_with(|| Value::Array(Vec::new()));
+        }
         let (table, numbers) = self.place(setting, &mut params).map_err(wrong)?;
         let key = numbers.last().cloned().unwrap_or_default();
         let old = table.get(&key).cloned();

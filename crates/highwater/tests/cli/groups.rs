@@ -129,6 +129,9 @@ fn settings_of_groups_come_from_outside_by_name() {
     };
     let unknown = refused("group.ap.max=1M");
     assert!(unknown.contains("unknown name \"ap\"; did you mean app?"), "{unknown}");
+    let none = highwater(&["run", "leak", "--set", "group.app.max=1M"]);
+    let none = String::from_utf8(none.stderr).unwrap();
+    assert!(none.contains("leak.toml has no groups"), "{none}");
     let strange = refused("group.app.maxx=1M");
     assert!(strange.contains("unknown field `maxx`; did you mean max?"), "{strange}");
 }

@@ -22,6 +22,8 @@ pub struct JobParams {
     /// Files on the disk when the job begins; none of their pages is in memory.
     pub file: Vec<JobFile>,
     /// Memory cgroups.
+    // Results of jobs without any keep their bytes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub group: Vec<JobGroup>,
     /// Tasks.
     pub task: Vec<JobTask>,

@@ -56,8 +56,8 @@ pub(super) fn metrics(params: &JobParams) -> Vec<Metric> {
         about.clone_into(&mut metric.about);
         metric
     };
-    let about =
-        "charged to a group and those below it: at most; when all tasks had ended; in swap then";
+    let about = "memory of a group and those below it: peak is the most that was charged, end and \
+                 swap are what was left when all tasks had ended";
     let memory = of("groups", "MiB", &MEMORY, about);
     let about = "memory.events of a group and those below it, its refaults and scanned pages";
     let mut events = of("group events", "events", &EVENTS, about);
