@@ -11,6 +11,7 @@ use highwater_core::lru::Shadow;
 use highwater_core::page::Order;
 use highwater_core::page_alloc::Gfp;
 use highwater_core::page_cache::{FileSpec, Filesystem};
+use highwater_core::units::GroupId;
 use highwater_core::vm::{Access, Backing, VmaFlags};
 use highwater_core::vmstat::{NodeStat, NumaStat};
 use highwater_core::zone::{MemoryPolicy, NodeId, NodeMask};
@@ -82,7 +83,8 @@ fn a_refault_counts_on_the_node_of_its_shadow() {
         let gfp = Gfp::GFP_HIGHUSER_MOVABLE;
         let at = |node| kernel.mem.alloc_folio(cx, &**kernel, gfp, Order::ZERO, NodeId(node));
         let (here, there) = (at(0).unwrap(), at(1).unwrap());
-        let shadow: Shadow = kernel.workingset_eviction((here, kernel.mem.map.page(here)));
+        let shadow: Shadow =
+            kernel.workingset_eviction((here, kernel.mem.map.page(here)), GroupId::ROOT);
         kernel.workingset_refault(cx, there, shadow);
         assert_eq!(stat(kernel, NodeStat::WorkingsetRefaultFile), [1, 0]);
         [here, there].into_iter().for_each(|folio| kernel.put_page(cx, folio));

@@ -15,7 +15,7 @@ use highwater_core::lru::{BatchKind, IsolateMode, LruKind};
 use highwater_core::page::{Folio, Order, PageFlags};
 use highwater_core::page_alloc::boot;
 use highwater_core::page_alloc::{Gfp, NoRelief};
-use highwater_core::units::LruVecId;
+use highwater_core::units::{GroupId, LruVecId};
 use highwater_core::zone::{NodeId, ZoneType};
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::sync::Mutex;
@@ -119,7 +119,8 @@ impl Worker<'_> {
             12..16 => self.scan(),
             16 => self.empty_many(),
             17 => self.with_page(|folio| {
-                let shadow = kernel.workingset_eviction((folio, kernel.mem.map.page(folio)));
+                let shadow =
+                    kernel.workingset_eviction((folio, kernel.mem.map.page(folio)), GroupId::ROOT);
                 assert_eq!(shadow.vec(), VEC);
             }),
             18 => kernel.lru_add_drain(cx),
