@@ -19,6 +19,15 @@ use crate::page_alloc::Gfp;
 use crate::units::{GroupId, NodeId};
 use crate::vmstat::GroupStat;
 
+/// Where an uncharge goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Uncharge {
+    /// Into the CPU's stock.
+    ToStock,
+    /// Off the counters.
+    AtOnce,
+}
+
 impl<H: Devices> Kernel<H> {
     /// The group that pays for what the kernel allocates for the running task: none for interrupts
     /// and kernel threads.
@@ -49,10 +58,12 @@ impl<H: Devices> Kernel<H> {
         true
     }
 
-    /// Uncharges pages of the kernel that are about to be freed. They go into the CPU's stock.
+    /// Uncharges pages of the kernel that are about to be freed. They go into the CPU's stock,
+    /// except those of page tables, which are freed as pages of users are (captured: usage falls at
+    /// once when a mapping goes).
     #[doc(alias = "__memcg_kmem_uncharge_page")]
     #[inline]
-    pub(crate) fn uncharge_kernel(&self, cx: &Cx<'_, H>, pfn: Pfn, pages: u64) {
+    pub(crate) fn uncharge_kernel(&self, cx: &Cx<'_, H>, pfn: Pfn, pages: u64, how: Uncharge) {
         if !self.mem.groups.is_on() {
             return;
         }
@@ -66,7 +77,11 @@ impl<H: Devices> Kernel<H> {
         // The token's owner pays by now.
         let payer = self.memcg.tokens.owner(TokenId(group.0));
         self.count_kernel(cx, payer, -(pages as i64));
-        self.refill_stock(cx, payer, pages);
+        match how {
+            Uncharge::ToStock => self.refill_stock(cx, payer, pages),
+            Uncharge::AtOnce if payer.is_root() => {}
+            Uncharge::AtOnce => self.mem.groups.memory.uncharge(payer, pages),
+        }
         self.release_if_empty(cx, group);
     }
 

@@ -41,6 +41,7 @@ pub(crate) mod walk;
 
 pub use group::{GroupEvent, GroupLife, Memcg};
 pub(crate) use group::{Kept, TaskGroup};
+pub(crate) use kernel_memory::Uncharge;
 pub(crate) use life::Stocks;
 pub use stat::{GroupLimits, StatLine};
 pub(crate) use stock::Surplus;

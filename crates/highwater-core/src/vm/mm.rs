@@ -14,6 +14,7 @@ use super::tables::Level;
 use super::{MmTables, MmTask, PageTable, Pte, Vma};
 use crate::host::{AtomicCpuSet, CpuId, Cx, Devices, Host, Lock, Tasks};
 use crate::kernel::Kernel;
+use crate::memcg::Uncharge;
 use crate::page::{Folio, MmId, Order, PageFlags, Pfn};
 use crate::page_alloc::{Gfp, Wish};
 use crate::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering::Relaxed};
@@ -297,7 +298,7 @@ impl<H: Devices> Kernel<H> {
     /// A removed table is about to be freed: subtracts it from the count.
     pub(crate) fn uncount_table(&self, cx: &Cx<'_, H>, mm: &Mm<H>, pfn: Pfn, kind: TableKind) {
         self.count_table(cx, mm, pfn, kind, -1);
-        self.uncharge_kernel(cx, pfn, 1);
+        self.uncharge_kernel(cx, pfn, 1, Uncharge::AtOnce);
     }
 
     /// Uncounts and frees a table's frame at once.

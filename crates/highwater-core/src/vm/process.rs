@@ -11,6 +11,7 @@
 use super::Mm;
 use crate::host::{Cx, Devices, Lock};
 use crate::kernel::Kernel;
+use crate::memcg::Uncharge;
 use crate::page::{Folio, Order, PageFlags, Pfn};
 use crate::page_alloc::Gfp;
 use crate::slab::{CacheKind, ObjectId};
@@ -58,7 +59,7 @@ impl<H: Devices> Kernel<H> {
         let taken = mm.process.lock(cx.cpu()).take();
         let Some(ProcessMemory { stack, object }) = taken else { return };
         self.count_stack(cx, stack, -STACK_KIB);
-        self.uncharge_kernel(cx, stack, STACK_ORDER.pages());
+        self.uncharge_kernel(cx, stack, STACK_ORDER.pages(), Uncharge::ToStock);
         self.mem.map.page(stack).init_flags(PageFlags::empty());
         let freed = self.mem.free(cx, stack, STACK_ORDER);
         debug_assert!(freed.is_ok(), "a stack that is not ours: {freed:?}");
