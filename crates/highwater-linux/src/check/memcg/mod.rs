@@ -57,7 +57,7 @@ const NEWER: &str = "memcg.walk = \"partial\"\nmemcg.reclaim-batch = \"quarter\"
                      memcg.target-protected = \"never\"\nmemcg.stats = \"rstat-per-group\"\n";
 const NEWEST: &str = "memcg.walk = \"partial\"\nmemcg.reclaim-batch = \"quarter\"\n\
                       memcg.target-protected = \"never\"\nmemcg.stats = \"rstat-per-group\"\n\
-                      memcg.stock-slots = 7\nmemcg.scan-events = \"node\"\nmemcg.reparent-lru = true\n";
+                      memcg.stock-slots = 7\nmemcg.scan-events = \"node\"\n";
 
 /// Runs the script on the captured machine and compares.
 ///
