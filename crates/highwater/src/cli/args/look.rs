@@ -151,15 +151,17 @@ pub struct FitArgs {
     pub job: String,
     /// Objective: a figure of an operation and a bound, such as reader.get.p99<5ms (figures: rate,
     /// p50, p90, p99, p99.9, max, minor, major, refaults-anon, refaults-file, hit-ratio, failed); a
-    /// counter and a bound, such as pswpout<1000; or a share of time and a bound, such as
-    /// memory.some<5 or memory.full<1. Repeat it for several objectives; all must hold
+    /// counter and a bound, such as pswpout<1000; a share of time and a bound, such as
+    /// memory.some<5 or memory.full<1; or a figure of a memory cgroup, such as db.oom-kills<1
+    /// (figures: peak, end, swap, in MiB; low-events, high-events, max-events, oom-events,
+    /// oom-kills, refaults, scanned). Repeat it for several objectives; all must hold
     #[arg(long, value_name = "TASK.OP.FIGURE<BOUND", required = true)]
     pub slo: Vec<String>,
     /// Accept a value with which a task is killed for its memory or a map is refused, as long as
     /// every --slo holds
     #[arg(long)]
     pub allow_kills: bool,
-    /// The --set key whose smallest value is searched
+    /// The --set key whose smallest value is searched, such as group.db.max
     #[arg(long, value_name = "KEY", default_value = "machine.memory")]
     pub min: String,
     /// Value at which the search begins; default for memory: a sixteenth of the machine's
