@@ -146,7 +146,7 @@ pub struct Memcg<H: Tasks> {
     /// Order of the groups.
     pub(crate) tree: Tree,
     /// Held while groups come and go; `Table` class.
-    pub(super) changes: H::Lock<()>,
+    pub(crate) changes: H::Lock<()>,
     /// By group, then node: where walks are that take turns.
     positions: Box<[Position]>,
     nr_nodes: usize,
@@ -282,7 +282,7 @@ impl<H: Tasks> Memcg<H> {
     }
 
     /// A task goes from one group to another.
-    pub(super) fn move_task(&self, from: GroupId, to: GroupId) {
+    pub(crate) fn move_task(&self, from: GroupId, to: GroupId) {
         if from != to {
             self.groups[from.idx()].nr_tasks.fetch_sub(u64::from(!from.is_root()), Relaxed);
             self.groups[to.idx()].nr_tasks.fetch_add(u64::from(!to.is_root()), Relaxed);
@@ -367,7 +367,7 @@ impl<H: Tasks> Memcg<H> {
     }
 
     /// A place and an id for a new group: the lowest free ones.
-    pub(super) fn take_place(&self) -> Option<GroupId> {
+    pub(crate) fn take_place(&self) -> Option<GroupId> {
         let free = |group: &Group| group.life.load(Relaxed) == GroupLife::Free as u8;
         let place = self.groups.iter().position(free)?;
         let unused = |id: &Id| id.group.load(Relaxed) == 0 && id.nr_slots.load(Relaxed) == 0;
@@ -382,7 +382,7 @@ impl<H: Tasks> Memcg<H> {
     }
 
     /// A group is removed: its id is free as soon as no slot names it.
-    pub(super) fn set_offline(&self, group: GroupId) {
+    pub(crate) fn set_offline(&self, group: GroupId) {
         let own = &self.groups[group.idx()];
         own.life.store(GroupLife::Offline as u8, Relaxed);
         let id = &self.ids[usize::from(own.id.load(Relaxed))];

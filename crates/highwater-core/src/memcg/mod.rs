@@ -7,18 +7,17 @@
 //! | module | is |
 //! |---|---|
 //! | [`group`] | all state: life, ids and events of groups |
-//! | [`life`] | making, entering and removing groups |
+//! | [`life`] | the end of groups; they are made and removed in `syscall::groups` |
 //! | [`owner`] | charging pages of users |
 //! | [`kernel_memory`] | charging pages and objects of the kernel |
 //! | [`stat`] | what the files of a group show |
-//! | [`swap_charge`] | slots: `memory.swap.max` |
 //! | [`stock`], [`objects`] | a CPU's charged pages, and bytes of objects, that nobody uses yet |
 //! | [`protection`] | `memory.min` and `memory.low`: who is protected, and list sizes under protection |
 //! | [`high`] | `memory.high`: how long a task sleeps |
 //! | [`walk`] | the tree of groups, and the order in which reclaim visits them |
 //! | [`dirty`] | dirty limits of a group |
 //!
-//! Usage and limits are `vmstat::groups`'. Charging reclaims, so this module declares [`Charge`]
+//! Usage and limits are `vmstat::groups`', slots are `swap::charge`'s. Charging reclaims, so this module declares [`Charge`]
 //! and `reclaim::memcg` has the work. The differences between kernels are switches of
 //! [`crate::config::MemcgPolicy`].
 //!
@@ -36,7 +35,6 @@ mod owner;
 pub(crate) mod protection;
 mod stat;
 pub(crate) mod stock;
-mod swap_charge;
 pub(crate) mod walk;
 
 pub use group::{GroupEvent, GroupLife, Memcg};

@@ -124,9 +124,9 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// The group that a page coming back from swap is charged to: the one that its slot names,
-    /// while that is online; else the group of the address space that wants it
-    /// (rules/memory-cgroups#who-pays).
+    /// The group that a page coming back from swap is charged to (rules/memory-cgroups#who-pays).
+    /// It is the one that its slot names, while that is online; else the group of the address space
+    /// that wants it.
     #[doc(alias = "mem_cgroup_swapin_charge_folio")]
     pub(crate) fn group_of_swapped(&self, id: u16, faulting: GroupId) -> GroupId {
         match self.memcg.by_id(id) {

@@ -31,6 +31,7 @@
 
 mod area;
 mod cache;
+mod charge;
 mod io;
 mod readahead;
 mod shared;

@@ -10,6 +10,7 @@
 //! | [`Kernel::madvise`](crate::Kernel::madvise) | `vm`, `lru`, `reclaim` |
 //! | [`Kernel::drop_caches`](crate::Kernel::drop_caches) | `page_cache`, `reclaim` |
 //! | [`Kernel::fork`](crate::Kernel::fork), [`Kernel::exec`](crate::Kernel::exec) | `vm` |
+//! | [`Kernel::make_group`](crate::Kernel::make_group), [`Kernel::join_group`](crate::Kernel::join_group), [`Kernel::remove_group`](crate::Kernel::remove_group) | `memcg`, `lru`, `page_cache`, `vm` |
 //! | [`Kernel::exit_mm`](crate::Kernel::exit_mm) | `vm`, `writeback`, `reclaim` |
 //!
 //! From: programs · to: all below.
@@ -17,6 +18,7 @@
 mod caches;
 mod exit;
 mod fadvise;
+mod groups;
 mod madvise;
 mod memory_policy;
 mod process;

@@ -159,7 +159,6 @@ impl Lateness {
 
 /// Adds an update of an item to those that a CPU holds back, at most `batch`. Returns the amount
 /// that is held back now, and the amount that goes to the group and its ancestors.
-#[doc(alias = "__mod_memcg_state")]
 pub(crate) const fn batched(held: i64, value: i64, batch: u64) -> (i64, i64) {
     let sum = held + value;
     if sum.unsigned_abs() > batch { (0, sum) } else { (sum, 0) }

@@ -4,13 +4,13 @@
 //! A slot is charged when it is taken and uncharged when it is free, not when its page is read: a
 //! page in the swap cache counts for both. Each slot names the id of the group that pays.
 //!
-//! From: `swap` · to: counters.
+//! From: `swap`, `vm`, `reclaim` · to: `memcg`, counters.
 
 use core::hint::cold_path;
 
-use super::GroupEvent;
 use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
+use crate::memcg::GroupEvent;
 use crate::page::Folio;
 use crate::units::GroupId;
 use crate::vmstat::UNLIMITED;

@@ -1,0 +1,98 @@
+//! Making, entering and removing memory cgroups: `mkdir` and `rmdir` of a directory of cgroups, and
+//! writes to its `cgroup.procs` (rules/memory-cgroups#removal).
+//!
+//! From: programs · to: `memcg`, `lru`, `page_cache`, `vm`.
+
+use crate::host::{Cx, Devices, Lock};
+use crate::kernel::Kernel;
+use crate::memcg::objects::TokenId;
+use crate::memcg::{Stocks, TaskGroup};
+use crate::units::{Error, GroupId};
+use crate::vm::Mm;
+
+impl<H: Devices> Kernel<H> {
+    /// Makes a group below another.
+    ///
+    /// # Errors
+    /// If the kernel was made with room for fewer groups, or the parent was removed.
+    #[doc(alias = "mem_cgroup_css_alloc")]
+    pub fn make_group(&self, cx: &Cx<'_, H>, parent: GroupId) -> Result<GroupId, Error> {
+        if !self.memcg.is_online(parent) {
+            return Err(Error::Invalid);
+        }
+        let _changes = self.memcg.changes.lock(cx.cpu());
+        let Some(group) = self.memcg.take_place() else {
+            return Err(Error::Limit("more memory cgroups than the kernel was made for"));
+        };
+        self.mem.groups.reset(group);
+        self.mem.groups.memory.reset(group, parent);
+        self.mem.groups.swap.reset(group, parent);
+        self.memcg.tokens.give(TokenId(group.0), group);
+        for node in self.mem.nodes() {
+            let vec = self.lru.vec(self.lru.id_of_group(group, node.id));
+            vec.start_again(cx.cpu(), self.mem.policy.reclaim.balance);
+        }
+        self.memcg.tree.insert(group, parent);
+        Ok(group)
+    }
+
+    /// The running task, and its address space if it has one, are in a group from now on. What they
+    /// have stays charged where it is.
+    ///
+    /// # Errors
+    /// If there is no such group.
+    #[doc(alias = "mem_cgroup_attach")]
+    #[doc(alias = "cgroup_attach_task")]
+    pub fn join_group(
+        &self,
+        cx: &Cx<'_, H>,
+        mm: Option<&Mm<H>>,
+        group: GroupId,
+    ) -> Result<(), Error> {
+        if !self.memcg.is_online(group) {
+            return Err(Error::Invalid);
+        }
+        let own = &cx.local::<TaskGroup>().group;
+        self.memcg.move_task(own.replace(group), group);
+        if let Some(mm) = mm {
+            mm.set_group(group);
+        }
+        Ok(())
+    }
+
+    /// Removes a group that has no task and no group below it. What is still charged to it stays
+    /// so; the group is free for another one once nothing is.
+    ///
+    /// Linux: the offline step runs in a worker, some tens of milliseconds after rmdir.
+    ///
+    /// # Errors
+    /// If there is no such group, or a task is in it, or there are groups below it.
+    #[doc(alias = "mem_cgroup_css_offline")]
+    pub fn remove_group(&self, cx: &Cx<'_, H>, group: GroupId) -> Result<(), Error> {
+        let Some(parent) =
+            self.mem.groups.memory.parent(group).filter(|_| self.memcg.is_online(group))
+        else {
+            return Err(Error::Invalid);
+        };
+        let _changes = self.memcg.changes.lock(cx.cpu());
+        if self.memcg.nr_tasks(group) != 0
+            || self.memcg.tree.children(group).any(|child| self.memcg.is_online(child))
+        {
+            return Err(Error::Invalid);
+        }
+        self.mem.groups.memory.set_min(group, 0);
+        self.mem.groups.memory.set_low(group, 0);
+        self.memcg.set_offline(group);
+        // Objects follow the token; so do tokens that came from below.
+        for token in self.memcg.all().map(|group| TokenId(group.0)) {
+            if self.memcg.tokens.owner(token) == group {
+                self.memcg.tokens.give(token, parent);
+            }
+        }
+        self.inodes.lock(cx.cpu()).reparent(group, parent);
+        self.shadow_nodes.lock(cx.cpu()).reparent(group, parent);
+        self.drain_group_stocks(cx, group, Stocks::Own);
+        self.release_if_empty(cx, group);
+        Ok(())
+    }
+}
