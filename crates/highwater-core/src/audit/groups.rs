@@ -62,6 +62,11 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
                     u64::from(stock.objects.bytes());
             }
         }
+        // Bytes that CPUs parked may outlast all objects.
+        let tokens = &self.k.memcg.tokens;
+        for group in self.k.memcg.all().filter(|group| tokens.parked(TokenId(group.0)) != 0) {
+            named.entry(group).or_default();
+        }
         for group in named.keys().filter(|group| !group.is_root()) {
             if self.k.memcg.life(*group) == GroupLife::Free {
                 let found = format!("{group:?} is no group, and named: {:?}", named[group]);

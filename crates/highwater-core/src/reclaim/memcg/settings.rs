@@ -73,7 +73,8 @@ impl<H: Devices> Kernel<H> {
         let (mut is_drained, mut left) = (false, RETRIES);
         loop {
             let usage = counters[group].usage();
-            if usage <= max || cx.is_dying() {
+            // Another task may have set the limit meanwhile, which then is its to reach.
+            if usage <= max || counters[group].max() != max || cx.is_dying() {
                 return;
             }
             if !is_drained {
