@@ -28,8 +28,9 @@ pub(super) struct GroupLook {
 }
 
 impl GroupLook {
-    /// Where the group stands, on a device that all its dirty pages are on.
-    pub(super) fn position(&self, avg_bandwidth: u64) -> Position {
+    /// Where the group stands on a device with `of_device` dirty pages. As many of them are the
+    /// group's as can be; a device with few does not hold the group's writers up for another one.
+    pub(super) fn position(&self, of_device: u64, avg_bandwidth: u64) -> Position {
         let thresh = self.limits.thresh;
         Position {
             freerun: self.limits.freerun(),
@@ -37,7 +38,7 @@ impl GroupLook {
             limit: thresh,
             dirty: self.dirty,
             wb_thresh: thresh,
-            wb_dirty: self.dirty,
+            wb_dirty: self.dirty.min(of_device),
             avg_bandwidth,
         }
     }

@@ -219,7 +219,8 @@ impl<H: Devices> Kernel<H> {
             let look = self.look(cx, wb);
             let Position { freerun, thresh, dirty, .. } = look.position;
             let group = self.look_at_group(cx);
-            let of_group = group.map(|group| group.position(look.position.avg_bandwidth));
+            let of_group = group
+                .map(|group| group.position(look.position.wb_dirty, look.position.avg_bandwidth));
             let is_group_free = of_group.is_none_or(|group| group.dirty <= group.freerun);
             let is_free = dirty <= freerun && is_group_free;
             let is_over = |group: GroupLook| group.nr_dirty > group.limits.background;
