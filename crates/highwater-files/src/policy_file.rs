@@ -411,7 +411,7 @@ mod tests {
         assert!(error("base = \n").starts_with("p.toml:1: base: "), "{}", error("base = \n"));
         let text = "base = \"6.1\"\n[pcb]\nx = 1\n";
         let known = "pcp, watermark, fallback, highatomic, merge, slow-path, zonelist, compaction";
-        let known = format!("did you mean pcp? (there are {known}, reclaim, thp, locks)");
+        let known = format!("did you mean pcp? (there are {known}, reclaim, thp, locks, memcg)");
         assert_eq!(error(text), format!("p.toml:2: pcb: unknown field \"pcb\"; {known}"));
     }
 

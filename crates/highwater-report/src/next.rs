@@ -7,10 +7,11 @@ use highwater_results::{Definition, Document};
 use crate::grid::MACHINE;
 
 /// Options of `compare` and `run` that have a value and that `explain` takes, too.
-pub const KEPT: [&str; 11] = [
+pub const KEPT: [&str; 12] = [
     "--seed",
     "--host",
     "--machine",
+    "--state",
     "--mem",
     "--cpus",
     "--numa",

@@ -4,7 +4,7 @@ use highwater_sim::digest::DigestPlan;
 use highwater_sim::swarm::{Options, Summary, run, verdict};
 
 /// Seeds that every test run tries; the gate (`.ci/run`) tries more of them.
-const SLICE: std::ops::Range<u64> = 0..10;
+const SLICE: std::ops::Range<u64> = 0..15;
 
 fn passes(seed: u64) -> Summary {
     verdict(seed).unwrap_or_else(|failure| {

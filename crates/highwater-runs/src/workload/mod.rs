@@ -362,16 +362,28 @@ impl Entry {
         let defaults = self.defaults().definition().definition;
         let mut text = format!("# {}\n[{}]\n", self.about, self.name);
         for line in defaults.lines() {
-            let key = line.split(" = ").next().unwrap_or_default();
-            let param = self.params.iter().find(|param| param.key() == key);
+            let param = self.params.iter().find(|param| is_of(line, &param.key()));
             for doc in param.iter().flat_map(|param| param.doc.lines()) {
                 text.push_str(&format!("# {}\n", doc.trim()));
             }
             text.push_str(line);
             text.push('\n');
         }
+        // Lists that a file need not have are not among the defaults.
+        let is_left_out = |param: &&Param| !defaults.lines().any(|line| is_of(line, &param.key()));
+        for param in self.params.iter().filter(is_left_out) {
+            for doc in param.doc.lines() {
+                text.push_str(&format!("# {}\n", doc.trim()));
+            }
+            text.push_str(&format!("{} = []\n", param.key()));
+        }
         text
     }
+}
+
+/// Whether a line of a definition gives a key its value.
+fn is_of(line: &str, key: &str) -> bool {
+    line.split(" = ").next() == Some(key)
 }
 
 /// All workloads that a program knows.
