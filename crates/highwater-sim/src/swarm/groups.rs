@@ -1,10 +1,13 @@
 //! Memory cgroups of a swarm: programs make, enter, limit and remove them.
 
+use highwater_core::host::Cx;
 use highwater_core::reclaim::GroupSetting;
 use highwater_core::units::GroupId;
 
 use super::draw::Draw;
+use super::shared::Shared;
 use super::worker::Worker;
+use crate::host::SimHost;
 
 /// Groups below each other, at most.
 const DEPTH_MAX: usize = 4;
@@ -13,6 +16,21 @@ const TIGHT_RARITY: u64 = 6;
 /// The least of such limits, in pages, and of the others.
 const TIGHT_MIN: u64 = 1;
 const USUAL_MIN: u64 = 200;
+
+/// Lifts the limits of all groups. A group that may have a page or two lets its tasks get on by a
+/// page a second, or not at all, so such limits end with the other faults.
+pub(super) fn lift_limits(cx: &Cx<'_, SimHost>, shared: &Shared) {
+    let kernel = &shared.machine.kernel;
+    let all: Vec<GroupId> = kernel.memcg.all().filter(|group| !group.is_root()).collect();
+    let settings =
+        [GroupSetting::Max, GroupSetting::High, GroupSetting::SwapMax, GroupSetting::SwapHigh];
+    for group in all {
+        for setting in settings {
+            // A removed group's limits cannot be written; no task is in it.
+            let _ = kernel.set_group(cx, group, setting(u64::MAX));
+        }
+    }
+}
 
 impl Worker<'_, '_> {
     /// Changes something about groups. Refusals are part of the game: a group with tasks cannot be
@@ -61,7 +79,7 @@ impl Worker<'_, '_> {
     fn setting(&mut self) -> GroupSetting {
         let reach = self.shared.options.reach * 2;
         let least = if self.groups.one_in(TIGHT_RARITY) { TIGHT_MIN } else { USUAL_MIN };
-        let pages = match self.groups.one_in(4) {
+        let pages = match self.shared.is_live() || self.groups.one_in(4) {
             true => u64::MAX,
             false => self.groups.magnitude(least, reach.max(least + 1)),
         };

@@ -11,6 +11,7 @@ use highwater_core::page_alloc::{Gfp, NoRelief};
 use highwater_core::vmstat::VmEvent;
 
 use super::Failure;
+use super::groups;
 use super::options::Options;
 use super::shared::{Phase, Shared};
 use super::worker::{self, Start};
@@ -252,13 +253,16 @@ impl Director {
         }
     }
 
-    /// The liveness phase: the faults end, and every task has to end, those that wait at the gate and as
+    /// The liveness phase: the faults and the limits of groups end, and every task has to end, those that wait at the gate and as
     /// many new ones as are missing.
     fn let_finish(&mut self) -> Result<(), Failure> {
         self.machine.host.heal_disks();
         self.healed_ns = self.machine.sim().now_ns();
         self.nr_safe_ops = self.shared.tally.nr_ops.get();
         self.shared.phase.set(Phase::Liveness);
+        if self.shared.options.nr_groups > 0 {
+            drop(self.program("lifter", groups::lift_limits));
+        }
         for _ in self.shared.nr_alive.get()..self.shared.options.nr_tasks {
             worker::spawn_beyond(&self.shared, Start::Own);
         }
