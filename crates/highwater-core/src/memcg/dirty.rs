@@ -11,7 +11,6 @@ use crate::units::GroupId;
 use crate::vmstat::{Counters, UNLIMITED};
 
 /// Pages of a group's subtree, and of the machine.
-#[doc(alias = "mem_cgroup_wb_stats")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GroupPages {
     /// File pages of the group, active and inactive.

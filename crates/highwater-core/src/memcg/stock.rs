@@ -83,7 +83,6 @@ impl Stock {
 
     /// Puts charged pages into the stock. Returns the pages that it cannot hold: those of a group
     /// that gives up its slot, and the whole of a slot above a batch.
-    #[doc(alias = "refill_stock")]
     pub(crate) fn refill(&mut self, group: GroupId, pages: u64) -> ArrayVec<Surplus, 2> {
         let mut surplus = ArrayVec::new();
         // A refill above a batch would empty the slot; with several slots it passes them by.

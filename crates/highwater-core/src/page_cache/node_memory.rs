@@ -126,7 +126,6 @@ impl ShadowNodes {
     }
 
     /// A group was removed: its parent pays for its nodes, which are younger than the parent's.
-    #[doc(alias = "memcg_reparent_list_lrus")]
     pub(crate) fn reparent(&mut self, from: GroupId, to: GroupId) {
         for node in (0..self.nr_nodes).map(|node| NodeId(node as u16)) {
             let (from, into) = (self.set((from, node)), self.set((to, node)));

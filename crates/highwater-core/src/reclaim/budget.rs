@@ -123,10 +123,9 @@ pub fn targets(sizes: Lists, priority: u8, mode: Mode) -> Lists {
     core::array::from_fn(share)
 }
 
-/// The same for lists of a memory cgroup that was removed. Nobody needs its pages, so each list gives
-/// up to a batch however gentle the pass, and shares are rounded up. `seen`: sizes as protection
-/// leaves them.
-#[doc(alias = "get_scan_count")]
+/// Targets of the lists of a memory cgroup that was removed. Nobody needs its pages, so each list
+/// gives up to a batch however gentle the pass, and shares are rounded up. `seen`: sizes as
+/// protection leaves them.
 pub fn targets_of_offline(sizes: Lists, seen: Lists, priority: u8, mode: Mode) -> Lists {
     let share = |list: usize| {
         let scan = scan_of_offline(sizes[list], seen[list], priority);

@@ -71,12 +71,12 @@ impl<H: Devices> Kernel<H> {
         below_root.map(room).min().unwrap_or(UNLIMITED)
     }
 
-    /// Whether a group may still take a slot.
+    /// True if a group may still take a slot.
     pub(crate) fn has_swap_room(&self, group: GroupId) -> bool {
         self.swap_room(group) > 0
     }
 
-    /// Whether more than half of the swap that a folio's group can have is in use: then a slot is
+    /// True if more than half of the swap that a folio's group can have is in use: then a slot is
     /// given up as soon as its page is read.
     #[doc(alias = "mem_cgroup_swap_full")]
     #[inline]
@@ -84,7 +84,7 @@ impl<H: Devices> Kernel<H> {
         self.swap.is_full() || (self.mem.groups.is_on() && self.is_group_swap_full(folio))
     }
 
-    /// Whether the group of a folio, or one above, has used up half of its swap.
+    /// True if the group of a folio, or one above, has used up half of its swap.
     #[inline(never)]
     fn is_group_swap_full(&self, folio: Folio) -> bool {
         let owner = self.mem.groups.owner(folio);

@@ -86,9 +86,6 @@ impl DirtyLimits {
 
     /// Computes the dirty limits of a memory cgroup, by the ratios of the machine. Limits in bytes
     /// count as the share that they are of the machine's dirtyable memory.
-    ///
-    /// Linux: the function's part for a group.
-    #[doc(alias = "domain_dirty_limits")]
     pub(crate) fn of_group(pages: &GroupPages, settings: impl Into<DirtySettings>) -> DirtyLimits {
         let DirtySettings { bytes, ratio, background_bytes, background_ratio } = settings.into();
         let limit = |bytes: u64, ratio: u64| {

@@ -32,8 +32,7 @@ impl<H: Devices> Kernel<H> {
     /// Lowers the priority pass by pass until enough is reclaimed. Further attempts take what the
     /// first one spared.
     ///
-    /// Linux: here for a group; for the machine it is `reclaim_attempts`.
-    #[doc(alias = "do_try_to_free_pages")]
+    /// For the machine it is `reclaim_attempts`.
     fn group_attempts(&self, cx: &Cx<'_, H>, sc: &mut Control) -> u64 {
         let local = self.mem.cpu_node(cx.cpu());
         loop {

@@ -59,7 +59,6 @@ impl<H: Devices> Kernel<H> {
 
     /// Computes the pages to scan of each list of a group: protection takes its share of usage off
     /// every list.
-    #[doc(alias = "get_scan_count")]
     pub(in crate::reclaim) fn group_targets(
         &self,
         group: GroupId,

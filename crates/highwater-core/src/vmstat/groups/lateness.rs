@@ -129,7 +129,6 @@ impl Lateness {
 
     /// Reports whether a reader of a group's statistics flushes first; `since_worker` is the time
     /// since the worker's last flush, in jiffies.
-    #[doc(alias = "mem_cgroup_flush_stats")]
     pub(crate) fn should_flush(&self, reader: Reader, group: GroupId, since_worker: u64) -> bool {
         match (self.rule, reader) {
             (MemcgStats::Batches, _) => false,

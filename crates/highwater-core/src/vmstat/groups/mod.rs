@@ -199,7 +199,6 @@ impl GroupStats {
         self.add_at(cpu, at, item.idx(), by);
     }
 
-    #[doc(alias = "memcg_rstat_updated")]
     fn add_at(&self, cpu: CpuId, (group, node): (GroupId, NodeId), item: usize, by: i64) {
         if by == 0 {
             return;
@@ -274,12 +273,11 @@ impl GroupStats {
     }
 
     /// A node's item of a group and all below, as of the last flush.
-    #[doc(alias = "lruvec_page_state")]
     pub fn seen(&self, group: GroupId, node: NodeId, item: NodeStat) -> u64 {
         self.seen[self.set(group, node)][item as usize].load(Relaxed).max(0) as u64
     }
 
-    /// The same over all nodes.
+    /// The level of an item that a reader sees, over all nodes.
     #[doc(alias = "memcg_page_state")]
     pub fn seen_all(&self, group: GroupId, item: NodeStat) -> u64 {
         self.sum(group, item as usize)

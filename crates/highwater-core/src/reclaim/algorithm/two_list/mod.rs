@@ -128,7 +128,6 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// The pages to scan of each of the lists.
-    #[doc(alias = "get_scan_count")]
     fn scan_targets(&self, (_, vec): At, sc: &mut Control, inputs: &Inputs) -> budget::Lists {
         let lists = self.lru.vec(vec);
         let sizes = core::array::from_fn(|i| lists.size_upto(LruKind::ALL[i], sc.reclaim_idx));
