@@ -80,6 +80,11 @@ impl Queue {
         }
     }
 
+    /// The earliest time at which an event can be added.
+    pub(super) fn position_ns(&self) -> u64 {
+        self.position_ns
+    }
+
     /// Adds an event. It comes after all pending events of the same time.
     ///
     /// `id` must not be pending. `time_ns` must not be earlier than the last event popped, nor than

@@ -45,7 +45,11 @@ impl Sim {
         state.sched.begin(id.index, spawn.nice, cpu);
         state.queue.reserve_ids(id.index.idx() + 1);
         inner.set_coroutine(id.index, coroutine);
-        let now_ns = inner.local_ns.get();
+        // Between two parts of a run the queue may be ahead: a task asked for its own clock.
+        let now_ns = match inner.running.get() {
+            TaskIndex::NONE => inner.local_ns.get().max(state.queue.position_ns()),
+            _ => inner.local_ns.get(),
+        };
         let role = state.role(id.index);
         if let Some(book) = &mut state.book {
             book.begin(id.index, &spawn.name, role, now_ns, Pause::Queued);
