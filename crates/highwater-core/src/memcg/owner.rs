@@ -14,7 +14,7 @@ use crate::kernel::Kernel;
 use crate::page::Folio;
 use crate::page_alloc::Gfp;
 use crate::units::GroupId;
-use crate::vmstat::GroupStat;
+use crate::vmstat::{GroupStat, UNLIMITED};
 
 impl<H: Devices> Kernel<H> {
     /// The group that a task's page cache is charged to; the root if groups are off.
@@ -122,6 +122,20 @@ impl<H: Devices> Kernel<H> {
             let owner = self.mem.groups.owner(folio);
             folio.frames().for_each(|frame| self.mem.groups.set_owner(frame, owner));
         }
+    }
+
+    /// Slots that a group may still take: the least of it and all above.
+    #[doc(alias = "mem_cgroup_get_nr_swap_pages")]
+    pub(crate) fn swap_room(&self, group: GroupId) -> u64 {
+        let counters = &self.mem.groups.swap;
+        let below_root = counters.ancestors(group).filter(|group| !group.is_root());
+        let room = |group: GroupId| counters[group].max().saturating_sub(counters[group].usage());
+        below_root.map(room).min().unwrap_or(UNLIMITED)
+    }
+
+    /// True if a group may still take a slot.
+    pub(crate) fn has_swap_room(&self, group: GroupId) -> bool {
+        self.swap_room(group) > 0
     }
 
     /// The group that a page coming back from swap is charged to (rules/memory-cgroups#who-pays).

@@ -12,8 +12,6 @@ use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
 use crate::memcg::GroupEvent;
 use crate::page::Folio;
-use crate::units::GroupId;
-use crate::vmstat::UNLIMITED;
 
 impl<H: Devices> Kernel<H> {
     /// Charges the slots of a folio to its group, or, if that was removed, to the nearest group
@@ -60,20 +58,6 @@ impl<H: Devices> Kernel<H> {
             self.mem.groups.swap.uncharge(group, 1);
             self.release_if_empty(cx, group);
         }
-    }
-
-    /// Slots that a group may still take: the least of it and all above.
-    #[doc(alias = "mem_cgroup_get_nr_swap_pages")]
-    pub(crate) fn swap_room(&self, group: GroupId) -> u64 {
-        let counters = &self.mem.groups.swap;
-        let below_root = counters.ancestors(group).filter(|group| !group.is_root());
-        let room = |group: GroupId| counters[group].max().saturating_sub(counters[group].usage());
-        below_root.map(room).min().unwrap_or(UNLIMITED)
-    }
-
-    /// True if a group may still take a slot.
-    pub(crate) fn has_swap_room(&self, group: GroupId) -> bool {
-        self.swap_room(group) > 0
     }
 
     /// True if more than half of the swap that a folio's group can have is in use: then a slot is
