@@ -60,9 +60,6 @@ pub(crate) const fn sleeps(delay: u64) -> bool {
 ///
 /// Each round reclaims from every group that is over and computes the delay again. While rounds
 /// get pages, the task does not sleep.
-///
-/// Linux: the function's loop.
-#[doc(alias = "mem_cgroup_handle_over_high")]
 #[derive(Debug)]
 pub(crate) struct Rounds {
     tries: u8,

@@ -55,6 +55,7 @@ impl<H: Devices> Kernel<H> {
         (!group.is_root()).then(|| self.group_look(cx, group))
     }
 
+    /// Looks at a group's dirty pages, and computes its limits.
     #[doc(alias = "mem_cgroup_wb_stats")]
     fn group_look(&self, cx: &Cx<'_, H>, group: GroupId) -> GroupLook {
         self.flush_group_stats(cx, Reader::DirtyLimits, group);

@@ -66,6 +66,7 @@ impl<H: Devices> Kernel<H> {
         Ok(())
     }
 
+    /// Sets the limit, and reclaims or kills until the usage is below it.
     #[doc(alias = "memory_max_write")]
     fn set_group_max(&self, cx: &Cx<'_, H>, group: GroupId, max: u64) {
         let counters = &self.mem.groups.memory;
@@ -97,6 +98,7 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
+    /// Sets `memory.high`, and reclaims until the usage is below it or nothing comes any more.
     #[doc(alias = "memory_high_write")]
     fn set_group_high(&self, cx: &Cx<'_, H>, group: GroupId, high: u64) {
         let counters = &self.mem.groups.memory;
