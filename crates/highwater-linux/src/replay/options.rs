@@ -95,7 +95,7 @@ impl ReplayPlan {
     /// Replays the trace. `done` is called after each policy with the number of finished ones.
     ///
     /// # Errors
-    /// As [`run_trace`].
+    /// As [`super::run_trace`].
     pub fn run(self, done: impl Fn(usize)) -> Result<Report, InputError> {
         let machine = self.machine.as_ref().map(|machine| &machine.machine);
         run_with(self.trace, &self.policies, machine, self.sidecars, done)
