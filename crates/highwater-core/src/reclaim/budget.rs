@@ -106,29 +106,23 @@ pub const fn mode(input: ModeInput, weights: Weights) -> Mode {
 /// the longer ones get theirs, and if all are short the priority falls quickly.
 #[doc(alias = "get_scan_count")]
 pub fn targets(sizes: Lists, priority: u8, mode: Mode) -> Lists {
-    let share = |list: usize| {
-        let scan = sizes[list] >> priority;
-        let is_anon = list < 2;
-        match mode {
-            Mode::Equal => scan,
-            Mode::Anon if is_anon => scan,
-            Mode::File if !is_anon => scan,
-            Mode::Anon | Mode::File => 0,
-            Mode::Fract(Weights { anon, file, over }) => {
-                let weight = if is_anon { anon } else { file };
-                (u128::from(scan) * u128::from(weight) / u128::from(over.max(1))) as u64
-            }
-        }
-    };
-    core::array::from_fn(share)
+    let scans = sizes.map(|size| size >> priority);
+    shares(scans, mode, |weighted, over| weighted / over)
 }
 
 /// Targets of the lists of a memory cgroup that was removed. Nobody needs its pages, so each list
 /// gives up to a batch however gentle the pass, and shares are rounded up. `seen`: sizes as
 /// protection leaves them.
 pub fn targets_of_offline(sizes: Lists, seen: Lists, priority: u8, mode: Mode) -> Lists {
+    let scans = core::array::from_fn(|list| scan_of_offline(sizes[list], seen[list], priority));
+    shares(scans, mode, u128::div_ceil)
+}
+
+/// The part of each list's scan that a mode leaves; `divide` rounds.
+#[inline(always)]
+fn shares(scans: Lists, mode: Mode, divide: impl Fn(u128, u128) -> u128) -> Lists {
     let share = |list: usize| {
-        let scan = scan_of_offline(sizes[list], seen[list], priority);
+        let scan = scans[list];
         let is_anon = list < 2;
         match mode {
             Mode::Equal => scan,
@@ -137,7 +131,7 @@ pub fn targets_of_offline(sizes: Lists, seen: Lists, priority: u8, mode: Mode) -
             Mode::Anon | Mode::File => 0,
             Mode::Fract(Weights { anon, file, over }) => {
                 let weight = if is_anon { anon } else { file };
-                (u128::from(scan) * u128::from(weight)).div_ceil(u128::from(over.max(1))) as u64
+                divide(u128::from(scan) * u128::from(weight), u128::from(over.max(1))) as u64
             }
         }
     };

@@ -25,15 +25,12 @@ impl<H: Devices> Kernel<H> {
         page_type: PageType,
         pages: u64,
     ) {
-        let (event, of_group) = match sc.is_kswapd {
+        let by_reclaimer = match sc.is_kswapd {
             true => (VmEvent::PgscanKswapd, GroupStat::PgscanKswapd),
             false => (VmEvent::PgscanDirect, GroupStat::PgscanDirect),
         };
-        let by_type = match page_type {
-            PageType::Anon => VmEvent::PgscanAnon,
-            PageType::File => VmEvent::PgscanFile,
-        };
-        self.count_for(cx, vec, sc, (event, of_group), pages);
+        let by_type = of_type(page_type, VmEvent::PgscanAnon, VmEvent::PgscanFile);
+        self.count_for(cx, vec, sc, by_reclaimer, pages);
         self.mem.events.add(cx.cpu(), by_type, pages);
     }
 
@@ -46,15 +43,12 @@ impl<H: Devices> Kernel<H> {
         page_type: PageType,
         pages: u64,
     ) {
-        let (event, of_group) = match sc.is_kswapd {
+        let by_reclaimer = match sc.is_kswapd {
             true => (VmEvent::PgstealKswapd, GroupStat::PgstealKswapd),
             false => (VmEvent::PgstealDirect, GroupStat::PgstealDirect),
         };
-        let by_type = match page_type {
-            PageType::Anon => VmEvent::PgstealAnon,
-            PageType::File => VmEvent::PgstealFile,
-        };
-        self.count_for(cx, vec, sc, (event, of_group), pages);
+        let by_type = of_type(page_type, VmEvent::PgstealAnon, VmEvent::PgstealFile);
+        self.count_for(cx, vec, sc, by_reclaimer, pages);
         self.mem.events.add(cx.cpu(), by_type, pages);
     }
 
@@ -96,5 +90,13 @@ impl<H: Devices> Kernel<H> {
             let at = (self.lru.group_of(vec), self.lru.node_of(vec));
             self.mem.groups.count(cx.cpu(), at, item, pages as i64);
         }
+    }
+}
+
+/// The event for pages of a type.
+fn of_type(page_type: PageType, anon: VmEvent, file: VmEvent) -> VmEvent {
+    match page_type {
+        PageType::Anon => anon,
+        PageType::File => file,
     }
 }
