@@ -32,7 +32,7 @@ const LEVELS: &[NodeStat] = &[
     NodeStat::KernelStack,
 ];
 
-/// What names a group.
+/// Memory and slots that name a group.
 #[derive(Clone, Copy, Debug, Default)]
 struct Named {
     user_pages: u64,

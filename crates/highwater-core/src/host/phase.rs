@@ -59,7 +59,7 @@ phases! {
     DirectReclaim = "direct reclaim",
     /// Reclaim by a task whose memory cgroup is at its limit.
     GroupReclaim = "group reclaim",
-    /// What a task pays for memory of its cgroup above `memory.high`.
+    /// Reclaim and sleep of a task whose cgroup is above `memory.high`.
     MemoryHigh = "memory.high",
     /// Reclaim of one node rather than allocating from another.
     NodeReclaim = "node reclaim",

@@ -83,7 +83,7 @@ impl GroupEvent {
     }
 }
 
-/// Whether a place holds a group, and of which kind.
+/// The life of a group in its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum GroupLife {
@@ -100,7 +100,7 @@ pub enum GroupLife {
 /// State of one group besides its counters.
 struct Group {
     life: AtomicU8,
-    /// What shadows and slots name.
+    /// The number that shadows and slots keep.
     id: AtomicU16,
     oom_group: AtomicBool,
     /// Tasks that are in it.
@@ -129,7 +129,7 @@ pub(crate) struct CpuStock {
     pub(crate) objects: ObjectStock,
 }
 
-/// What a task's charges go by.
+/// The group of a task, and its debt to `memory.high`.
 #[derive(Default)]
 pub(crate) struct TaskGroup {
     /// The group that it is in.
@@ -302,7 +302,7 @@ impl<H: Tasks> Memcg<H> {
         self.tree.ancestors(group).find(|&above| self.is_online(above)).unwrap_or_default()
     }
 
-    /// Whether the group whose usage is too high takes all its tasks with it.
+    /// True if an OOM kill takes all tasks of the group (`memory.oom.group`).
     pub(crate) fn oom_group(&self, group: GroupId) -> bool {
         self.groups[group.idx()].oom_group.load(Relaxed)
     }
@@ -340,7 +340,7 @@ impl<H: Tasks> Memcg<H> {
         count.fetch_add(by as u64, Relaxed);
     }
 
-    /// What is charged to a group itself.
+    /// Amount of one kind that is charged to a group itself, without those below.
     pub(crate) fn kept(&self, group: GroupId, kind: Kept) -> u64 {
         let group = &self.groups[group.idx()];
         match kind {
@@ -396,7 +396,7 @@ impl<H: Tasks> Memcg<H> {
     }
 }
 
-/// What is charged to a group.
+/// Kinds of charges of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kept {
     /// Pages that users see: anonymous memory and page cache.

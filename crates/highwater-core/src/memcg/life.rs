@@ -95,7 +95,7 @@ impl<H: Devices> Kernel<H> {
                 self.take_released(cx, released);
             }
         }
-        // What is parked in the token was charged too.
+        // Bytes that are parked in the token were charged too.
         let (payer, pages) = (self.memcg.tokens.owner(token), self.memcg.tokens.end(token));
         if !payer.is_root() {
             self.mem.groups.memory.uncharge(payer, pages);

@@ -48,7 +48,7 @@ use crate::host::{Cx, Devices};
 use crate::page_alloc::Gfp;
 use crate::units::GroupId;
 
-/// What charging needs from reclaim. Implemented by `reclaim::memcg`.
+/// Charging as far as it needs reclaim; `reclaim::memcg` implements it.
 pub(crate) trait Charge<H: Devices> {
     /// Charges pages to a group, which may reclaim from the group that has too much, sleep, and
     /// kill; false if the limit refuses.

@@ -119,7 +119,7 @@ pub(crate) struct SlabChange {
     pub bytes: i64,
 }
 
-/// What a stock of bytes gives back.
+/// Pages and statistics that a stock of bytes gives back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Released {
     /// Whole pages, which go to the stock of pages of the token's owner, in this order.

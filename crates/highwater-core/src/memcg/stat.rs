@@ -1,4 +1,4 @@
-//! What the files of a group show: `memory.stat` and the numbers beside it
+//! Contents of a group's files: `memory.stat` and the numbers beside it
 //! (rules/memory-cgroups#files).
 //!
 //! `memory.current` and `memory.swap.current` are exact, and count what CPUs hold in their stocks.

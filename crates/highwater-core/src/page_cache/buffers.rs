@@ -88,7 +88,7 @@ impl<H: Devices> Kernel<H> {
             return Ok(());
         }
         debug_assert!(page.is(PageFlags::LOCKED), "buffers for a page that is not locked");
-        // Whoever has the page pays for them.
+        // The page's group pays for them.
         let payer = self.mem.groups.owner_if_on(folio).unwrap_or_default();
         let id = self.slab_take_for(cx, CacheKind::BufferHead, Gfp::GFP_NOFS, payer);
         let id = id.ok_or(Error::NoMemory)?;

@@ -289,7 +289,7 @@ impl<H: Devices> Kernel<H> {
         gfp: Gfp,
     ) -> Result<(), AddError> {
         debug_assert!(!folio.is_large(), "a slot of the tree holds a single page");
-        // Whoever touches a page first pays for it, and others use it for free.
+        // The group that touches a page first pays for it; others use it for free.
         if !self.charge_folio(cx, folio, self.group_of_task(cx), gfp) {
             return Err(AddError::NoMemory);
         }

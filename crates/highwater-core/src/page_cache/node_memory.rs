@@ -255,7 +255,7 @@ impl<H: Devices> Kernel<H> {
         self.shadow_nodes.lock(cx.cpu()).nr_listed(node)
     }
 
-    /// Those of them that a memory cgroup pays for.
+    /// Number of listed shadow nodes that a memory cgroup pays for.
     pub(crate) fn shadow_nodes_of(&self, cx: &Cx<'_, H>, group: GroupId, node: NodeId) -> u64 {
         self.shadow_nodes.lock(cx.cpu()).nr_of((group, node))
     }

@@ -67,7 +67,7 @@ pub struct Control {
     pub memcg_low_skipped: bool,
     /// Nothing else was found: `memory.low` does not count any more.
     pub memcg_low_reclaim: bool,
-    /// What the lists of several groups have in common in this pass.
+    /// Inputs of the scan mode that all groups of this pass share.
     pub(super) inputs: Option<Inputs>,
     /// A partial walk over the groups found nothing: visit them all.
     pub full_walk: bool,

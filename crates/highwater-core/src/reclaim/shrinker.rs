@@ -200,8 +200,8 @@ impl<H: Devices> Kernel<H> {
     ///
     /// Linux: same name.
     ///
-    /// `group`: the memory cgroup whose objects are shrunk. Those of caches that are not kept by
-    /// group are the root's.
+    /// `group`: the memory cgroup whose objects are shrunk. Caches without lists by group
+    /// belong to the root.
     pub(crate) fn shrink_slab(
         &self,
         cx: &Cx<'_, H>,

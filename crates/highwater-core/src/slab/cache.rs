@@ -145,7 +145,7 @@ impl SlabCache {
         self.owners.get(id.0 as usize).copied().unwrap_or_default()
     }
 
-    /// Who pays for each object, also for those that nobody pays for.
+    /// The group that pays for each object; the root pays for unaccounted ones.
     pub(crate) fn owners(&self) -> impl Iterator<Item = GroupId> {
         self.owners.iter().copied()
     }

@@ -77,7 +77,7 @@ caches! {
 }
 
 impl CacheKind {
-    /// What memory cgroups count it as.
+    /// The line of `memory.stat` that counts its objects.
     pub(crate) const fn slab_kind(self) -> SlabKind {
         match self.is_reclaimable() {
             true => SlabKind::Reclaimable,

@@ -36,8 +36,8 @@ impl<H: Devices> Kernel<H> {
         Ok(group)
     }
 
-    /// The running task, and its address space if it has one, are in a group from now on. What they
-    /// have stays charged where it is.
+    /// Moves the running task, and its address space if it has one, to a group. Memory that they
+    /// already have stays charged to the old group.
     ///
     /// # Errors
     /// If there is no such group.
@@ -60,8 +60,8 @@ impl<H: Devices> Kernel<H> {
         Ok(())
     }
 
-    /// Removes a group that has no task and no group below it. What is still charged to it stays
-    /// so; the group is free for another one once nothing is.
+    /// Removes a group that has no task and no group below it. Its charges stay; its place is free
+    /// for another group once they are gone.
     ///
     /// Linux: the offline step runs in a worker, some tens of milliseconds after rmdir.
     ///

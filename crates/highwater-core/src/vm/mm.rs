@@ -145,7 +145,7 @@ impl<H: Tasks> Mm<H> {
         GroupId(self.group.load(Relaxed))
     }
 
-    /// Its tasks are in a group from now on. What it has stays charged where it is.
+    /// Moves the tasks to a group. Pages that they already have stay charged to the old one.
     pub(crate) fn set_group(&self, group: GroupId) {
         self.group.store(group.0, Relaxed);
     }

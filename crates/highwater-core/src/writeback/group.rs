@@ -74,7 +74,7 @@ impl<H: Devices> Kernel<H> {
         GroupLook { limits, nr_dirty, dirty }
     }
 
-    /// Whether any group has more dirty pages than its background limit.
+    /// True if any group has more dirty pages than its background limit.
     pub(super) fn is_group_over_background(&self, cx: &Cx<'_, H>) -> bool {
         if !self.mem.groups.is_on() {
             return false;

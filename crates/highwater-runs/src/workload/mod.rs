@@ -381,7 +381,7 @@ impl Entry {
     }
 }
 
-/// Whether a line of a definition gives a key its value.
+/// True if a line of a definition gives a key its value.
 fn is_of(line: &str, key: &str) -> bool {
     line.split(" = ").next() == Some(key)
 }

@@ -144,7 +144,7 @@ pub(super) struct Worker<'a, 'h> {
     pub(super) kernel: &'a Kernel<SimHost>,
     pub(super) shared: Rc<Shared>,
     pub(super) stream: Stream,
-    /// What it does with memory cgroups.
+    /// Draws its operations on memory cgroups.
     pub(super) groups: Stream,
     mix: Mix,
     pub(super) group: Rc<Group>,

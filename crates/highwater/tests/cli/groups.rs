@@ -197,8 +197,8 @@ of = "a"
     let out = ["--out", dir_out.to_str().unwrap()];
     let document = run(&job, &out);
     let of = |name: &str| figure(&document, name);
-    // What was charged before the task moved stays where it was; without swap nothing of it can be
-    // reclaimed.
+    // Memory that was charged before the task moved stays in the old group; without swap it cannot
+    // be reclaimed.
     assert!(of("a peak") >= 16.0 && of("a peak") < 18.0, "{}", of("a peak"));
     assert!(of("b peak") >= 8.0 && of("b peak") < 10.0, "{}", of("b peak"));
     assert_eq!(of("t.reclaim failed"), 1024.0);

@@ -23,7 +23,7 @@ use crate::reclaim::budget::ModeInput;
 use crate::units::LruVecId;
 use crate::zone::Mark;
 
-/// What the lists of all memory cgroups of a pass have in common.
+/// Inputs of the scan mode that all memory cgroups of a pass share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::reclaim) struct Inputs {
     pub(in crate::reclaim) weights: Weights,

@@ -13,8 +13,8 @@ use crate::vmstat::Reader;
 use crate::zone::NodeId;
 
 impl<H: Devices> Kernel<H> {
-    /// Makes a pass over the lists and slab of a group and all below it. What they have in common
-    /// is decided once, from the lists of the group itself.
+    /// Makes a pass over the lists and slab of a group and all below it. The
+    /// inputs of the scan mode are computed once, from the lists of the group itself.
     ///
     /// Linux: same name.
     pub(in crate::reclaim) fn shrink_node_memcgs(

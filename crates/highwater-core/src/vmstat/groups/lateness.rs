@@ -98,8 +98,8 @@ impl Lateness {
         }
     }
 
-    /// Counts an update on a CPU, and reports once it has enough. What is due anyway is not counted
-    /// further.
+    /// Counts an update on a CPU, and reports once it has enough. A flush that is due needs no
+    /// further counting.
     fn count(
         &self,
         cpu: CpuId,

@@ -29,7 +29,7 @@ use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU16, AtomicU64, Ordering:
 use crate::units::{GroupId, NodeId};
 
 /// Items that only groups have: events that `memory.stat` counts, and memory of the kernel by
-/// owner. Those of [`NodeStat`] come before them in every set of counts.
+/// owner. In every set of counts they follow the items of [`NodeStat`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 #[allow(missing_docs, reason = "each item is the line of memory.stat that its name says")]
@@ -76,7 +76,7 @@ pub struct GroupStats {
     owners: ZeroedSlice<AtomicU16>,
     /// By group, then node: exact.
     own: Box<[Items]>,
-    /// What the last flush saw of `own`.
+    /// Values of `own` at the last flush.
     flushed: Box<[Items]>,
     /// With all groups below, as of the last flush.
     seen: Box<[Items]>,
@@ -130,7 +130,7 @@ impl GroupStats {
         }
     }
 
-    /// Whether the kernel can have groups.
+    /// True if the kernel can have groups.
     #[inline(always)]
     pub fn is_on(&self) -> bool {
         !self.own.is_empty()
@@ -212,8 +212,8 @@ impl GroupStats {
         self.lateness.note(&self.memory, cpu, group, by);
     }
 
-    /// Up to 5.12: a CPU keeps a batch of each item for itself, without a time limit. What exceeds
-    /// it counts at once, in the group and all above.
+    /// Up to 5.12: a CPU keeps a batch of each item for itself, without a time limit. The
+    /// excess counts at once, in the group and all above.
     #[doc(alias = "__mod_memcg_state")]
     fn add_batched(&self, cpu: CpuId, (group, node): (GroupId, NodeId), item: usize, by: i64) {
         let bytes = [GroupStat::SlabReclaimable, GroupStat::SlabUnreclaimable];

@@ -430,7 +430,7 @@ pub enum Do {
     /// Reclaims `size` from the group `of` and those below it, as a write to its `memory.reclaim`
     /// does. Pages that it gets less than that are counted (`failed`) and are not an error.
     Reclaim,
-    /// Removes the group `of`, in which no task may be. What is charged to it stays charged.
+    /// Removes the group `of`, in which no task may be. Its charges stay until its pages are freed.
     RemoveGroup,
     /// Moves the task to the group `of`: what it uses from now on is charged there.
     Join,

@@ -29,13 +29,13 @@ use super::group::{SettingName, ever_set, number};
 use super::named;
 use crate::sampling::More;
 
-/// Figures in MiB: the most that was charged; what still was when all tasks had ended, and was in
-/// swap.
+/// Figures in MiB: the most memory that was charged, memory that was still charged when all tasks
+/// had ended, and memory in swap.
 pub(super) const MEMORY: [&str; 3] = ["peak", "end", "swap"];
 /// Figures that are events.
 pub(super) const EVENTS: [&str; 7] =
     ["low-events", "high-events", "max-events", "oom-events", "oom-kills", "refaults", "scanned"];
-/// Those of `memory.events`.
+/// Figures that `memory.events` has.
 const OF_FILE: [GroupEvent; 5] =
     [GroupEvent::Low, GroupEvent::High, GroupEvent::Max, GroupEvent::Oom, GroupEvent::OomKill];
 /// Limits in charts, and the settings that they are.
