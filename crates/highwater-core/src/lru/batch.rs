@@ -471,11 +471,9 @@ fn deactivate_file<H: Devices>(
         lru.link_tail(folio);
         n.rotated += folio.nr_pages();
     }
-    n.deactivated += pages_if(folio, flags.contains(PageFlags::ACTIVE));
-    lru.count_for_group(
-        GroupStat::Pgdeactivate,
-        pages_if(folio, flags.contains(PageFlags::ACTIVE)),
-    );
+    let deactivated = pages_if(folio, flags.contains(PageFlags::ACTIVE));
+    n.deactivated += deactivated;
+    lru.count_for_group(GroupStat::Pgdeactivate, deactivated);
     true
 }
 

@@ -80,10 +80,10 @@ impl<H: Devices> Kernel<H> {
     /// Ages the clock of an evicted page's lists and returns the shadow to leave in its place.
     ///
     /// Linux: same name.
-    #[inline(always)]
     ///
     /// `target`: the memory cgroup whose reclaim evicts the page. Its clock counts, and the shadow
     /// names it, not the page's owner.
+    #[inline(always)]
     pub fn workingset_eviction(&self, (folio, page): (Folio, &Page), target: GroupId) -> Shadow {
         if self.mem.groups.is_on() {
             cold_path();
@@ -99,7 +99,7 @@ impl<H: Devices> Kernel<H> {
         Shadow::new(clock, id, page.is(PageFlags::WORKINGSET))
     }
 
-    /// The same with memory cgroups. The clocks of the groups above count it too; the shadow names
+    /// Makes the shadow on a kernel with memory cgroups. The clocks of the groups above count it too; the shadow names
     /// the id of the group, which another group may have later.
     #[inline(never)]
     fn eviction_of_group(&self, (folio, page): (Folio, &Page), target: GroupId) -> Shadow {

@@ -150,7 +150,7 @@ impl SlabCache {
         self.owners.iter().copied()
     }
 
-    /// The same, for an object that is freed.
+    /// Forgets the memory cgroup that pays for an object, and returns it.
     pub(super) fn take_owner(&mut self, id: ObjectId) -> GroupId {
         self.owners.get_mut(id.0 as usize).map(core::mem::take).unwrap_or_default()
     }

@@ -19,14 +19,13 @@ impl<H: Devices> Kernel<H> {
 
     /// Allocates an object of a slab cache, on the CPU's node if a slab there has one; none if
     /// there is no memory. May reclaim as far as `gfp` allows. No lock is held.
-    #[doc(alias = "kmem_cache_alloc")]
-    ///
     /// The running task's memory cgroup pays for it.
+    #[doc(alias = "kmem_cache_alloc")]
     pub(crate) fn slab_take(&self, cx: &Cx<'_, H>, kind: CacheKind, gfp: Gfp) -> Option<ObjectId> {
         self.slab_take_for(cx, kind, gfp, self.payer(cx))
     }
 
-    /// The same for a given memory cgroup, whose limit may refuse.
+    /// [`Kernel::slab_take`] with the memory cgroup that pays, whose limit may refuse.
     pub(crate) fn slab_take_for(
         &self,
         cx: &Cx<'_, H>,
@@ -66,12 +65,13 @@ impl<H: Devices> Kernel<H> {
     /// Frees an object of a slab cache; returns the pages that went back to the allocator.
     #[doc(alias = "kmem_cache_free")]
     pub(crate) fn slab_give(&self, cx: &Cx<'_, H>, kind: CacheKind, id: ObjectId) -> u64 {
-        let (slab, owner, node) = {
+        let (slab, paid) = {
             let mut cache = self.slab(kind).lock(cx.cpu());
-            let (owner, node) = (cache.take_owner(id), cache.node_of(id));
-            (cache.give(id), owner, node)
+            let owner = cache.take_owner(id);
+            let paid = (!owner.is_root()).then(|| (owner, cache.node_of(id)));
+            (cache.give(id), paid)
         };
-        if !owner.is_root() {
+        if let Some((owner, node)) = paid {
             cold_path();
             self.uncharge_object(cx, owner, (kind.object_bytes(), node, kind.slab_kind()));
         }

@@ -79,7 +79,10 @@ impl<H: Devices> Kernel<H> {
         if !self.mem.groups.is_on() {
             return false;
         }
-        let mut groups = self.memcg.all().filter(|group| !group.is_root());
+        // Limits cost a walk to the root: most groups have nothing dirty.
+        self.flush_group_stats(cx, Reader::DirtyLimits, GroupId::ROOT);
+        let has_dirty = |group: &GroupId| self.mem.groups.seen_all(*group, NodeStat::Dirty) > 0;
+        let mut groups = self.memcg.all().filter(|group| !group.is_root()).filter(has_dirty);
         groups.any(|group| self.group_look(cx, group).is_over_background())
     }
 }
