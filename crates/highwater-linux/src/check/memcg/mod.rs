@@ -52,12 +52,12 @@ const EVENTS: f64 = super::scenario::EVENTS;
 const SLEEP_MS: f64 = 10.0;
 
 /// The rules of memory cgroups by kernel, beside 6.1's.
-const KERNELS: [(&str, &str); 3] = [("6.1", ""), ("6.12", NEWER), ("7.2", NEWEST)];
-const NEWER: &str = "memcg.walk = \"partial\"\nmemcg.reclaim-batch = \"quarter\"\n\
-                     memcg.target-protected = \"never\"\nmemcg.stats = \"rstat-per-group\"\n";
-const NEWEST: &str = "memcg.walk = \"partial\"\nmemcg.reclaim-batch = \"quarter\"\n\
-                      memcg.target-protected = \"never\"\nmemcg.stats = \"rstat-per-group\"\n\
-                      memcg.stock-slots = 7\nmemcg.scan-events = \"node\"\n";
+const KERNELS: [(&str, &[&str]); 3] =
+    [("6.1", &[]), ("6.12", &[SINCE_6_12]), ("7.2", &[SINCE_6_12, SINCE_7_2])];
+const SINCE_6_12: &str = "memcg.walk = \"partial\"\nmemcg.reclaim-batch = \"quarter\"\n\
+                          memcg.target-protected = \"never\"\n\
+                          memcg.stats = \"rstat-per-group\"\n";
+const SINCE_7_2: &str = "memcg.stock-slots = 7\nmemcg.scan-events = \"node\"\n";
 
 /// Runs the script on the captured machine and compares.
 ///
@@ -105,7 +105,7 @@ fn policy(captured: &Captured) -> Result<Option<(Policy, Option<String>)>, Input
     let Some((_, rules)) = KERNELS.iter().find(|(known, _)| *known == version) else {
         return Ok(None);
     };
-    let mut text = format!("base = \"6.1\"\n{rules}");
+    let mut text = format!("base = \"6.1\"\n{}", rules.concat());
     if captured.has_recursive_protection() {
         text += "memcg.recursive-prot = true\n";
     }
