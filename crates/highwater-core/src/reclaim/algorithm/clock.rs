@@ -33,8 +33,8 @@ use crate::page::PageFlags;
 use crate::reclaim::Control;
 use crate::reclaim::batch::Look;
 use crate::reclaim::budget::{self, ScanPlan};
-use crate::vm::VmaFlags;
 use crate::units::LruVecId;
+use crate::vm::VmaFlags;
 use crate::zone::NodeId;
 
 /// The algorithm.

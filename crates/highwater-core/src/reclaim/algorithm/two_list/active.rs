@@ -19,14 +19,14 @@ use crate::config::LruTopology;
 use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
 use crate::lru::{LruKind, PageType};
+use crate::memcg::walk::Walk;
 use crate::page::{Folio, Page};
 use crate::reclaim::Control;
 use crate::reclaim::batch::Look;
 use crate::reclaim::budget::inactive_is_low;
-use crate::memcg::walk::Walk;
 use crate::units::{GroupId, LruVecId, SWAP_CLUSTER_MAX};
-use crate::zone::NodeId;
 use crate::vm::{Referenced, Trail, VmaFlags};
+use crate::zone::NodeId;
 
 impl<H: Devices> Kernel<H> {
     /// Deactivates a batch of `want` pages at most from the tail of the active list of a type,
