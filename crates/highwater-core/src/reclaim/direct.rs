@@ -106,7 +106,7 @@ impl<H: Devices> Kernel<H> {
             if sc.compaction_ready {
                 return 1;
             }
-            if !sc.has_another_attempt() {
+            if !self.has_another_attempt(sc) {
                 return 0;
             }
         }

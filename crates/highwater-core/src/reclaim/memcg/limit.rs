@@ -49,7 +49,7 @@ impl<H: Devices> Kernel<H> {
                 self.algorithm().run_done(self, vec);
                 self.reclaim.vec(vec).congested.store(false, Relaxed);
             }
-            if sc.nr_reclaimed != 0 || !sc.has_another_attempt() {
+            if sc.nr_reclaimed != 0 || !self.has_another_attempt(sc) {
                 return sc.nr_reclaimed;
             }
         }

@@ -27,7 +27,7 @@ impl<H: Devices> Kernel<H> {
         let root = self.lru.id_of_target(sc.target, node);
         self.algorithm().begin(self, cx, (node, root), sc);
         let (policy, counters) = (&self.mem.policy.memcg, &self.mem.groups.memory);
-        let takes_turns = policy.walk == GroupWalk::Partial && !sc.is_kswapd && !sc.full_walk;
+        let takes_turns = self.walks_in_part(sc);
         let walk = match takes_turns {
             true => {
                 let position = self.memcg.position(sc.target, node);
@@ -55,6 +55,22 @@ impl<H: Devices> Kernel<H> {
             }
         }
         sc.inputs = None;
+    }
+
+    /// True if a pass goes on where the last one stopped, and may visit some groups only.
+    fn walks_in_part(&self, sc: &Control) -> bool {
+        let is_partial = self.mem.policy.memcg.walk == GroupWalk::Partial;
+        self.mem.groups.is_on() && is_partial && !sc.is_kswapd && !sc.full_walk
+    }
+
+    /// After attempts that got nothing: prepares the next one, which visits all groups or takes
+    /// what was spared; false if there is none.
+    pub(in crate::reclaim) fn has_another_attempt(&self, sc: &mut Control) -> bool {
+        if self.walks_in_part(sc) {
+            sc.full_walk = true;
+            return true;
+        }
+        sc.takes_what_it_spared()
     }
 
     /// Computes the pages to scan of each list of a group: protection takes its share of usage off

@@ -6,17 +6,19 @@ use alloc::vec;
 use super::{GroupSetting, NotReclaimed};
 use crate::audit::check_kernel;
 use crate::block::{DeviceId, DeviceSpec};
-use crate::config::{Machine, preset};
+use crate::config::{GroupWalk, Machine, Policy, preset};
 use crate::host::{CpuId, Cx, Solo, TaskFlags};
 use crate::kernel::{Error, Kernel, KernelSpec};
 use crate::memcg::{Charge, GroupEvent, GroupLife};
 use crate::page::PAGE_SIZE;
 use crate::page_alloc::{Gfp, boot};
 use crate::page_cache::{FileSpec, Filesystem, OpenFile};
+use crate::reclaim::Control;
 use crate::swap::SwapSpec;
 use crate::units::GroupId;
 use crate::vm::{Access, Backing, Mm, VmaFlags};
 use crate::vmstat::VmEvent;
+use crate::zone::ZoneType;
 
 const CPU: CpuId = CpuId(0);
 const RW: VmaFlags = VmaFlags::READ.union(VmaFlags::WRITE);
@@ -31,9 +33,13 @@ struct Stage<'h> {
 
 impl<'h> Stage<'h> {
     fn new(host: &'h Solo, swap_pages: u32) -> Self {
+        Stage::with(host, swap_pages, &preset("6.1").unwrap())
+    }
+
+    fn with(host: &'h Solo, swap_pages: u32, policy: &Policy) -> Self {
         let machine = Machine::from_sizes("stage", &[(256 << 20, vec![0, 1])]).unwrap();
         let cx = Cx::new(host, CPU);
-        let mem = boot(host, &machine, &preset("6.1").unwrap()).unwrap();
+        let mem = boot(host, &machine, policy).unwrap();
         let disk = DeviceSpec::nvme(1 << 20);
         let area = SwapSpec { device: DeviceId(1), pages: swap_pages, priority: 0 };
         let swap = if swap_pages == 0 { vec![] } else { vec![area] };
@@ -334,4 +340,25 @@ fn a_kill_is_reported_with_its_group() {
     }
     assert_eq!(stage.events(group, GroupEvent::OomKill), [1, 1]);
     assert_eq!(stage.events(group, GroupEvent::Max), [35, 35]);
+}
+
+/// Reclaim that got nothing visits all groups first, then takes what it spared, each once.
+#[test]
+fn a_fruitless_reclaim_is_repeated_by_version() {
+    let host = Solo::default();
+    for (walk, attempts) in [(GroupWalk::Full, 2), (GroupWalk::Partial, 3)] {
+        let mut policy = preset("6.1").unwrap();
+        policy.memcg.walk = walk;
+        let stage = Stage::with(&host, 0, &policy);
+        let mut sc = Control::new(32, 0, Gfp::GFP_KERNEL, ZoneType::Device);
+        sc.target = stage.group(GroupId::ROOT, 1000);
+        (sc.spared, sc.memcg_low_skipped) = (true, true);
+        let mut seen = vec![];
+        while stage.kernel.has_another_attempt(&mut sc) {
+            seen.push((sc.full_walk, sc.spare_nothing, sc.memcg_low_reclaim));
+        }
+        let is_full = walk == GroupWalk::Partial;
+        let all = [(true, false, false), (is_full, true, false), (is_full, true, true)];
+        assert_eq!(seen, all[3 - attempts..], "{walk:?}");
+    }
 }
