@@ -386,7 +386,7 @@ mod tests {
         let known = "must be one of order0, high-order15, high-order14; not \"order1\"";
         assert_eq!(error(text), format!("p.toml:2: pcp.lists: {known}"));
         let text = "base = \"6.1\"\n[reclaim]\nlru-batch = -1\n";
-        let range = "must be a number from 1 to 15; not -1";
+        let range = "must be a number from 1 to 31; not -1";
         assert_eq!(error(text), format!("p.toml:3: reclaim.lru-batch: {range}"));
         let text = "base = \"6.1\"\n[reclaim.throttle]\nskip-unless-pending = [true]\n";
         let path = "reclaim.throttle.skip-unless-pending";

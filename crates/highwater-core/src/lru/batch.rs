@@ -92,13 +92,17 @@ impl BatchKind {
 /// lines of the kernel's pointers.
 pub(crate) const PAGEVEC: usize = 15;
 
+/// Most pages that wait for the same operation: `reclaim.lru-batch` says at how many of them it is
+/// done (rules/lru#batches).
+pub(super) const BATCH_MAX: usize = 31;
+
 /// Pages that wait for the same operation on the LRU lists, a reference held on each (a pagevec).
 #[doc(alias = "folio_batch")]
 #[doc(alias = "pagevec")]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Batch {
     len: u32,
-    folios: [Folio; PAGEVEC],
+    folios: [Folio; BATCH_MAX],
 }
 
 impl Batch {
@@ -123,7 +127,7 @@ pub struct Batches {
     /// By [`BatchKind`]; that of `Rotate` stays empty.
     batches: [Batch; BatchKind::COUNT],
     /// What to do with each page of the mlock batch.
-    mlock_ops: [MlockOp; PAGEVEC],
+    mlock_ops: [MlockOp; BATCH_MAX],
 }
 
 impl Batches {
@@ -149,7 +153,7 @@ pub struct CpuBatches<H: Host> {
 
 impl<H: Host> CpuBatches<H> {
     pub(super) fn new(host: &H, cpu: CpuId, mem: &PageAllocator<H>) -> Self {
-        let full_at = u32::from(mem.policy.reclaim.lru_batch).clamp(1, PAGEVEC as u32);
+        let full_at = u32::from(mem.policy.reclaim.lru_batch).clamp(1, BATCH_MAX as u32);
         CpuBatches {
             tasks: host.new_cpu_lock(LockClass::LruBatch, cpu, Batches::default()),
             rotate: host.new_cpu_lock(LockClass::LruBatch, cpu, Batch::default()),

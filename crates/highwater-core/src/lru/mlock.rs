@@ -4,7 +4,7 @@
 //! unevictable list a page counts its mlocked mappings (several mms may map a file page). If a
 //! page was on no list when it was mlocked, its count is 1 when it arrives there.
 
-use super::batch::PAGEVEC;
+use super::batch::BATCH_MAX;
 use super::{BatchKind, LockedLru};
 use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
@@ -76,7 +76,7 @@ impl<H: Devices> Kernel<H> {
     ///
     /// Linux 5.18 on.
     #[doc(alias = "mlock_pagevec")]
-    pub(super) fn apply_mlock(&self, cx: &Cx<'_, H>, pages: &[Folio], ops: &[MlockOp; PAGEVEC]) {
+    pub(super) fn apply_mlock(&self, cx: &Cx<'_, H>, pages: &[Folio], ops: &[MlockOp; BATCH_MAX]) {
         let mut held = None;
         for (&folio, &op) in pages.iter().zip(ops) {
             let page = self.mem.map.page(folio);

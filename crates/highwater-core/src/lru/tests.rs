@@ -4,7 +4,7 @@ extern crate std;
 
 use std::vec::Vec;
 
-use super::balance::{Balance, ByCost};
+use super::balance::{Balance, ByCost, Effort};
 use super::testing::{ANON, FILE, Stage, VEC};
 use super::{BatchKind, LruKind, PageType, Shadow};
 use crate::config::LruTopology;
@@ -111,7 +111,7 @@ fn the_states_of_a_page_that_is_used_again_and_again() {
 /// 512 pages are activated a batch at a time (rules/unmap#young-cost).
 #[test]
 fn activating_512_pages_takes_the_lock_once_a_batch() {
-    for (batch, full, rest) in [(15, 34, 2), (14, 36, 8)] {
+    for (batch, full, rest) in [(15, 34, 2), (14, 36, 8), (31, 16, 16)] {
         let host = Solo::default();
         let stage = Stage::policy(&host, |p| p.reclaim.lru_batch = batch);
         let pages = stage.listed_many(FILE | REFERENCED, 512);
@@ -420,7 +420,7 @@ fn cost_notes_decay() {
         let Balance::Cost(notes) = &lists.balance else { panic!("6.1 goes by cost") };
         notes.costs
     };
-    let note = |t, pages| stage.kernel.lru_note_cost(&stage.cx, VEC, t, pages);
+    let note = |t, pages| stage.kernel.lru_note_cost(&stage.cx, VEC, t, Effort::io(pages));
     note(PageType::Anon, 249_990);
     assert_eq!(costs(), [249_990, 0]);
     note(PageType::Anon, 32);

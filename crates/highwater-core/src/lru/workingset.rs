@@ -12,6 +12,7 @@
 use core::cell::Cell;
 use core::hint::cold_path;
 
+use super::balance::Effort;
 use super::{LruKind, LruVec, PageType};
 use crate::host::{Cx, Devices, TaskLocal};
 use crate::kernel::Kernel;
@@ -188,7 +189,7 @@ impl<H: Devices> Kernel<H> {
         count(NodeStat::WorkingsetActivateAnon);
         if shadow.is_workingset() {
             page.flag_set::<H>(PageFlags::WORKINGSET);
-            self.lru_note_cost(cx, self.lruvec_of(page), page_type, nr);
+            self.lru_note_cost(cx, self.lruvec_of(page), page_type, Effort::io(nr));
             count(NodeStat::WorkingsetRestoreAnon);
         }
     }

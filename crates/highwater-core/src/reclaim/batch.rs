@@ -33,9 +33,10 @@
 
 use super::folios::{BatchStats, Busy, Decision, Rules, Uses};
 use super::{Control, PassSums, ThrottleReason};
-use crate::config::KswapdGoal;
+use crate::config::{BalanceRule, KswapdGoal};
 use crate::host::{Cx, Devices, Phase, Probe};
 use crate::kernel::Kernel;
+use crate::lru::balance::Effort;
 use crate::lru::{BATCH, IsolateMode, Isolated, LruKind, PageType, Walk};
 use crate::page::{Folio, Page, PageFlags};
 use crate::page_alloc::Gfp;
@@ -131,7 +132,8 @@ impl<H: Devices> Kernel<H> {
         self.count_isolated(cx, node, page_type, -(isolated.nr_taken as i64));
         self.count_stolen(cx, vec, sc, page_type, shrunk.reclaimed);
         // Also without any write: a charge of 0 lets earlier charges fade.
-        self.lru_note_cost(cx, vec, page_type, stats.pageout);
+        let rotated = isolated.scanned.saturating_sub(shrunk.reclaimed);
+        self.lru_note_cost(cx, vec, page_type, Effort { io: stats.pageout, rotated });
         if stats.unqueued_dirty == isolated.nr_taken {
             // All pages are dirty and not under writeback: the flushers are behind. They are woken
             // for all their work, not for these pages, because writing in file order is faster.
@@ -206,6 +208,9 @@ impl<H: Devices> Kernel<H> {
         let [_, deactivated] = self.move_pages_to_lru(cx, vec, lists, rotated);
         self.count_deactivated(cx, vec, deactivated);
         self.count_isolated(cx, node, page_type, -(isolated.nr_taken as i64));
+        if self.mem.policy.reclaim.balance == BalanceRule::CostRotations {
+            self.lru_note_cost(cx, vec, page_type, Effort { io: 0, rotated: nr_stay });
+        }
         cx.event(Event::LruShrinkActive {
             nid: node,
             nr_taken: narrow(isolated.nr_taken, u16::MAX),

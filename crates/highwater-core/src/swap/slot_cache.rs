@@ -35,7 +35,8 @@ impl<H: Devices> Kernel<H> {
     #[doc(alias = "refill_swap_slots_cache")]
     pub(super) fn slot_from_cache(&self, cx: &Cx<'_, H>) -> Option<Slot> {
         let active = self.swap.caches_active.load(Relaxed);
-        let now = caches_active(active, self.swap.nr_free(), self.mem.nr_cpus() as u64);
+        let now = self.mem.policy.swap.slot_cache
+            && caches_active(active, self.swap.nr_free(), self.mem.nr_cpus() as u64);
         if now != active {
             self.swap.caches_active.store(now, Relaxed);
             if active {

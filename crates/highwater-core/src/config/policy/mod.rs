@@ -3,7 +3,7 @@
 //! The mechanisms read their switches from the policy. Each switch is one difference between kernel
 //! versions or between the two sides of a study; no other code of the core knows a version. A
 //! switch is declared once, in its section's table ([`allocator`], [`compaction`], [`reclaim`],
-//! [`throttle`], [`locks`], [`memcg`]); [`table`] has the form. [`mod@super::preset`] has the values of each
+//! [`throttle`], [`locks`], [`memcg`], [`paging`]); [`table`] has the form. [`mod@super::preset`] has the values of each
 //! kernel.
 //!
 //! A policy is also available as data. [`Policy::describe`] lists every switch with its description
@@ -17,6 +17,7 @@ mod compaction;
 mod locks;
 mod memcg;
 mod own;
+mod paging;
 mod reclaim;
 mod table;
 mod thp;
@@ -33,6 +34,7 @@ pub use compaction::*;
 pub use locks::*;
 pub use memcg::*;
 pub use own::*;
+pub use paging::*;
 pub use reclaim::*;
 pub use table::{Choice, PolicyError, PolicyField, Value, Values};
 use table::{Section, policy};
@@ -86,6 +88,10 @@ policy! {
         compaction: CompactionPolicy,
         /// Page reclaim.
         reclaim: ReclaimPolicy,
+        /// Page faults.
+        fault: FaultPolicy,
+        /// Swap.
+        swap: SwapPolicy,
         /// Transparent huge pages.
         thp: ThpPolicy,
         /// Locks over which tasks sleep.
@@ -268,11 +274,9 @@ mod tests {
         assert_eq!(refused("pcp.refill-falls-back", choice), "must be true or false");
         let number = Value::Number(2);
         assert_eq!(refused("pcp.refill-falls-back", number), "must be true or false");
-        assert_eq!(
-            refused("reclaim.lru-batch", Value::Number(16)),
-            "must be a number from 1 to 15"
-        );
-        assert_eq!(refused("reclaim.lru-batch", Value::Number(0)), "must be a number from 1 to 15");
+        for number in [0, 32].map(Value::Number) {
+            assert_eq!(refused("reclaim.lru-batch", number), "must be a number from 1 to 31");
+        }
         for unknown in ["pcp", "pcp.list", "name", "reclaim.throttle", ""] {
             assert_eq!(refused(unknown, choice), "unknown field", "{unknown}");
         }

@@ -32,6 +32,8 @@ policy! {
             Rotated,
             /// The cost of getting pages back (5.8 on).
             Cost,
+            /// That cost, an I/O 32 times, and the pages that were scanned in vain (6.2 on).
+            CostRotations,
         },
         /// List on which new anonymous pages start.
         // rules/lru#entry
@@ -58,8 +60,8 @@ policy! {
             /// It scans one more round (6.1).
             OneRound,
         },
-        /// Pages that a CPU collects before it takes the LRU lock (14 before 4.15).
-        lru_batch: u8 = 14 in (1..=15; 1, 2, 14, 15),
+        /// Pages that a CPU collects before it takes the LRU lock (14 before 4.15, 31 from 6.9 on).
+        lru_batch: u8 = 14 in (1..=31; 1, 2, 14, 15, 31),
         /// A buffered write marks its pages accessed (up to 4.6).
         write_marks_accessed: bool = true,
         /// munmap holds `mmap_lock` for writing while it unmaps (before 4.20).

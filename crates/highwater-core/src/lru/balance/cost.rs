@@ -1,11 +1,11 @@
-//! By the cost of getting pages back (5.8 on).
+//! By the cost of getting pages back (5.8 to 6.1).
 //!
 //! The rule does not count how often a type's pages are in use when reclaim scans them. It counts
 //! the cost of evicting them: a write to swap, or a read of a page that was evicted too early. Fast
 //! swap and a cache that is read repeatedly made the difference, because both look alike to the
 //! older rule. So I/O is counted, and pages that are only rotated cost nothing.
 
-use super::{SWAPPINESS_MAX, Weigh, Weights};
+use super::{Effort, SWAPPINESS_MAX, Weigh, Weights};
 use crate::lru::PageType;
 
 /// Pages that were costly lately.
@@ -18,13 +18,25 @@ pub struct ByCost {
 impl Weigh for ByCost {
     const NOTES_COST: bool = true;
 
-    fn cost(&mut self, page_type: PageType, pages: u64, evictable: u64) {
-        self.costs[page_type as usize] += pages;
-        self.costs = decayed(self.costs, evictable);
+    fn cost(&mut self, page_type: PageType, effort: Effort, evictable: u64) {
+        self.add(page_type, effort.io, evictable);
+    }
+
+    fn absorb(&mut self, other: &Self) {
+        self.costs[0] += other.costs[0];
+        self.costs[1] += other.costs[1];
     }
 
     fn weights(&mut self, swappiness: u64, _size: impl Fn(PageType) -> u64) -> Weights {
         weights(swappiness, self.costs)
+    }
+}
+
+impl ByCost {
+    /// Adds to a type's cost, and lets old cost fade.
+    pub(super) fn add(&mut self, page_type: PageType, cost: u64, evictable: u64) {
+        self.costs[page_type as usize] += cost;
+        self.costs = decayed(self.costs, evictable);
     }
 }
 

@@ -43,6 +43,22 @@ use crate::units::LruVecId;
 /// Largest `vm.swappiness`: anonymous memory only.
 const SWAPPINESS_MAX: u64 = 200;
 
+/// The cost of a type, as reclaim and refaults report it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Effort {
+    /// Pages that reclaim wrote, or that came back too soon.
+    pub io: u64,
+    /// Pages that were scanned and not reclaimed, or that an active list kept.
+    pub rotated: u64,
+}
+
+impl Effort {
+    /// That many pages of I/O.
+    pub const fn io(pages: u64) -> Effort {
+        Effort { io: pages, rotated: 0 }
+    }
+}
+
 /// An implementation: its records, and the weights.
 trait Weigh: Default {
     /// False: costs are not recorded, so callers need not take the lock to report them.
@@ -56,12 +72,15 @@ trait Weigh: Default {
     #[inline(always)]
     fn rotated(&mut self, _pages: [u64; 2]) {}
 
-    /// Notes that reclaim paid for that many pages of a type; `evictable` pages are on the lists.
+    /// Notes the cost of a type; `evictable` pages are on the lists.
     ///
     /// Linux 5.8 on.
     #[doc(alias = "lru_note_cost")]
     #[inline(always)]
-    fn cost(&mut self, _page_type: PageType, _pages: u64, _evictable: u64) {}
+    fn cost(&mut self, _page_type: PageType, _effort: Effort, _evictable: u64) {}
+
+    /// The lists of a removed group went behind these (7.2): so do their records.
+    fn absorb(&mut self, _other: &Self) {}
 
     /// The weights of a pass. `size`: pages of a type on the lists.
     fn weights(&mut self, swappiness: u64, size: impl Fn(PageType) -> u64) -> Weights;
@@ -132,9 +151,18 @@ macro_rules! answers {
                 }
             }
 
-            fn cost(&mut self, page_type: PageType, pages: u64, evictable: u64) {
+            fn cost(&mut self, page_type: PageType, effort: Effort, evictable: u64) {
                 match self {
-                    $(Balance::$rule(notes) => notes.cost(page_type, pages, evictable),)*
+                    $(Balance::$rule(notes) => notes.cost(page_type, effort, evictable),)*
+                }
+            }
+
+            /// The records of lists that went behind these.
+            pub(super) fn absorb(&mut self, other: &Balance) {
+                match (self, other) {
+                    $((Balance::$rule(notes), Balance::$rule(other)) => notes.absorb(other),)*
+                    // All lists of a kernel are weighed by one rule.
+                    _ => debug_assert!(false, "two rules in one kernel"),
                 }
             }
 
@@ -150,31 +178,38 @@ macro_rules! answers {
 answers! {
     Rotated => rotation::ByRotation,
     Cost => cost::ByCost,
+    CostRotations => cost_rotations::ByCostAndRotations,
 }
 
 impl<H: Devices> Kernel<H> {
-    /// Charges `pages` to a type's cost on the lists `vec`. Even a charge of 0 lets older costs
+    /// Charges an effort to a type's cost on the lists `vec`. Even a charge of 0 lets older costs
     /// fade. No effect on kernels that do not use cost (up to 5.7).
-    pub fn lru_note_cost(&self, cx: &Cx<'_, H>, vec: LruVecId, page_type: PageType, pages: u64) {
+    pub fn lru_note_cost(
+        &self,
+        cx: &Cx<'_, H>,
+        vec: LruVecId,
+        page_type: PageType,
+        effort: Effort,
+    ) {
         if !Balance::notes_cost(self.mem.policy.reclaim.balance) {
             return;
         }
         if !self.mem.groups.is_on() {
-            self.note_cost_of(cx, vec, page_type, pages);
+            self.note_cost_of(cx, vec, page_type, effort);
             return;
         }
         // The lists of all groups above paid for it too.
         let node = self.lru.node_of(vec);
         for group in self.memcg.tree.ancestors(self.lru.group_of(vec)) {
-            self.note_cost_of(cx, self.lru.id_of_group(group, node), page_type, pages);
+            self.note_cost_of(cx, self.lru.id_of_group(group, node), page_type, effort);
         }
     }
 
     #[inline]
-    fn note_cost_of(&self, cx: &Cx<'_, H>, vec: LruVecId, page_type: PageType, pages: u64) {
+    fn note_cost_of(&self, cx: &Cx<'_, H>, vec: LruVecId, page_type: PageType, effort: Effort) {
         let mut lru = self.lock_lru(cx, vec);
         let evictable = LruKind::ALL[..4].iter().map(|&list| self.pages_of_lists(vec, list)).sum();
-        lru.lists.balance.cost(page_type, pages, evictable);
+        lru.lists.balance.cost(page_type, effort, evictable);
     }
 
     /// The weights of a pass over the lists `vec`: events before the pass count, events during it

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use super::super::{Slot, SwapSpec};
 use crate::block::{DeviceId, DeviceSpec};
-use crate::config::{Machine, preset};
+use crate::config::{Machine, Policy, preset};
 use crate::host::{CpuId, Cx, Lock, Solo};
 use crate::kernel::{Kernel, KernelSpec};
 use crate::page::{Folio, Order, PageFlags, PageMapping};
@@ -31,8 +31,12 @@ struct Stage<'h> {
 }
 
 fn stage<'h>(host: &'h Solo, areas: &[(DeviceSpec, u32, i16)]) -> Stage<'h> {
+    stage_with(host, areas, &preset("6.1").unwrap())
+}
+
+fn stage_with<'h>(host: &'h Solo, areas: &[(DeviceSpec, u32, i16)], policy: &Policy) -> Stage<'h> {
     let machine = Machine::from_sizes("test", &[(64 << 20, vec![0, 1])]).unwrap();
-    let mem = boot(host, &machine, &preset("6.1").unwrap()).unwrap();
+    let mem = boot(host, &machine, policy).unwrap();
     let cx = Cx::new(host, CpuId(0));
     let swap = areas.iter().enumerate().map(|(i, &(_, pages, priority))| SwapSpec {
         device: DeviceId(i as u8),
@@ -292,6 +296,21 @@ fn cpus_keep_slots_while_there_are_many() {
         .count();
     assert_eq!(taken, 641);
     assert_eq!(k.swap.nr_free(), 1000 - 63 - 642);
+}
+
+/// From 6.14 on a slot is taken and freed at once.
+#[test]
+fn cpus_may_keep_no_slots() {
+    let host = Solo::default();
+    let mut policy = preset("6.1").unwrap();
+    policy.swap.slot_cache = false;
+    let s = stage_with(&host, &[(FLASH, 1 + 1000, 0)], &policy);
+    let (k, cx) = (&s.kernel, &s.cx);
+    let slot = k.swap_alloc_one(cx).unwrap();
+    assert_eq!(k.swap.nr_free(), 999);
+    k.swap_dup(cx, slot);
+    k.swap_put(cx, slot);
+    assert_eq!(k.swap.nr_free(), 1000);
 }
 
 #[test]

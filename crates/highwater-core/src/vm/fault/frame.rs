@@ -54,8 +54,10 @@ impl<H: Devices> Kernel<H> {
             let vma = vma.filter(|vma| vma.allows(is_write)).ok_or(Error::Fault)?;
             let (is_major, lock) = (false, Some(lock));
             let mut pass = Pass { cx, mm, vma, table, vpn, is_write, is_retry, is_major, lock };
-            self.mem.events.add(cx.cpu(), VmEvent::Pgfault, 1);
-            self.count_of_task(cx, GroupStat::Pgfault);
+            if !is_retry || self.mem.policy.fault.count_retries {
+                self.mem.events.add(cx.cpu(), VmEvent::Pgfault, 1);
+                self.count_of_task(cx, GroupStat::Pgfault);
+            }
             let step = self.handle_fault(&mut pass).map_err(|error| Self::fate(cx, error))?;
             // A task that had to wait counts a major fault, even if another task did the reading.
             let went = match pass.is_major || is_retry {

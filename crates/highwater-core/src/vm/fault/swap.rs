@@ -107,7 +107,8 @@ impl<H: Devices> Kernel<H> {
         self.swap_put(cx, slot);
         let flags = pass.vma.flags;
         let is_locked = flags.contains(VmaFlags::LOCKED) || page.is(PageFlags::MLOCKED);
-        let is_ours = pass.is_write && page.refcount() == 2;
+        let frees = self.mem.policy.swap.write_frees_slot;
+        let is_ours = frees && pass.is_write && page.refcount() == 2;
         if page.is(PageFlags::SWAPCACHE) && (self.is_swap_full(folio) || is_locked || is_ours) {
             self.free_swap_cache(cx, folio, false);
         }

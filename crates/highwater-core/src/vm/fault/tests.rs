@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use super::*;
 use crate::block::{DeviceId, DeviceSpec};
-use crate::config::{Machine, preset};
+use crate::config::{Machine, Policy, preset};
 use crate::host::{CpuId, Lock, Solo, TaskFlags};
 use crate::kernel::{Error, Kernel, KernelSpec};
 use crate::page::{Folio, Page, PageFlags, PageMapping};
@@ -30,9 +30,13 @@ struct Stage<'h> {
 
 impl<'h> Stage<'h> {
     fn new(host: &'h Solo, mib: u64, policy: &str) -> Self {
+        Stage::with(host, mib, &preset(policy).unwrap())
+    }
+
+    fn with(host: &'h Solo, mib: u64, policy: &Policy) -> Self {
         let machine = Machine::from_sizes("stage", &[(mib << 20, vec![0, 1])]).unwrap();
         let cx = Cx::new(host, CPU);
-        let mem = boot(host, &machine, &preset(policy).unwrap()).unwrap();
+        let mem = boot(host, &machine, policy).unwrap();
         let disk = DeviceSpec::nvme(1 << 20);
         let swap = SwapSpec { device: DeviceId(1), pages: 1 << 14, priority: 0 };
         let spec = KernelSpec { devices: vec![disk.clone(), disk], swap: vec![swap], groups: 0 };
@@ -246,6 +250,21 @@ fn a_space_gives_everything_back() {
 }
 
 /// A major fault of rules/faults#frame: read-around, then fault-around when it is tried again.
+/// From 6.5 on a fault counts once, however often it is tried.
+#[test]
+fn retries_of_a_fault_may_not_count() {
+    let host = Solo::default();
+    let mut policy = preset("6.1").unwrap();
+    policy.fault.count_retries = false;
+    let stage = Stage::with(&host, 64, &policy);
+    let open = stage.open(256);
+    let at = stage.map_file(&open, 256, VmaFlags::READ | VmaFlags::SHARED);
+    for (page, faults) in [(100, (1, 1)), (90, (2, 1)), (108, (3, 1))] {
+        stage.read(at + page).unwrap();
+        assert_eq!(stage.faults(), faults, "{page}");
+    }
+}
+
 #[test]
 fn a_major_file_fault_reads_around_and_maps_around() {
     let host = Solo::default();
@@ -355,6 +374,24 @@ fn a_page_in_the_swap_cache_comes_back_without_input() {
         "nobody else needs the slot"
     );
     assert_eq!(stage.kernel.swap_count(&stage.cx, slot), 0);
+}
+
+/// 7.2: the write does not free the slot, and the page is written to the same slot again.
+#[test]
+fn a_written_page_may_keep_its_slot() {
+    let host = Solo::default();
+    let mut policy = preset("6.1").unwrap();
+    policy.swap.write_frees_slot = false;
+    let stage = Stage::with(&host, 64, &policy);
+    let at = stage.map(4, RW);
+    stage.write(at).unwrap();
+    stage.forget(stage.swap_out(at));
+    let slot = stage.pte(at).slot().unwrap();
+    assert_eq!(stage.write(at), Ok(Fault::Major));
+    assert!(stage.pte(at).is_writable() && stage.page_at(at).0.is(PageFlags::SWAPCACHE));
+    let folio = stage.swap_out(at);
+    assert_eq!((stage.pte(at).slot(), stage.kernel.slot_of(folio)), (Some(slot), Some(slot)));
+    assert!(stage.kernel.mem.map.page(folio).is(PageFlags::DIRTY), "it has to be written again");
 }
 
 #[test]

@@ -4,7 +4,7 @@
 #[allow(unreachable_pub, reason = "an answer's type is public")]
 mod recent;
 
-use super::{SWAPPINESS_MAX, Weigh, Weights};
+use super::{Effort, SWAPPINESS_MAX, Weigh, Weights};
 use crate::lru::PageType;
 use recent::Recent;
 
@@ -29,13 +29,13 @@ pub(super) fn learns_and_forgets<A: Weigh>() {
     answer.isolated(PageType::Anon, 500);
     answer.isolated(PageType::File, 500);
     answer.rotated([500, 0]);
-    answer.cost(PageType::Anon, 500, 2000);
+    answer.cost(PageType::Anon, Effort::io(500), 2000);
     let bad_anon = answer.weights(100, size);
     assert!(bad_anon.anon < bad_anon.file && differ(bad_anon), "it has not learnt: {bad_anon:?}");
     for _ in 0..20 {
         for page_type in PageType::ALL {
             answer.isolated(page_type, 500);
-            answer.cost(page_type, 500, 2000);
+            answer.cost(page_type, Effort::io(500), 2000);
         }
         answer.weights(100, size);
     }

@@ -1,6 +1,6 @@
 //! By the costs since the last pass: all older records are dropped.
 
-use super::{SWAPPINESS_MAX, Weigh, Weights};
+use super::{Effort, SWAPPINESS_MAX, Weigh, Weights};
 use crate::lru::PageType;
 
 /// Pages that were costly since the weights were last asked for.
@@ -13,8 +13,8 @@ pub struct Recent {
 impl Weigh for Recent {
     const NOTES_COST: bool = true;
 
-    fn cost(&mut self, page_type: PageType, pages: u64, _evictable: u64) {
-        self.costs[page_type as usize] += pages;
+    fn cost(&mut self, page_type: PageType, effort: Effort, _evictable: u64) {
+        self.costs[page_type as usize] += effort.io;
     }
 
     fn weights(&mut self, swappiness: u64, _size: impl Fn(PageType) -> u64) -> Weights {

@@ -1,0 +1,26 @@
+//! Switches of faults and of swap.
+
+use super::table::policy;
+
+policy! {
+    /// Page faults.
+    FaultPolicy {
+        /// A fault that is tried again, because its page was being read, counts in `pgfault` each
+        /// time (up to 6.4).
+        // rules/faults#frame
+        count_retries: bool = true is exploratory,
+    }
+}
+
+policy! {
+    /// Swap.
+    SwapPolicy {
+        /// Each CPU keeps up to 64 free slots and collects as many used ones (up to 6.13).
+        // rules/swap#slot-cache
+        slot_cache: bool = true is exploratory,
+        /// A write that brings a page back frees its slot at once, if nothing else uses the page;
+        /// false: the slot stays until swap is half full, and the page is written to it again (7.2).
+        // rules/swap#swap-in
+        write_frees_slot: bool = true is exploratory,
+    }
+}
