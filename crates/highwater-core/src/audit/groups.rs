@@ -54,7 +54,9 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
         self.name_slots(&mut named);
         for cpu in self.k.mem.cpus() {
             let stock = self.k.memcg.stocks[cpu.idx()].lock(self.cx.cpu());
-            for group in stock.pages.groups() {
+            // A group's place in a stock may outlast its pages, and the group.
+            let holds = |group: &GroupId| stock.pages.pages(*group) != 0;
+            for group in stock.pages.groups().filter(holds) {
                 named.entry(group).or_default().stocked += stock.pages.pages(group);
             }
             if let Some(token) = stock.objects.token() {

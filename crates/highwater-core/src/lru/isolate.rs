@@ -170,12 +170,14 @@ impl<H: Devices> Kernel<H> {
         let mut moved = [0; 2];
         let (mut nr_active, mut nr_moved) = (0, 0);
 
+        // A removed group's pages may have gone to its parent meanwhile (7.2).
+        let may_differ = self.mem.policy.memcg.reparent_lru;
         let mut lru = self.lock_lru(cx, vec);
         for (pages, moved) in pages.iter().zip(&mut moved) {
             let mut run = HeadRun::default();
             for &folio in *pages {
                 let page = &map[folio.pfn().idx()];
-                if !page.is_evictable() {
+                if !page.is_evictable() || may_differ && self.lruvec_of(page) != vec {
                     unevictable.push_tail(map, folio);
                     continue;
                 }
@@ -238,7 +240,7 @@ impl<H: Devices> Kernel<H> {
 
 /// Takes a page for isolation, the lock of its list held.
 #[inline(always)]
-fn take<H: Devices>(page: &Page, may_unmap: bool) -> bool {
+pub(super) fn take<H: Devices>(page: &Page, may_unmap: bool) -> bool {
     let flags = page.flags();
     if !flags.contains(PageFlags::LRU) || (!may_unmap && page.is_mapped()) || !page.try_get::<H>() {
         return false;

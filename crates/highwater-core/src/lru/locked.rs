@@ -120,14 +120,21 @@ impl<H: Devices> Kernel<H> {
         held: &mut Option<LockedLru<'a, 'h, H>>,
         page: &Page,
     ) -> bool {
-        let id = self.lruvec_of(page);
+        let mut id = self.lruvec_of(page);
         if held.as_ref().is_some_and(|lru| lru.id == id) {
             return false;
         }
-        // The old lock first: two of a class are never held together.
-        *held = None;
-        *held = Some(self.lock_lru(cx, id));
-        true
+        loop {
+            // The old lock first: two of a class are never held together.
+            *held = None;
+            *held = Some(self.lock_lru(cx, id));
+            // A removed group's page may have gone to the parent meanwhile (7.2).
+            let now = self.lruvec_of(page);
+            if now == id {
+                return true;
+            }
+            id = now;
+        }
     }
 
     /// The same if that needs no waiting; none, and nothing held, if it does.

@@ -21,6 +21,7 @@ mod list;
 mod locked;
 mod mlock;
 mod release;
+mod reparent;
 mod takings;
 #[cfg(test)]
 pub(crate) mod testing;

@@ -96,6 +96,20 @@ impl<H: Devices> Kernel<H> {
         self.release_if_empty(cx, owner);
     }
 
+    /// A removed group's folio is its parent's from now on. The parent has paid for it all along;
+    /// the root pays for nothing.
+    pub(crate) fn hand_up_folio(&self, folio: Folio, from: GroupId, to: GroupId) {
+        let pages = folio.nr_pages();
+        self.mem.groups.set_owner(folio, to);
+        self.memcg.keep(from, Kept::User, -(pages as i64));
+        if to.is_root() {
+            self.mem.groups.memory.uncharge(from, pages);
+        } else {
+            self.mem.groups.memory.hand_up(from, pages);
+            self.memcg.keep(to, Kept::User, pages as i64);
+        }
+    }
+
     /// A folio's contents move to another frame: the charge is for both, until the old frame is
     /// freed ([`Kernel::leave_charge`]).
     ///

@@ -74,7 +74,7 @@ impl<H: Devices> Kernel<H> {
         else {
             return Err(Error::Invalid);
         };
-        let _changes = self.memcg.changes.lock(cx.cpu());
+        let changes = self.memcg.changes.lock(cx.cpu());
         if self.memcg.nr_tasks(group) != 0
             || self.memcg.tree.children(group).any(|child| self.memcg.is_online(child))
         {
@@ -92,6 +92,10 @@ impl<H: Devices> Kernel<H> {
         self.inodes.lock(cx.cpu()).reparent(group, parent);
         self.shadow_nodes.lock(cx.cpu()).reparent(group, parent);
         self.drain_group_stocks(cx, group, Stocks::Own);
+        drop(changes);
+        if self.mem.policy.memcg.reparent_lru {
+            self.reparent_lru(cx, group, parent);
+        }
         self.release_if_empty(cx, group);
         Ok(())
     }

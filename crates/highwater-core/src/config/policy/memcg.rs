@@ -63,6 +63,10 @@ policy! {
             /// numbers of the last periodic flush (6.12 on).
             RstatPerGroup,
         },
+        /// The pages of a removed group go to its parent, behind the tails of its lists (7.2); false:
+        /// they stay on the removed group's lists until they are reclaimed.
+        // rules/memory-cgroups#removal
+        reparent_lru: bool = false is exploratory,
         /// Protection that no child claims goes to the children's unclaimed usage (mount option
         /// `memory_recursiveprot`).
         recursive_prot: bool = false is exploratory,

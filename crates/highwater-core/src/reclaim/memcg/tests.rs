@@ -300,6 +300,45 @@ fn pages_outlive_their_group() {
     stage.check();
 }
 
+/// From 7.2 on they go to its parent, wherever they are, and the group with them.
+#[test]
+fn a_parent_inherits_pages() {
+    let host = Solo::default();
+    let mut policy = preset("6.1").unwrap();
+    policy.memcg.reparent_lru = true;
+    for is_below_root in [false, true] {
+        let stage = Stage::with(&host, 1 << 14, &policy);
+        let parent = match is_below_root {
+            true => GroupId::ROOT,
+            false => stage.group(GroupId::ROOT, 8192),
+        };
+        let child = stage.group(parent, u64::MAX);
+        stage.join(child);
+        let file = stage.file(1000);
+        stage.read(&file, 1000);
+        let start = stage.map(512);
+        // Some of it stays in this CPU's batch, on no list.
+        stage.touch(start, 510).unwrap();
+        stage.kernel.mlock(&stage.cx, &stage.mm, start, 100).unwrap();
+        stage.join(parent);
+        let before = stage.kernel.mem.groups.memory[parent].usage();
+        stage.kernel.remove_group(&stage.cx, child).unwrap();
+        let life = stage.kernel.memcg.life(child);
+        assert!(matches!(life, GroupLife::Hollow | GroupLife::Free), "{life:?}");
+        assert_eq!(stage.kernel.memcg.nr_dying(parent), 0);
+        stage.check();
+        if !is_below_root {
+            // Kernel memory is given back by whole pages.
+            assert!(before.abs_diff(stage.usage(parent)) < 128, "{before}");
+            assert_eq!(stage.stat(parent, "anon"), 510 * PAGE);
+            assert_eq!(stage.stat(parent, "file"), 1000 * PAGE);
+            stage.set(parent, GroupSetting::Max(700));
+            assert!(stage.usage(parent) <= 700);
+        }
+        stage.check();
+    }
+}
+
 /// A task over `memory.high` is never refused: it reclaims, and then sleeps.
 #[test]
 fn high_reclaims_and_does_not_refuse() {

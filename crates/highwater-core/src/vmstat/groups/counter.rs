@@ -230,6 +230,11 @@ impl Counters {
         self.ancestors(group).for_each(|at| self.subtract(at, pages));
     }
 
+    /// Takes pages off a group that its parent goes on paying for.
+    pub(crate) fn hand_up(&self, group: GroupId, pages: u64) {
+        self.subtract(group, pages);
+    }
+
     /// Sets the hard protection of a group.
     #[doc(alias = "page_counter_set_min")]
     pub(crate) fn set_min(&self, group: GroupId, pages: u64) {

@@ -56,8 +56,12 @@ const KERNELS: [(&str, &[&str]); 3] =
     [("6.1", &[]), ("6.12", &[SINCE_6_12]), ("7.2", &[SINCE_6_12, SINCE_7_2])];
 const SINCE_6_12: &str = "memcg.walk = \"partial\"\nmemcg.reclaim-batch = \"quarter\"\n\
                           memcg.target-protected = \"never\"\n\
-                          memcg.stats = \"rstat-per-group\"\n";
-const SINCE_7_2: &str = "memcg.stock-slots = 7\nmemcg.scan-events = \"node\"\n";
+                          memcg.stats = \"rstat-per-group\"\n\
+                          reclaim.balance = \"cost-rotations\"\nreclaim.lru-batch = 31\n\
+                          fault.count-retries = false\n";
+const SINCE_7_2: &str = "memcg.stock-slots = 7\nmemcg.scan-events = \"node\"\n\
+                         memcg.reparent-lru = true\n\
+                         swap.slot-cache = false\nswap.write-frees-slot = false\n";
 
 /// Runs the script on the captured machine and compares.
 ///
