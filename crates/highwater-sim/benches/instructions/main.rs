@@ -47,7 +47,7 @@ const fn one(
 }
 
 /// All loops. Each amount takes callgrind a second or two.
-const LOOPS: [Loop; 26] = [
+const LOOPS: [Loop; 28] = [
     one("engine-interrupt", "sleep and wake", [4, 64], engine::interrupt),
     one("engine-cpus", "sleep and wake", [4, 64], engine::on_cpus),
     one("event-queue", "pop and push", [2_000, 52_000], engine::queue),
@@ -60,6 +60,8 @@ const LOOPS: [Loop; 26] = [
     one("scan-anon", "scan", [0, 1], scan::anon),
     one("scan-held", "scan", [0, 1], scan::held),
     one("scan-dirty", "scan", [0, 1], scan::dirty),
+    one("scan-ungrouped", "scan", [2_000, 42_000], scan::ungrouped),
+    one("scan-groups", "scan", [2_000, 42_000], scan::groups),
     one("touch", "page", [1, 17], kernel::touch),
     one("sweep", "table", [1, 65], kernel::sweep),
     one("anon-fault", "page", [1, 5], kernel::anon_fault),

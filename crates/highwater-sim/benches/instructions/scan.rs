@@ -1,11 +1,14 @@
 //! Reclaim's scan loop over memory that is nearly all in one state, and the machine for all loops
 //! that need one.
 
+use highwater_core::units::GroupId;
 use highwater_sim::disk::DiskSpec;
 use highwater_sim::machine::SimMachine;
 
 use super::Units;
-use super::stage::{Stage, State, Work, boot, boot_with, one_request, run, wake_kswapd_for};
+use super::stage::{
+    Stage, State, Work, boot, boot_for_groups, boot_with, one_request, run, wake_kswapd_for,
+};
 
 /// Memory of the machine.
 pub(super) const MIB: u64 = 256;
@@ -52,6 +55,44 @@ fn kept(state: State, requests: u64) -> Units {
 /// Clean cache, read once: freed at the first look.
 pub(super) fn clean(pages: u64) -> Units {
     freed(State::Cache, pages)
+}
+
+/// Memory of the machine with groups, and their number.
+const GROUPS_MIB: u64 = 1024;
+const GROUPS: u64 = 1000;
+
+/// As [`clean`] on a larger machine, its cache spread over 1,000 memory cgroups: kswapd visits all of
+/// them in each pass.
+pub(super) fn groups(pages: u64) -> Units {
+    let data = DiskSpec::ram("data", GROUPS_MIB << 9);
+    let machine = boot_for_groups(GROUPS_MIB, true, data, GROUPS as u16 + 1);
+    on(machine, move |stage| {
+        let of_each = (GROUPS_MIB << 8) / 2 / GROUPS;
+        for _ in 0..GROUPS {
+            let group = stage.kernel.make_group(stage.cx, GroupId::ROOT).expect("room");
+            stage.kernel.join_group(stage.cx, None, group).expect("it is there");
+            stage.read(&stage.file(of_each), of_each);
+        }
+        stage.kernel.join_group(stage.cx, None, GroupId::ROOT).expect("it is there");
+        reclaimed(stage, pages)
+    })
+}
+
+/// What [`groups`] is compared with: the same memory, without groups.
+pub(super) fn ungrouped(pages: u64) -> Units {
+    on(boot(GROUPS_MIB, true), move |stage| {
+        State::Cache.fill(stage, (GROUPS_MIB << 8) / 2);
+        reclaimed(stage, pages)
+    })
+}
+
+fn reclaimed(stage: &Stage<'_, '_>, pages: u64) -> Units {
+    stage.kernel.lru_add_drain_all(stage.cx);
+    let before = Work::now(stage);
+    wake_kswapd_for(stage, pages);
+    let work = Work::now(stage).since(before);
+    assert!(work.stolen + 64 >= pages, "{work:?}");
+    Units(work.scans())
 }
 
 /// Clean cache, read twice: aged, then freed.

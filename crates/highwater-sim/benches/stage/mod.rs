@@ -39,6 +39,11 @@ pub(crate) fn boot(mib: u64, has_swap: bool) -> SimMachine {
 
 /// The same with its data on a given disk.
 pub(crate) fn boot_with(mib: u64, has_swap: bool, data: DiskSpec) -> SimMachine {
+    boot_for_groups(mib, has_swap, data, 0)
+}
+
+/// The same with room for memory cgroups, the root included; 0: without them.
+pub(crate) fn boot_for_groups(mib: u64, has_swap: bool, data: DiskSpec, groups: u16) -> SimMachine {
     let mut machine = Machine::from_sizes("bench", &[(mib << 20, vec![0])]).expect("machine");
     (machine.tunables.dirty_bytes, machine.tunables.dirty_background_bytes) =
         (mib << 20, mib << 20);
@@ -47,6 +52,7 @@ pub(crate) fn boot_with(mib: u64, has_swap: bool, data: DiskSpec) -> SimMachine 
     costs.sched_named = Some(SchedPolicy::Fifo);
     let mut config = MachineConfig::new(machine, costs, preset("6.1").expect("preset"));
     let pages = mib << 9;
+    config.groups = groups;
     config.disks = vec![data, DiskSpec::ram("swap", pages)];
     if has_swap {
         config.swap = vec![SwapSpec { device: DeviceId(1), pages: pages as u32, priority: -2 }];
