@@ -4,12 +4,14 @@ use alloc::sync::Arc;
 
 use super::Kernel;
 use crate::host::{Cx, Devices};
+use crate::page::Folio;
 use crate::page_cache::{DirtyAccount, File};
 use crate::zone::NodeId;
 
 impl<H: Devices> DirtyAccount<H> for Kernel<H> {
-    fn page_dirtied(&self, cx: &Cx<'_, H>, file: &Arc<File<H>>, pages: u64) {
-        self.count_dirtied(cx, file, pages);
+    fn page_dirtied(&self, cx: &Cx<'_, H>, file: &Arc<File<H>>, folio: Folio) {
+        self.count_dirtied(cx, file, folio.nr_pages());
+        self.note_dirty_owner(file, folio);
     }
 
     fn page_redirtied(&self, file: &File<H>, pages: u64) {
@@ -20,8 +22,10 @@ impl<H: Devices> DirtyAccount<H> for Kernel<H> {
         self.writeback_of(file).cleaned(pages);
     }
 
-    fn file_dirtied(&self, cx: &Cx<'_, H>, file: &Arc<File<H>>) {
-        self.queue_dirty_file(cx, file);
+    fn file_dirtied(&self, cx: &Cx<'_, H>, file: &Arc<File<H>>, folio: Folio) {
+        if self.queue_dirty_file(cx, file) {
+            self.set_dirty_owner(file, folio);
+        }
     }
 
     fn file_deleted(&self, cx: &Cx<'_, H>, file: &Arc<File<H>>) {

@@ -74,9 +74,9 @@ impl<H: Devices> Kernel<H> {
         }
         let account = self.mem.account(cx.cpu(), folio);
         account.plus(NodeStat::Dirty).zone_plus(ZoneStat::ZoneWritePending).plus(NodeStat::Dirtied);
-        self.page_dirtied(cx, file, folio.nr_pages());
+        self.page_dirtied(cx, file, folio);
         self.mark_page(cx, file, page.index(), Mark::Dirty, true);
-        self.file_dirtied(cx, file);
+        self.file_dirtied(cx, file, folio);
         true
     }
 

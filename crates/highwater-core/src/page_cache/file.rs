@@ -8,7 +8,7 @@ use crate::block::{DeviceId, DeviceSpec};
 use crate::host::{Cx, Devices, Lock, Tasks};
 use crate::kernel::Kernel;
 use crate::page::{FileId, PAGE_SIZE};
-use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use crate::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 use crate::sync::order::LockClass;
 use crate::wait::{RwSem, RwSemRules};
 
@@ -95,6 +95,8 @@ pub struct File<H: Tasks> {
     pub(crate) dirtied_when: AtomicU64,
     /// On a flusher's lists.
     pub(crate) is_queued: AtomicBool,
+    /// Whose pages of it became dirty since it was clean (`writeback::group`).
+    pub(crate) dirtied_by: AtomicU16,
     /// A writeback error that was not reported yet.
     pub(crate) write_error: AtomicBool,
     /// No more than one dirtying/unlink at a time: the file is being deleted.
@@ -139,6 +141,7 @@ impl<H: Tasks> File<H> {
             writeback_index: AtomicU32::new(0),
             dirtied_when: AtomicU64::new(0),
             is_queued: AtomicBool::new(false),
+            dirtied_by: AtomicU16::new(0),
             write_error: AtomicBool::new(false),
             is_deleted: AtomicBool::new(false),
             opens: Arc::new(()),

@@ -46,8 +46,8 @@ pub trait Mappings<H: Devices> {
 /// Called with the page locked or its page table locked; ends come from interrupts. `pages` is the
 /// number of pages of the folio.
 pub trait DirtyAccount<H: Devices> {
-    /// Pages of a file became dirty that were clean.
-    fn page_dirtied(&self, cx: &Cx<'_, H>, file: &Arc<File<H>>, pages: u64);
+    /// A folio of a file became dirty that was clean.
+    fn page_dirtied(&self, cx: &Cx<'_, H>, file: &Arc<File<H>>, folio: Folio);
 
     /// Pages that were cleaned for I/O are dirty again, as if the cleaning had not happened.
     fn page_redirtied(&self, file: &File<H>, pages: u64);
@@ -55,8 +55,8 @@ pub trait DirtyAccount<H: Devices> {
     /// Pages are no longer dirty: they are about to be written, or never will be.
     fn page_cleaned(&self, file: &File<H>, pages: u64);
 
-    /// A file is dirty: it is to be written in its turn.
-    fn file_dirtied(&self, cx: &Cx<'_, H>, file: &Arc<File<H>>);
+    /// A file is dirty, with this folio: it is to be written in its turn.
+    fn file_dirtied(&self, cx: &Cx<'_, H>, file: &Arc<File<H>>, folio: Folio);
 
     /// A file is deleted: it must not be written any more.
     fn file_deleted(&self, cx: &Cx<'_, H>, file: &Arc<File<H>>);

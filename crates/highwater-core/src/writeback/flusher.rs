@@ -17,6 +17,7 @@ use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use super::group::Scope;
 use super::{Rates, RecentCount, limits};
 use crate::block::DeviceId;
 use crate::host::{Cx, Devices, HZ, Lock, Phase, Tasks, Urgency};
@@ -305,13 +306,15 @@ impl<H: Devices> Kernel<H> {
     fn write_device(&self, cx: &Cx<'_, H>, wb: &Writeback<H>, mut work: Work) {
         let is_background = work.reason == WriteReason::Background;
         while work.left > 0 && !self.is_stopping() {
-            if is_background && !self.is_over_background(cx, wb) {
-                break;
-            }
+            let scope = match is_background {
+                true => self.background_scope(cx, wb),
+                false => Some(Scope::All),
+            };
+            let Some(scope) = scope else { break };
             let until = work.until.unwrap_or_else(|| cx.host.jiffies());
             wb.lists.lock(cx.cpu()).refill(until);
             // No page written and no file clean: the rest is under writeback.
-            if !self.write_files(cx, wb, &mut work) {
+            if !self.write_files(cx, wb, &mut work, scope) {
                 break;
             }
         }
@@ -320,11 +323,23 @@ impl<H: Devices> Kernel<H> {
     /// Gives each file of `io` its turn; true if anything was written or became clean. Returns
     /// early to have the limits looked at.
     #[doc(alias = "writeback_sb_inodes")]
-    fn write_files(&self, cx: &Cx<'_, H>, wb: &Writeback<H>, work: &mut Work) -> bool {
+    fn write_files(
+        &self,
+        cx: &Cx<'_, H>,
+        wb: &Writeback<H>,
+        work: &mut Work,
+        scope: Scope,
+    ) -> bool {
         let start = cx.host.jiffies();
         let mut is_progress = false;
+        // Files of other groups keep their places, the oldest at the back.
+        let mut spared = Vec::new();
         loop {
             let Some(file) = wb.lists.lock(cx.cpu()).io.pop_front() else { break };
+            if !self.is_in_scope(cx, &file, scope) {
+                spared.push(file);
+                continue;
+            }
             let dirty_limit = self.hard_dirty_limit(cx);
             let bandwidth = wb.rates.lock(cx.cpu()).bandwidth();
             let chunk = limits::chunk(bandwidth, dirty_limit, work.left);
@@ -338,6 +353,9 @@ impl<H: Devices> Kernel<H> {
             if is_progress && (is_late || work.left == 0) {
                 break;
             }
+        }
+        if !spared.is_empty() {
+            wb.lists.lock(cx.cpu()).dirty.extend(spared.into_iter().rev());
         }
         is_progress
     }
@@ -369,11 +387,12 @@ impl<H: Devices> Kernel<H> {
         true
     }
 
-    /// Puts a file that became dirty onto its device's list and arms the flusher.
+    /// Puts a file that became dirty onto its device's list and arms the flusher; false if it is on
+    /// one.
     #[doc(alias = "__mark_inode_dirty")]
-    pub(crate) fn queue_dirty_file(&self, cx: &Cx<'_, H>, file: &Arc<File<H>>) {
+    pub(crate) fn queue_dirty_file(&self, cx: &Cx<'_, H>, file: &Arc<File<H>>) -> bool {
         if file.is_queued.load(SeqCst) || file.is_queued.swap(true, SeqCst) {
-            return;
+            return false;
         }
         let wb = self.writeback_of(file);
         let now = cx.host.jiffies();
@@ -384,6 +403,7 @@ impl<H: Devices> Kernel<H> {
         if interval != 0 && arm(now + interval) {
             wb.wait.wake_all(cx.host, cx.cpu());
         }
+        true
     }
 
     /// Takes a deleted file off its device's lists.
@@ -431,14 +451,17 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// Reports whether more is dirty than the background limit, or more on this device than its
-    /// share of it.
+    /// The files to write in the background: all if more is dirty than the background limit, or more
+    /// on this device than its share of it; else those of groups over their own limits.
     #[doc(alias = "wb_over_bg_thresh")]
-    fn is_over_background(&self, cx: &Cx<'_, H>, wb: &Writeback<H>) -> bool {
+    fn background_scope(&self, cx: &Cx<'_, H>, wb: &Writeback<H>) -> Option<Scope> {
         let background = self.dirty_limits(cx).background;
-        self.nr_dirty_pages() > background
-            || wb.nr_reclaimable() > self.share_of(cx, wb, background)
-            || self.is_group_over_background(cx)
+        let is_over = self.nr_dirty_pages() > background
+            || wb.nr_reclaimable() > self.share_of(cx, wb, background);
+        match is_over {
+            true => Some(Scope::All),
+            false => self.is_group_over_background(cx).then_some(Scope::GroupsOver),
+        }
     }
 
     /// Wakes a device's flusher to look at the background limit, unless it works already. Where no

@@ -4,18 +4,38 @@
 //! the same ratios of the memory that it could dirty. The flusher works while any domain is over
 //! its background limit.
 //!
-//! Linux keeps a separate queue of dirty inodes for each group and device; here a device has one,
-//! so the flusher may write other groups' files while it works for one group.
+//! Linux keeps a separate queue of dirty inodes for each group and device, and moves an inode to the
+//! queue of the group that dirties most of it. Here a device has one queue, and each file of it names
+//! the group whose pages of it became dirty since it was clean. While only groups are over their background
+//! limits, the flusher passes by the files of the others. A file that several groups dirtied is
+//! written for each of them.
 //!
 //! From: [`super::throttle`], [`super::flusher`] · to: `memcg`.
+
+use alloc::sync::Arc;
 
 use super::limits::DirtyLimits;
 use super::position::Position;
 use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
 use crate::memcg::dirty::{GroupPages, headroom};
+use crate::page::Folio;
+use crate::page_cache::File;
+use crate::sync::atomic::Ordering::{Relaxed, SeqCst};
 use crate::units::GroupId;
 use crate::vmstat::{NodeStat, Reader};
+
+/// Several groups dirtied a file.
+const SHARED: u16 = u16::MAX;
+
+/// Files that background writeback is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// All of a device.
+    All,
+    /// Those of groups that are over their background limits.
+    GroupsOver,
+}
 
 /// One look at a group's dirty pages.
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +69,39 @@ impl GroupLook {
 }
 
 impl<H: Devices> Kernel<H> {
+    /// A clean file became dirty with a folio: it is the group's that pays for the folio.
+    #[doc(alias = "inode_attach_wb")]
+    pub(crate) fn set_dirty_owner(&self, file: &File<H>, folio: Folio) {
+        if let Some(owner) = self.mem.groups.owner_if_on(folio) {
+            file.dirtied_by.store(owner.0, Relaxed);
+        }
+    }
+
+    /// A folio of a file became dirty. The file is shared from the second group on.
+    #[doc(alias = "mem_cgroup_track_foreign_dirty")]
+    pub(crate) fn note_dirty_owner(&self, file: &File<H>, folio: Folio) {
+        let Some(owner) = self.mem.groups.owner_if_on(folio) else { return };
+        let known = file.dirtied_by.load(Relaxed);
+        if file.is_queued.load(SeqCst) && known != owner.0 && known != SHARED {
+            file.dirtied_by.store(SHARED, Relaxed);
+        }
+    }
+
+    /// True if background writeback is for this file.
+    pub(super) fn is_in_scope(&self, cx: &Cx<'_, H>, file: &Arc<File<H>>, scope: Scope) -> bool {
+        if scope == Scope::All {
+            return true;
+        }
+        match file.dirtied_by.load(Relaxed) {
+            SHARED => true,
+            // Files of a removed group are its parent's.
+            group => {
+                let group = self.memcg.online(GroupId(group));
+                !group.is_root() && self.group_look(cx, group).is_over_background()
+            }
+        }
+    }
+
     /// The dirty pages and limits of the running task's group; none for the root's tasks.
     pub(super) fn look_at_group(&self, cx: &Cx<'_, H>) -> Option<GroupLook> {
         let group = self.group_of_task(cx);
