@@ -6,6 +6,9 @@
 //! Synchronisation: one hold of `lru_lock` each. The isolating task holds a reference and the LRU
 //! flag, so no other task moves the page.
 
+use alloc::vec::Vec;
+use core::hint::cold_path;
+
 use super::locked::HeadRun;
 use super::{BatchKind, LruKind, LruLists, Walk};
 use crate::host::{Cost, Cx, Devices, Phase, Probe};
@@ -170,14 +173,16 @@ impl<H: Devices> Kernel<H> {
         let mut moved = [0; 2];
         let (mut nr_active, mut nr_moved) = (0, 0);
 
-        // A removed group's pages may have gone to its parent meanwhile (7.2).
-        let may_differ = self.mem.policy.memcg.reparent_lru;
+        if self.mem.policy.memcg.reparent_lru && self.has_strays(vec, pages) {
+            cold_path();
+            return self.move_without_strays(cx, vec, pages, rotated);
+        }
         let mut lru = self.lock_lru(cx, vec);
         for (pages, moved) in pages.iter().zip(&mut moved) {
             let mut run = HeadRun::default();
             for &folio in *pages {
                 let page = &map[folio.pfn().idx()];
-                if !page.is_evictable() || may_differ && self.lruvec_of(page) != vec {
+                if !page.is_evictable() {
                     unevictable.push_tail(map, folio);
                     continue;
                 }
@@ -208,6 +213,27 @@ impl<H: Devices> Kernel<H> {
         }
         self.retire_and_free_list(cx, free);
         moved
+    }
+
+    /// A removed group's pages went to its parent while they were isolated (7.2).
+    fn has_strays(&self, vec: LruVecId, pages: [&[Folio]; 2]) -> bool {
+        pages.into_iter().flatten().any(|&folio| self.lruvec_of(self.mem.map.page(folio)) != vec)
+    }
+
+    /// Puts pages back of which some belong to other lists by now: these go by the add batch.
+    #[inline(never)]
+    fn move_without_strays(
+        &self,
+        cx: &Cx<'_, H>,
+        vec: LruVecId,
+        pages: [&[Folio]; 2],
+        rotated: [u64; 2],
+    ) -> [u64; 2] {
+        let stays = |folio: &&Folio| self.lruvec_of(self.mem.map.page(**folio)) == vec;
+        let kept = pages.map(|pages| pages.iter().filter(stays).copied().collect::<Vec<_>>());
+        let strays = pages.into_iter().flatten().filter(|folio| !stays(folio));
+        strays.for_each(|&folio| self.putback_page(cx, folio));
+        self.move_pages_to_lru(cx, vec, [&kept[0], &kept[1]], rotated)
     }
 
     /// Takes one page off its list (migration, MADV_PAGEOUT): another reference is taken, LRU

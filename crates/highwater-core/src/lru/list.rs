@@ -179,13 +179,19 @@ impl<H: Tasks> Lru<H> {
             // The hints keep the compiler from computing all.
             Layout::Group => {
                 cold_path();
-                self.id_of_group(mem.groups.owner(mem.map.pfn_of(page)), page.node())
+                self.id_of_owner(mem, page)
             }
             Layout::Zone => {
                 cold_path();
                 LruVecId::new(page.zone_id().idx())
             }
         }
+    }
+
+    /// The lists of the memory cgroup that pays for a page.
+    #[inline(never)]
+    fn id_of_owner(&self, mem: &PageAllocator<H>, page: &Page) -> LruVecId {
+        self.id_of_group(mem.groups.owner(mem.map.pfn_of(page)), page.node())
     }
 
     /// The lists of a memory cgroup on a node, by number. The root's are those of the node if

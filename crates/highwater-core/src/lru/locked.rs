@@ -113,27 +113,38 @@ impl<H: Devices> Kernel<H> {
     /// Locks the lists of a page unless `held` is the lock of just these; true if the lock was
     /// taken now.
     #[doc(alias = "folio_lruvec_relock_irq")]
-    #[inline]
+    #[inline(always)]
     pub(crate) fn relock_lru<'a, 'h>(
         &'a self,
         cx: &'a Cx<'h, H>,
         held: &mut Option<LockedLru<'a, 'h, H>>,
         page: &Page,
     ) -> bool {
-        let mut id = self.lruvec_of(page);
+        let id = self.lruvec_of(page);
         if held.as_ref().is_some_and(|lru| lru.id == id) {
             return false;
         }
-        loop {
-            // The old lock first: two of a class are never held together.
+        // The old lock first: two of a class are never held together.
+        *held = None;
+        *held = Some(self.lock_lru(cx, id));
+        if self.mem.policy.memcg.reparent_lru && self.lruvec_of(page) != id {
+            cold_path();
+            self.relock_moved(cx, held, page);
+        }
+        true
+    }
+
+    /// A removed group's page went to the parent while its lists were waited for (7.2).
+    #[inline(never)]
+    fn relock_moved<'a, 'h>(
+        &'a self,
+        cx: &'a Cx<'h, H>,
+        held: &mut Option<LockedLru<'a, 'h, H>>,
+        page: &Page,
+    ) {
+        while held.as_ref().is_none_or(|lru| lru.id != self.lruvec_of(page)) {
             *held = None;
-            *held = Some(self.lock_lru(cx, id));
-            // A removed group's page may have gone to the parent meanwhile (7.2).
-            let now = self.lruvec_of(page);
-            if now == id {
-                return true;
-            }
-            id = now;
+            *held = Some(self.lock_lru(cx, self.lruvec_of(page)));
         }
     }
 

@@ -34,9 +34,14 @@ impl<H: Devices> Kernel<H> {
     pub(crate) fn count_of_task(&self, cx: &Cx<'_, H>, item: GroupStat) {
         if self.mem.groups.is_on() {
             cold_path();
-            let at = (cx.local::<TaskGroup>().group.get(), self.mem.cpu_node(cx.cpu()));
-            self.mem.groups.count(cx.cpu(), at, item, 1);
+            self.count_of_group_task(cx, item);
         }
+    }
+
+    #[inline(never)]
+    fn count_of_group_task(&self, cx: &Cx<'_, H>, item: GroupStat) {
+        let at = (cx.local::<TaskGroup>().group.get(), self.mem.cpu_node(cx.cpu()));
+        self.mem.groups.count(cx.cpu(), at, item, 1);
     }
 
     /// Charges a new folio to a group; false if its limit refuses, after reclaim as far as `gfp`

@@ -53,6 +53,19 @@ impl<H: Host> PageAllocator<H> {
         Account { mem: self, cpu, node, zone, pages, folio: Some(folio) }
     }
 
+    /// Adds to the count of the memory cgroup that pays for a folio. Takes values, so that an
+    /// [`Account`] need not be in memory for it.
+    #[inline(never)]
+    fn count_for_owner(
+        &self,
+        (cpu, node): (CpuId, NodeId),
+        folio: Folio,
+        item: NodeStat,
+        pages: i64,
+    ) {
+        self.groups.add(cpu, (self.groups.owner(folio), node), item, pages);
+    }
+
     /// The counters of a zone, for several folios at once. Memory cgroups do not count them.
     ///
     /// # Panics
@@ -64,10 +77,18 @@ impl<H: Host> PageAllocator<H> {
 }
 
 impl<H: Host> Account<'_, H> {
-    /// The same counters without those of the folio's memory cgroup.
-    #[must_use]
-    pub fn of_machine(self) -> Self {
-        Account { folio: None, ..self }
+    /// The node has the pages more of an item, which the folio's memory cgroup does not count.
+    #[inline(always)]
+    pub fn node_plus(self, item: NodeStat) -> Self {
+        self.mem.node(self.node).stats.add(self.cpu, item as usize, self.pages);
+        self
+    }
+
+    /// It has them less.
+    #[inline(always)]
+    pub fn node_minus(self, item: NodeStat) -> Self {
+        self.mem.node(self.node).stats.add(self.cpu, item as usize, -self.pages);
+        self
     }
 
     /// The same counters, for some of the folio's pages only.
@@ -109,17 +130,11 @@ impl<H: Host> Account<'_, H> {
         self.mem.node(self.node).stats.add(self.cpu, item as usize, pages);
         if self.mem.groups.is_on() {
             cold_path();
-            self.group(item, pages);
+            if let Some(folio) = self.folio {
+                self.mem.count_for_owner((self.cpu, self.node), folio, item, pages);
+            }
         }
         self
-    }
-
-    #[inline(never)]
-    fn group(&self, item: NodeStat, pages: i64) {
-        let groups = &self.mem.groups;
-        if let Some(folio) = self.folio {
-            groups.add(self.cpu, (groups.owner(folio), self.node), item, pages);
-        }
     }
 
     #[inline(always)]

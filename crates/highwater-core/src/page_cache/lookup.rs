@@ -461,33 +461,24 @@ impl<H: Devices> Kernel<H> {
         (folio, page): (Folio, &Page),
         target: GroupId,
     ) -> bool {
-        // Shadows are for pages that a disk has.
-        self.remove_clean(cx, file, (folio, page), || {
-            match file.is_deleted.load(Relaxed) || file.is_memory() {
-                true => {
-                    cold_path();
-                    None
-                }
-                false => Some(self.workingset_eviction((folio, page), target)),
-            }
-        })
+        self.remove_clean::<true>(cx, file, (folio, page), target)
     }
 
     /// Removes a locked page that only the tree and the caller refer to, if it is clean. It leaves
     /// no shadow.
     pub(super) fn remove_unused(&self, cx: &Cx<'_, H>, file: &File<H>, at: (Folio, &Page)) -> bool {
-        self.remove_clean(cx, file, at, || None)
+        self.remove_clean::<false>(cx, file, at, GroupId::ROOT)
     }
 
     /// Takes the references to a locked page, if there are two, the caller's and the tree's, and it is clean; and
-    /// removes it.
+    /// removes it. With `SHADOW` it leaves one, of the reclaim for `target`.
     #[inline(always)]
-    fn remove_clean(
+    fn remove_clean<const SHADOW: bool>(
         &self,
         cx: &Cx<'_, H>,
         file: &File<H>,
         (folio, page): (Folio, &Page),
-        shadow: impl FnOnce() -> Option<Shadow>,
+        target: GroupId,
     ) -> bool {
         let _xa = file.xa_lock.lock(cx.cpu());
         let Some(frozen) = page.freeze::<H>(2) else {
@@ -498,7 +489,15 @@ impl<H: Devices> Kernel<H> {
             cold_path();
             return false;
         }
-        self.delete_from_page_cache(cx, file, (folio, page), shadow());
+        // Shadows are for pages that a disk has.
+        let shadow = match SHADOW && !file.is_deleted.load(Relaxed) && !file.is_memory() {
+            true => Some(self.workingset_eviction((folio, page), target)),
+            false => {
+                cold_path();
+                None
+            }
+        };
+        self.delete_from_page_cache(cx, file, (folio, page), shadow);
         frozen.keep();
         true
     }

@@ -518,10 +518,12 @@ impl<H: Devices> Kernel<H> {
                     && self.remove_mapping_swap(cx, folio, batch.sc.target)
             }
             PageMapping::File(id) => {
-                let file = batch.trail.file(self, cx, id);
-                file.is_some_and(|file| {
-                    self.remove_mapping_file(cx, file, (folio, page), batch.sc.target)
-                })
+                let target = batch.sc.target;
+                // Not a closure: it would be called, and all of the batch's state saved for it.
+                match batch.trail.file(self, cx, id) {
+                    Some(file) => self.remove_mapping_file(cx, file, (folio, page), target),
+                    None => false,
+                }
             }
         };
         if !is_gone {

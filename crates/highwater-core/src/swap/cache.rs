@@ -238,18 +238,13 @@ impl<H: Devices> Kernel<H> {
 
     /// A folio came into the swap cache, or left it. A node counts its pages as pages of files too,
     /// a memory cgroup does not.
+    #[inline(always)]
     fn count_cached(&self, cx: &Cx<'_, H>, folio: Folio, is_in: bool) {
-        let account = || self.mem.account(cx.cpu(), folio);
+        let account = self.mem.account(cx.cpu(), folio);
         match is_in {
-            true => {
-                account().of_machine().plus(NodeStat::FilePages);
-                account().plus(NodeStat::Swapcached);
-            }
-            false => {
-                account().of_machine().minus(NodeStat::FilePages);
-                account().minus(NodeStat::Swapcached);
-            }
-        }
+            true => account.node_plus(NodeStat::FilePages).plus(NodeStat::Swapcached),
+            false => account.node_minus(NodeStat::FilePages).minus(NodeStat::Swapcached),
+        };
     }
 
     /// Puts a locked page into the swap cache under its slot.

@@ -6,6 +6,7 @@
 //! slots around the fault's are read, and there is one history for all. The distance depends on how
 //! many of the pages read ahead were used since.
 
+use core::hint::cold_path;
 use core::ops::Range;
 
 use super::Slot;
@@ -183,6 +184,16 @@ impl<H: Devices> Kernel<H> {
     fn alloc_swapin(&self, cx: &Cx<'_, H>, slot: Slot, wish: Wish) -> Option<Folio> {
         let gfp = Gfp::GFP_HIGHUSER_MOVABLE;
         let folio = self.mem.alloc_folio_wished(cx, self, gfp, Order::ZERO, wish)?;
+        if self.mem.groups.is_on() {
+            cold_path();
+            return self.charge_swapin(cx, slot, folio);
+        }
+        Some(folio)
+    }
+
+    /// Charges a page to the memory cgroup that its slot names; if the limit refuses, the page is freed.
+    #[inline(never)]
+    fn charge_swapin(&self, cx: &Cx<'_, H>, slot: Slot, folio: Folio) -> Option<Folio> {
         let group = self.group_of_slot(cx, slot, self.group_of_task(cx));
         if !self.charge_folio(cx, folio, group, Gfp::GFP_KERNEL) {
             self.put_page(cx, folio);

@@ -12,6 +12,7 @@
 //! From: `unmap`, `madvise`, `rmap` (truncation) · to: `gather`, `lru` (mark-accessed), `swap`.
 
 use alloc::sync::Arc;
+use core::hint::cold_path;
 use core::ops::Range;
 
 use super::{FlushRange, Gather, Mm, PTES, PageTable, Pte, Rss, VmaFlags};
@@ -73,15 +74,28 @@ impl Tally {
             return;
         }
         let node = page.node();
-        let group = kernel.mem.groups.owner_if_on(folio).unwrap_or_default();
-        if node != self.node || group != self.group {
+        if node != self.node {
             self.flush_node(kernel, cpu);
-            (self.node, self.group) = (node, group);
+            self.node = node;
+        }
+        if kernel.mem.groups.is_on() {
+            cold_path();
+            self.set_group(kernel, cpu, folio);
         }
         if is_anon {
             self.anon_pages += folio.nr_pages() as i64;
         } else {
             self.mapped += folio.nr_pages() as i64;
+        }
+    }
+
+    /// The counts from here on are of a folio's memory cgroup.
+    #[inline(never)]
+    fn set_group<H: Devices>(&mut self, kernel: &Kernel<H>, cpu: CpuId, folio: Folio) {
+        let group = kernel.mem.groups.owner(folio);
+        if group != self.group {
+            self.flush_node(kernel, cpu);
+            self.group = group;
         }
     }
 

@@ -205,10 +205,17 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn note_cost_of(&self, cx: &Cx<'_, H>, vec: LruVecId, page_type: PageType, effort: Effort) {
         let mut lru = self.lock_lru(cx, vec);
-        let evictable = LruKind::ALL[..4].iter().map(|&list| self.pages_of_lists(vec, list)).sum();
+        let lists = &LruKind::ALL[..4];
+        let evictable = match self.mem.groups.is_on() {
+            true => lists.iter().map(|&list| self.pages_of_lists(vec, list)).sum(),
+            false => {
+                let vec = self.lru.vec(vec);
+                lists.iter().map(|&list| vec.size(list)).sum()
+            }
+        };
         lru.lists.balance.cost(page_type, effort, evictable);
     }
 

@@ -1,5 +1,7 @@
 //! Charging pages to a group (rules/memory-cgroups#charge).
 
+use core::hint::cold_path;
+
 use crate::config::{AtomicCharge, HighSync};
 use crate::host::{Cx, Devices, Lock, Stall, TaskFlags};
 use crate::kernel::Kernel;
@@ -38,9 +40,13 @@ impl<H: Devices> Charge<H> for Kernel<H> {
         true
     }
 
+    #[inline(always)]
     fn return_to_user(&self, cx: &Cx<'_, H>) {
-        if self.mem.groups.is_on() && cx.local::<TaskGroup>().over_high.get() != 0 {
-            self.handle_over_high(cx, Gfp::GFP_KERNEL);
+        if self.mem.groups.is_on() {
+            cold_path();
+            if cx.local::<TaskGroup>().over_high.get() != 0 {
+                self.handle_over_high(cx, Gfp::GFP_KERNEL);
+            }
         }
     }
 }

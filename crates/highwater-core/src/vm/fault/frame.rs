@@ -141,6 +141,7 @@ impl<H: Devices> Kernel<H> {
 
     /// Allocates a page for the fault's address: on the memory policy's node, or else on the local
     /// one. `also`: [`Gfp::ZERO`] or nothing.
+    #[inline]
     pub(super) fn alloc_user_page(
         &self,
         pass: &Pass<'_, '_, H>,
@@ -150,11 +151,20 @@ impl<H: Devices> Kernel<H> {
         let wish = pass.vma.wish(pass.vpn);
         let folio = self.mem.alloc_folio_wished(pass.cx, self, gfp, Order::ZERO, wish);
         let folio = folio.ok_or(Error::NoMemory)?;
-        if !self.charge_folio(pass.cx, folio, pass.mm.group(), Gfp::GFP_KERNEL) {
-            self.put_page(pass.cx, folio);
-            return Err(Error::NoMemory);
+        if pass.mm.group().is_root() || self.charge_user_page(pass, folio) {
+            return Ok(folio);
         }
-        Ok(folio)
+        Err(Error::NoMemory)
+    }
+
+    /// Charges a new page to the group of its address space; if the limit refuses, the page is freed.
+    #[inline(never)]
+    fn charge_user_page(&self, pass: &Pass<'_, '_, H>, folio: Folio) -> bool {
+        let is_charged = self.charge_folio(pass.cx, folio, pass.mm.group(), Gfp::GFP_KERNEL);
+        if !is_charged {
+            self.put_page(pass.cx, folio);
+        }
+        is_charged
     }
 
     /// Stores an entry for a page that is in memory already; the caller's reference becomes the
