@@ -1,7 +1,7 @@
 //! Charging pages to a group (rules/memory-cgroups#charge).
 
 use crate::config::{AtomicCharge, HighSync};
-use crate::host::{Cx, Devices, Lock, Stall, TaskFlags};
+use crate::host::{Cx, Devices, Lock, Phase, Stall, TaskFlags};
 use crate::kernel::Kernel;
 use crate::memcg::{Charge, GroupEvent, Stocks, TaskGroup};
 use crate::page_alloc::Gfp;
@@ -74,7 +74,7 @@ impl<H: Devices> Kernel<H> {
             is_counted = true;
             let got = {
                 let _stall = cx.stall(Stall::Memory);
-                self.reclaim_group(cx, over, pages, gfp)
+                self.reclaim_group(cx, (Phase::LimitReclaim, over), pages, gfp)
             };
             if counters.margin(over) < pages {
                 if !is_drained {
