@@ -46,6 +46,7 @@ impl Groups {
         }
     }
 
+    #[doc(alias = "psi_cgroup_alloc")]
     fn made(&mut self, group: GroupId, parent: GroupId, level: Level) {
         if self.all.len() <= group.idx() {
             self.all.resize_with(group.idx() + 1, || None);
@@ -53,6 +54,7 @@ impl Groups {
         self.all[group.idx()] = Some(Group { parent, is_removed: false, level });
     }
 
+    #[doc(alias = "psi_cgroup_free")]
     fn removed(&mut self, group: GroupId) {
         if let Some(Some(group)) = self.all.get_mut(group.idx()) {
             group.is_removed = true;
@@ -79,22 +81,27 @@ impl Groups {
 
 impl Pressure {
     fn change_groups(&mut self, task: Option<TaskIndex>, change: GroupChange, now_ns: u64) {
-        match change {
-            GroupChange::Made { group, parent } => {
+        match (change, task) {
+            (GroupChange::Made { group, parent }, _) => {
                 let machine = &self.machine;
                 let level = Level::new(machine.nr_cpus(), now_ns, machine.due_at_ns());
                 self.groups.made(group, parent, level);
             }
-            GroupChange::Removed { group } => self.groups.removed(group),
-            GroupChange::Joined { group } => {
-                let standing = task.and_then(|task| self.standings.get_mut(task.idx()));
-                let Some(standing) = standing.filter(|standing| standing.group != group) else {
-                    return;
-                };
-                let old = *standing;
-                standing.group = group;
-                self.groups.stand(old, Standing { group, ..old }, now_ns);
-            }
+            (GroupChange::Removed { group }, _) => self.groups.removed(group),
+            (GroupChange::Joined { group }, Some(task)) => self.move_task(task, group, now_ns),
+            (GroupChange::Joined { .. }, None) => {}
+        }
+    }
+
+    /// Moves the running task to a group, with its state.
+    #[doc(alias = "cgroup_move_task")]
+    fn move_task(&mut self, task: TaskIndex, group: GroupId, now_ns: u64) {
+        // It has a state since it got its CPU.
+        let Some(standing) = self.standings.get_mut(task.idx()) else { return };
+        if standing.group != group {
+            let old = *standing;
+            standing.group = group;
+            self.groups.stand(old, Standing { group, ..old }, now_ns);
         }
     }
 

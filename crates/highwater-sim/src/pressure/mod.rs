@@ -35,7 +35,7 @@ use groups::Groups;
 use level::Level;
 
 use crate::cpu::CpuId;
-use crate::cpu::sched::Sched;
+use crate::cpu::sched::{Load, Sched};
 use crate::engine::Sim;
 use crate::engine::state::State;
 use crate::engine::task::{Placement, Task, TaskIndex};
@@ -115,12 +115,12 @@ impl Pressure {
         if self.standings.len() <= task {
             self.standings.resize(task + 1, Standing::default());
         }
-        let old = self.standings[task];
+        let (old, load) = (self.standings[task], sched.load(cpu));
         let new = Standing {
             cpu,
             group: if is_there { old.group } else { GroupId::ROOT },
             awake: is_awake,
-            has_cpu: sched.load(cpu).current.is_some_and(|current| current.idx() == task),
+            has_cpu: load.current.is_some_and(|current| current.idx() == task),
             memory,
             memory_awake: memory && is_awake,
             io: io && !is_awake,
@@ -128,17 +128,16 @@ impl Pressure {
         self.standings[task] = new;
         self.machine.leave(old);
         self.machine.join(new);
-        self.change(sched, old.cpu, now_ns);
         if cpu != old.cpu {
-            self.change(sched, cpu, now_ns);
+            self.change(old.cpu, sched.load(old.cpu), now_ns);
         }
+        self.change(cpu, load, now_ns);
         if !old.group.is_root() {
             self.groups.stand(old, new, now_ns);
         }
     }
 
-    fn change(&mut self, sched: &Sched, cpu: CpuId, now_ns: u64) {
-        let load = sched.load(cpu);
+    fn change(&mut self, cpu: CpuId, load: Load, now_ns: u64) {
         let current = load.current.and_then(|task| self.standings.get(task.idx()));
         let reclaims = current.is_some_and(|task| task.memory);
         let (running, reclaiming) = (u32::from(load.current.is_some()), u32::from(reclaims));
