@@ -8,6 +8,8 @@ pub(crate) const RUNNING: &str = "running";
 pub(crate) const WAITING: &str = "waiting";
 const IN_QUEUE: &str = ", in the device's queue";
 const SERVED: &str = ", served by the device";
+/// The sleep of a task that charged a group above `memory.high`.
+const OVER_HIGH: &str = "a group over memory.high";
 const THROTTLED_FIXED: &str = "throttled: isolated pages (fixed time)";
 
 /// Whether a node has no nodes inside it.
@@ -32,12 +34,13 @@ pub(crate) fn name(path: &[NodeKey], groups: &GroupNames) -> String {
         (NodeKey::Interrupt, _) => "interrupts".to_owned(),
         (NodeKey::Answers, _) => "waiting for other CPUs to answer".to_owned(),
         (NodeKey::Cpu, _) => "waiting for a CPU".to_owned(),
-        (NodeKey::Wait(why), Some(phase @ (Phase::Throttle | Phase::MemoryHigh))) => match around {
-            Some(NodeKey::GroupPhase(_, group)) => {
+        (NodeKey::Wait(OVER_HIGH), _) => match around {
+            Some(NodeKey::GroupPhase(phase, group)) => {
                 format!("throttled: {}", of_group(phase, group, groups))
             }
-            _ => format!("throttled: {why}"),
+            _ => format!("throttled: {OVER_HIGH}"),
         },
+        (NodeKey::Wait(why), Some(Phase::Throttle)) => format!("throttled: {why}"),
         (NodeKey::Wait(why), _) => format!("waiting: {why}"),
         (NodeKey::Queued(why), _) => format!("waiting: {why}{IN_QUEUE}"),
         (NodeKey::Served(why), _) => format!("waiting: {why}{SERVED}"),
@@ -88,8 +91,9 @@ mod tests {
         let killed = [NodeKey::Phase(Phase::OomKill), NodeKey::Sleep];
         assert_eq!(name(&killed), "waiting for the OOM killer");
         let high = NodeKey::GroupPhase(Phase::MemoryHigh, GroupId(3));
-        let over = [high, NodeKey::Wait("a group over memory.high")];
+        let over = [high, NodeKey::Wait(OVER_HIGH)];
         assert_eq!(place(&over), "memory.high of group 3 > throttled: memory.high of group 3");
+        assert_eq!(name(&[high, NodeKey::Wait("a request tag")]), "waiting: a request tag");
         let limit = NodeKey::GroupPhase(Phase::LimitReclaim, GroupId(1));
         let taken = place(&[limit, NodeKey::Phase(Phase::Isolate)]);
         assert_eq!(taken, "reclaim for the limit of group 1 > isolate");
@@ -152,6 +156,7 @@ mod tests {
         for &cause in bands::IDLE {
             assert!(is_known(cause, true), "{cause}");
         }
+        assert!(is_known(&format!("waiting: {OVER_HIGH}"), true));
         assert!(!is_known("waiting: a page's outpu", false) && !is_known("sleep", true));
     }
 }

@@ -46,6 +46,7 @@ impl Groups {
         }
     }
 
+    /// Measures a new group, with its own accounts, from now on.
     #[doc(alias = "psi_cgroup_alloc")]
     fn made(&mut self, group: GroupId, parent: GroupId, level: Level) {
         if self.all.len() <= group.idx() {
@@ -54,6 +55,7 @@ impl Groups {
         self.all[group.idx()] = Some(Group { parent, is_removed: false, level });
     }
 
+    /// Ends the measuring of a group; its totals stay.
     #[doc(alias = "psi_cgroup_free")]
     fn removed(&mut self, group: GroupId) {
         if let Some(Some(group)) = self.all.get_mut(group.idx()) {

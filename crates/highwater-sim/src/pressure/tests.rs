@@ -288,8 +288,12 @@ fn a_group_of_all_tasks_has_the_pressure_of_the_machine() {
     engine.run().expect("the tasks end");
     let sim = engine.sim();
     let all = sim.group_pressure(GroupId(1)).expect("it was made");
-    assert_eq!(all.of_machine(), sim.pressure());
+    for resource in [Resource::Memory, Resource::Io] {
+        assert_eq!(all.of(resource), sim.pressure().of(resource));
+    }
     let [cpu, some, full, io, _] = totals(all);
+    // A task waits for its first turn before it can join.
+    assert!((cpu..cpu + 10).contains(&totals(sim.pressure())[0]), "{cpu}");
     assert!(cpu > 1000 && some > 1000 && full > 500 && io > 500, "{:?}", totals(all));
     let half = sim.group_pressure(GroupId(2)).expect("it was made");
     assert!(totals(half)[1] > 500 && totals(half)[1] < some, "{:?}", totals(half));
