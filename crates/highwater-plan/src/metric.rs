@@ -21,7 +21,7 @@ use highwater_results::{Better, Counters, Document, Run, SeedTotals};
 use highwater_files::input::names::{nearest, unknown};
 use highwater_files::machine_file::MachineFile;
 use highwater_runs::workload::Job;
-use highwater_runs::workload::job::{FIGURES, HITS, RATE as OF_ENDED};
+use highwater_runs::workload::job::{FIGURES, GROUP_TIMES, HITS, RATE as OF_ENDED};
 use highwater_runs::workload::outcome::counter_names;
 
 /// Suffix of a counter's name for its rate per second.
@@ -102,7 +102,8 @@ impl MetricName {
                 .strip_prefix('p')
                 .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
         };
-        let is_time = |figure: &str| is_percentile(figure) || figure == MAX;
+        let is_time =
+            |figure: &str| is_percentile(figure) || figure == MAX || GROUP_TIMES.contains(&figure);
         self.of_operation().is_some_and(|(_, figure)| is_time(figure))
     }
 

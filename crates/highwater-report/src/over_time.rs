@@ -138,7 +138,14 @@ pub(crate) fn lines<'a>(all: impl Iterator<Item = &'a Series> + Clone) -> Vec<Li
             let name = Cow::Owned(format!("{of}{part}"));
             (Cow::Owned(format!("group {group}: {title}")), Of::Sum(vec![name].into()))
         };
-        [line("memory", USAGE), line("swapped memory", "swap"), line("refaults", "refault")]
+        [
+            line("memory", USAGE),
+            line("swapped memory", "swap"),
+            line("refaults", "refault"),
+            line("time in which some tasks wait for memory", "memory-some"),
+            line("time in which all tasks wait for memory", "memory-full"),
+            line("time asleep for memory.high, of all tasks", "throttled"),
+        ]
     });
     let scaled = fixed.chain(of_tasks).chain(of_groups).filter_map(|(title, of)| {
         let scale = all.clone().find_map(|series| of.scale(series))?;

@@ -14,7 +14,7 @@ use highwater_results::explain::{
     Band, Cause, Chain, ExplainedRun, Link, LockRow, Operation, TaskTime,
 };
 use highwater_sim::engine::Sim;
-use highwater_sim::ledger::{BlockedBy, Ledger, NodeKey, OpRecord, Tree, WaitRecord};
+use highwater_sim::ledger::{BlockedBy, GroupNames, Ledger, NodeKey, OpRecord, Tree, WaitRecord};
 use highwater_sim::lock::LockStats;
 
 use crate::names::{RUNNING, WAITING, is_leaf, name, place};
@@ -72,7 +72,7 @@ pub(crate) fn close(sim: &Sim, unit: &Unit<'_>) -> Result<Option<ExplainedRun>, 
     match ledger.first_gap() {
         Some(gap) => Err(RunError::Ledger(gap)),
         None if unit.explain.is_none() => Ok(None),
-        None => Ok(Some(explained(&ledger, lock_rows(&sim.lock_stats())))),
+        None => Ok(Some(explained(&ledger, lock_rows(&sim.lock_stats(), &ledger.groups)))),
     }
 }
 
@@ -84,7 +84,7 @@ pub(crate) fn close_native(host: &NativeHost, explain: Option<usize>) -> Option<
 }
 
 /// The table of simulated locks that were taken at least once.
-fn lock_rows(stats: &[LockStats]) -> Vec<LockRow> {
+fn lock_rows(stats: &[LockStats], groups: &GroupNames) -> Vec<LockRow> {
     let row = |stats: &LockStats| LockRow {
         class: stats.name.to_owned(),
         taken: stats.nr_taken,
@@ -96,7 +96,7 @@ fn lock_rows(stats: &[LockStats]) -> Vec<LockRow> {
         worst_holder: match &stats.longest.task {
             None => String::new(),
             Some(task) if stats.longest.doing.is_empty() => task.to_string(),
-            Some(task) => format!("{task}: {}", place(&stats.longest.doing)),
+            Some(task) => format!("{task}: {}", place(&stats.longest.doing, groups)),
         },
     };
     stats.iter().filter(|stats| stats.nr_taken > 0).map(row).collect()
@@ -125,7 +125,7 @@ fn operation(ledger: &Ledger, op: &OpRecord) -> Operation {
         task: ledger.tasks[op.task as usize].name.to_string(),
         start_ns: op.start_ns,
         ns: op.ns(),
-        causes: causes(&op.name, &op.tree),
+        causes: causes(&op.name, &op.tree, &ledger.groups),
         waits: op.nr_waits,
         chains: chains.collect(),
     }
@@ -144,7 +144,7 @@ fn bands(ledger: &Ledger) -> Vec<Band> {
             if first == end || (is_fine && nr < THOUSANDTH_FROM) {
                 continue;
             }
-            let causes = causes(name, &latencies.between(first, end));
+            let causes = causes(name, &latencies.between(first, end), &ledger.groups);
             let (operation, count) = (name.to_string(), end - first);
             bands.push(Band { operation, from, to, count, causes });
         }
@@ -159,7 +159,7 @@ fn tasks(ledger: &Ledger) -> Vec<TaskTime> {
         let name = kind(&task.name);
         let (count, sum) = kinds.entry(name).or_insert_with(|| (0, Cause::new(name)));
         *count += 1;
-        add(sum, &task.tree);
+        add(sum, &task.tree, &ledger.groups);
     }
     let row = |(kind, (count, mut causes)): (&str, (u64, Cause))| {
         causes.sort();
@@ -177,15 +177,15 @@ fn kind(name: &str) -> &str {
     }
 }
 
-fn causes(name: &str, tree: &Tree) -> Cause {
+fn causes(name: &str, tree: &Tree, groups: &GroupNames) -> Cause {
     let mut cause = Cause::new(name);
-    add(&mut cause, tree);
+    add(&mut cause, tree, groups);
     cause.sort();
     cause
 }
 
 /// Adds a tree to the cause that stands for its root.
-fn add(sum: &mut Cause, tree: &Tree) {
+fn add(sum: &mut Cause, tree: &Tree, groups: &GroupNames) {
     // Children come after their parents: sums go up from the back.
     let nodes = tree.nodes();
     let mut total_ns: Vec<u64> = nodes.iter().map(|node| node.self_ns).collect();
@@ -194,27 +194,39 @@ fn add(sum: &mut Cause, tree: &Tree) {
         total_ns[node.parent as usize] += total_ns[at];
         children[node.parent as usize].push(at);
     }
-    add_node(sum, tree, 0, &total_ns, &children);
+    Names { tree, groups, total_ns, children }.add(sum, 0);
 }
 
-fn add_node(cause: &mut Cause, tree: &Tree, at: usize, total_ns: &[u64], children: &[Vec<usize>]) {
-    let node = &tree.nodes()[at];
-    let (is_leaf, count) = (is_leaf(node.key), node.count);
-    cause.ns += total_ns[at];
-    cause.count += count;
-    if !is_leaf && node.self_ns > 0 {
-        let own = child(cause, if at == 0 { RUNNING } else { WAITING });
-        own.ns += node.self_ns;
-        own.count += count;
-    }
-    for &inner in children[at].iter().filter(|&&inner| total_ns[inner] > 0) {
-        let entered = tree.nodes()[inner].count;
-        let inside = child(cause, &name(tree.path(inner as u32).as_slice()));
-        if entered == 0 {
-            // Time without waiting is counted as often as its operation.
-            inside.count += count;
+/// A tree whose nodes get names.
+struct Names<'a> {
+    tree: &'a Tree,
+    groups: &'a GroupNames,
+    /// By node: with everything inside it.
+    total_ns: Vec<u64>,
+    children: Vec<Vec<usize>>,
+}
+
+impl Names<'_> {
+    fn add(&self, cause: &mut Cause, at: usize) {
+        let Names { tree, groups, total_ns, children } = self;
+        let node = &tree.nodes()[at];
+        let (is_leaf, count) = (is_leaf(node.key), node.count);
+        cause.ns += total_ns[at];
+        cause.count += count;
+        if !is_leaf && node.self_ns > 0 {
+            let own = child(cause, if at == 0 { RUNNING } else { WAITING });
+            own.ns += node.self_ns;
+            own.count += count;
         }
-        add_node(inside, tree, inner, total_ns, children);
+        for &inner in children[at].iter().filter(|&&inner| total_ns[inner] > 0) {
+            let entered = tree.nodes()[inner].count;
+            let inside = child(cause, &name(tree.path(inner as u32).as_slice(), groups));
+            if entered == 0 {
+                // Time without waiting is counted as often as its operation.
+                inside.count += count;
+            }
+            self.add(inside, inner);
+        }
     }
 }
 
@@ -240,12 +252,12 @@ fn chain(ledger: &Ledger, task: u32, wait: &WaitRecord) -> Chain {
         }
         .to_owned(),
         task: ledger.tasks[blocker.task as usize].name.to_string(),
-        doing: place(&ledger.doing(blocker.task, blocker.doing)),
+        doing: place(&ledger.doing(blocker.task, blocker.doing), &ledger.groups),
     };
     Chain {
         start_ns: wait.start_ns,
         ns: wait.ns,
-        what: format!("{}{ending}", name(&path)),
+        what: format!("{}{ending}", name(&path, &ledger.groups)),
         links: wait.chain.iter().map(link).collect(),
         is_cut: wait.is_chain_cut,
     }
@@ -296,7 +308,7 @@ mod tests {
     fn what_a_run_leaves_adds_up_and_every_operation_is_in_its_band() {
         let (ledger, stats) = run(usize::MAX);
         assert_eq!(ledger.first_gap(), None);
-        let run = explained(&ledger, lock_rows(&stats));
+        let run = explained(&ledger, lock_rows(&stats, &ledger.groups));
         assert_eq!(run.worst.len(), 100);
         assert_eq!(run.worst[0].ns, ledger.ops.iter().map(OpRecord::ns).max().expect("ops"));
         let parts: Vec<&str> = run.worst[0].causes.children.iter().map(|c| &*c.name).collect();
@@ -366,7 +378,7 @@ mod tests {
                 let inside = tree.child(at, NodeKey::Interrupt);
                 tree.add(inside, 5, 0);
             }
-            causes("x", &tree)
+            causes("x", &tree, &GroupNames::default())
         };
         let mut sum = lock(false);
         sum.merge(&lock(true));

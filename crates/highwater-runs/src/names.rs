@@ -1,31 +1,32 @@
 //! Names of the nodes of a ledger: phases, locks, waits.
 
 use highwater_core::host::Phase;
-use highwater_sim::ledger::NodeKey;
+use highwater_core::units::GroupId;
+use highwater_sim::ledger::{GroupNames, NodeKey};
 
 pub(crate) const RUNNING: &str = "running";
 pub(crate) const WAITING: &str = "waiting";
 const IN_QUEUE: &str = ", in the device's queue";
 const SERVED: &str = ", served by the device";
+/// The sleep of a task that charged a group above `memory.high`.
+const OVER_HIGH: &str = "a group over memory.high";
 const THROTTLED_FIXED: &str = "throttled: isolated pages (fixed time)";
 
 /// Whether a node has no nodes inside it.
 pub(crate) const fn is_leaf(key: NodeKey) -> bool {
-    !matches!(key, NodeKey::Root | NodeKey::Phase(_) | NodeKey::Lock(_))
+    !matches!(key, NodeKey::Root | NodeKey::Lock(_)) && key.phase().is_none()
 }
 
-/// The name of the last node of a path.
-pub(crate) fn name(path: &[NodeKey]) -> String {
+/// The name of the last node of a path. Phases for a memory cgroup name the group.
+pub(crate) fn name(path: &[NodeKey], groups: &GroupNames) -> String {
     let Some((&last, before)) = path.split_last() else {
         return String::new();
     };
-    let phase = match before.last() {
-        Some(&NodeKey::Phase(phase)) => Some(phase),
-        _ => None,
-    };
-    match (last, phase) {
+    let around = before.last().copied();
+    match (last, around.and_then(NodeKey::phase)) {
         (NodeKey::Root, _) => String::new(),
         (NodeKey::Phase(phase), _) => phase.name().to_owned(),
+        (NodeKey::GroupPhase(phase, group), _) => of_group(phase, group, groups),
         (NodeKey::Lock(class), _) => format!("lock {class}"),
         (NodeKey::Kernel, _) => RUNNING.to_owned(),
         (NodeKey::User, _) => "user".to_owned(),
@@ -33,9 +34,13 @@ pub(crate) fn name(path: &[NodeKey]) -> String {
         (NodeKey::Interrupt, _) => "interrupts".to_owned(),
         (NodeKey::Answers, _) => "waiting for other CPUs to answer".to_owned(),
         (NodeKey::Cpu, _) => "waiting for a CPU".to_owned(),
-        (NodeKey::Wait(why), Some(Phase::Throttle | Phase::MemoryHigh)) => {
-            format!("throttled: {why}")
-        }
+        (NodeKey::Wait(OVER_HIGH), _) => match around {
+            Some(NodeKey::GroupPhase(phase, group)) => {
+                format!("throttled: {}", of_group(phase, group, groups))
+            }
+            _ => format!("throttled: {OVER_HIGH}"),
+        },
+        (NodeKey::Wait(why), Some(Phase::Throttle)) => format!("throttled: {why}"),
         (NodeKey::Wait(why), _) => format!("waiting: {why}"),
         (NodeKey::Queued(why), _) => format!("waiting: {why}{IN_QUEUE}"),
         (NodeKey::Served(why), _) => format!("waiting: {why}{SERVED}"),
@@ -48,9 +53,14 @@ pub(crate) fn name(path: &[NodeKey]) -> String {
     }
 }
 
+/// `memory.high of web`.
+fn of_group(phase: Phase, group: GroupId, groups: &GroupNames) -> String {
+    format!("{} of {}", phase.name(), groups.of(group))
+}
+
 /// `balance node > inactive list`.
-pub(crate) fn place(path: &[NodeKey]) -> String {
-    let names: Vec<String> = (1..=path.len()).map(|end| name(&path[..end])).collect();
+pub(crate) fn place(path: &[NodeKey], groups: &GroupNames) -> String {
+    let names: Vec<String> = (1..=path.len()).map(|end| name(&path[..end], groups)).collect();
     names.join(" > ")
 }
 
@@ -60,6 +70,14 @@ mod tests {
     use highwater_report::explain::{bands, glossary};
 
     use super::*;
+
+    fn name(path: &[NodeKey]) -> String {
+        super::name(path, &GroupNames::default())
+    }
+
+    fn place(path: &[NodeKey]) -> String {
+        super::place(path, &GroupNames::default())
+    }
 
     #[test]
     fn a_wait_is_called_by_what_it_is_for() {
@@ -72,8 +90,13 @@ mod tests {
         assert_eq!(name(&isolated), "throttled: isolated pages (fixed time)");
         let killed = [NodeKey::Phase(Phase::OomKill), NodeKey::Sleep];
         assert_eq!(name(&killed), "waiting for the OOM killer");
-        let over = [NodeKey::Phase(Phase::MemoryHigh), NodeKey::Wait("a group over memory.high")];
-        assert_eq!(name(&over), "throttled: a group over memory.high");
+        let high = NodeKey::GroupPhase(Phase::MemoryHigh, GroupId(3));
+        let over = [high, NodeKey::Wait(OVER_HIGH)];
+        assert_eq!(place(&over), "memory.high of group 3 > throttled: memory.high of group 3");
+        assert_eq!(name(&[high, NodeKey::Wait("a request tag")]), "waiting: a request tag");
+        let limit = NodeKey::GroupPhase(Phase::LimitReclaim, GroupId(1));
+        let taken = place(&[limit, NodeKey::Phase(Phase::Isolate)]);
+        assert_eq!(taken, "reclaim for the limit of group 1 > isolate");
         assert_eq!(name(&[NodeKey::Wait("a page lock")]), "waiting: a page lock");
         assert_eq!(place(&[]), "");
     }
@@ -133,6 +156,7 @@ mod tests {
         for &cause in bands::IDLE {
             assert!(is_known(cause, true), "{cause}");
         }
+        assert!(is_known(&format!("waiting: {OVER_HIGH}"), true));
         assert!(!is_known("waiting: a page's outpu", false) && !is_known("sleep", true));
     }
 }

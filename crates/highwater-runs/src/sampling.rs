@@ -21,6 +21,7 @@ use std::sync::{Arc, Mutex};
 use highwater_core::host::Host;
 use highwater_core::page::{MAX_ORDER, Order};
 use highwater_core::page_alloc::PageAllocator;
+use highwater_core::units::GroupId;
 use highwater_core::vmstat::{self, Meaning};
 use highwater_core::zone::Mark;
 use highwater_results::column::{Kind, Owner, Unit};
@@ -43,8 +44,22 @@ const WINDOW_EVERY_NS_MIN: u64 = 50_000;
 /// Inspects the memory of a machine.
 pub(crate) type See<'a> = dyn FnMut(&PageAllocator<SimHost>) + 'a;
 
+/// The pressure of a machine and of its memory cgroups at the time of a sample.
+pub struct PressureNow<'a> {
+    /// The machine's.
+    machine: Reading,
+    of_group: &'a dyn Fn(GroupId) -> Option<Reading>,
+}
+
+impl PressureNow<'_> {
+    /// A group's; none of a group that is not measured.
+    pub fn of_group(&self, group: GroupId) -> Option<Reading> {
+        (self.of_group)(group)
+    }
+}
+
 /// Reports the number of each column, in order.
-pub type ReadColumns = Rc<dyn Fn(&mut dyn FnMut(u64))>;
+pub type ReadColumns = Rc<dyn Fn(&PressureNow<'_>, &mut dyn FnMut(u64))>;
 
 /// Columns that a workload adds.
 #[derive(Clone)]
@@ -61,9 +76,9 @@ impl More {
     pub(crate) fn and(self, other: Option<More>) -> More {
         let Some(other) = other else { return self };
         let (first, second) = (self.read, other.read);
-        let read = move |each: &mut dyn FnMut(u64)| {
-            first(each);
-            second(each);
+        let read = move |pressure: &PressureNow<'_>, each: &mut dyn FnMut(u64)| {
+            first(pressure, each);
+            second(pressure, each);
         };
         let columns = self.columns.into_iter().chain(other.columns).collect();
         More { columns, read: Rc::new(read) }
@@ -158,7 +173,7 @@ impl Sampling {
         look: impl Fn(&mut See<'_>) + 'static,
     ) {
         let me = self.clone();
-        let sample = move |at_ns, pressure: Reading| {
+        let sample = move |at_ns, pressure: &PressureNow<'_>| {
             // One more sample after the window, with the state at its end.
             if at_ns < me.window.from_ns || at_ns >= me.window.to_ns.saturating_add(me.every_ns) {
                 return;
@@ -172,8 +187,12 @@ impl Sampling {
                 }
             });
         };
-        sample(sim.now_ns(), sim.pressure());
-        sim.sample_every(self.every_ns, move |at_ns, look| sample(at_ns, look.pressure(at_ns)));
+        let of_group = |group| sim.group_pressure(group);
+        sample(sim.now_ns(), &PressureNow { machine: sim.pressure(), of_group: &of_group });
+        sim.sample_every(self.every_ns, move |at_ns, look| {
+            let of_group = |group| look.group_pressure(group, at_ns);
+            sample(at_ns, &PressureNow { machine: look.pressure(at_ns), of_group: &of_group });
+        });
     }
 
     /// With [`Sampling::with_moments`]: the memory maps, and the ages of pages on LRU lists.
@@ -201,12 +220,12 @@ impl Taken {
         &mut self,
         at_ns: u64,
         memory: &PageAllocator<SimHost>,
-        pressure: Reading,
+        now: &PressureNow<'_>,
         more: Option<&More>,
         keep: Keep,
     ) {
         // Of a kernel that has the files.
-        let pressure = (memory.policy.kernel >= SINCE).then_some(pressure);
+        let pressure = (memory.policy.kernel >= SINCE).then_some(now.machine);
         if self.series.is_empty() {
             let mut columns = Vec::new();
             counters_of(memory, |name, _| columns.push(counter(name)));
@@ -242,7 +261,7 @@ impl Taken {
             pressure_of(pressure, |value| row.push(value));
         }
         if let Some(more) = more {
-            (more.read)(&mut |value| row.push(value));
+            (more.read)(now, &mut |value| row.push(value));
         }
         self.series.push(at_ns, row);
     }

@@ -300,7 +300,7 @@ impl Frame {
                 doing: match task.doing.is_empty() {
                     true if task.cpu.is_some() => "user".to_owned(),
                     true => task.waits_on,
-                    false => place(&task.doing),
+                    false => place(&task.doing, look.group_names()),
                 },
             }
         });

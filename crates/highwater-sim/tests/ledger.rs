@@ -216,7 +216,7 @@ fn every_operation_under_pressure_adds_up_and_the_run_is_the_same() {
         for node in op.tree.nodes() {
             let kind = match node.key {
                 NodeKey::Lock(_) => "lock".to_owned(),
-                NodeKey::Phase(_) | NodeKey::Root => {
+                NodeKey::Phase(_) | NodeKey::GroupPhase(..) | NodeKey::Root => {
                     assert_eq!(node.self_ns, 0, "time that is in no leaf");
                     continue;
                 }

@@ -8,6 +8,7 @@
 
 mod cost;
 mod cx;
+mod groups;
 mod io;
 mod local;
 mod phase;
@@ -17,6 +18,7 @@ mod task;
 
 pub use cost::Cost;
 pub use cx::{Cx, Probe, Signals, TaskFlags};
+pub use groups::GroupChange;
 pub use io::{Bio, BioKind, BioVector, Devices, IoRequest, WriteClass};
 pub use local::TaskLocal;
 pub use phase::{Phase, PhaseScope};
@@ -32,7 +34,7 @@ pub use crate::units::{
 
 use crate::sync::order::LockClass;
 use crate::trace::{Event, Kind};
-use crate::units::{Order, Pfn};
+use crate::units::{GroupId, Order, Pfn};
 
 /// Mutual exclusion around a `T`.
 ///
@@ -174,6 +176,14 @@ pub trait Host: Sized {
         let _ = phase;
     }
 
+    /// The running task begins to do something for a memory cgroup ([`Cx::group_phase`]). It ends
+    /// like any phase.
+    #[inline(always)]
+    fn group_phase_begin(&self, phase: Phase, group: GroupId) {
+        let _ = group;
+        self.phase_begin(phase);
+    }
+
     /// The running task ends its innermost phase.
     #[inline(always)]
     fn phase_end(&self, phase: Phase) {
@@ -190,6 +200,11 @@ pub trait Host: Sized {
     #[inline(always)]
     fn stall_end(&self, stall: Stall) {
         let _ = stall;
+    }
+
+    /// Memory cgroups changed, or the running task moved to another one.
+    fn group_changed(&self, change: GroupChange) {
+        let _ = change;
     }
 
     /// A program begins an operation whose time may be explained. Operations do not nest.

@@ -4,6 +4,7 @@
 //! does nothing here.
 
 use super::{Cx, Host};
+use crate::units::GroupId;
 
 macro_rules! phases {
     ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
@@ -57,7 +58,9 @@ phases! {
     AllocSlow = "slow allocation",
     /// Reclaim by a task that allocates.
     DirectReclaim = "direct reclaim",
-    /// Reclaim by a task whose memory cgroup is at its limit.
+    /// Reclaim by a task whose charge a memory cgroup's limit refused.
+    LimitReclaim = "reclaim for the limit",
+    /// Other reclaim from a memory cgroup: above `memory.high`, or by a write to one of its files.
     GroupReclaim = "group reclaim",
     /// Reclaim and sleep of a task whose cgroup is above `memory.high`.
     MemoryHigh = "memory.high",
@@ -113,6 +116,13 @@ impl<H: Host> Cx<'_, H> {
     #[inline(always)]
     pub fn phase(&self, phase: Phase) -> PhaseScope<'_, H> {
         self.host.phase_begin(phase);
+        PhaseScope { host: self.host, phase }
+    }
+
+    /// The task does this for a memory cgroup from now on, until the scope is dropped.
+    #[inline(always)]
+    pub fn group_phase(&self, phase: Phase, group: GroupId) -> PhaseScope<'_, H> {
+        self.host.group_phase_begin(phase, group);
         PhaseScope { host: self.host, phase }
     }
 }

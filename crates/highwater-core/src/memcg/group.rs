@@ -112,6 +112,17 @@ struct Group {
     object_bytes: AtomicU64,
     /// Pages of users that are charged to it.
     user_pages: AtomicU64,
+    /// Sleeps of its tasks and those below for `memory.high`: number, nanoseconds.
+    sleeps: [AtomicU64; 2],
+}
+
+/// Time that tasks slept because a group was over its `memory.high` or `memory.swap.high`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Throttled {
+    /// Number of sleeps.
+    pub nr_sleeps: u64,
+    /// Their time, nanoseconds.
+    pub ns: u64,
 }
 
 /// An id, and what keeps it.
@@ -330,6 +341,25 @@ impl<H: Tasks> Memcg<H> {
         events.each_ref().map(|counts| counts[event as usize].load(Relaxed))
     }
 
+    /// A task of a group has slept for `memory.high`: counts at its group and all above it.
+    pub(crate) fn count_sleep(&self, group: GroupId, ns: u64) {
+        for above in self.tree.ancestors(group).filter(|above| !above.is_root()) {
+            let [nr_sleeps, slept_ns] = &self.groups[above.idx()].sleeps;
+            nr_sleeps.fetch_add(1, Relaxed);
+            slept_ns.fetch_add(ns, Relaxed);
+        }
+    }
+
+    /// Sleeps for `memory.high` of the tasks of a group and of all groups below it, whichever group
+    /// of their path was over.
+    ///
+    /// # Panics
+    /// If there is no such group.
+    pub fn throttled(&self, group: GroupId) -> Throttled {
+        let [nr_sleeps, ns] = &self.groups[group.idx()].sleeps;
+        Throttled { nr_sleeps: nr_sleeps.load(Relaxed), ns: ns.load(Relaxed) }
+    }
+
     pub(super) fn keep(&self, group: GroupId, kind: Kept, by: i64) {
         let group = &self.groups[group.idx()];
         let count = match kind {
@@ -376,7 +406,8 @@ impl<H: Tasks> Memcg<H> {
         group.life.store(GroupLife::Online as u8, Relaxed);
         group.id.store(id as u16, Relaxed);
         group.oom_group.store(false, Relaxed);
-        group.events.iter().flatten().for_each(|count| count.store(0, Relaxed));
+        let counts = group.events.iter().flatten().chain(&group.sleeps);
+        counts.for_each(|count| count.store(0, Relaxed));
         self.ids[id].group.store(place as u16 + 1, Relaxed);
         Some(GroupId(place as u16))
     }
@@ -418,6 +449,7 @@ impl Group {
             kernel_pages: AtomicU64::new(0),
             object_bytes: AtomicU64::new(0),
             user_pages: AtomicU64::new(0),
+            sleeps: Default::default(),
         }
     }
 }

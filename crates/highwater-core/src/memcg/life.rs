@@ -4,7 +4,7 @@
 use super::GroupLife;
 use super::group::{Kept, TaskGroup};
 use super::objects::TokenId;
-use crate::host::{CpuId, Cx, Devices, Lock};
+use crate::host::{CpuId, Cx, Devices, GroupChange, Lock};
 use crate::kernel::Kernel;
 use crate::units::GroupId;
 use crate::vmstat::Reader;
@@ -16,6 +16,7 @@ impl<H: Devices> Kernel<H> {
         if self.mem.groups.is_on() {
             let own = &cx.local::<TaskGroup>().group;
             self.memcg.move_task(own.replace(GroupId::ROOT), GroupId::ROOT);
+            cx.host.group_changed(GroupChange::Joined { group: GroupId::ROOT });
         }
     }
 

@@ -37,7 +37,7 @@ mod stat;
 pub(crate) mod stock;
 pub(crate) mod walk;
 
-pub use group::{GroupEvent, GroupLife, Memcg};
+pub use group::{GroupEvent, GroupLife, Memcg, Throttled};
 pub(crate) use group::{Kept, TaskGroup};
 pub(crate) use kernel_memory::Uncharge;
 pub(crate) use life::Stocks;

@@ -3,7 +3,7 @@
 //!
 //! From: programs · to: `memcg`, `lru`, `page_cache`, `vm`.
 
-use crate::host::{Cx, Devices, Lock};
+use crate::host::{Cx, Devices, GroupChange, Lock};
 use crate::kernel::Kernel;
 use crate::memcg::objects::TokenId;
 use crate::memcg::{Stocks, TaskGroup};
@@ -33,6 +33,7 @@ impl<H: Devices> Kernel<H> {
             vec.start_again(cx.cpu(), self.mem.policy.reclaim.balance);
         }
         self.memcg.tree.insert(group, parent);
+        cx.host.group_changed(GroupChange::Made { group, parent });
         Ok(group)
     }
 
@@ -54,6 +55,7 @@ impl<H: Devices> Kernel<H> {
         }
         let own = &cx.local::<TaskGroup>().group;
         self.memcg.move_task(own.replace(group), group);
+        cx.host.group_changed(GroupChange::Joined { group });
         if let Some(mm) = mm {
             mm.set_group(group);
         }
@@ -83,6 +85,7 @@ impl<H: Devices> Kernel<H> {
         self.mem.groups.memory.set_min(group, 0);
         self.mem.groups.memory.set_low(group, 0);
         self.memcg.set_offline(group);
+        cx.host.group_changed(GroupChange::Removed { group });
         // Objects follow the token; so do tokens that came from below.
         for token in self.memcg.all().map(|group| TokenId(group.0)) {
             if self.memcg.tokens.owner(token) == group {

@@ -16,8 +16,15 @@ const WORDS: &[(&str, &str)] = &[
     ("slow allocation", "no free page above the watermark: the task has to find one itself"),
     ("direct reclaim", "the allocating task frees pages of others before it gets its own"),
     ("node reclaim", "the same, on one node only"),
-    ("group reclaim", "the task's memory cgroup is at its limit: it frees pages of the group"),
-    ("memory.high", "the task's memory cgroup is above it: the task frees pages of the group"),
+    (
+        "reclaim for the limit",
+        "the memory cgroup is at its memory.max: the task that charges it frees pages of the group",
+    ),
+    ("group reclaim", "the task frees pages of the memory cgroup"),
+    (
+        "memory.high",
+        "the memory cgroup is above it: the task that charges it frees pages of the group, or sleeps",
+    ),
     ("balance node", "kswapd frees pages ahead of need"),
     ("inactive list", "pages at the end of their list are looked at one by one"),
     ("active list", "pages used lately move towards the inactive list"),
@@ -57,7 +64,7 @@ const WORDS: &[(&str, &str)] = &[
         "free memory is so low that only reclaim itself may have more; it sleeps until kswapd has freed some",
     ),
     (
-        "throttled: a group over memory.high",
+        "throttled: memory.high",
         "reclaim did not bring the group below it; the longer it is over, the longer the task sleeps",
     ),
     ("waiting: a request tag", "the disk's queue is full"),

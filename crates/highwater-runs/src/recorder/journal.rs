@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use highwater_core::trace::{Event, Tracepoint, Value};
 use highwater_results::recording::{FieldValue, Happening, NameId, RecordedTask, Recording, Row};
 use highwater_sim::ledger::journal::{ENTRIES_MAX, Entry, Journal, What};
-use highwater_sim::ledger::{Ledger, NodeKey, Window};
+use highwater_sim::ledger::{GroupNames, Ledger, NodeKey, Window};
 
 use crate::names::name;
 
@@ -24,7 +24,7 @@ pub(super) fn recording(ledger: &Ledger, journal: Journal, window: Window) -> Re
         is_kernel: role.is_kernel,
         is_interrupt: role.is_interrupt,
     });
-    let mut rows = Rows { paths: vec![Vec::new(); ledger.tasks.len()], ..Rows::default() };
+    let mut rows = Rows::new(ledger);
     let tasks = tasks.collect();
     for Entry { at_ns, task, what } in journal.entries {
         let what = rows.happening(task, what);
@@ -38,8 +38,8 @@ fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
-#[derive(Default)]
-struct Rows {
+struct Rows<'a> {
+    groups: &'a GroupNames,
     names: Names,
     rows: Vec<Row>,
     /// Names of fields, by the name of their tracepoint.
@@ -48,7 +48,17 @@ struct Rows {
     paths: Vec<Vec<NodeKey>>,
 }
 
-impl Rows {
+impl Rows<'_> {
+    fn new(ledger: &Ledger) -> Rows<'_> {
+        Rows {
+            groups: &ledger.groups,
+            names: Names::default(),
+            rows: Vec::new(),
+            fields: BTreeMap::new(),
+            paths: vec![Vec::new(); ledger.tasks.len()],
+        }
+    }
+
     fn happening(&mut self, task: u32, what: What) -> Happening {
         let path = &mut self.paths[task as usize];
         match what {
@@ -57,8 +67,8 @@ impl Rows {
             What::Stops(Some(leaf)) => {
                 // A task enters a lock's node before it waits for the lock.
                 let why = match path.last() == Some(&leaf) {
-                    true => name(path),
-                    false => name(&[path.as_slice(), &[leaf]].concat()),
+                    true => name(path, self.groups),
+                    false => name(&[path.as_slice(), &[leaf]].concat(), self.groups),
                 };
                 let (why, is_sleep) = (self.names.id(&why), leaf == NodeKey::Sleep);
                 Happening::Waits { why, is_sleep }
@@ -66,7 +76,7 @@ impl Rows {
             What::Wakes(by) => Happening::Woken { by: by.map(|(_, task)| task) },
             What::Enters(key) => {
                 path.push(key);
-                let what = name(path);
+                let what = name(path, self.groups);
                 Happening::Enters { what: self.names.id(&what) }
             }
             What::Leaves(_) => {

@@ -45,6 +45,7 @@ use super::watch::{Finding, Watch};
 use crate::cpu::sched::{Leaves, Sched};
 use crate::cpu::{CpuId, SchedParams, SchedPolicy, Topology};
 use crate::digest::{Digest, DigestPlan};
+use crate::ledger::GroupNames;
 use crate::lock::LockKind;
 
 /// Configuration of a simulation.
@@ -146,6 +147,7 @@ impl Engine {
             nr_queued: 0,
             watch: Watch::new(),
             book: None,
+            group_names: GroupNames::default(),
             pressure: None,
         };
         let inner = Inner {

@@ -6,7 +6,7 @@ use super::task::{Errand, Placement, TaskId, TaskIndex, TaskState, TaskTable, Wa
 use super::watch::Watch;
 use crate::cpu::sched::{Candidate, Placed, Sched};
 use crate::digest::Digest;
-use crate::ledger::{BlockedBy, Book};
+use crate::ledger::{BlockedBy, Book, GroupNames};
 use crate::pressure::Pressure;
 
 /// State that only slow paths touch.
@@ -24,6 +24,8 @@ pub(crate) struct State {
     pub(crate) watch: Watch,
     /// The ledger of all tasks' time, if one is open.
     pub(crate) book: Option<Box<Book>>,
+    /// Names of memory cgroups, for reports.
+    pub(crate) group_names: GroupNames,
     /// Pressure accounting: which tasks wait for which resource, if it is measured.
     pub(crate) pressure: Option<Box<Pressure>>,
 }

@@ -10,11 +10,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use highwater_core::units::GroupId;
+
 use super::error::StuckTask;
 use super::state::State;
 use super::task::{Placement, Role, TaskIndex, TaskState, WaitOn};
 use crate::cpu::CpuId;
-use crate::ledger::NodeKey;
+use crate::ledger::{GroupNames, NodeKey};
 use crate::pressure::Reading;
 
 /// Virtual time for which no program may make progress while none of them waits for a time. Several
@@ -79,6 +81,18 @@ impl Look<'_> {
     /// Content of `/proc/pressure` at a time.
     pub fn pressure(&self, at_ns: u64) -> Reading {
         self.state.pressure_at(at_ns)
+    }
+
+    /// Content of a memory cgroup's pressure files at a time, as [`Sim::group_pressure`].
+    ///
+    /// [`Sim::group_pressure`]: crate::engine::Sim::group_pressure
+    pub fn group_pressure(&self, group: GroupId, at_ns: u64) -> Option<Reading> {
+        self.state.pressure.as_ref()?.read_group(group, at_ns)
+    }
+
+    /// Names of the groups in [`TaskView::doing`].
+    pub fn group_names(&self) -> &GroupNames {
+        &self.state.group_names
     }
 
     /// Every task that has not ended.

@@ -23,11 +23,14 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use highwater_core::config::Machine;
-use highwater_core::host::{Cost, CpuId, CpuSet, Host, IpiScope, Lock, Phase, Stall, Tasks};
+use highwater_core::host::{
+    Cost, CpuId, CpuSet, GroupChange, Host, IpiScope, Lock, Phase, Stall, Tasks,
+};
 use highwater_core::page::{Order, Pfn};
 use highwater_core::sync::order::LockClass as CoreLockClass;
 use highwater_core::sync::prefetch::prefetch_read;
 use highwater_core::trace::{Event, Kind};
+use highwater_core::units::GroupId;
 
 use crate::cost::CostModel;
 use crate::cpu::Topology;
@@ -305,6 +308,13 @@ impl Host for SimHost {
     }
 
     #[inline(always)]
+    fn group_phase_begin(&self, phase: Phase, group: GroupId) {
+        if self.sim.is_booking() {
+            self.sim.begin_group_phase(phase, group);
+        }
+    }
+
+    #[inline(always)]
     fn phase_end(&self, phase: Phase) {
         if self.sim.is_booking() {
             self.sim.end_phase(phase);
@@ -322,6 +332,12 @@ impl Host for SimHost {
     fn stall_end(&self, stall: Stall) {
         if self.sim.is_pressing() {
             self.sim.stall(stall, false);
+        }
+    }
+
+    fn group_changed(&self, change: GroupChange) {
+        if self.sim.is_pressing() {
+            self.sim.group_changed(change);
         }
     }
 

@@ -6,6 +6,8 @@
 
 use std::rc::Rc;
 
+use highwater_core::host::Phase;
+
 use super::chain::{Links, Wait};
 use super::journal::{Role, What, Window, Writer};
 use super::life::Life;
@@ -120,7 +122,7 @@ impl Book {
         };
         let tasks = self.lives.into_iter().map(record).collect();
         let OpsEnd { slowest, latencies, gap } = self.ops.close();
-        Ledger { ops: slowest, latencies, tasks, journal, gap }
+        Ledger { ops: slowest, latencies, tasks, journal, gap, ..Ledger::default() }
     }
 
     fn number(&self, task: TaskIndex) -> Option<u32> {
@@ -179,11 +181,20 @@ impl Book {
     /// The running task leaves that node. Nodes entered before the ledger was opened are unknown,
     /// and leaving them has no effect.
     pub(crate) fn ascend(&mut self, task: TaskIndex, key: NodeKey) {
+        self.ascend_if(task, |there| there == key);
+    }
+
+    /// The same for the node of a phase, whichever group it is for.
+    pub(crate) fn ascend_from_phase(&mut self, task: TaskIndex, phase: Phase) {
+        self.ascend_if(task, |there| there.phase() == Some(phase));
+    }
+
+    fn ascend_if(&mut self, task: TaskIndex, is_it: impl FnOnce(NodeKey) -> bool) {
         let Some(node) = self.life(task).map(|life| *life.tree.node(life.at)) else {
             return;
         };
-        if node.key == key {
-            self.note(task, What::Leaves(key));
+        if is_it(node.key) {
+            self.note(task, What::Leaves(node.key));
             if let Some(life) = self.life(task) {
                 life.go_to(node.parent);
             }
@@ -487,8 +498,6 @@ impl Book {
 
 #[cfg(test)]
 mod tests {
-    use highwater_core::host::Phase;
-
     use super::super::Tree;
     use super::*;
 

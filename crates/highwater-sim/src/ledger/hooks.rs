@@ -7,6 +7,7 @@ use std::rc::Rc;
 
 use highwater_core::host::Phase;
 use highwater_core::trace::Event;
+use highwater_core::units::GroupId;
 
 use super::book::Counts;
 use super::journal::{Role, What, Window};
@@ -59,7 +60,8 @@ impl Sim {
         inner.booking.set(false);
         let state = &mut *inner.state.borrow_mut();
         let now_ns = inner.local_ns.get().max(state.now_ns);
-        state.book.take().map_or_else(Ledger::default, |book| book.close(now_ns))
+        let ledger = state.book.take().map_or_else(Ledger::default, |book| book.close(now_ns));
+        Ledger { groups: state.group_names.clone(), ..ledger }
     }
 
     /// True while a ledger is open.
@@ -89,9 +91,19 @@ impl Sim {
     #[cold]
     #[inline(never)]
     pub(crate) fn begin_phase(&self, phase: Phase) {
+        self.enter(NodeKey::Phase(phase));
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn begin_group_phase(&self, phase: Phase, group: GroupId) {
+        self.enter(NodeKey::GroupPhase(phase, group));
+    }
+
+    fn enter(&self, key: NodeKey) {
         self.book(|book, me, counts| {
             book.settle(me, counts);
-            book.descend(me, NodeKey::Phase(phase));
+            book.descend(me, key);
         });
     }
 
@@ -100,7 +112,7 @@ impl Sim {
     pub(crate) fn end_phase(&self, phase: Phase) {
         self.book(|book, me, counts| {
             book.settle(me, counts);
-            book.ascend(me, NodeKey::Phase(phase));
+            book.ascend_from_phase(me, phase);
         });
     }
 

@@ -22,11 +22,13 @@
 //! | `life` | one task's time |
 //! | [`Latencies`], `ops` | finished operations |
 //! | `chain` | waits, and the tasks that held them up |
+//! | [`GroupNames`] | names of memory cgroups |
 //! | [`journal`] | each change, in a part of the run |
 //! | `hooks` | entry points for the engine, locks and the host |
 
 mod book;
 mod chain;
+mod group_names;
 mod hooks;
 pub mod journal;
 mod life;
@@ -37,6 +39,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 pub(crate) use book::{Book, Pause};
+pub use group_names::GroupNames;
 pub(crate) use hooks::END_OF_TASK;
 pub use journal::{Journal, KindSet, Window};
 pub use ops::Latencies;
@@ -135,6 +138,8 @@ pub struct Ledger {
     pub tasks: Vec<TaskRecord>,
     /// Each change in a window, if requested.
     pub journal: Option<Journal>,
+    /// Names of the groups in trees.
+    pub groups: GroupNames,
     /// The first operation whose times did not add up.
     gap: Option<String>,
 }

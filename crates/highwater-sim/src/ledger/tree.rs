@@ -1,6 +1,7 @@
 //! Trees of causes.
 
 use highwater_core::host::Phase;
+use highwater_core::units::GroupId;
 
 /// The cause that a node represents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -9,6 +10,8 @@ pub enum NodeKey {
     Root,
     /// A phase. Its own time is in its leaves.
     Phase(Phase),
+    /// A phase for a memory cgroup: `memory.high` of it. As [`NodeKey::Phase`].
+    GroupPhase(Phase, GroupId),
     /// Waiting for a lock of a class, by name. Its time is the waiting (spinning or asleep) and the
     /// hand-over.
     Lock(&'static str),
@@ -32,6 +35,16 @@ pub enum NodeKey {
     Sleep,
     /// Runnable without running: other tasks have the CPU, it wakes up, or it switches. A leaf.
     Cpu,
+}
+
+impl NodeKey {
+    /// The phase that it represents, for a group or not.
+    pub const fn phase(self) -> Option<Phase> {
+        match self {
+            NodeKey::Phase(phase) | NodeKey::GroupPhase(phase, _) => Some(phase),
+            _ => None,
+        }
+    }
 }
 
 /// A node: cause, parent, time, count.

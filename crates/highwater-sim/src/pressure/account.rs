@@ -1,20 +1,20 @@
 //! Time that a CPU spends in each pressure state, and its weight in the machine's figures.
 
 use super::Standing;
-use crate::engine::task::TaskIndex;
 
 /// The reported states, in the order of [`Times`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub(crate) enum Told {
     CpuSome,
+    CpuFull,
     MemorySome,
     MemoryFull,
     IoSome,
     IoFull,
 }
 
-pub(crate) const NR_TOLD: usize = 5;
+pub(crate) const NR_TOLD: usize = 6;
 
 /// Nanoseconds in each state, and last the non-idle time.
 pub(crate) type Times = [u64; NR_TOLD + 1];
@@ -22,11 +22,13 @@ const NOT_IDLE: usize = NR_TOLD;
 
 /// Numbers of tasks that have a CPU or wait for it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Load {
+pub(super) struct Work {
     /// Runnable tasks, including the running one.
-    pub(crate) runnable: u32,
-    /// The running task.
-    pub(crate) current: Option<TaskIndex>,
+    pub(super) runnable: u32,
+    /// Running tasks: one at most, but for the moment in which the CPU switches.
+    pub(super) running: u32,
+    /// Running tasks that are stalled on memory.
+    pub(super) reclaiming: u32,
 }
 
 /// The account of one CPU.
@@ -37,6 +39,8 @@ pub(crate) struct Account {
     memory: u32,
     memory_awake: u32,
     io: u32,
+    /// The same of runnable tasks.
+    work: Work,
     /// The states that the CPU is in.
     runs: [bool; NR_TOLD + 1],
     since_ns: u64,
@@ -49,6 +53,7 @@ impl Account {
             memory: 0,
             memory_awake: 0,
             io: 0,
+            work: Work { runnable: 0, running: 0, reclaiming: 0 },
             runs: Default::default(),
             since_ns: now_ns,
             times: Times::default(),
@@ -59,27 +64,40 @@ impl Account {
         self.memory -= u32::from(task.memory);
         self.memory_awake -= u32::from(task.memory_awake);
         self.io -= u32::from(task.io);
+        self.work.runnable -= u32::from(task.awake);
+        self.work.running -= u32::from(task.has_cpu);
+        self.work.reclaiming -= u32::from(task.has_cpu && task.memory);
     }
 
     pub(super) fn join(&mut self, task: Standing) {
         self.memory += u32::from(task.memory);
         self.memory_awake += u32::from(task.memory_awake);
         self.io += u32::from(task.io);
+        self.work.runnable += u32::from(task.awake);
+        self.work.running += u32::from(task.has_cpu);
+        self.work.reclaiming += u32::from(task.has_cpu && task.memory);
     }
 
-    /// Updates the pressure states of the CPU (rules/pressure#states). `reclaims`: the running task
-    /// is stalled on memory. The account may be ahead of the task that changes it by the few
-    /// microseconds that tasks run ahead; its time never goes back.
+    /// The runnable tasks among those that joined.
+    pub(super) const fn work(&self) -> Work {
+        self.work
+    }
+
+    /// Updates the pressure states of the CPU (rules/pressure#states). The account may be ahead of
+    /// the task that changes it by the few microseconds that tasks run ahead; its time never goes
+    /// back.
     #[doc(alias = "psi_group_change")]
-    pub(super) fn change(&mut self, load: Load, reclaims: bool, now_ns: u64) {
+    pub(super) fn change(&mut self, work: Work, now_ns: u64) {
         self.pass(now_ns);
-        let runnable = load.runnable;
+        let Work { runnable, running, reclaiming } = work;
         self.runs = [
             // CpuSome: a task waits for the CPU.
-            runnable > u32::from(load.current.is_some()),
+            runnable > running,
+            // CpuFull: tasks wait for the CPU, and none of them has it.
+            runnable > 0 && running == 0,
             self.memory > 0,
             // No task does anything but reclaim, or could run while the CPU reclaims.
-            self.memory > 0 && (runnable == self.memory_awake || reclaims),
+            self.memory > 0 && (runnable == self.memory_awake || reclaiming > 0),
             self.io > 0,
             self.io > 0 && runnable == 0,
             runnable > 0 || self.memory > 0 || self.io > 0,

@@ -12,9 +12,14 @@
 //! does not measure pressure pays one test. A reading between two collections is computed
 //! separately, so that reading changes nothing.
 //!
-//! Key types: [`Pressure`] (the accounts), [`Reading`] (the content of the three files).
+//! Each memory cgroup has the same of its tasks and of those below it ([`Sim::group_pressure`]).
+//!
+//! Key types: [`Pressure`] (the accounts), [`Reading`] (the content of the three files), `Level` (the
+//! accounts of the machine, or of a group).
 
-pub(crate) mod account;
+mod account;
+mod groups;
+mod level;
 mod reading;
 #[cfg(test)]
 mod tests;
@@ -23,12 +28,14 @@ pub use reading::{Line, Lines, Reading, Resource};
 
 use highwater_core::config::KernelVersion;
 use highwater_core::host::Stall;
+use highwater_core::units::GroupId;
 
-use account::Account;
-use reading::Averages;
+use account::Work;
+use groups::Groups;
+use level::Level;
 
 use crate::cpu::CpuId;
-use crate::cpu::sched::Sched;
+use crate::cpu::sched::{Load, Sched};
 use crate::engine::Sim;
 use crate::engine::state::State;
 use crate::engine::task::{Placement, Task, TaskIndex};
@@ -42,6 +49,12 @@ pub(crate) const PERIOD_NS: u64 = 2_000_000_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) struct Standing {
     pub(crate) cpu: CpuId,
+    /// The task's memory cgroup.
+    group: GroupId,
+    /// It has a CPU or waits for one.
+    awake: bool,
+    /// It has the CPU.
+    has_cpu: bool,
     /// Stalled on memory, asleep or awake.
     memory: bool,
     /// Stalled on memory, and awake: it has a CPU or waits for one.
@@ -56,8 +69,8 @@ pub(crate) type Depths = [u8; 2];
 /// The accounts of a machine.
 #[derive(Debug)]
 pub(crate) struct Pressure {
-    cpus: Vec<Account>,
-    averages: Averages,
+    machine: Level,
+    groups: Groups,
     /// States of the tasks, by position in the task table.
     standings: Vec<Standing>,
     depths: Vec<Depths>,
@@ -66,8 +79,8 @@ pub(crate) struct Pressure {
 impl Pressure {
     pub(crate) fn new(nr_cpus: usize, now_ns: u64) -> Pressure {
         Pressure {
-            cpus: vec![Account::new(now_ns); nr_cpus],
-            averages: Averages::new(now_ns),
+            machine: Level::new(nr_cpus, now_ns, now_ns + PERIOD_NS),
+            groups: Groups::default(),
             standings: Vec::new(),
             depths: Vec::new(),
         }
@@ -99,43 +112,54 @@ impl Pressure {
             *depths = Depths::default();
         }
         let [memory, io] = depths.map(|depth| depth > 0);
-        let new = Standing { cpu, memory, memory_awake: memory && is_awake, io: io && !is_awake };
         if self.standings.len() <= task {
             self.standings.resize(task + 1, Standing::default());
         }
-        let old = std::mem::replace(&mut self.standings[task], new);
-        self.cpus[old.cpu.idx()].leave(old);
-        self.cpus[cpu.idx()].join(new);
-        self.change(sched, old.cpu, now_ns);
+        let (old, load) = (self.standings[task], sched.load(cpu));
+        let new = Standing {
+            cpu,
+            group: if is_there { old.group } else { GroupId::ROOT },
+            awake: is_awake,
+            has_cpu: load.current.is_some_and(|current| current.idx() == task),
+            memory,
+            memory_awake: memory && is_awake,
+            io: io && !is_awake,
+        };
+        self.standings[task] = new;
+        self.machine.leave(old);
+        self.machine.join(new);
         if cpu != old.cpu {
-            self.change(sched, cpu, now_ns);
+            self.change(old.cpu, sched.load(old.cpu), now_ns);
+        }
+        self.change(cpu, load, now_ns);
+        if !old.group.is_root() {
+            self.groups.stand(old, new, now_ns);
         }
     }
 
-    fn change(&mut self, sched: &Sched, cpu: CpuId, now_ns: u64) {
-        let load = sched.load(cpu);
+    fn change(&mut self, cpu: CpuId, load: Load, now_ns: u64) {
         let current = load.current.and_then(|task| self.standings.get(task.idx()));
         let reclaims = current.is_some_and(|task| task.memory);
-        self.cpus[cpu.idx()].change(load, reclaims, now_ns);
+        let (running, reclaiming) = (u32::from(load.current.is_some()), u32::from(reclaims));
+        self.machine.change(cpu, Work { runnable: load.runnable, running, reclaiming }, now_ns);
     }
 
     /// Time of the next collection.
     pub(crate) fn due_at_ns(&self) -> u64 {
-        self.averages.due_at_ns()
+        self.machine.due_at_ns()
     }
 
     /// Collects the time up to now, period by period.
     pub(crate) fn collect(&mut self, now_ns: u64) {
-        while self.averages.due_at_ns() <= now_ns {
-            let at_ns = self.averages.due_at_ns();
-            let passed = account::weighed(self.cpus.iter_mut().map(|cpu| cpu.take(at_ns)));
-            self.averages.pass(passed);
+        while self.machine.due_at_ns() <= now_ns {
+            self.groups.collect();
+            self.machine.collect();
         }
     }
 
     /// Content of the files at a time.
     pub(crate) fn read(&self, now_ns: u64) -> Reading {
-        self.averages.read(account::weighed(self.cpus.iter().map(|cpu| cpu.peek(now_ns))))
+        self.machine.read(now_ns).of_machine()
     }
 }
 

@@ -308,3 +308,113 @@ fn the_same_seed_gives_the_same_bytes() {
 fn run_with(job: &str, more: &[&str]) -> Value {
     json(&[&["compare", job, "--machine", SMALL, "--format", "json"][..], more].concat())
 }
+
+/// A task over `memory.high` with nothing to reclaim, beside one that reads through a small group.
+const SLOW: &str = r#"
+title = "One group over memory.high, one at its limit"
+seconds = 5
+
+[[group]]
+name = "pod"
+
+[[group]]
+name = "web"
+parent = "pod"
+high = "64M"
+swap-max = "0"
+
+[[group]]
+name = "db"
+max = "16M"
+
+[[file]]
+name = "records"
+size = "64M"
+
+[[task]]
+name = "web"
+group = "web"
+
+[[task.phase]]
+do = "map"
+of = "heap"
+size = "67M"
+
+[[task.phase]]
+do = "touch"
+of = "heap"
+write = true
+op = "page"
+
+[[task]]
+name = "db"
+group = "db"
+
+[[task.phase]]
+do = "read"
+of = "records"
+bytes = "64K"
+op = "get"
+"#;
+
+/// 67 MiB and what the kernel needs for them under a `high` of 64 MiB: 10 sleeps of 191 ticks
+/// together, each with 17 events, and 3 events before (rules/memory-cgroups#high).
+#[test]
+fn pressure_and_sleeps_of_a_group_are_figures() {
+    let dir = tempfile::tempdir().unwrap();
+    let job = file(dir.path(), SLOW);
+    let out = dir.path().join("out");
+    let document = run(&job, &["--out", out.to_str().unwrap()]);
+    let of = |name: &str| figure(&document, name);
+    assert_eq!((of("web high-events"), of("web high-sleeps")), (173.0, 10.0));
+    // A sleep takes up to a tick longer than asked for.
+    let slept_us = of("web throttled-us");
+    assert!((764e3..804e3).contains(&slept_us), "{slept_us}");
+    let (some_us, full_us) = (of("web memory-some-us"), of("web memory-full-us"));
+    assert!(some_us >= slept_us && some_us < slept_us * 1.02, "{some_us}");
+    assert_eq!(some_us, full_us, "the group has one task");
+    assert!(of("web memory-some") > 90.0 && of("web memory-some") <= 100.0);
+    // The group above has the same; the other reclaims and does not sleep.
+    for name in ["high-sleeps", "throttled-us", "memory-some-us"] {
+        assert_eq!(of(&format!("pod {name}")), of(&format!("web {name}")), "{name}");
+    }
+    assert!(of("db memory-some-us") > 0.0 && of("db throttled-us") == 0.0);
+    let columns = fs::read_to_string(out.join("columns.json")).unwrap();
+    for column in ["memory-some", "memory-full", "throttled"] {
+        assert!(columns.contains(&format!("\"group/web/{column}\"")), "{column}: {columns}");
+    }
+    // A bound on a time and on a share.
+    let fit = ["fit", &job, "--machine", SMALL, "--min", "group.web.high", "--within", "10"];
+    let slo = ["--slo", "web.throttled-us<50ms", "--slo", "web.memory-some<80"];
+    let found = stdout(&[&fit[..], &slo].concat());
+    assert!(found.contains("keeps it in every seed, "), "{found}");
+    let text = stdout(&["run", &job, "--machine", SMALL]);
+    for table in ["group pressure on small (percent of the time", "group stalls on small"] {
+        assert!(text.contains(table), "{table}: {text}");
+    }
+}
+
+#[test]
+fn explain_names_the_group() {
+    let dir = tempfile::tempdir().unwrap();
+    let job = file(dir.path(), SLOW);
+    let explain = |op: &str| stdout(&["explain", &job, "--machine", SMALL, "--op", op]);
+    let web = explain("web.page");
+    for line in ["throttled: memory.high of web", "timed out", "longer the task sleeps"] {
+        assert!(web.contains(line), "{line}: {web}");
+    }
+    assert!(!web.contains("of pod"), "{web}");
+    let db = explain("db.get");
+    assert!(db.contains("running in reclaim for the limit of db"), "{db}");
+}
+
+/// The kernel's log has the groups by name.
+#[test]
+fn the_log_of_a_kill_names_the_group() {
+    let dir = tempfile::tempdir().unwrap();
+    let job = file(dir.path(), TWO);
+    let out = dir.path().join("out");
+    stdout(&["run", &job, "--machine", SMALL, "--out", out.to_str().unwrap()]);
+    let log = fs::read_to_string(out.join("kernel.log")).unwrap();
+    assert!(log.contains("oom_memcg=/pod/leak,task_memcg=/pod/leak,task=leak"), "{log}");
+}

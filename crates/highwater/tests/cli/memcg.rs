@@ -23,6 +23,25 @@ fn scripts_in_memory_cgroups_that_a_real_kernel_ran() {
     assert_eq!((&kill.unwrap()["real"], &kill.unwrap()["limit"]), (&"1".into(), &"exact".into()));
 }
 
+/// Where stalls are sleeps for `memory.high`, pressure is real time; elsewhere it is the emulator's.
+#[test]
+fn pressure_is_judged_where_it_is_sleep() {
+    let file = |name: &str| format!("{MEMCG}/{name}.json");
+    let slept = ["high-noswap", "high-max-noswap", "swaphigh"].map(file);
+    for file in &slept {
+        let report = json(&["check", file, "--format", "json"]);
+        let figures = report["files"][0]["figures"].as_array().unwrap();
+        let is_pressure = |figure: &&serde_json::Value| {
+            figure["field"].as_str().unwrap().contains("a: memory.pressure ")
+        };
+        let pressure: Vec<_> = figures.iter().filter(is_pressure).collect();
+        assert_eq!(pressure.len(), 2, "{file}: some and full of one step");
+        assert!(pressure.iter().all(|figure| figure["agrees"] == true), "{file}: {pressure:?}");
+    }
+    let reclaimed = stdout(&["check", &file("high-file")]);
+    assert!(!reclaimed.contains("memory.pressure"), "{reclaimed}");
+}
+
 #[test]
 fn what_is_not_modelled_is_not_judged() {
     let text = std::fs::read_to_string(root().join(MEMCG).join("cyclic-0.8.json")).unwrap();

@@ -3,7 +3,7 @@
 use core::hint::cold_path;
 
 use crate::config::{AtomicCharge, HighSync};
-use crate::host::{Cx, Devices, Lock, Stall, TaskFlags};
+use crate::host::{Cx, Devices, Lock, Phase, Stall, TaskFlags};
 use crate::kernel::Kernel;
 use crate::memcg::{Charge, GroupEvent, Stocks, TaskGroup};
 use crate::page_alloc::Gfp;
@@ -80,7 +80,7 @@ impl<H: Devices> Kernel<H> {
             is_counted = true;
             let got = {
                 let _stall = cx.stall(Stall::Memory);
-                self.reclaim_group(cx, over, pages, gfp)
+                self.reclaim_group(cx, (Phase::LimitReclaim, over), pages, gfp)
             };
             if counters.margin(over) < pages {
                 if !is_drained {

@@ -7,6 +7,9 @@ use crate::memcg::{GroupEvent, TaskGroup};
 use crate::page_alloc::Gfp;
 use crate::units::{GroupId, SWAP_CLUSTER_MAX};
 
+/// Name of the wait of a task that sleeps.
+const SLEEP: &str = "a group over memory.high";
+
 impl<H: Devices> Kernel<H> {
     /// Reclaims from the groups on the task's path that are over `memory.high`, and sleeps if that
     /// gets nothing.
@@ -19,8 +22,8 @@ impl<H: Devices> Kernel<H> {
         if pages == 0 {
             return;
         }
-        let _phase = cx.phase(Phase::MemoryHigh);
         let group = task.group.get();
+        let _phase = cx.group_phase(Phase::MemoryHigh, self.most_over_high(group));
         let counters = &self.mem.groups;
         let path = || counters.memory.ancestors(group).filter(|at| !at.is_root());
         let (mut rounds, mut wanted) = (Rounds::new(), pages);
@@ -46,11 +49,29 @@ impl<H: Devices> Kernel<H> {
                 Next::Sleep(jiffies) => {
                     let _stall = cx.stall(Stall::Memory);
                     self.plug_flush(cx);
-                    cx.host.park_jiffies("a group over memory.high", jiffies);
+                    let since_ns = cx.host.now_ns();
+                    cx.host.park_jiffies(SLEEP, jiffies);
+                    self.memcg.count_sleep(group, cx.host.now_ns() - since_ns);
                     return;
                 }
             }
         }
+    }
+
+    /// The group on a path whose overage decides how long a task sleeps; the lowest one if none is
+    /// over.
+    fn most_over_high(&self, group: GroupId) -> GroupId {
+        let counters = &self.mem.groups;
+        let over = |at: GroupId| {
+            let (memory, swap) = (&counters.memory[at], &counters.swap[at]);
+            overage(memory.usage(), memory.high()).max(overage(swap.usage(), swap.high()))
+        };
+        let path = counters.memory.ancestors(group).filter(|at| !at.is_root());
+        let worst = path.fold((group, 0), |worst, at| match over(at) {
+            over if over > worst.1 => (at, over),
+            _ => worst,
+        });
+        worst.0
     }
 
     /// Reclaims from each group on a path that is over `memory.high`; the pages freed.
@@ -65,7 +86,7 @@ impl<H: Devices> Kernel<H> {
             }
             self.memcg.event(at, GroupEvent::High);
             let _stall = cx.stall(Stall::Memory);
-            got += self.reclaim_group(cx, at, pages, gfp);
+            got += self.reclaim_group(cx, (Phase::GroupReclaim, at), pages, gfp);
         }
         got
     }

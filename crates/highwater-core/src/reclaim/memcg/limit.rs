@@ -14,16 +14,17 @@ use crate::units::{GroupId, NodeId, SWAP_CLUSTER_MAX};
 use crate::zone::ZoneType;
 
 impl<H: Devices> Kernel<H> {
-    /// Frees `pages` pages, or a batch, of a group and those below it; the pages freed.
+    /// Frees `pages` pages, or a batch, of a group and those below it; the pages freed. `why` is the
+    /// phase that its time is booked to.
     #[doc(alias = "try_to_free_mem_cgroup_pages")]
     pub(super) fn reclaim_group(
         &self,
         cx: &Cx<'_, H>,
-        group: GroupId,
+        (why, group): (Phase, GroupId),
         pages: u64,
         gfp: Gfp,
     ) -> u64 {
-        let _phase = cx.phase(Phase::GroupReclaim);
+        let _phase = cx.group_phase(why, group);
         let mut sc = Control::new(pages.max(SWAP_CLUSTER_MAX), 0, gfp, ZoneType::Device);
         sc.target = group;
         cx.with_flag(TaskFlags::MEMALLOC, || self.group_attempts(cx, &mut sc))

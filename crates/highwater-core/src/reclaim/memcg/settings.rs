@@ -1,7 +1,7 @@
 //! Writes to a group's settings (rules/memory-cgroups#settings).
 
 use crate::config::ReclaimBatch;
-use crate::host::{Cx, Devices};
+use crate::host::{Cx, Devices, Phase};
 use crate::kernel::Kernel;
 use crate::memcg::{GroupEvent, Stocks};
 use crate::page_alloc::Gfp;
@@ -84,7 +84,8 @@ impl<H: Devices> Kernel<H> {
                 continue;
             }
             if left > 0 {
-                if self.reclaim_group(cx, group, usage - max, Gfp::GFP_KERNEL) == 0 {
+                let why = (Phase::LimitReclaim, group);
+                if self.reclaim_group(cx, why, usage - max, Gfp::GFP_KERNEL) == 0 {
                     left -= 1;
                 }
                 continue;
@@ -114,7 +115,8 @@ impl<H: Devices> Kernel<H> {
                 is_drained = true;
                 continue;
             }
-            if self.reclaim_group(cx, group, usage - high, Gfp::GFP_KERNEL) == 0 {
+            let why = (Phase::GroupReclaim, group);
+            if self.reclaim_group(cx, why, usage - high, Gfp::GFP_KERNEL) == 0 {
                 if left == 0 {
                     return;
                 }
@@ -149,7 +151,8 @@ impl<H: Devices> Kernel<H> {
                 ReclaimBatch::All => missing,
                 ReclaimBatch::Quarter => missing / 4,
             };
-            let freed = self.reclaim_group(cx, group, ask, Gfp::GFP_KERNEL);
+            let why = (Phase::GroupReclaim, group);
+            let freed = self.reclaim_group(cx, why, ask, Gfp::GFP_KERNEL);
             if freed == 0 {
                 if left == 0 {
                     return Err(NotReclaimed { got, wanted });

@@ -10,6 +10,7 @@ use highwater_core::page::PAGE_SIZE;
 use highwater_core::units::GroupId;
 use highwater_results::import::linux61::GroupReading;
 use highwater_sim::host::SimHost;
+use highwater_sim::pressure::{Lines, Resource};
 
 /// The source of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -177,17 +178,27 @@ pub(super) struct GroupNow {
     stat: BTreeMap<&'static str, (u64, bool)>,
     events: Vec<[u64; 2]>,
     pub(super) nr_dying: usize,
+    /// Milliseconds that its tasks slept for `memory.high`, and totals of `memory.pressure`: some,
+    /// full.
+    pub(super) slept_ms: f64,
+    pub(super) pressure_ms: [f64; 2],
 }
 
 impl GroupNow {
     pub(super) fn read(kernel: &Kernel<SimHost>, cx: &Cx<'_, SimHost>, group: GroupId) -> GroupNow {
         let lines = kernel.group_stat(cx, group);
+        let pressure_ms = cx.host.sim().group_pressure(group).map_or([0.0; 2], |reading| {
+            let Lines { some, full } = reading.of(Resource::Memory);
+            [some, full].map(|line| line.total_us as f64 / 1e3)
+        });
         GroupNow {
             current: kernel.group_usage(group),
             swap_current: kernel.group_swap_usage(group),
             stat: lines.iter().map(|line| (line.name, (line.value, line.is_level))).collect(),
             events: GroupEvent::ALL.map(|event| kernel.memcg.events(group, event)).to_vec(),
             nr_dying: kernel.memcg.nr_dying(group),
+            slept_ms: kernel.memcg.throttled(group).ns as f64 / 1e6,
+            pressure_ms,
         }
     }
 

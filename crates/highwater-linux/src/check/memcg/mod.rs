@@ -11,10 +11,12 @@
 //! | events of `memory.stat`, `memory.events{,.local}`, `memory.swap.events` | the same |
 //! | OOM events and kills | exact, or between the real runs |
 //! | sleeps of `memory.high` | the same, in milliseconds |
+//! | `memory.pressure` of a step in which the group slept for `memory.high` | max(10 %, distance of the real runs), in milliseconds |
 //!
 //! Figures that are 0 in Linux and in the model are left out. Dirty pages and the split between
 //! kswapd and direct reclaim depend on speeds: they are reported and not judged. An operation that
-//! is not modelled ends the script; the steps before it are compared.
+//! is not modelled ends the script; the steps before it are compared. Pressure without sleeps is
+//! left out: reclaim takes the time of the emulated CPU.
 //!
 //! | module | is |
 //! |---|---|
@@ -37,7 +39,7 @@ use highwater_runs::workload::job::steps::{self, COUNTERS};
 use super::{Figure, FileResult, Limit};
 use highwater_files::input::InputError;
 use highwater_files::policy_file;
-use items::{Judged, Source};
+use items::{GroupNow, Judged, Source};
 use run::Reading;
 
 /// Counters of `/proc/vmstat` beside [`COUNTERS`]; a name with a plus is a sum.
@@ -96,6 +98,7 @@ pub fn check(file: &str, captured: &Captured) -> Result<FileResult, InputError> 
         figures.extend(step.counters());
         figures.extend(step.groups(&mut notes));
         figures.extend(step.sleeps());
+        figures.extend(step.pressure());
         step.outcomes(&mut notes);
     }
     let (file, kind) = (file.to_owned(), super::MEMCG.to_owned());
@@ -248,6 +251,32 @@ impl<'a> Compared<'a> {
         });
         let (real, model): (Vec<f64>, Vec<f64>) = (real.collect(), model.collect());
         self.figure("sleeps, ms", Judged::Near, &real, &model)
+    }
+
+    /// Totals of `memory.pressure`, in milliseconds, of groups whose stalls are sleeps for
+    /// `memory.high`. Other stalls take the time of an emulated CPU, which is no figure.
+    fn pressure(&self) -> Vec<Figure> {
+        let mut figures = Vec::new();
+        for path in self.real[0].groups.keys().filter(|path| *path != items::ROOT) {
+            let added = |of: &dyn Fn(&GroupNow) -> f64| -> Vec<f64> {
+                let value = |reading: &Reading| reading.groups.get(path).map_or(0.0, of);
+                self.model.iter().map(|(before, after)| value(after) - value(before)).collect()
+            };
+            if added(&|group| group.slept_ms).iter().all(|&ms| ms == 0.0) {
+                continue;
+            }
+            for (at, line) in ["some", "full"].into_iter().enumerate() {
+                let real = |step: &&MemcgStep| {
+                    let us = step.groups.get(path).and_then(|group| group.pressure_us.get(line));
+                    us.copied().unwrap_or(0) as f64 / 1e3
+                };
+                let real: Vec<f64> = self.real.iter().map(real).collect();
+                let model = added(&|group| group.pressure_ms[at]);
+                let field = format!("{} {path}: memory.pressure {line}, ms", self.label);
+                figures.push(near(field, mean_and_spread(&real), mean_and_spread(&model), 0.0));
+            }
+        }
+        figures
     }
 
     /// Remarks about workers that ended in one of both only, and calls that failed.

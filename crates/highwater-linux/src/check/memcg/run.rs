@@ -88,6 +88,7 @@ fn run(
         config.disks[0].read_ahead_kb = kb.parse().unwrap_or(config.disks[0].read_ahead_kb);
     }
     let mut machine = SimMachine::boot(config).map_err(|error| failed(error.to_string()))?;
+    machine.sim().measure_pressure();
     machine::adopt_sizes(&machine.kernel, &captured.zones);
     let baseline = Baseline { idle: vec![idle(captured)], ..machine::baseline(&system) };
     let free = captured.zones.iter().map(|zone| zone.free).sum();

@@ -19,7 +19,7 @@ use highwater_results::Column;
 use highwater_results::column::{Kind, Owner, Unit};
 use highwater_sim::host::SimHost;
 
-use crate::sampling::More;
+use crate::sampling::{More, PressureNow};
 
 /// Columns of a task.
 const PARTS: [&str; 4] = ["anon", "file", "swap", "tables"];
@@ -47,7 +47,7 @@ impl Memory {
         let me = Rc::clone(self);
         let names: Vec<String> = names.collect();
         let columns = names.iter().flat_map(|task| columns_of(task)).collect();
-        let read = move |each: &mut dyn FnMut(u64)| {
+        let read = move |_: &PressureNow<'_>, each: &mut dyn FnMut(u64)| {
             let mut sums = vec![[0; PARTS.len()]; names.len()];
             me.mms.borrow_mut().retain(|(task, mm)| {
                 let Some(mm) = mm.upgrade() else { return false };

@@ -11,7 +11,7 @@
 //!
 //! For the machine: the share of time in which tasks waited for CPUs, memory and devices, as in
 //! `/proc/pressure`. Over time: the memory of each task (`memory`). Of each memory cgroup its
-//! memory and events, also over time (`group_figures`).
+//! memory, events and pressure, also over time (`group_figures`).
 
 mod disks;
 mod failed;
@@ -77,33 +77,41 @@ const PRESSURE: &str = "pressure";
 /// `some`: at least one task waited; `full`: all tasks with work did.
 const PRESSURE_LINES: [&str; 2] = ["some", "full"];
 
-/// Metrics of an operation, of a resource, or of a group.
-pub const FIGURES: [&str; 24] = [
-    RATE,
-    PERCENTILES[0].1,
-    PERCENTILES[1].1,
-    PERCENTILES[2].1,
-    PERCENTILES[3].1,
-    LONGEST,
-    FAULT_KINDS[0],
-    FAULT_KINDS[1],
-    REFAULTS[0].0,
-    REFAULTS[1].0,
-    HITS,
-    FAILED,
-    PRESSURE_LINES[0],
-    PRESSURE_LINES[1],
-    group_figures::MEMORY[0],
-    group_figures::MEMORY[1],
-    group_figures::MEMORY[2],
-    group_figures::EVENTS[0],
-    group_figures::EVENTS[1],
-    group_figures::EVENTS[2],
-    group_figures::EVENTS[3],
-    group_figures::EVENTS[4],
-    group_figures::EVENTS[5],
-    group_figures::EVENTS[6],
+/// Metrics of an operation, of a resource, and of a group.
+const FIGURES_OF: &[&[&str]] = &[
+    &[RATE, PERCENTILES[0].1, PERCENTILES[1].1, PERCENTILES[2].1, PERCENTILES[3].1, LONGEST],
+    &FAULT_KINDS,
+    &[REFAULTS[0].0, REFAULTS[1].0, HITS, FAILED],
+    &PRESSURE_LINES,
+    &group_figures::MEMORY,
+    &group_figures::EVENTS,
+    &group_figures::PRESSURE,
+    &group_figures::STALLS,
 ];
+/// All of them.
+pub const FIGURES: [&str; nr_figures()] = {
+    let (mut all, mut nr, mut of) = ([""; nr_figures()], 0, 0);
+    while of < FIGURES_OF.len() {
+        let mut at = 0;
+        while at < FIGURES_OF[of].len() {
+            all[nr] = FIGURES_OF[of][at];
+            (at, nr) = (at + 1, nr + 1);
+        }
+        of += 1;
+    }
+    all
+};
+/// Those of groups that are times in microseconds.
+pub const GROUP_TIMES: [&str; 3] = group_figures::STALLS;
+
+const fn nr_figures() -> usize {
+    let (mut nr, mut of) = (0, 0);
+    while of < FIGURES_OF.len() {
+        nr += FIGURES_OF[of].len();
+        of += 1;
+    }
+    nr
+}
 
 impl Workload for Job {
     type Params = JobParams;
@@ -204,7 +212,8 @@ impl Workload for Job {
             }
         }
         if kernel < pressure::SINCE {
-            let lines = pressure_metric().operations.into_iter();
+            let of_groups = group_figures::of_pressure(params);
+            let lines = pressure_metric().operations.into_iter().chain(of_groups);
             all.extend(lines.map(|line| (line, pressure::SINCE)));
         }
         for step in plan::steps(params) {

@@ -135,12 +135,13 @@ pub(super) fn run(params: &JobParams, unit: &Unit<'_>) -> Result<Outcome, RunErr
     let memory = Rc::new(Memory::default());
     let over_time = Rc::new(OverTime::default());
     let columns = memory.columns(params.task.iter().map(|task| task.name.clone()));
-    let columns = columns.and(over_time.columns(params));
+    let columns = columns.and(over_time.columns(params, unit.policy.kernel));
     let mut machine = harness::boot_and_tell(unit, config, Some(columns))?;
     let files = Files::create(&machine.kernel, &machine.outside(), files);
     let groups = Groups::create(&machine.kernel, &machine.outside(), &groups)
         .map_err(|error| RunError::of(Job::NAME, format!("groups: {error}")))?;
     over_time.begin(&machine.kernel, &groups);
+    group_figures::name_groups(&machine, params, &groups);
     let nr_tasks = tasks.len();
     let step_names = plan::steps(params);
     let all_steps = Rc::new(step_names.iter().cloned().collect());
@@ -339,7 +340,7 @@ fn drive(machine: &SimKernel, cx: &Cx<'_, SimHost>, plan: Rc<Plan>) -> Result<En
     let steps = plan.steps.borrow();
     let steps = steps.iter().flat_map(|steps| steps.samples(&plan.step_names)).collect();
     let stuck = plan.stuck.clone();
-    let groups = group_figures::read(&machine.kernel, &plan.groups);
+    let groups = group_figures::read(machine, &plan.groups);
     Ok(Ended { records, early, failed: plan.failed.take(), stuck, steps, groups, times })
 }
 

@@ -45,9 +45,17 @@ use super::CpuId;
 use super::shares::{Nice, Shares};
 use crate::engine::clock::{NS_PER_JIFFY, next_tick_ns};
 use crate::engine::task::{Placement, TaskIndex};
-use crate::pressure::account::Load;
 use fair::{Fair, Joins};
 pub use policy::SchedPolicy;
+
+/// The tasks that have a CPU or wait for it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Load {
+    /// Their number, including the running one.
+    pub(crate) runnable: u32,
+    /// The running task.
+    pub(crate) current: Option<TaskIndex>,
+}
 
 /// The CPUs of a machine: the node of each.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]

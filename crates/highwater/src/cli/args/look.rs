@@ -154,7 +154,9 @@ pub struct FitArgs {
     /// counter and a bound, such as pswpout<1000; a share of time and a bound, such as
     /// memory.some<5 or memory.full<1; or a figure of a memory cgroup, such as db.oom-kills<1
     /// (figures: peak, end, swap, in MiB; low-events, high-events, max-events, oom-events,
-    /// oom-kills, refaults, scanned). Repeat it for several objectives; all must hold
+    /// oom-kills, refaults, scanned, high-sleeps; memory-some, memory-full, in percent of the time;
+    /// times: memory-some-us, memory-full-us, throttled-us). Repeat it for several objectives; all
+    /// must hold
     #[arg(long, value_name = "TASK.OP.FIGURE<BOUND", required = true)]
     pub slo: Vec<String>,
     /// Accept a value with which a task is killed for its memory or a map is refused, as long as
