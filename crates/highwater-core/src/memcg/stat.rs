@@ -300,3 +300,43 @@ pub struct GroupLimits {
     pub swap_high: Option<u64>,
     pub swap_max: Option<u64>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(major: u16, minor: u16) -> Vec<&'static str> {
+        let kernel = KernelVersion::new(major, minor);
+        LINES.iter().filter(|line| line.is_of(kernel)).map(|line| line.name).collect()
+    }
+
+    #[test]
+    fn each_kernel_has_its_items_once() {
+        for ((major, minor), nr, first_events) in [
+            ((5, 10), 36, ["pgfault", "pgmajfault", "pgrefill", "pgscan"]),
+            ((6, 1), 51, ["pgscan", "pgsteal", "pgscan_kswapd", "pgscan_direct"]),
+            (
+                (6, 12),
+                65,
+                ["pgdemote_kswapd", "pgdemote_direct", "pgdemote_khugepaged", "pgpromote_success"],
+            ),
+            (
+                (7, 2),
+                72,
+                ["pgdemote_kswapd", "pgdemote_direct", "pgdemote_khugepaged", "pgdemote_proactive"],
+            ),
+        ] {
+            let names = names(major, minor);
+            let mut once = names.clone();
+            once.sort_unstable();
+            once.dedup();
+            assert_eq!((names.len(), once.len()), (nr, nr), "{major}.{minor}: {names:?}");
+            let at = names.iter().position(|name| *name == "workingset_nodereclaim").unwrap();
+            assert_eq!(names[at + 1..at + 5], first_events, "{major}.{minor}");
+            assert_eq!((names[0], names[names.len() - 1].is_empty()), ("anon", false));
+        }
+        assert!(
+            !names(5, 10).contains(&"swapcached") && names(7, 2).contains(&"pgsteal_proactive")
+        );
+    }
+}

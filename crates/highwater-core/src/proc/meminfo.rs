@@ -15,6 +15,8 @@ const KB_PER_PAGE: u64 = PAGE_SIZE as u64 / 1024;
 const VMALLOC_KB: u64 = (1 << 35) - 1;
 /// Columns of a name with its colon.
 const NAME_COLUMNS: usize = 16;
+/// Columns of a number behind it.
+const NUMBER_COLUMNS: usize = 8;
 /// A huge page.
 const HUGE_KB: u64 = 2048;
 
@@ -23,9 +25,9 @@ const HUGE_KB: u64 = 2048;
 pub struct Promised {
     /// Swap.
     pub swap: SwapSpace,
-    /// What programs may be promised with `vm.overcommit_memory` 2.
+    /// The limit of promises to programs with `vm.overcommit_memory` 2.
     pub commit_limit: u64,
-    /// What programs were promised.
+    /// Promises to programs so far.
     pub committed: u64,
 }
 
@@ -120,21 +122,26 @@ pub fn meminfo<H: Host>(
         pages("FileHugePages", node(S::FileHugepages))?;
         pages("FilePmdMapped", node(S::FilePmdmapped))?;
     }
-    for name in ["HugePages_Total", "HugePages_Free", "HugePages_Rsvd", "HugePages_Surp"] {
-        let pad = NAME_COLUMNS - name.len() - 1;
-        writeln!(w, "{name}:{:pad$}{:>8}", "", 0)?;
+    for name in ["HugePages_Total:", "HugePages_Free:", "HugePages_Rsvd:", "HugePages_Surp:"] {
+        writeln!(w, "{name:<NAME_COLUMNS$}{:>8}", 0)?;
     }
     line(w, "Hugepagesize", HUGE_KB)
 }
 
 fn line(w: &mut impl fmt::Write, name: &str, kb: u64) -> fmt::Result {
-    let pad = NAME_COLUMNS - name.len() - 1;
-    writeln!(w, "{name}:{:pad$}{kb:>8} kB", "")
+    // The longest name leaves fewer columns for its number.
+    let (pad, over) = (
+        NAME_COLUMNS.saturating_sub(name.len() + 1),
+        (name.len() + 1).saturating_sub(NAME_COLUMNS),
+    );
+    let width = NUMBER_COLUMNS - over;
+    writeln!(w, "{name}:{:pad$}{kb:>width$} kB", "")
 }
 
-/// The memory that a new program could have without swap, in pages (`MemAvailable`): what is free
-/// above the reserves, and of page cache and reclaimable slab what is not needed to stay above the
-/// low watermarks, at most the half of each being needed.
+/// Pages that a new program could have without swap (`MemAvailable`).
+///
+/// Free memory counts above the reserves. Of page cache and of reclaimable slab, half or as many
+/// pages as the low watermarks do not count, whichever is less.
 #[doc(alias = "si_mem_available")]
 fn available<H: Host>(alloc: &PageAllocator<H>) -> u64 {
     let low: u64 = alloc.populated_zones().map(|zone| zone.mark(Mark::Low)).sum();

@@ -83,7 +83,9 @@ impl RunPlan {
         }
         kernel_files::prepare(&files.dir)
             .map_err(|reason| RunError::Store(format!("--cgroupfs {dir}: {reason}").into()))?;
-        let noted = kernel_files::note_units(&files.dir, &self.files_dirs());
+        // A watched run has the directory itself.
+        let units = if files.keep == Keep::Each { self.files_dirs() } else { Vec::new() };
+        let noted = kernel_files::note_units(&files.dir, &units);
         noted.map_err(|error| files.refused(&error))
     }
 }

@@ -21,7 +21,7 @@ const KIB_PER_PAGE: u64 = PAGE_SIZE as u64 / 1024;
 /// The first kernel whose `/proc/pressure/cpu` has a line `full`.
 const CPU_FULL_SINCE: KernelVersion = KernelVersion::new(5, 13);
 
-/// What was read last where nothing can be read while it changes.
+/// The last readings of what cannot be read while it changes.
 #[derive(Default)]
 pub(super) struct Seen {
     pcp_counts: BTreeMap<(NodeId, ZoneType, CpuId), u32>,

@@ -52,9 +52,9 @@ type Texts = BTreeMap<String, String>;
 /// Which files stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
-    /// Those of each time, in a directory with the time's name.
+    /// The files of each time, in a directory with the time's name.
     Each,
-    /// The latest.
+    /// The latest files.
     Latest,
 }
 
@@ -132,7 +132,7 @@ impl Work {
     }
 }
 
-/// What the files of a policy's kernel do not show, in words.
+/// A sentence about all that the files of a policy's kernel do not show.
 pub fn not_modelled(policy: &Policy) -> String {
     let kernel = policy.counters();
     let zeros: Vec<&str> = stat_not_modelled(kernel).collect();

@@ -75,10 +75,13 @@ impl Place {
             // The run ended within the same part of a second: its end is what stays.
             fs::remove_dir_all(&dir)?;
         }
+        let mut made = None;
         for (path, text) in texts {
             let path = hidden.join(path);
-            if let Some(parent) = path.parent() {
-                fs::create_dir_all(parent)?;
+            // Files of a directory stand together.
+            if path.parent() != made.as_deref() {
+                made = path.parent().map(Path::to_owned);
+                made.iter().try_for_each(fs::create_dir_all)?;
             }
             fs::write(path, text)?;
         }

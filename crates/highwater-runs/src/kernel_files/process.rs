@@ -27,7 +27,7 @@ const COMM_MAX: usize = 15;
 /// `PF_KTHREAD`, by which tools know kernel threads.
 const PF_KTHREAD: u32 = 0x0020_0000;
 
-/// What the files of a process and of a kernel thread share.
+/// The figures of a process or of a kernel thread.
 struct Shown {
     pid: u32,
     name: String,
@@ -59,7 +59,7 @@ pub(super) fn files(
         };
         add(texts, &of_process(process, tasks, path));
     }
-    let daemons = tasks.iter().filter(|task| task.is_daemon);
+    let daemons = tasks.iter().filter(|task| task.is_daemon && !task.is_interrupt);
     for (pid, task) in (KERNEL_THREADS..).zip(daemons) {
         pids.entry(GroupId::ROOT).or_default().push(pid);
         add(

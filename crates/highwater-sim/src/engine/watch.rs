@@ -60,7 +60,7 @@ pub struct Look<'a> {
     state: &'a State,
 }
 
-/// What `/proc` calls the state of a task.
+/// The state of a task, as `/proc` has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunState {
     /// It has a CPU or waits for one.
@@ -74,7 +74,7 @@ pub enum RunState {
 /// The current activity of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskView {
-    /// It.
+    /// Its name for ever.
     pub id: TaskId,
     /// Its state, as `/proc` has it.
     pub state: RunState,
@@ -86,6 +86,8 @@ pub struct TaskView {
     pub name: Rc<str>,
     /// A kernel thread or a device: it lives as long as the run.
     pub is_daemon: bool,
+    /// It runs in interrupts: Linux has no task for it.
+    pub is_interrupt: bool,
     /// Its CPU; `None` if it waits or runs in interrupts.
     pub cpu: Option<CpuId>,
     /// Its operations, outermost first, with the wait at the end; empty if no ledger is open.
@@ -126,6 +128,7 @@ impl<'a> Look<'a> {
                 times: task.times,
                 name: Rc::clone(&state.tasks.info(index).name),
                 is_daemon: stuck.daemon,
+                is_interrupt: matches!(task.placement, Placement::Interrupt(_)),
                 cpu: has_cpu.then_some(task.cpu),
                 doing: state.book.as_ref().map_or_else(Vec::new, |book| book.doing_now(index)),
                 waits_on: stuck.waits_on,
