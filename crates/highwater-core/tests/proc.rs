@@ -6,7 +6,8 @@ use highwater_core::host::CpuId;
 use highwater_core::page::{MigrateType, Pfn};
 use highwater_core::page_alloc::Gfp;
 use highwater_core::proc::{
-    DirtyThresholds, buddyinfo, node_vmstat, numastat, pagetypeinfo, vmstat, zoneinfo,
+    DirtyThresholds, Promised, SwapSpace, buddyinfo, meminfo, node_vmstat, numastat, pagetypeinfo,
+    vmstat, zoneinfo, zoneinfo_with,
 };
 use highwater_core::vmstat::{NodeStat, NumaStat, VmEvent, ZoneStat};
 use highwater_core::zone::{NodeId, ZoneType};
@@ -37,6 +38,48 @@ fn buddyinfo_golden() {
         "Node 0, zone    DMA32      0      0      0      0      1      1      1      1      1      \
          1      7 \n"
     );
+}
+
+#[test]
+fn meminfo_has_the_columns_and_items_of_its_kernel() {
+    let host = host();
+    let alloc = small(&host);
+    let node0 = alloc.node(NodeId(0));
+    node0.stats.set_threshold(0);
+    node0.stats.add(CPU, NodeStat::FilePages as usize, 300);
+    node0.stats.add(CPU, NodeStat::Swapcached as usize, 20);
+    node0.stats.add(CPU, NodeStat::InactiveFile as usize, 280);
+    let swap = SwapSpace { free: 10, total: 25 };
+    let shown = text(|w| meminfo(w, &alloc, Promised { swap, commit_limit: 50, committed: 7 }));
+    let has = |line: &str| assert!(shown.contains(&format!("{line}\n")), "{line}:\n{shown}");
+    has("MemTotal:          32768 kB");
+    has("MemFree:           32704 kB");
+    // 280 pages of cache: the half of it is below the low mark of 226. The reserve is the high mark.
+    let available = (8176 - 271 + 280 - 140) * 4;
+    has(&format!("MemAvailable:   {available:>8} kB"));
+    has("Cached:             1120 kB");
+    has("Inactive(file):     1120 kB");
+    has("SwapTotal:           100 kB");
+    has("SwapFree:             40 kB");
+    has("CommitLimit:         200 kB");
+    has("Committed_AS:         28 kB");
+    has("VmallocTotal:   34359738367 kB");
+    has("HardwareCorrupted:     0 kB");
+    has("HugePages_Total:       0");
+    has("Hugepagesize:       2048 kB");
+    let other = self::host();
+    let (old, _) = boot_on(&other, &one_zone(4096, 8192, 1), &policy("5.10"));
+    let shown = text(|w| meminfo(w, &old, Promised::default()));
+    assert!(!shown.contains("Zswap") && shown.contains("KReclaimable"), "{shown}");
+}
+
+#[test]
+fn an_observer_reads_the_lists_of_cpus_without_their_locks() {
+    let host = host();
+    let alloc = small(&host);
+    let with_locks = text(|w| zoneinfo(w, &alloc, CPU, |_| false));
+    let count = |zone: &_, cpu| alloc.peek_pcp_count(zone, cpu).unwrap();
+    assert_eq!(text(|w| zoneinfo_with(w, &alloc, |_| false, count)), with_locks);
 }
 
 #[test]

@@ -15,6 +15,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
 use crate::experiment::RunPlan;
+use crate::experiment::files::failure;
 use crate::plan::PlanError;
 use crate::settings::{Said, Settings};
 use highwater_runs::watching::{Frame, Pace, Watcher};
@@ -77,6 +78,8 @@ impl Session {
         let name = &plan.experiment.name;
         let title = format!("{name}: {label} on {}, seed {}{of_part}", machine.name, plan.seed);
         let workload = job.entry().name;
+        // One part runs, so it has the directory itself.
+        let files = plan.files.as_ref().map(|files| files.writer(None)).transpose()?;
         let is_over = Arc::new(AtomicBool::new(false));
         let (send, ended) = channel();
         let (shown, over) = (watcher.clone(), Arc::clone(&is_over));
@@ -87,7 +90,9 @@ impl Session {
             let (machine, policy) = (&plan.machines[0], &plan.policies[0].0);
             let unit = Unit::of(machine, policy, plan.seed);
             let unit = Unit { part: number, watcher: Some(&shown), clock: Some(&told), ..unit };
+            let unit = Unit { files: files.as_ref(), ..unit };
             let result = plan.experiment.job_on(&machine.name).run(&unit);
+            let result = failure(files.as_ref()).and(result);
             // Nobody may be waiting for it any more.
             let _ = send.send(result);
         });

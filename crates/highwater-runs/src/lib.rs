@@ -7,6 +7,7 @@
 //! | `names` | names of what tasks do and wait for |
 //! | [`recorder`] | what a recorded run did, moment by moment |
 //! | [`watching`] | frames of a run while it goes on |
+//! | [`kernel_files`] | the machine's files of `/proc` and `/sys/fs/cgroup`, as files |
 //! | [`mod@unit`] | a unit of work, and what accompanies it |
 //! | [`start`] | free lists that a machine starts with |
 //! | [`ledger`] | rows of what a host booked: where the time of operations went |
@@ -26,6 +27,8 @@ mod names;
 pub mod recorder;
 
 pub mod watching;
+
+pub mod kernel_files;
 
 pub mod start;
 

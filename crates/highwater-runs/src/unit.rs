@@ -6,6 +6,7 @@ use highwater_core::config::Policy;
 use highwater_files::machine_file::MachineFile;
 use highwater_sim::engine::Passed;
 
+use crate::kernel_files::KernelFiles;
 use crate::recorder::Recorder;
 use crate::sampling::Sampling;
 use crate::watching::Watcher;
@@ -56,6 +57,8 @@ pub struct Unit<'a> {
     pub recorder: Option<&'a Recorder>,
     /// Publishes looks for `watch`.
     pub watcher: Option<&'a Watcher>,
+    /// Writes the machine's files of `/proc` and of its groups.
+    pub files: Option<&'a KernelFiles>,
 }
 
 impl<'a> Unit<'a> {
@@ -74,6 +77,7 @@ impl<'a> Unit<'a> {
             sampling: None,
             recorder: None,
             watcher: None,
+            files: None,
         }
     }
 }

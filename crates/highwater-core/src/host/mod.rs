@@ -53,6 +53,13 @@ pub trait Lock<T> {
 
     /// Takes the lock if that needs no waiting.
     fn try_lock(&self, cpu: CpuId) -> Option<Self::Guard<'_>>;
+
+    /// Reads the value for an observer outside the machine: without taking the lock, a charge or
+    /// any other trace. `None` while the lock is held, or if the host has no such observers.
+    fn peek<R>(&self, read: impl FnOnce(&T) -> R) -> Option<R> {
+        let _ = read;
+        None
+    }
 }
 
 /// Which of the CPUs asked an interrupt reaches.

@@ -116,6 +116,10 @@ impl<T> Lock<T> for SoloLock<T> {
         count.set(count.get() + 1);
         Some(guard)
     }
+
+    fn peek<R>(&self, read: impl FnOnce(&T) -> R) -> Option<R> {
+        self.value.try_borrow().ok().map(|value| read(&value))
+    }
 }
 
 impl<S: EventSink> Host for Solo<S> {

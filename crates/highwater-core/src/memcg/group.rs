@@ -234,7 +234,15 @@ impl<H: Tasks> Memcg<H> {
     /// The path of a group: `/` for the root.
     #[doc(alias = "cgroup_path")]
     pub fn path(&self, cpu: CpuId, group: GroupId) -> String {
-        let names = self.names.lock(cpu);
+        self.path_in(&self.names.lock(cpu), group)
+    }
+
+    /// The same for an observer outside the machine; `None` while names change.
+    pub fn peek_path(&self, group: GroupId) -> Option<String> {
+        self.names.peek(|names| self.path_in(names, group))
+    }
+
+    fn path_in(&self, names: &BTreeMap<GroupId, Arc<str>>, group: GroupId) -> String {
         let mut path = String::new();
         let line: Vec<GroupId> = match self.groups.is_empty() {
             true => Vec::new(),
@@ -314,7 +322,7 @@ impl<H: Tasks> Memcg<H> {
     }
 
     /// True if an OOM kill takes all tasks of the group (`memory.oom.group`).
-    pub(crate) fn oom_group(&self, group: GroupId) -> bool {
+    pub fn oom_group(&self, group: GroupId) -> bool {
         self.groups[group.idx()].oom_group.load(Relaxed)
     }
 

@@ -41,7 +41,7 @@ pub use group::{GroupEvent, GroupLife, Memcg, Throttled};
 pub(crate) use group::{Kept, TaskGroup};
 pub(crate) use kernel_memory::Uncharge;
 pub(crate) use life::Stocks;
-pub use stat::{GroupLimits, StatLine};
+pub use stat::{GroupLimits, StatLine, stat_not_modelled};
 pub(crate) use stock::Surplus;
 
 use crate::host::{Cx, Devices};

@@ -9,11 +9,12 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::Write as _;
 
+use crate::config::KernelVersion;
 use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
 use crate::page::PAGE_SIZE;
 use crate::units::GroupId;
-use crate::vmstat::{GroupStat, NodeStat, Reader};
+use crate::vmstat::{GroupStat, NodeStat, Reader, Shown};
 
 /// Where a line of `memory.stat` comes from.
 #[derive(Clone, Copy)]
@@ -34,61 +35,127 @@ enum Source {
     Zero,
 }
 
-/// `memory.stat` of 6.1, in its order; true: a level, false: an event.
-const LINES: &[(&str, bool, Source)] = &{
+/// An item of `memory.stat`, and the kernels that show it at this place.
+struct Line {
+    name: &'static str,
+    /// A level, else an event.
+    is_level: bool,
+    source: Source,
+    since: Option<KernelVersion>,
+    /// The first kernel without it.
+    until: Option<KernelVersion>,
+}
+
+impl Line {
+    const fn since(self, major: u16, minor: u16) -> Line {
+        Line { since: Some(KernelVersion::new(major, minor)), ..self }
+    }
+
+    const fn until(self, major: u16, minor: u16) -> Line {
+        Line { until: Some(KernelVersion::new(major, minor)), ..self }
+    }
+
+    fn is_of(&self, kernel: KernelVersion) -> bool {
+        self.since.is_none_or(|since| since <= kernel)
+            && self.until.is_none_or(|until| kernel < until)
+    }
+}
+
+const fn level(name: &'static str, source: Source) -> Line {
+    Line { name, is_level: true, source, since: None, until: None }
+}
+
+const fn event(name: &'static str, source: Source) -> Line {
+    Line { name, is_level: false, source, since: None, until: None }
+}
+
+/// `memory.stat`, in the order of its lines. An item that moved to another place is there twice
+/// (rules/memory-cgroups#files).
+const LINES: &[Line] = &{
     use Source::*;
     [
-        ("anon", true, Pages(NodeStat::AnonPages)),
-        ("file", true, Pages(NodeStat::FilePages)),
-        ("kernel", true, OwnPages(GroupStat::Kernel)),
-        ("kernel_stack", true, Kib(NodeStat::KernelStack)),
-        ("pagetables", true, Pages(NodeStat::PageTablePages)),
-        ("sec_pagetables", true, Zero),
-        ("percpu", true, Zero),
-        ("sock", true, Zero),
-        ("vmalloc", true, Zero),
-        ("shmem", true, Pages(NodeStat::Shmem)),
-        ("zswap", true, Zero),
-        ("zswapped", true, Zero),
-        ("file_mapped", true, Pages(NodeStat::Mapped)),
-        ("file_dirty", true, Pages(NodeStat::Dirty)),
-        ("file_writeback", true, Pages(NodeStat::Writeback)),
-        ("swapcached", true, Pages(NodeStat::Swapcached)),
-        ("anon_thp", true, Pages(NodeStat::AnonTransparentHugepages)),
-        ("file_thp", true, Zero),
-        ("shmem_thp", true, Zero),
-        ("inactive_anon", true, Pages(NodeStat::InactiveAnon)),
-        ("active_anon", true, Pages(NodeStat::ActiveAnon)),
-        ("inactive_file", true, Pages(NodeStat::InactiveFile)),
-        ("active_file", true, Pages(NodeStat::ActiveFile)),
-        ("unevictable", true, Pages(NodeStat::Unevictable)),
-        ("slab_reclaimable", true, Own(GroupStat::SlabReclaimable)),
-        ("slab_unreclaimable", true, Own(GroupStat::SlabUnreclaimable)),
-        ("slab", true, Sum(GroupStat::SlabReclaimable, GroupStat::SlabUnreclaimable)),
-        ("workingset_refault_anon", false, Events(NodeStat::WorkingsetRefaultAnon)),
-        ("workingset_refault_file", false, Events(NodeStat::WorkingsetRefaultFile)),
-        ("workingset_activate_anon", false, Events(NodeStat::WorkingsetActivateAnon)),
-        ("workingset_activate_file", false, Events(NodeStat::WorkingsetActivateFile)),
-        ("workingset_restore_anon", false, Events(NodeStat::WorkingsetRestoreAnon)),
-        ("workingset_restore_file", false, Events(NodeStat::WorkingsetRestoreFile)),
-        ("workingset_nodereclaim", false, Events(NodeStat::WorkingsetNodereclaim)),
-        ("pgscan", false, Sum(GroupStat::PgscanKswapd, GroupStat::PgscanDirect)),
-        ("pgsteal", false, Sum(GroupStat::PgstealKswapd, GroupStat::PgstealDirect)),
-        ("pgscan_kswapd", false, Own(GroupStat::PgscanKswapd)),
-        ("pgscan_direct", false, Own(GroupStat::PgscanDirect)),
-        ("pgsteal_kswapd", false, Own(GroupStat::PgstealKswapd)),
-        ("pgsteal_direct", false, Own(GroupStat::PgstealDirect)),
-        ("pgfault", false, Own(GroupStat::Pgfault)),
-        ("pgmajfault", false, Own(GroupStat::Pgmajfault)),
-        ("pgrefill", false, Own(GroupStat::Pgrefill)),
-        ("pgactivate", false, Own(GroupStat::Pgactivate)),
-        ("pgdeactivate", false, Own(GroupStat::Pgdeactivate)),
-        ("pglazyfree", false, Own(GroupStat::Pglazyfree)),
-        ("pglazyfreed", false, Own(GroupStat::Pglazyfreed)),
-        ("zswpin", false, Zero),
-        ("zswpout", false, Zero),
-        ("thp_fault_alloc", false, Own(GroupStat::ThpFaultAlloc)),
-        ("thp_collapse_alloc", false, Own(GroupStat::ThpCollapseAlloc)),
+        level("anon", Pages(NodeStat::AnonPages)),
+        level("file", Pages(NodeStat::FilePages)),
+        level("kernel", OwnPages(GroupStat::Kernel)).since(5, 18),
+        level("kernel_stack", Kib(NodeStat::KernelStack)),
+        level("pagetables", Pages(NodeStat::PageTablePages)).since(5, 11),
+        level("sec_pagetables", Zero).since(6, 1),
+        level("percpu", Zero),
+        level("sock", Zero),
+        level("vmalloc", Zero).since(5, 18),
+        level("shmem", Pages(NodeStat::Shmem)),
+        level("zswap", Zero).since(5, 19),
+        level("zswapped", Zero).since(5, 19),
+        level("zswap_incomp", Zero).since(7, 0),
+        level("file_mapped", Pages(NodeStat::Mapped)),
+        level("file_dirty", Pages(NodeStat::Dirty)),
+        level("file_writeback", Pages(NodeStat::Writeback)),
+        level("swapcached", Pages(NodeStat::Swapcached)).since(5, 12),
+        level("anon_thp", Pages(NodeStat::AnonTransparentHugepages)),
+        level("file_thp", Zero).since(5, 11),
+        level("shmem_thp", Zero).since(5, 11),
+        level("inactive_anon", Pages(NodeStat::InactiveAnon)),
+        level("active_anon", Pages(NodeStat::ActiveAnon)),
+        level("inactive_file", Pages(NodeStat::InactiveFile)),
+        level("active_file", Pages(NodeStat::ActiveFile)),
+        level("unevictable", Pages(NodeStat::Unevictable)),
+        level("slab_reclaimable", Own(GroupStat::SlabReclaimable)),
+        level("slab_unreclaimable", Own(GroupStat::SlabUnreclaimable)),
+        level("slab", Sum(GroupStat::SlabReclaimable, GroupStat::SlabUnreclaimable)),
+        level("hugetlb", Zero).since(6, 14),
+        event("workingset_refault_anon", Events(NodeStat::WorkingsetRefaultAnon)),
+        event("workingset_refault_file", Events(NodeStat::WorkingsetRefaultFile)),
+        event("workingset_activate_anon", Events(NodeStat::WorkingsetActivateAnon)),
+        event("workingset_activate_file", Events(NodeStat::WorkingsetActivateFile)),
+        event("workingset_restore_anon", Events(NodeStat::WorkingsetRestoreAnon)),
+        event("workingset_restore_file", Events(NodeStat::WorkingsetRestoreFile)),
+        event("workingset_nodereclaim", Events(NodeStat::WorkingsetNodereclaim)),
+        event("pgdemote_kswapd", Zero).since(6, 8),
+        event("pgdemote_direct", Zero).since(6, 8),
+        event("pgdemote_khugepaged", Zero).since(6, 8),
+        event("pgdemote_proactive", Zero).since(7, 0),
+        event("pgsteal_kswapd", Own(GroupStat::PgstealKswapd)).since(7, 1),
+        event("pgsteal_direct", Own(GroupStat::PgstealDirect)).since(7, 1),
+        event("pgsteal_khugepaged", Zero).since(7, 1),
+        event("pgsteal_proactive", Zero).since(7, 1),
+        event("pgscan_kswapd", Own(GroupStat::PgscanKswapd)).since(7, 1),
+        event("pgscan_direct", Own(GroupStat::PgscanDirect)).since(7, 1),
+        event("pgscan_khugepaged", Zero).since(7, 1),
+        event("pgscan_proactive", Zero).since(7, 1),
+        event("pgrefill", Own(GroupStat::Pgrefill)).since(7, 1),
+        event("pgpromote_success", Zero).since(6, 8),
+        event("pgfault", Own(GroupStat::Pgfault)).until(5, 19),
+        event("pgmajfault", Own(GroupStat::Pgmajfault)).until(5, 19),
+        event("pgrefill", Own(GroupStat::Pgrefill)).until(5, 19),
+        event("pgscan", Sum(GroupStat::PgscanKswapd, GroupStat::PgscanDirect)),
+        event("pgsteal", Sum(GroupStat::PgstealKswapd, GroupStat::PgstealDirect)),
+        event("pswpin", Zero).since(7, 0),
+        event("pswpout", Zero).since(7, 0),
+        event("pgscan_kswapd", Own(GroupStat::PgscanKswapd)).since(5, 19).until(7, 1),
+        event("pgscan_direct", Own(GroupStat::PgscanDirect)).since(5, 19).until(7, 1),
+        event("pgscan_khugepaged", Zero).since(6, 12).until(7, 1),
+        event("pgsteal_kswapd", Own(GroupStat::PgstealKswapd)).since(5, 19).until(7, 1),
+        event("pgsteal_direct", Own(GroupStat::PgstealDirect)).since(5, 19).until(7, 1),
+        event("pgsteal_khugepaged", Zero).since(6, 12).until(7, 1),
+        event("pgfault", Own(GroupStat::Pgfault)).since(5, 19),
+        event("pgmajfault", Own(GroupStat::Pgmajfault)).since(5, 19),
+        event("pgrefill", Own(GroupStat::Pgrefill)).since(5, 19).until(7, 1),
+        event("pgactivate", Own(GroupStat::Pgactivate)),
+        event("pgdeactivate", Own(GroupStat::Pgdeactivate)),
+        event("pglazyfree", Own(GroupStat::Pglazyfree)),
+        event("pglazyfreed", Own(GroupStat::Pglazyfreed)),
+        event("swpin_zero", Zero).since(6, 12),
+        event("swpout_zero", Zero).since(6, 12),
+        event("zswpin", Zero).since(5, 19),
+        event("zswpout", Zero).since(5, 19),
+        event("zswpwb", Zero).since(6, 8),
+        event("thp_fault_alloc", Own(GroupStat::ThpFaultAlloc)),
+        event("thp_collapse_alloc", Own(GroupStat::ThpCollapseAlloc)),
+        event("thp_swpout", Zero).since(6, 7),
+        event("thp_swpout_fallback", Zero).since(6, 7),
+        event("numa_pages_migrated", Zero).since(6, 12),
+        event("numa_pte_updates", Zero).since(6, 12),
+        event("numa_hint_faults", Zero).since(6, 12),
     ]
 };
 
@@ -103,9 +170,15 @@ pub struct StatLine {
     pub is_level: bool,
 }
 
+/// Items of a kernel's `memory.stat` that are always 0 here, because they are not modelled.
+pub fn stat_not_modelled(kernel: KernelVersion) -> impl Iterator<Item = &'static str> {
+    let is_zero = move |line: &&Line| matches!(line.source, Source::Zero) && line.is_of(kernel);
+    LINES.iter().filter(is_zero).map(|line| line.name)
+}
+
 impl<H: Devices> Kernel<H> {
-    /// The lines of a group's `memory.stat`, as 6.1 orders them. Reading adds up the statistics if
-    /// that kernel would.
+    /// The lines of a group's `memory.stat`, in the policy's kernel's order. Reading adds up the
+    /// statistics if that kernel would.
     ///
     /// # Panics
     /// If the kernel has no groups, or no such one.
@@ -113,23 +186,36 @@ impl<H: Devices> Kernel<H> {
     #[doc(alias = "memory_stat_format")]
     pub fn group_stat(&self, cx: &Cx<'_, H>, group: GroupId) -> Vec<StatLine> {
         self.flush_group_stats(cx, Reader::File, group);
-        let groups = &self.mem.groups;
+        self.stat_lines(&self.mem.groups.as_flushed(group))
+    }
+
+    /// The lines that a reader would get at this time, for an observer outside the machine: nothing
+    /// is added up, so the kernel's own readers are not affected.
+    ///
+    /// # Panics
+    /// As [`Self::group_stat`].
+    pub fn group_stat_peek(&self, jiffies: u64, group: GroupId) -> Vec<StatLine> {
+        self.stat_lines(&self.mem.groups.as_read(Reader::File, group, jiffies))
+    }
+
+    fn stat_lines(&self, shown: &Shown<'_>) -> Vec<StatLine> {
         let page = PAGE_SIZE as u64;
         let value = |from: Source| match from {
-            Source::Pages(item) => groups.seen_all(group, item) * page,
-            Source::Kib(item) => groups.seen_all(group, item) * 1024,
-            Source::Events(item) => groups.seen_all(group, item),
-            Source::OwnPages(item) => groups.seen_count(group, item) * page,
-            Source::Own(item) => groups.seen_count(group, item),
-            Source::Sum(a, b) => groups.seen_count(group, a) + groups.seen_count(group, b),
+            Source::Pages(item) => shown.item(item) * page,
+            Source::Kib(item) => shown.item(item) * 1024,
+            Source::Events(item) => shown.item(item),
+            Source::OwnPages(item) => shown.count(item) * page,
+            Source::Own(item) => shown.count(item),
+            Source::Sum(a, b) => shown.count(a) + shown.count(b),
             Source::Zero => 0,
         };
-        let line = |&(name, is_level, from): &(&'static str, bool, Source)| StatLine {
-            name,
-            value: value(from),
-            is_level,
+        let line = |line: &Line| StatLine {
+            name: line.name,
+            value: value(line.source),
+            is_level: line.is_level,
         };
-        LINES.iter().map(line).collect()
+        let kernel = self.mem.policy.counters();
+        LINES.iter().filter(|line| line.is_of(kernel)).map(line).collect()
     }
 
     /// The text of a group's `memory.stat`.
@@ -176,6 +262,14 @@ impl<H: Devices> Kernel<H> {
         self.mem.groups.swap[group].usage()
     }
 
+    /// The most that [`Self::group_swap_usage`] ever was: `memory.swap.peak`.
+    ///
+    /// # Panics
+    /// As [`Self::group_usage`].
+    pub fn group_swap_peak(&self, group: GroupId) -> u64 {
+        self.mem.groups.swap[group].peak()
+    }
+
     /// Its limits and protection, in pages: min, low, high, max; swap's high and max. None = no
     /// limit.
     ///
@@ -205,4 +299,44 @@ pub struct GroupLimits {
     pub max: Option<u64>,
     pub swap_high: Option<u64>,
     pub swap_max: Option<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(major: u16, minor: u16) -> Vec<&'static str> {
+        let kernel = KernelVersion::new(major, minor);
+        LINES.iter().filter(|line| line.is_of(kernel)).map(|line| line.name).collect()
+    }
+
+    #[test]
+    fn each_kernel_has_its_items_once() {
+        for ((major, minor), nr, first_events) in [
+            ((5, 10), 36, ["pgfault", "pgmajfault", "pgrefill", "pgscan"]),
+            ((6, 1), 51, ["pgscan", "pgsteal", "pgscan_kswapd", "pgscan_direct"]),
+            (
+                (6, 12),
+                65,
+                ["pgdemote_kswapd", "pgdemote_direct", "pgdemote_khugepaged", "pgpromote_success"],
+            ),
+            (
+                (7, 2),
+                72,
+                ["pgdemote_kswapd", "pgdemote_direct", "pgdemote_khugepaged", "pgdemote_proactive"],
+            ),
+        ] {
+            let names = names(major, minor);
+            let mut once = names.clone();
+            once.sort_unstable();
+            once.dedup();
+            assert_eq!((names.len(), once.len()), (nr, nr), "{major}.{minor}: {names:?}");
+            let at = names.iter().position(|name| *name == "workingset_nodereclaim").unwrap();
+            assert_eq!(names[at + 1..at + 5], first_events, "{major}.{minor}");
+            assert_eq!((names[0], names[names.len() - 1].is_empty()), ("anon", false));
+        }
+        assert!(
+            !names(5, 10).contains(&"swapcached") && names(7, 2).contains(&"pgsteal_proactive")
+        );
+    }
 }

@@ -208,8 +208,15 @@ impl<H: Host> PageAllocator<H> {
     /// # Panics
     /// If the machine has no such CPU.
     pub fn pcp_count(&self, zone: &Zone<H>, cpu: CpuId, on: CpuId) -> u32 {
-        let pcp = zone.cpus[cpu.idx()].pcp.lock(on);
-        pcp.count + pcp.owned.pages + pcp.deferred.pages()
+        zone.cpus[cpu.idx()].pcp.lock(on).all_pages()
+    }
+
+    /// The same for an observer outside the machine; `None` while the lists are in use.
+    ///
+    /// # Panics
+    /// As [`Self::pcp_count`].
+    pub fn peek_pcp_count(&self, zone: &Zone<H>, cpu: CpuId) -> Option<u32> {
+        zone.cpus[cpu.idx()].pcp.peek(Pcp::all_pages)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Text of `/proc/vmstat`, `zoneinfo`, `buddyinfo` and `pagetypeinfo`, of a node's `numastat` and
+//! Text of `/proc/meminfo`, `vmstat`, `zoneinfo`, `buddyinfo` and `pagetypeinfo`, of a node's `numastat` and
 //! `vmstat`, and of the memory part of an OOM log. It has exactly the layout of Linux 6.1
 //! (rules/zone-counters#buddyinfo to rules/zone-counters#vmstat), so tools for a real machine can
 //! read a model too.
@@ -9,6 +9,7 @@
 
 mod buddyinfo;
 mod mem_info;
+mod meminfo;
 mod node;
 mod pagetypeinfo;
 mod vmstat;
@@ -16,10 +17,11 @@ mod zoneinfo;
 
 pub use buddyinfo::buddyinfo;
 pub use mem_info::{SwapSpace, mem_info};
+pub use meminfo::{MEMINFO_NOT_MODELLED, Promised, meminfo};
 pub use node::{node_vmstat, numastat, numastat_of};
 pub use pagetypeinfo::pagetypeinfo;
 pub use vmstat::{DirtyThresholds, vmstat};
-pub use zoneinfo::zoneinfo;
+pub use zoneinfo::{zoneinfo, zoneinfo_with};
 
 use crate::page::PAGEBLOCK_PAGES;
 use crate::vmstat::{NodeStat, StatSet};

@@ -21,6 +21,20 @@ pub fn zoneinfo<H: Host>(
     on: CpuId,
     unreclaimable: impl Fn(NodeId) -> bool,
 ) -> fmt::Result {
+    zoneinfo_with(w, alloc, unreclaimable, |zone, cpu| alloc.pcp_count(zone, cpu, on))
+}
+
+/// The same for an observer that takes no locks: `pcp_count` says how many pages a CPU has on its
+/// lists of a zone.
+///
+/// # Errors
+/// Those of the writer.
+pub fn zoneinfo_with<H: Host>(
+    w: &mut impl fmt::Write,
+    alloc: &PageAllocator<H>,
+    unreclaimable: impl Fn(NodeId) -> bool,
+    mut pcp_count: impl FnMut(&Zone<H>, CpuId) -> u32,
+) -> fmt::Result {
     for node in alloc.nodes() {
         let mut node_shown = false;
         for kind in ZoneType::ALL {
@@ -35,7 +49,7 @@ pub fn zoneinfo<H: Host>(
             }
             sizes(w, &Sizes::of(zone))?;
             counters(w, zone)?;
-            pagesets(w, alloc, zone, on)?;
+            pagesets(w, alloc, zone, &mut pcp_count)?;
             writeln!(w, "  node_unreclaimable:  {}", u8::from(unreclaimable(node.id)))?;
             writeln!(w, "  start_pfn:           {}", zone.start.0)?;
         }
@@ -109,12 +123,12 @@ fn pagesets<H: Host>(
     w: &mut impl fmt::Write,
     alloc: &PageAllocator<H>,
     zone: &Zone<H>,
-    on: CpuId,
+    pcp_count: &mut impl FnMut(&Zone<H>, CpuId) -> u32,
 ) -> fmt::Result {
     w.write_str("  pagesets\n")?;
     for cpu in alloc.cpus() {
         writeln!(w, "    cpu: {}", cpu.0)?;
-        writeln!(w, "              count: {}", alloc.pcp_count(zone, cpu, on))?;
+        writeln!(w, "              count: {}", pcp_count(zone, cpu))?;
         writeln!(w, "              high:  {}", zone.pcp_high())?;
         writeln!(w, "              batch: {}", zone.pcp_batch())?;
         writeln!(w, "  vm stats threshold: {}", zone.stats.threshold())?;

@@ -157,7 +157,7 @@ impl<H: Tasks> ReclaimNode<H> {
     /// kswapd failed so often that waking it is useless. Tasks that would have waited for it
     /// proceed without it: to reclaim, and then to the OOM killer. Otherwise they would wait for
     /// ever for a kswapd that makes no progress.
-    pub(super) fn is_hopeless(&self) -> bool {
+    pub fn is_hopeless(&self) -> bool {
         self.kswapd_failures.load(Relaxed) >= MAX_FAILURES
     }
 

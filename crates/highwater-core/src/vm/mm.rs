@@ -138,6 +138,11 @@ impl<H: Tasks> Mm<H> {
         }
     }
 
+    /// The number of its process: that of the mm, from 1.
+    pub fn pid(&self) -> u32 {
+        self.id.0 + 1
+    }
+
     /// The memory cgroup that its anonymous memory is charged to: that of its tasks.
     #[doc(alias = "get_mem_cgroup_from_mm")]
     #[inline(always)]

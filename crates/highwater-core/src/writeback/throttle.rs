@@ -119,12 +119,17 @@ impl<H: Devices> Kernel<H> {
         // The kernel adds one page, against dividing by a limit of 0
         // (rules/dirty-throttling#limits).
         let avail = self.mem.dirtyable_pages() + 1;
-        let plain = DirtyLimits::new(avail, &self.mem.tunables, None);
+        let plain = self.plain_dirty_limits();
         if cx.flags().contains(TaskFlags::REALTIME) {
             let smoothed = self.dirty.limit(plain.thresh);
             return DirtyLimits::new(avail, &self.mem.tunables, Some(smoothed));
         }
         plain
+    }
+
+    /// The dirty limits in force for tasks that are not realtime.
+    pub fn plain_dirty_limits(&self) -> DirtyLimits {
+        DirtyLimits::new(self.mem.dirtyable_pages() + 1, &self.mem.tunables, None)
     }
 
     /// Returns the limit at which writers stop (`hard_dirty_limit`).

@@ -39,6 +39,11 @@ impl Pcp {
         }
     }
 
+    /// Pages on all lists, deferred frees and owned pageblocks included.
+    pub(crate) fn all_pages(&self) -> u32 {
+        self.count + self.owned.pages + self.deferred.pages()
+    }
+
     /// Pages on all lists, owned pageblocks apart.
     pub fn count(&self) -> u32 {
         self.count

@@ -13,6 +13,7 @@
 mod ablate;
 mod change;
 mod file;
+pub(crate) mod files;
 mod jobs;
 mod raw;
 mod runner;
@@ -26,6 +27,7 @@ mod work;
 pub use ablate::ablation;
 pub(crate) use ablate::{between, label};
 pub use file::{Experiment, embedded, embedded_text};
+pub use files::FilesPlan;
 pub use jobs::job_with;
 pub use jobs::{job_text, jobs};
 pub use raw::Raw as RawExperiment;

@@ -16,6 +16,7 @@ use highwater_sim::engine::Passed;
 use serde::{Deserialize, Serialize};
 
 use super::file::Experiment;
+use super::files::{FilesPlan, failure};
 use super::unit::{OverTime, Recipe, UnitId, UnitRan, UnitStore};
 use crate::sysctls;
 use highwater_files::machine_file::MachineFile;
@@ -54,6 +55,8 @@ pub struct RunPlan {
     /// Where each finished unit is kept, and taken from if it exists; `None`: nowhere. Only for
     /// virtual time: measurements on a computer differ each time.
     pub units: Option<Arc<UnitStore>>,
+    /// Where the machines' files go; `None`: nowhere. Then kept units run again.
+    pub files: Option<FilesPlan>,
 }
 
 impl RunPlan {
@@ -78,6 +81,7 @@ impl RunPlan {
             tolerates_failures: false,
             settings: Vec::new(),
             units: None,
+            files: None,
         }
     }
 
@@ -280,7 +284,9 @@ fn run_units(
             return result;
         };
         let recipe = recipe(plan, unit)?;
-        if let Some(ran) = store.get(&recipe) {
+        if plan.files.is_none()
+            && let Some(ran) = store.get(&recipe)
+        {
             let (done, total) = is_done();
             progress.cell_found(done, total);
             return Ok(ran);
@@ -368,7 +374,10 @@ pub(super) fn recipe(plan: &RunPlan, unit: Unit<'_>) -> Result<Recipe, RunError>
 pub(super) fn run_unit(plan: &RunPlan, unit: Unit<'_>) -> Result<UnitRan, RunError> {
     let job = plan.experiment.job_on(&unit.machine.name);
     let (sampling, explain) = looks(plan, &unit);
-    let ran = job.run(&Unit { sampling: sampling.as_ref(), explain, ..unit });
+    let files = plan.files_of(&unit)?;
+    let watched = Unit { sampling: sampling.as_ref(), explain, files: files.as_ref(), ..unit };
+    let ran = job.run(&watched);
+    failure(files.as_ref())?;
     let mut outcome = ran.map_err(|error| plan.experiment.at_place(error))?;
     outcome.notes.extend(sysctls::note(unit.machine, unit.policy));
     outcome.notes.extend(no_huge_pages(unit.machine));

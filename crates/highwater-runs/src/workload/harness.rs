@@ -70,6 +70,10 @@ pub(crate) struct AllocatorOnly {
 /// # Errors
 /// If the machine file has no usable costs, or the machine cannot boot.
 pub(crate) fn boot_allocator(unit: &Unit<'_>) -> Result<AllocatorOnly, RunError> {
+    if unit.files.is_some() {
+        let reason = "this workload runs the page allocator alone, without a kernel that has files";
+        return Err(RunError::Boot(format!("--cgroupfs: {reason}")));
+    }
     let machine = &unit.machine.machine;
     let costs = unit.machine.costs().map_err(RunError::Costs)?;
     let engine = Engine::new(&engine_config(machine, &costs));
@@ -119,6 +123,11 @@ pub fn boot_and_tell(
     started?;
     watch(machine.sim(), unit);
     let kernel = Rc::downgrade(&machine.kernel);
+    if let Some(files) = unit.files {
+        // Before samples: a watched run stands still at them.
+        let kernel = kernel.clone();
+        files.start(machine.sim(), move || kernel.upgrade());
+    }
     sample(machine.sim(), unit, more, move |see| {
         if let Some(kernel) = kernel.upgrade() {
             see(&kernel.mem);
@@ -151,7 +160,7 @@ pub fn sample(
     more: Option<More>,
     look: impl Fn(&mut See<'_>) + 'static,
 ) {
-    // The engine has one callback, so a recorded or watched unit takes no further samples.
+    // A recorded or watched unit takes no further samples.
     if let Some(watcher) = unit.watcher {
         return watcher.start(sim, look);
     }
@@ -188,11 +197,14 @@ pub fn run_to_end(machine: &mut SimMachine) -> Result<(), RunError> {
 
 /// Where the time of operations went, if the unit wants it. An operation is a task's work between
 /// `op_begin` and `op_end` of its host. Call it before the audit, whose time belongs to no
-/// operation.
+/// operation. The unit's files get the state of this time.
 ///
 /// # Errors
 /// If some time has no cause.
 pub fn explained(machine: &SimMachine, unit: &Unit<'_>) -> Result<Option<ExplainedRun>, RunError> {
+    if let Some(files) = unit.files {
+        files.finish(machine.sim(), &machine.kernel);
+    }
     ledger::close(machine.sim(), unit)
 }
 

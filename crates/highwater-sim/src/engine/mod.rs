@@ -27,4 +27,4 @@ pub use lock_api::Shortcuts;
 pub use spawn::JoinHandle;
 pub use stack::StackClass;
 pub use task::{Placement, Role, Spawn, TaskId, TaskTimes, Wake};
-pub use watch::{Look, Passed, TaskView};
+pub use watch::{Look, Passed, RunState, TaskView};

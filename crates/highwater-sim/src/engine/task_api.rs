@@ -36,16 +36,22 @@ impl Sim {
         self.inner.state.borrow_mut().watch.tell_nobody();
     }
 
-    /// Calls `call` with the time at each multiple of `every_ns`, before the events of that time; 0
-    /// ends the sampling. A task runs ahead of the event queue by its uninterrupted work. So the
-    /// callback sees the state of that time to within a few microseconds. The callback may read
-    /// simulation state, including tasks, but must not change it. Simulated state is not affected.
+    /// Calls `call` with the time at each multiple of `every_ns`, before the events of that time. It
+    /// can be called again with others, which then come after the first; 0 ends all sampling. A task
+    /// runs ahead of the event queue by its uninterrupted work. So the callback sees the state of
+    /// that time to within a few microseconds. The callback may read simulation state, including
+    /// tasks, but must not change it. Simulated state is not affected.
     ///
     /// # Panics
     /// The callback must not call a simulation's functions.
     pub fn sample_every(&self, every_ns: u64, call: impl FnMut(u64, &Look<'_>) + 'static) {
         let now_ns = self.now_ns();
         self.inner.state.borrow_mut().watch.sample(every_ns, now_ns, Box::new(call));
+    }
+
+    /// Calls `call` with what a sampler sees now, outside of its times.
+    pub fn look<R>(&self, call: impl FnOnce(&Look<'_>) -> R) -> R {
+        call(&Look::of(&self.inner.state.borrow()))
     }
 
     /// Timer ticks since boot.

@@ -14,7 +14,7 @@ use highwater_core::units::GroupId;
 
 use super::error::StuckTask;
 use super::state::State;
-use super::task::{Placement, Role, TaskIndex, TaskState, WaitOn};
+use super::task::{Placement, Role, TaskId, TaskIndex, TaskState, TaskTimes, WaitOn};
 use crate::cpu::CpuId;
 use crate::ledger::{GroupNames, NodeKey};
 use crate::pressure::Reading;
@@ -62,13 +62,34 @@ pub struct Look<'a> {
     state: &'a State,
 }
 
+/// The state of a task, as `/proc` has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunState {
+    /// It has a CPU or waits for one.
+    Running,
+    /// It sleeps for a time; or it is a daemon at rest.
+    Sleeping,
+    /// It waits for memory, a device or a lock.
+    Uninterruptible,
+}
+
 /// The current activity of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskView {
+    /// Its name for ever.
+    pub id: TaskId,
+    /// Its state, as `/proc` has it.
+    pub state: RunState,
+    /// The CPU where it runs or ran last.
+    pub last_cpu: CpuId,
+    /// CPU time so far, without the part that it runs now.
+    pub times: TaskTimes,
     /// Its name.
     pub name: Rc<str>,
     /// A kernel thread or a device: it lives as long as the run.
     pub is_daemon: bool,
+    /// It runs in interrupts: Linux has no task for it.
+    pub is_interrupt: bool,
     /// Its CPU; `None` if it waits or runs in interrupts.
     pub cpu: Option<CpuId>,
     /// Its operations, outermost first, with the wait at the end; empty if no ledger is open.
@@ -77,7 +98,11 @@ pub struct TaskView {
     pub waits_on: String,
 }
 
-impl Look<'_> {
+impl<'a> Look<'a> {
+    pub(super) fn of(state: &'a State) -> Look<'a> {
+        Look { state }
+    }
+
     /// Content of `/proc/pressure` at a time.
     pub fn pressure(&self, at_ns: u64) -> Reading {
         self.state.pressure_at(at_ns)
@@ -104,9 +129,20 @@ impl Look<'_> {
             let has_cpu =
                 matches!(task.state, TaskState::Running | TaskState::Ready | TaskState::Spinning)
                     && !matches!(task.placement, Placement::Interrupt(_));
+            let run_state = match task.state {
+                state if state.is_awake() => RunState::Running,
+                TaskState::Sleeping => RunState::Sleeping,
+                _ if stuck.daemon => RunState::Sleeping,
+                _ => RunState::Uninterruptible,
+            };
             TaskView {
+                id: self.state.tasks.id_of(index),
+                state: run_state,
+                last_cpu: task.cpu,
+                times: task.times,
                 name: Rc::clone(&state.tasks.info(index).name),
                 is_daemon: stuck.daemon,
+                is_interrupt: matches!(task.placement, Placement::Interrupt(_)),
                 cpu: has_cpu.then_some(task.cpu),
                 doing: state.book.as_ref().map_or_else(Vec::new, |book| book.doing_now(index)),
                 waits_on: stuck.waits_on,
@@ -129,6 +165,10 @@ impl fmt::Debug for Sampler {
     }
 }
 
+fn next_sample_ns(samplers: &[Sampler]) -> Option<u64> {
+    samplers.iter().map(|sampler| sampler.next_ns).min()
+}
+
 /// Times of the next checks and the state seen at the last ones.
 #[derive(Debug)]
 pub(crate) struct Watch {
@@ -136,7 +176,8 @@ pub(crate) struct Watch {
     due_at_ns: u64,
     look_at_ns: u64,
     collect_at_ns: u64,
-    sampler: Option<Sampler>,
+    /// In the order in which they were added.
+    samplers: Vec<Sampler>,
     /// The earlier of the two below.
     due_at_event: u64,
     look_at_event: u64,
@@ -166,7 +207,7 @@ impl Watch {
             due_at_ns: HUNG_AFTER_NS,
             look_at_ns: HUNG_AFTER_NS,
             collect_at_ns: u64::MAX,
-            sampler: None,
+            samplers: Vec::new(),
             due_at_event: EVENTS_AT_ONCE_MAX,
             look_at_event: EVENTS_AT_ONCE_MAX,
             tell_at_event: u64::MAX,
@@ -202,10 +243,13 @@ impl Watch {
         self.set_due();
     }
 
-    /// Calls `call` at each multiple of `every_ns` after now; 0 stops the sampling.
+    /// Calls `call` at each multiple of `every_ns` after now, too; 0 stops all sampling.
     pub(super) fn sample(&mut self, every_ns: u64, now_ns: u64, call: SamplerCall) {
         let next_ns = (now_ns / every_ns.max(1) + 1).saturating_mul(every_ns);
-        self.sampler = (every_ns != 0).then_some(Sampler { every_ns, next_ns, call });
+        match every_ns {
+            0 => self.samplers.clear(),
+            _ => self.samplers.push(Sampler { every_ns, next_ns, call }),
+        }
         self.set_due();
     }
 
@@ -216,7 +260,7 @@ impl Watch {
     }
 
     fn set_due(&mut self) {
-        let sample_at_ns = self.sampler.as_ref().map_or(u64::MAX, |sampler| sampler.next_ns);
+        let sample_at_ns = next_sample_ns(&self.samplers).unwrap_or(u64::MAX);
         let kernel_at_ns = self.look_at_ns.min(self.collect_at_ns);
         self.due_at_ns = kernel_at_ns.min(sample_at_ns).min(self.tell_at_ns);
     }
@@ -225,12 +269,14 @@ impl Watch {
 impl State {
     /// Takes the samples of all times up to that of the next event, which has not happened yet.
     fn take_samples(&mut self, now_ns: u64) {
-        let Some(mut sampler) = self.watch.sampler.take() else { return };
-        while sampler.next_ns <= now_ns {
-            (sampler.call)(sampler.next_ns, &Look { state: self });
-            sampler.next_ns = sampler.next_ns.saturating_add(sampler.every_ns);
+        let mut samplers = std::mem::take(&mut self.watch.samplers);
+        while let Some(at_ns) = next_sample_ns(&samplers).filter(|&at_ns| at_ns <= now_ns) {
+            for sampler in samplers.iter_mut().filter(|sampler| sampler.next_ns == at_ns) {
+                (sampler.call)(at_ns, &Look { state: self });
+                sampler.next_ns = at_ns.saturating_add(sampler.every_ns);
+            }
         }
-        self.watch.sampler = Some(sampler);
+        self.watch.samplers = samplers;
     }
 
     /// Runs the checks; true if the run must stop.

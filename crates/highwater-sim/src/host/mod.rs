@@ -483,6 +483,10 @@ impl<T> Lock<T> for SimLock<T> {
     fn try_lock(&self, _cpu: CpuId) -> Option<LockGuard<'_, T>> {
         SimLock::try_lock(self)
     }
+
+    fn peek<R>(&self, read: impl FnOnce(&T) -> R) -> Option<R> {
+        SimLock::peek(self, read)
+    }
 }
 
 const fn lock_kind(class: CoreLockClass) -> LockKind {

@@ -126,7 +126,7 @@ impl Gate {
         &self.class
     }
 
-    fn is_held(&self) -> bool {
+    pub(super) fn is_held(&self) -> bool {
         self.free_at_ns.get() == NEVER
     }
 

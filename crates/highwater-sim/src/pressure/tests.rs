@@ -167,6 +167,21 @@ fn periods() {
         engine.sim().pressure()
     };
     assert_eq!(look(0), look(3_000_000));
+    // Two samplers, each at its times; of one time the first comes first.
+    let seen = std::rc::Rc::<std::cell::RefCell<Vec<(char, u64)>>>::default();
+    let mut engine = Engine::new(&EngineConfig::new(1));
+    for (name, every_ns) in [('a', 300_000_000), ('b', 200_000_000)] {
+        let seen = seen.clone();
+        engine.sim().sample_every(every_ns, move |at_ns, look| {
+            assert_eq!(look.tasks().len(), 1);
+            seen.borrow_mut().push((name, at_ns / 100_000_000));
+        });
+    }
+    engine.spawn(Spawn::new("task"), |sim| act(sim, Do::Memory(650)));
+    engine.run().expect("the task ends");
+    assert_eq!(*seen.borrow(), [('b', 2), ('a', 3), ('b', 4), ('a', 6), ('b', 6)]);
+    engine.sim().sample_every(0, |_, _| {});
+    assert_eq!(engine.sim().look(|look| look.tasks().len()), 0);
     let some = look(0).of(Resource::Memory).some;
     assert_eq!(some.to_string(), "avg10=63.21 avg60=15.35 avg300=3.28 total=10000000");
 }

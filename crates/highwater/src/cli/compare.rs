@@ -11,7 +11,7 @@ use super::out::{Out, Place, Plans, failed, prepare};
 use super::plan::plan;
 use super::progress::Bar;
 use super::report::{self, Look};
-use super::{CliError, Outcome, remark, vary};
+use super::{CliError, Outcome, kernel_files, remark, vary};
 use crate::experiment::RunPlan;
 use crate::plan::{Options, Plan, PointResults};
 use crate::workload::Registry;
@@ -110,7 +110,10 @@ fn name_of(plan: &Plan) -> &str {
 /// Runs one workload under one policy.
 pub(super) fn run_one(registry: &Registry, args: &RunArgs) -> Result<Outcome, CliError> {
     let out = Out::new(&args.keep);
-    let plan = plan(registry, &args.options())?;
+    let mut plan = plan(registry, &args.options())?;
+    for point in &mut plan.points {
+        kernel_files::of_all_times(&args.cgroupfs, &mut point.run)?;
+    }
     let fail = FailArgs::default();
     let wanted = Wanted { histograms: args.histograms, fail: &fail, all: args.all };
     finish(&plan, &wanted, args.format, out.as_ref())

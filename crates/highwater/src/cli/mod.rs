@@ -15,6 +15,7 @@ mod diagnose;
 mod explain;
 mod fit;
 mod interrupt;
+mod kernel_files;
 mod list;
 mod manual;
 mod many;
@@ -246,8 +247,17 @@ fn complain(message: &str) {
 }
 
 /// Options with a value that change no results.
-const OF_OUTPUT: [&str; 7] =
-    ["--jobs", "--out", "--folded", "--format", "--fail-if-worse", "--color", "--progress"];
+const OF_OUTPUT: [&str; 9] = [
+    "--jobs",
+    "--out",
+    "--folded",
+    "--format",
+    "--fail-if-worse",
+    "--color",
+    "--progress",
+    "--cgroupfs",
+    "--cgroupfs-every",
+];
 
 /// The command line without options that do not change results.
 fn command_line() -> Vec<String> {

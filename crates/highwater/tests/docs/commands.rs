@@ -168,7 +168,7 @@ fn file(word: &str, blocks: &[Block]) -> Option<String> {
 }
 
 /// Options behind which a file or a directory stands that the command writes.
-const WRITTEN: [&str; 3] = ["-o", "--machine-out", "--state-out"];
+const WRITTEN: [&str; 4] = ["-o", "--machine-out", "--state-out", "--cgroupfs"];
 
 /// The names behind these options.
 fn outputs(line: &str) -> Vec<&str> {

@@ -17,7 +17,7 @@ use crate::reclaim::Control;
 use crate::swap::SwapSpec;
 use crate::units::GroupId;
 use crate::vm::{Access, Backing, Mm, VmaFlags};
-use crate::vmstat::VmEvent;
+use crate::vmstat::{NodeStat, VmEvent};
 use crate::zone::ZoneType;
 
 const CPU: CpuId = CpuId(0);
@@ -124,6 +124,29 @@ fn usage_moves_in_batches_and_a_page_goes_back_at_once() {
     stage.check();
     stage.kernel.munmap(&stage.cx, &stage.mm, start, 10).unwrap();
     assert_eq!(stage.usage(group), 118, "not into the stock");
+    stage.check();
+}
+
+/// An observer gets the lines that a reader would get, late ones too, and leaves them late.
+#[test]
+fn a_look_at_statistics_adds_nothing_up() {
+    let host = Solo::default();
+    let stage = Stage::new(&host, 0);
+    let group = stage.group(GroupId::ROOT, 10_000);
+    stage.join(group);
+    let start = stage.map(2000);
+    let peek = || stage.kernel.group_stat_peek(0, group);
+    let anon = || peek().iter().find(|line| line.name == "anon").unwrap().value / PAGE;
+    stage.touch(start, 10).unwrap();
+    assert_eq!(anon(), 0, "too few updates for a reader to add up");
+    stage.touch(start + 10, 990).unwrap();
+    // Enough are pending: a reader sees all of it. The kernel's readers still see nothing.
+    assert_eq!(anon(), 1000);
+    assert_eq!(stage.kernel.mem.groups.seen_all(group, NodeStat::AnonPages), 0);
+    assert_eq!((peek(), anon()), (stage.kernel.group_stat(&stage.cx, group), 1000));
+    stage.touch(start + 1000, 10).unwrap();
+    assert_eq!(peek(), stage.kernel.group_stat(&stage.cx, group));
+    assert_eq!(anon(), 1000);
     stage.check();
 }
 

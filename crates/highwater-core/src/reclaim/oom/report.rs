@@ -135,7 +135,7 @@ impl<H: Devices> Kernel<H> {
             "[  pid  ]   uid  tgid total_vm      rss pgtables_bytes swapents oom_score_adj name"
         )?;
         for (mm, seen) in kill.mms.iter().zip(kill.candidates) {
-            let (id, name) = (pid(mm), mm.name(cpu));
+            let (id, name) = (mm.pid(), mm.name(cpu));
             let (total, tables) = (mm.total_pages(cpu), seen.tables * PAGE_SIZE as u64);
             let Candidate { rss, swap, adj, .. } = *seen;
             writeln!(
@@ -164,7 +164,7 @@ impl<H: Devices> Kernel<H> {
             Why::Group(group) => write!(w, ",oom_memcg={}", self.memcg.path(cpu, group))?,
             _ => w.write_str(",global_oom")?,
         }
-        let (id, name) = (pid(victim), victim.name(cpu));
+        let (id, name) = (victim.pid(), victim.name(cpu));
         let of = self.memcg.path(cpu, victim.group());
         writeln!(w, ",task_memcg={of},task={name},pid={id},uid=0")?;
         killed(w, cpu, kill)
@@ -183,11 +183,6 @@ impl<H: Devices> Kernel<H> {
         writeln!(w, "Memory cgroup stats for {}:", self.memcg.path(cx.cpu(), group))?;
         w.write_str(&self.group_stat_text(cx, group))
     }
-}
-
-/// A process's number: that of its mm, from 1.
-fn pid<H: Tasks>(mm: &Mm<H>) -> u32 {
-    mm.id.0 + 1
 }
 
 /// Nodes by number.
@@ -218,7 +213,7 @@ fn killed<H: Tasks>(w: &mut String, cpu: CpuId, kill: &Kill<'_, H>) -> fmt::Resu
         return Ok(());
     };
     let kb = |pages: u64| pages * KB_PER_PAGE;
-    let (id, name, total) = (pid(mm), mm.name(cpu), kb(mm.total_pages(cpu)));
+    let (id, name, total) = (mm.pid(), mm.name(cpu), kb(mm.total_pages(cpu)));
     let (anon, file) = (kb(seen.anon), kb(seen.rss - seen.anon));
     let (tables, adj) = (kb(seen.tables), seen.adj);
     writeln!(

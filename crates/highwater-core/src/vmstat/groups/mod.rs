@@ -233,16 +233,40 @@ impl GroupStats {
     /// that nobody reads in between are not added up.
     #[doc(alias = "mem_cgroup_flush_stats")]
     pub(crate) fn flush_for(&self, reader: Reader, group: GroupId, now: u64) {
-        if !self.held.is_empty() {
+        if !self.would_flush(reader, group, now) {
             return;
         }
         let since = now.saturating_sub(self.flushed_at.load(Relaxed));
         if since >= FLUSH_PERIOD {
             self.flushed_at.store(now - since % FLUSH_PERIOD, Relaxed);
-        } else if !self.lateness.should_flush(reader, group, since) {
-            return;
         }
         self.flush();
+    }
+
+    /// Reports whether [`Self::flush_for`] would add up statistics.
+    fn would_flush(&self, reader: Reader, group: GroupId, now: u64) -> bool {
+        if !self.held.is_empty() {
+            return false;
+        }
+        let since = now.saturating_sub(self.flushed_at.load(Relaxed));
+        since >= FLUSH_PERIOD || self.lateness.should_flush(reader, group, since)
+    }
+
+    /// The counts of a group and all below as of the last flush.
+    pub(crate) fn as_flushed(&self, group: GroupId) -> Shown<'_> {
+        Shown { stats: self, group, pending: Vec::new() }
+    }
+
+    /// The counts that a reader at this time sees, which may flush first. Nothing is flushed here,
+    /// so later readers see what they would have seen without this one.
+    pub(crate) fn as_read(&self, reader: Reader, group: GroupId, now: u64) -> Shown<'_> {
+        let mut shown = self.as_flushed(group);
+        if self.would_flush(reader, group, now) {
+            let all = (0..self.is_marked.len()).map(|group| GroupId(group as u16));
+            let is_below = |&other: &GroupId| self.memory.is_within(other, group);
+            shown.pending = all.filter(is_below).collect();
+        }
+        shown
     }
 
     /// Hands all changes up the tree.
@@ -289,8 +313,13 @@ impl GroupStats {
     }
 
     fn sum(&self, group: GroupId, item: usize) -> u64 {
-        let sets = &self.seen[group.idx() * self.nr_nodes..][..self.nr_nodes];
-        sets.iter().map(|items| items[item].load(Relaxed)).sum::<i64>().max(0) as u64
+        self.sum_of(&self.seen, group, item).max(0) as u64
+    }
+
+    /// Over all nodes.
+    fn sum_of(&self, sets: &[Items], group: GroupId, item: usize) -> i64 {
+        let sets = &sets[group.idx() * self.nr_nodes..][..self.nr_nodes];
+        sets.iter().map(|items| items[item].load(Relaxed)).sum()
     }
 
     /// Clears the counts of a group whose number is given out again.
@@ -302,5 +331,33 @@ impl GroupStats {
         for of_cpu in self.held.chunks(self.own.len().max(1)) {
             of_cpu[sets.clone()].iter().flatten().for_each(|item| item.store(0, Relaxed));
         }
+    }
+}
+
+/// A group's counts as a reader sees them, over all nodes.
+pub(crate) struct Shown<'a> {
+    stats: &'a GroupStats,
+    group: GroupId,
+    /// Groups whose changes since the last flush count too.
+    pending: Vec<GroupId>,
+}
+
+impl Shown<'_> {
+    /// A node item.
+    pub(crate) fn item(&self, item: NodeStat) -> u64 {
+        self.sum(item as usize)
+    }
+
+    /// An item that only groups have.
+    pub(crate) fn count(&self, item: GroupStat) -> u64 {
+        self.sum(item.idx())
+    }
+
+    fn sum(&self, item: usize) -> u64 {
+        let stats = self.stats;
+        let of = |sets: &[Items], group| stats.sum_of(sets, group, item);
+        let since = |&group: &GroupId| of(&stats.own, group) - of(&stats.flushed, group);
+        let pending: i64 = self.pending.iter().map(since).sum();
+        (of(&stats.seen, self.group) + pending).max(0) as u64
     }
 }

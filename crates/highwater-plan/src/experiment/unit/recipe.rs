@@ -110,6 +110,7 @@ impl Recipe {
             sampling: _,
             recorder: _,
             watcher: _,
+            files: _,
         } = *unit;
         let workload = job.definition();
         let machine = machine.definition();

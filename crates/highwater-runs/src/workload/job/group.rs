@@ -131,6 +131,12 @@ pub(super) fn problem(params: &JobParams) -> Option<Problem> {
     let mut before = BTreeSet::new();
     for (at, group) in params.group.iter().enumerate() {
         let name = group.name.as_str();
+        // Its directory lies beside the files of its parent.
+        if ["memory.", "cgroup.", "."].iter().any(|start| name.starts_with(start)) {
+            let reason =
+                format!("\"{name}\" begins with \".\", \"memory.\" or \"cgroup.\", as files do");
+            return wrong(format!("group.{at}.name"), reason);
+        }
         if name.is_empty() || name.contains('/') || !before.insert(name) {
             let reason = format!("\"{name}\" is empty, has a / in it, or is there twice");
             return wrong(format!("group.{at}.name"), reason);
@@ -287,6 +293,11 @@ mod tests {
         for (text, reason) in [
             (group("", ""), format!("group.0.name: \"\" {twice}")),
             (group("a/b", ""), format!("group.0.name: \"a/b\" {twice}")),
+            (
+                group("..", ""),
+                "group.0.name: \"..\" begins with \".\", \"memory.\" or \"cgroup.\", as files do"
+                    .to_owned(),
+            ),
             (group("a", "") + &group("a", ""), format!("group.1.name: \"a\" {twice}")),
             (
                 a.clone() + &group("b", ""),

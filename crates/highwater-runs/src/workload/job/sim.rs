@@ -140,6 +140,9 @@ pub(super) fn run(params: &JobParams, unit: &Unit<'_>) -> Result<Outcome, RunErr
     let files = Files::create(&machine.kernel, &machine.outside(), files);
     let groups = Groups::create(&machine.kernel, &machine.outside(), &groups)
         .map_err(|error| RunError::of(Job::NAME, format!("groups: {error}")))?;
+    for (group, id) in params.group.iter().zip(groups.ids()) {
+        machine.kernel.memcg.set_name(CpuId(0), id, &group.name);
+    }
     over_time.begin(&machine.kernel, &groups);
     group_figures::name_groups(&machine, params, &groups);
     let nr_tasks = tasks.len();

@@ -7,7 +7,7 @@ use highwater_report::render::Format;
 
 use super::formats;
 use super::options::options;
-use super::shared::{JobsArgs, KeepArgs, MachineArgs, SeedArgs, SetArgs, SizeArgs};
+use super::shared::{CgroupfsArgs, JobsArgs, KeepArgs, MachineArgs, SeedArgs, SetArgs, SizeArgs};
 use crate::input::time::parse_time;
 use crate::plan::{FitOptions, OneRunOptions, Options};
 
@@ -102,6 +102,9 @@ pub struct WatchArgs {
     /// Print the screen at this virtual time, and exit
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub at: Option<u64>,
+    #[command(flatten)]
+    /// The machine's own files.
+    pub cgroupfs: CgroupfsArgs,
 }
 
 /// Format of a recording's file.

@@ -25,7 +25,7 @@ pub(super) use look::{
 
 pub(super) use plan::PlanArgs;
 pub(super) use shared::{
-    FailArgs, HostArg, JobsArgs, KeepArgs, MachineArgs, SeedArgs, SetArgs, SizeArgs,
+    CgroupfsArgs, FailArgs, HostArg, JobsArgs, KeepArgs, MachineArgs, SeedArgs, SetArgs, SizeArgs,
 };
 pub(super) use swarm::SwarmArgs;
 pub(super) use sweep::{MergeArgs, SweepArgs};
@@ -272,6 +272,9 @@ pub struct RunArgs {
     #[command(flatten)]
     /// Samples over time.
     pub sample: SampleArgs,
+    #[command(flatten)]
+    /// The machine's own files.
+    pub cgroupfs: CgroupfsArgs,
     /// Output format
     #[arg(long, default_value = "terminal", value_parser = formats())]
     pub format: Format,

@@ -6,6 +6,7 @@ use clap::Args;
 
 use super::{limit, parse_seed};
 use crate::input::size::CPUS_MAX;
+use crate::input::time::parse_time;
 use crate::settings::Said;
 
 /// How large an experiment is.
@@ -59,6 +60,20 @@ pub struct SampleArgs {
     #[arg(long, value_name = "MS", requires = "out",
           value_parser = clap::value_parser!(u64).range(1..=86_400_000))]
     pub sample_every: Option<u64>,
+}
+
+/// The machine's own files.
+#[derive(Clone, Debug, Default, Args)]
+pub struct CgroupfsArgs {
+    /// Also write the simulated machine's files of /proc and of cgroup v2 to this directory, in the
+    /// kernel's text, for tools that read Linux: DIR/proc and DIR/sys/fs/cgroup are the latest
+    /// ones, and `run` keeps those of each time in DIR/000012.500s
+    #[arg(long, value_name = "DIR")]
+    pub cgroupfs: Option<PathBuf>,
+    /// Virtual time from one state of these files to the next; default: 1s, for watch that of
+    /// --every
+    #[arg(long, value_name = "TIME", requires = "cgroupfs", value_parser = parse_time)]
+    pub cgroupfs_every: Option<u64>,
 }
 
 /// Where an experiment runs.

@@ -17,7 +17,7 @@ use ratatui::widgets::Paragraph;
 use highwater_results::words::refusal;
 
 use super::args::WatchArgs;
-use super::{CliError, Outcome, one_run, print};
+use super::{CliError, Outcome, kernel_files, one_run, print};
 use crate::session::Session;
 use crate::watching::{Frame, Pace, Watcher};
 use crate::workload::Registry;
@@ -36,7 +36,8 @@ pub(super) fn run(registry: &Registry, args: &WatchArgs) -> Result<Outcome, CliE
         let reason = "needs a terminal, for its keys; --at TIME prints the screen of that time";
         return Err(CliError::new(format!("watch: {reason}")));
     }
-    let plan = one_run::plan(registry, &args.run)?;
+    let mut plan = one_run::plan(registry, &args.run)?;
+    kernel_files::of_looks(&args.cgroupfs, &mut plan, args.every)?;
     let watcher = Watcher::new(args.every);
     watcher.set_pace(pace_of(args.speed, args.every));
     let running = Session::start(plan, args.run.step.as_deref(), watcher)?;

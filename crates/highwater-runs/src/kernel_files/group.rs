@@ -1,0 +1,122 @@
+//! The tree of memory cgroups, `/sys/fs/cgroup` (cgroup v2). The files are those of the policy's
+//! kernel (rules/memory-cgroups#files).
+
+use std::collections::BTreeMap;
+
+use highwater_core::Kernel;
+use highwater_core::config::KernelVersion;
+use highwater_core::memcg::{GroupEvent, StatLine};
+use highwater_core::page::PAGE_SIZE;
+use highwater_core::units::GroupId;
+use highwater_sim::host::SimHost;
+
+use super::{Texts, line};
+
+const ROOT: &str = "sys/fs/cgroup";
+const PAGE: u64 = PAGE_SIZE as u64;
+/// First kernels with a file or a line.
+const PEAK_SINCE: KernelVersion = KernelVersion::new(5, 19);
+const SWAP_PEAK_SINCE: KernelVersion = KernelVersion::new(6, 5);
+const SWAP_HIGH_SINCE: KernelVersion = KernelVersion::new(5, 8);
+const OOM_GROUP_KILL_SINCE: KernelVersion = KernelVersion::new(5, 17);
+
+/// Adds the files of all groups that were made and not removed. Without groups, those of the root
+/// that need no memory controller.
+pub(super) fn files(
+    texts: &mut Texts,
+    kernel: &Kernel<SimHost>,
+    pids: &BTreeMap<GroupId, Vec<u32>>,
+    jiffies: u64,
+) {
+    let controllers = if kernel.mem.groups.is_on() { "memory\n" } else { "" };
+    if !kernel.mem.groups.is_on() {
+        let empty = Vec::new();
+        let procs = procs(pids.get(&GroupId::ROOT).unwrap_or(&empty));
+        texts.insert(format!("{ROOT}/cgroup.procs"), procs);
+        texts.insert(format!("{ROOT}/cgroup.controllers"), controllers.to_owned());
+        return;
+    }
+    for group in kernel.memcg.all().filter(|&group| kernel.memcg.is_online(group)) {
+        let path = kernel.memcg.peek_path(group).unwrap_or_default();
+        let dir = format!("{ROOT}{}", path.trim_end_matches('/'));
+        of_group(kernel, group, pids, jiffies, &mut |name, text| {
+            texts.insert(format!("{dir}/{name}"), text);
+        });
+    }
+}
+
+fn of_group(
+    kernel: &Kernel<SimHost>,
+    group: GroupId,
+    pids: &BTreeMap<GroupId, Vec<u32>>,
+    jiffies: u64,
+    add: &mut dyn FnMut(&str, String),
+) {
+    let memcg = &kernel.memcg;
+    let own = pids.get(&group).map_or(&[][..], Vec::as_slice);
+    let nr_below = memcg.nr_descendants(group);
+    add("cgroup.procs", procs(own));
+    add("cgroup.controllers", "memory\n".to_owned());
+    let below = if nr_below > 0 { "memory\n" } else { "\n" };
+    add("cgroup.subtree_control", below.to_owned());
+    let dying = memcg.nr_dying(group);
+    add("cgroup.stat", format!("nr_descendants {nr_below}\nnr_dying_descendants {dying}\n"));
+    let mut stat = String::new();
+    for StatLine { name, value, .. } in kernel.group_stat_peek(jiffies, group) {
+        line!(stat, "{name} {value}");
+    }
+    add("memory.stat", stat);
+    if group.is_root() {
+        return;
+    }
+    let is_below = |other: &&GroupId| memcg.ancestors(**other).any(|above| above == group);
+    let is_populated = pids.keys().filter(is_below).any(|other| !pids[other].is_empty());
+    add("cgroup.type", "domain\n".to_owned());
+    add("cgroup.events", format!("populated {}\nfrozen 0\n", u8::from(is_populated)));
+    let bytes = |pages: u64| format!("{}\n", pages * PAGE);
+    let limit = |pages: Option<u64>| pages.map_or_else(|| "max\n".to_owned(), bytes);
+    let version = kernel.mem.policy.kernel;
+    let set = kernel.group_limits(group);
+    add("memory.current", bytes(kernel.group_usage(group)));
+    if version >= PEAK_SINCE {
+        add("memory.peak", bytes(kernel.group_peak(group)));
+    }
+    add("memory.min", bytes(set.min));
+    add("memory.low", bytes(set.low));
+    add("memory.high", limit(set.high));
+    add("memory.max", limit(set.max));
+    add("memory.oom.group", format!("{}\n", u8::from(memcg.oom_group(group))));
+    add("memory.events", events(kernel, group, "memory.events", 0));
+    add("memory.events.local", events(kernel, group, "memory.events", 1));
+    add("memory.swap.current", bytes(kernel.group_swap_usage(group)));
+    if version >= SWAP_PEAK_SINCE {
+        add("memory.swap.peak", bytes(kernel.group_swap_peak(group)));
+    }
+    if version >= SWAP_HIGH_SINCE {
+        add("memory.swap.high", limit(set.swap_high));
+    }
+    add("memory.swap.max", limit(set.swap_max));
+    add("memory.swap.events", events(kernel, group, "memory.swap.events", 0));
+}
+
+fn procs(pids: &[u32]) -> String {
+    pids.iter().map(|pid| format!("{pid}\n")).collect()
+}
+
+/// A file of events: of the group and those below (`of` 0), or of the group alone (1).
+fn events(kernel: &Kernel<SimHost>, group: GroupId, file: &str, of: usize) -> String {
+    let version = kernel.mem.policy.kernel;
+    let mut text = String::new();
+    for event in GroupEvent::ALL {
+        let (its_file, name) = event.file_and_name();
+        let is_there = match event {
+            GroupEvent::OomGroupKill => version >= OOM_GROUP_KILL_SINCE,
+            GroupEvent::SwapHigh => version >= SWAP_HIGH_SINCE,
+            _ => true,
+        };
+        if its_file == file && is_there {
+            line!(text, "{name} {}", kernel.memcg.events(group, event)[of]);
+        }
+    }
+    text
+}

@@ -1,0 +1,121 @@
+//! The files of `/proc` that are not of a process.
+
+use std::collections::BTreeMap;
+
+use highwater_core::Kernel;
+use highwater_core::config::KernelVersion;
+use highwater_core::host::CpuId;
+use highwater_core::page::PAGE_SIZE;
+use highwater_core::proc::{
+    DirtyThresholds, Promised, SwapSpace, buddyinfo, meminfo, vmstat, zoneinfo_with,
+};
+use highwater_core::units::{NodeId, ZoneType};
+use highwater_core::vm::Process;
+use highwater_sim::engine::Look;
+use highwater_sim::host::SimHost;
+use highwater_sim::pressure::{Lines, Resource, SINCE};
+
+use super::{Texts, line};
+
+const KIB_PER_PAGE: u64 = PAGE_SIZE as u64 / 1024;
+/// The first kernel whose `/proc/pressure/cpu` has a line `full`.
+const CPU_FULL_SINCE: KernelVersion = KernelVersion::new(5, 13);
+
+/// The last readings of what cannot be read while it changes.
+#[derive(Default)]
+pub(super) struct Seen {
+    pcp_counts: BTreeMap<(NodeId, ZoneType, CpuId), u32>,
+    /// By number.
+    pub(super) processes: BTreeMap<u32, Process<SimHost>>,
+}
+
+impl std::fmt::Debug for Seen {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Seen").finish_non_exhaustive()
+    }
+}
+
+impl Seen {
+    /// Reads the processes.
+    pub(super) fn see(&mut self, kernel: &Kernel<SimHost>) {
+        let Some(now) = kernel.peek_processes() else { return };
+        let mut before = std::mem::take(&mut self.processes);
+        let processes = now.into_iter().filter_map(|(pid, process)| {
+            let process = process.or_else(|| before.remove(&pid))?;
+            Some((pid, process))
+        });
+        self.processes = processes.collect();
+    }
+}
+
+/// Adds the files.
+pub(super) fn files(
+    texts: &mut Texts,
+    kernel: &Kernel<SimHost>,
+    look: &Look<'_>,
+    seen: &mut Seen,
+    at_ns: u64,
+) {
+    let mem = &kernel.mem;
+    let mut add = |name: &str, write: &mut dyn FnMut(&mut String) -> std::fmt::Result| {
+        let mut text = String::new();
+        // A string takes all that is written to it.
+        let _ = write(&mut text);
+        texts.insert(format!("proc/{name}"), text);
+    };
+    let swap = SwapSpace { free: kernel.swap.nr_free(), total: kernel.swap.nr_total() };
+    let promised = Promised {
+        swap,
+        commit_limit: kernel.commit_limit(),
+        committed: seen.processes.values().map(|process| process.committed).sum(),
+    };
+    add("meminfo", &mut |text| meminfo(text, mem, promised));
+    let limits = kernel.plain_dirty_limits();
+    let dirty = DirtyThresholds { threshold: limits.thresh, background: limits.background };
+    add("vmstat", &mut |text| vmstat(text, mem, dirty));
+    let hopeless = |node| kernel.reclaim.node(node).is_hopeless();
+    let counts = &mut seen.pcp_counts;
+    add("zoneinfo", &mut |text| {
+        zoneinfo_with(text, mem, hopeless, |zone, cpu| {
+            let last = counts.entry((zone.node, zone.zone, cpu)).or_default();
+            *last = mem.peek_pcp_count(zone, cpu).unwrap_or(*last);
+            *last
+        })
+    });
+    add("buddyinfo", &mut |text| buddyinfo(text, mem));
+    texts.insert("proc/swaps".to_owned(), swaps(kernel, swap));
+    let version = mem.policy.kernel;
+    if version >= SINCE {
+        let reading = look.pressure(at_ns);
+        for resource in Resource::ALL {
+            let has_full = resource != Resource::Cpu || version >= CPU_FULL_SINCE;
+            let text = pressure(&reading.of(resource), has_full);
+            texts.insert(format!("proc/pressure/{}", resource.name()), text);
+        }
+    }
+}
+
+/// A file of `/proc/pressure`, or a group's.
+pub(super) fn pressure(lines: &Lines, has_full: bool) -> String {
+    match has_full {
+        true => lines.to_string(),
+        false => format!("some {}\n", lines.some),
+    }
+}
+
+/// `/proc/swaps`. The model knows how much of all areas is used; of several, one after the other
+/// takes its part of the sum.
+fn swaps(kernel: &Kernel<SimHost>, swap: SwapSpace) -> String {
+    let mut text = String::new();
+    line!(text, "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority");
+    let mut used = swap.total - swap.free;
+    for area in &kernel.swap.areas {
+        let (device, size) = (area.spec.device.0, u64::from(area.spec.pages.saturating_sub(1)));
+        let of_area = used.min(size);
+        used -= of_area;
+        let name = format!("/dev/disk{device}");
+        let (size, of_area) = (size * KIB_PER_PAGE, of_area * KIB_PER_PAGE);
+        line!(text, "{name:<40}partition\t{size}\t\t{of_area}\t\t{}", area.spec.priority);
+    }
+    text
+}
