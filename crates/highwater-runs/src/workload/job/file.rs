@@ -25,6 +25,10 @@ pub struct JobParams {
     // Results of jobs without any keep their bytes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub group: Vec<JobGroup>,
+    /// Memory cgroups are mounted with `memory_recursiveprot`: protection that no child claims goes
+    /// to the children's unclaimed usage.
+    #[serde(skip_serializing_if = "is_false")]
+    pub memory_recursiveprot: bool,
     /// Tasks.
     pub task: Vec<JobTask>,
 }
@@ -36,6 +40,7 @@ impl Default for JobParams {
             disk: Vec::new(),
             file: Vec::new(),
             group: Vec::new(),
+            memory_recursiveprot: false,
             task: Vec::new(),
         }
     }
@@ -59,6 +64,11 @@ impl Params for JobParams {
             rules: &[],
         },
         Param { field: "group", doc: "Memory cgroups.", rules: &[] },
+        Param {
+            field: "memory_recursiveprot",
+            doc: "Memory cgroups are mounted with `memory_recursiveprot`: protection that no child claims goes to the children's unclaimed usage.",
+            rules: &[],
+        },
         Param { field: "task", doc: "Tasks.", rules: &[] },
     ];
 
@@ -90,7 +100,7 @@ impl JsonSchema for JobDisk {
 }
 
 /// Keys of a job that are true or false, at any depth.
-pub const FLAGS: [&str; 11] = [
+pub const FLAGS: [&str; 12] = [
     "memory",
     "background",
     "forked",
@@ -102,6 +112,7 @@ pub const FLAGS: [&str; 11] = [
     "behind",
     "forever",
     "oom-group",
+    "memory-recursiveprot",
 ];
 
 /// A file.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use highwater_core::config::KernelVersion;
 use highwater_core::reclaim::GroupSetting;
 use highwater_workloads::jobs::{Action, GroupHow};
 use schemars::JsonSchema;
@@ -97,6 +98,8 @@ impl SettingName {
     }
 }
 
+/// The kernel with which the mount option `memory_recursiveprot` came.
+pub(super) const RECURSIVE_SINCE: KernelVersion = KernelVersion::new(5, 7);
 /// Most groups of a job.
 const GROUPS_MAX: usize = 4096;
 
@@ -203,6 +206,15 @@ pub(super) fn groups(params: &JobParams, memory_pages: u64) -> Vec<GroupHow> {
         GroupHow { parent, settings: sizes.chain(oom_group).collect() }
     };
     params.group.iter().enumerate().map(how).collect()
+}
+
+/// The remark about the mount option of groups for a kernel that does not have it.
+pub(super) fn mounted_in_vain(params: &JobParams, kernel: KernelVersion) -> Option<String> {
+    (params.memory_recursiveprot && kernel < RECURSIVE_SINCE).then(|| {
+        format!(
+            "Linux {kernel} does not have memory_recursiveprot (since {RECURSIVE_SINCE}), which the job sets: ignored"
+        )
+    })
 }
 
 /// Settings of a group that the job gives it at any time.
