@@ -101,7 +101,7 @@ pub(super) fn to_toml(
         capture.system.kernel
     );
     if capture.groups.is_recursive {
-        text.push_str("memory-recursiveprot = true\n");
+        text.push_str("group-mount = [\"memory_recursiveprot\"]\n");
     }
     let preset = nearest.preset;
     let _ = writeln!(text, "\n[[policy]]\nname = \"{preset}\"\nlabel = \"{preset}\"");

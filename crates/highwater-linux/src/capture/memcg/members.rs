@@ -12,7 +12,7 @@ use super::mounts::{Mount, Mounts, trimmed};
 use highwater_files::input::{InputError, names};
 use highwater_results::words::{count, refusal};
 
-/// What systemd puts behind the name of a unit that has a group.
+/// Suffixes of systemd's units that have groups.
 const UNITS: [&str; 3] = [".service", ".scope", ".slice"];
 const PROCS: &str = "cgroup.procs";
 
@@ -181,7 +181,8 @@ impl<'a> Lookup<'a> {
             [] => {
                 let units: BTreeSet<String> = paths.iter().map(|path| last(path)).collect();
                 let units = units.iter().filter(|name| UNITS.iter().any(|end| name.ends_with(end)));
-                let near = names::nearest(name, units.map(String::as_str));
+                let whole = wanted.first().map_or(name, String::as_str);
+                let near = names::nearest(whole, units.map(String::as_str));
                 let advice = match near[..] {
                     [] => "a unit has a group while it runs: `systemctl status` shows its path for --cgroup".to_owned(),
                     _ => format!("did you mean {}?", near.join(" or ")),

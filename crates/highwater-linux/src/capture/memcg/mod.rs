@@ -4,7 +4,7 @@
 //!  /proc/PID/mountinfo ─▶ mounts    which mount has the memory controller
 //!  cgroup.procs        ─▶ members   processes of a group, the group of a unit
 //!  memory.max ...      ─▶ settings  those that the job has, and all others
-//!  memory.stat ...     ─▶ usage     whose the charged memory is
+//!  memory.stat ...     ─▶ usage     the charged memory by owner
 //! ```
 //!
 //! The tree holds the groups of the captured processes and all groups above them, except for the
@@ -38,7 +38,7 @@ const RECURSIVE: &str = "memory_recursiveprot";
 /// The mount option with which hugetlb pages are charged.
 const HUGETLB: &str = "memory_hugetlb_accounting";
 
-/// What follows from a file of a group that cannot be read.
+/// The consequence of a group's file that cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Strictness {
     /// A note: nobody asked for groups.
@@ -56,7 +56,8 @@ pub struct Groups {
     pub all: Vec<Group>,
     /// Protection that no child claims goes to the children (`memory_recursiveprot`).
     pub is_recursive: bool,
-    /// What was used, what cannot be seen, and what is not in the job: one line each.
+    /// Lines about the mount, about groups that cannot be seen, and about settings that are not in
+    /// the job.
     pub notes: Vec<String>,
 }
 
@@ -71,7 +72,7 @@ pub struct Group {
     pub settings: JobGroup,
     /// The memory of the group and those below it; `None`: unknown.
     pub usage: Option<Usage>,
-    /// Whose that memory is.
+    /// That memory, divided by owner.
     pub parts: Parts,
     /// Captured processes in it and below it.
     pub nr_captured: usize,
@@ -175,7 +176,7 @@ fn ancestors<'a>(groups: impl Iterator<Item = &'a String>) -> BTreeSet<String> {
 }
 
 impl Groups {
-    /// Whether the job has groups.
+    /// True if the job has no groups.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }

@@ -8,8 +8,8 @@ use super::super::Source;
 /// Version 1's controller, and the file of version 2 that lists controllers.
 const MEMORY: &str = "memory";
 const CONTROLLERS: &str = "cgroup.controllers";
-/// Where distributions mount control groups, for a recorded tree without `mountinfo`: directory,
-/// version 2, controller.
+/// The usual mounts of distributions, for a recorded tree without `mountinfo`: directory, version
+/// 2, controller.
 const USUAL: [(&str, bool, &str); 4] = [
     ("sys/fs/cgroup/memory", false, MEMORY),
     ("sys/fs/cgroup", true, ""),
@@ -60,7 +60,7 @@ impl Mount {
         if self.is_v2 { 2 } else { 1 }
     }
 
-    /// Whether an option is set.
+    /// True if an option is set.
     pub fn has_option(&self, option: &str) -> bool {
         self.options.iter().any(|known| known == option)
     }
@@ -103,7 +103,7 @@ impl Mount {
         if below.is_empty() { self.dir.clone() } else { format!("{}/{below}", self.dir) }
     }
 
-    /// Whether its top is the root of all groups. A container sees only its own group and those
+    /// True if its top is the root of all groups. A container sees only its own group and those
     /// below it.
     pub(super) fn has_root(&self, source: &Source) -> bool {
         let has = |file: &str| source.exists(&format!("{}/{file}", self.dir));

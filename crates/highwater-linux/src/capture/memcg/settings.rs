@@ -77,7 +77,7 @@ impl Files<'_> {
     }
 }
 
-/// What was read of a group's settings.
+/// Settings read from a group's directory.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Settings {
     /// As the job has them; without name and parent.
@@ -201,7 +201,7 @@ pub(super) fn v1(files: &mut Files<'_>, swappiness: Option<&str>) -> Result<Sett
     Ok(settings)
 }
 
-/// Whether the groups below a version 1 group are charged to it.
+/// True if the groups below a version 1 group are charged to it.
 ///
 /// # Errors
 /// If the file cannot be read or parsed.

@@ -6,7 +6,7 @@ use super::super::process::{Process, Told};
 use super::settings::Files;
 use highwater_files::input::InputError;
 
-/// What version 2 of before 5.18 counts as kernel memory, item by item.
+/// Kernel memory of version 2 before 5.18, item by item.
 const KERNEL_ITEMS: [&str; 4] = ["kernel_stack", "pagetables", "percpu", "slab"];
 
 /// Bytes that a group and those below it are charged for.
@@ -26,7 +26,7 @@ pub struct Usage {
     pub kernel: u64,
 }
 
-/// Whose the charged bytes are. The parts are at most [`Usage::charged`] together.
+/// Charged bytes, divided by owner. The parts are at most [`Usage::charged`] together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Parts {
     /// Private and mapped memory of the captured processes.
@@ -37,7 +37,7 @@ pub struct Parts {
     pub cache: u64,
     /// The kernel's own memory.
     pub kernel: u64,
-    /// What is in no statistic: sockets, and pages charged ahead for a CPU.
+    /// Bytes in no statistic: sockets, and pages charged ahead for a CPU.
     pub rest: u64,
 }
 

@@ -5,7 +5,7 @@ use highwater_workloads::jobs::{Arrivals, Spacing};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
-use super::group::{JobGroup, SettingName};
+use super::group::{JobGroup, MountOption, SettingName};
 use super::plan::DEPTH_MAX;
 use super::text::{Amount, PatternText, SpacingText};
 use crate::workload::params::{Param, Params, Problem};
@@ -25,10 +25,10 @@ pub struct JobParams {
     // Results of jobs without any keep their bytes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub group: Vec<JobGroup>,
-    /// Memory cgroups are mounted with `memory_recursiveprot`: protection that no child claims goes
-    /// to the children's unclaimed usage.
-    #[serde(skip_serializing_if = "is_false")]
-    pub memory_recursiveprot: bool,
+    /// Options with which memory cgroups are mounted. `memory_recursiveprot` (since 5.7):
+    /// protection that no child claims goes to the children's unclaimed usage.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub group_mount: Vec<MountOption>,
     /// Tasks.
     pub task: Vec<JobTask>,
 }
@@ -40,7 +40,7 @@ impl Default for JobParams {
             disk: Vec::new(),
             file: Vec::new(),
             group: Vec::new(),
-            memory_recursiveprot: false,
+            group_mount: Vec::new(),
             task: Vec::new(),
         }
     }
@@ -65,8 +65,8 @@ impl Params for JobParams {
         },
         Param { field: "group", doc: "Memory cgroups.", rules: &[] },
         Param {
-            field: "memory_recursiveprot",
-            doc: "Memory cgroups are mounted with `memory_recursiveprot`: protection that no child claims goes to the children's unclaimed usage.",
+            field: "group_mount",
+            doc: "Options with which memory cgroups are mounted. `memory_recursiveprot` (since 5.7): protection that no child claims goes to the children's unclaimed usage.",
             rules: &[],
         },
         Param { field: "task", doc: "Tasks.", rules: &[] },
@@ -100,7 +100,7 @@ impl JsonSchema for JobDisk {
 }
 
 /// Keys of a job that are true or false, at any depth.
-pub const FLAGS: [&str; 12] = [
+pub const FLAGS: [&str; 11] = [
     "memory",
     "background",
     "forked",
@@ -112,7 +112,6 @@ pub const FLAGS: [&str; 12] = [
     "behind",
     "forever",
     "oom-group",
-    "memory-recursiveprot",
 ];
 
 /// A file.

@@ -51,6 +51,14 @@ pub struct JobGroup {
     pub oom_group: bool,
 }
 
+/// An option with which memory cgroups are mounted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum MountOption {
+    /// Protection that no child claims goes to the children's unclaimed usage.
+    MemoryRecursiveprot,
+}
+
 /// A setting of a memory cgroup.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
@@ -99,7 +107,7 @@ impl SettingName {
 }
 
 /// The kernel with which the mount option `memory_recursiveprot` came.
-pub(super) const RECURSIVE_SINCE: KernelVersion = KernelVersion::new(5, 7);
+const RECURSIVE_SINCE: KernelVersion = KernelVersion::new(5, 7);
 /// Most groups of a job.
 const GROUPS_MAX: usize = 4096;
 
@@ -208,11 +216,16 @@ pub(super) fn groups(params: &JobParams, memory_pages: u64) -> Vec<GroupHow> {
     params.group.iter().enumerate().map(how).collect()
 }
 
-/// The remark about the mount option of groups for a kernel that does not have it.
+/// True if protection that no child claims goes down the tree, in a kernel.
+pub(super) fn is_recursive(params: &JobParams, kernel: KernelVersion) -> bool {
+    params.group_mount.contains(&MountOption::MemoryRecursiveprot) && kernel >= RECURSIVE_SINCE
+}
+
+/// The remark about a mount option of groups that a kernel does not have.
 pub(super) fn mounted_in_vain(params: &JobParams, kernel: KernelVersion) -> Option<String> {
-    (params.memory_recursiveprot && kernel < RECURSIVE_SINCE).then(|| {
+    (!params.group_mount.is_empty() && kernel < RECURSIVE_SINCE).then(|| {
         format!(
-            "Linux {kernel} does not have memory_recursiveprot (since {RECURSIVE_SINCE}), which the job sets: ignored"
+            "Linux {kernel} does not have memory_recursiveprot (since {RECURSIVE_SINCE}), with which the job mounts groups: ignored"
         )
     })
 }
@@ -396,6 +409,20 @@ mod tests {
         ] {
             assert_eq!(phase(bad), Some(format!("task.0.phase.0.{reason}")), "{bad}");
         }
+    }
+
+    #[test]
+    fn unclaimed_protection_goes_down_where_the_kernel_can() {
+        let [old, new] = [KernelVersion::new(5, 4), KernelVersion::new(6, 1)];
+        let mounted = job(&format!("group-mount = [\"memory_recursiveprot\"]\n{}", group("a", "")));
+        assert!(is_recursive(&mounted, new) && !is_recursive(&mounted, old));
+        assert!(
+            mounted_in_vain(&mounted, old).is_some() && mounted_in_vain(&mounted, new).is_none()
+        );
+        let plain = job(&group("a", ""));
+        assert!(!is_recursive(&plain, new) && mounted_in_vain(&plain, old).is_none());
+        let wrong = toml::from_str::<JobParams>("group-mount = [\"nsdelegate\"]").unwrap_err();
+        assert!(wrong.to_string().contains("expected `memory_recursiveprot`"), "{wrong}");
     }
 
     #[test]

@@ -131,8 +131,7 @@ pub(super) fn run(params: &JobParams, unit: &Unit<'_>) -> Result<Outcome, RunErr
     let groups = group::groups(params, memory_pages);
     if !groups.is_empty() {
         config.groups = groups.len() as u16 + GROUPS_SPARE;
-        config.policy.memcg.recursive_prot |=
-            params.memory_recursiveprot && unit.policy.kernel >= group::RECURSIVE_SINCE;
+        config.policy.memcg.recursive_prot |= group::is_recursive(params, unit.policy.kernel);
     }
     let seed = config.seed;
     let memory = Rc::new(Memory::default());
