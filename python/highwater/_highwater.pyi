@@ -125,7 +125,9 @@ def diagnose(
 ) -> _Answer: ...
 def capture(
     root: _Path | None,
-    options: tuple[Sequence[int], Sequence[str], Sequence[str], float, float, int],
+    options: tuple[
+        Sequence[int], Sequence[str], Sequence[str], Sequence[str], float, float, int
+    ],
     tell: _Tell,
     stop: _Stop,
 ) -> tuple[list[tuple[str, str]], str, str, str, list[str]]: ...

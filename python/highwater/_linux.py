@@ -110,6 +110,7 @@ def capture(
     pids: Sequence[int] = (),
     comms: Sequence[str] = (),
     cgroups: Sequence[str] = (),
+    units: Sequence[str] = (),
     seconds: float = 10.0,
     working_set: float = 0.0,
     every_ms: int = 1000,
@@ -123,6 +124,7 @@ def capture(
         pids: Processes to capture; default: the 12 largest of yours that use memory or CPU time.
         comms: Processes with these names, of any user.
         cgroups: Processes in these control groups or below them.
+        units: Processes of these systemd units.
         seconds: Seconds to watch the processes; 0: averages since each one started.
         working_set: More seconds in which touches of memory are measured; 0: they are guessed.
         every_ms: Milliseconds between two looks.
@@ -132,7 +134,7 @@ def capture(
     Raises:
         HighwaterError: If there is no kernel to look at, or a named process does not exist.
     """
-    options = (list(pids), list(comms), list(cgroups), seconds, working_set, every_ms)
+    options = (list(pids), list(comms), list(cgroups), list(units), seconds, working_set, every_ms)
     found, text, verdict, html, remarks = _highwater.capture(root, options, None, stop)
     files = dict(found)
     document = json.loads(files["static.json"]) if "static.json" in files else {}

@@ -106,9 +106,9 @@ pub(crate) fn diagnose(
     })
 }
 
-/// Options of a capture: processes by number, name and control group, seconds of watching, seconds
-/// in which touches are measured, milliseconds between two looks.
-type Wishes = (Vec<u32>, Vec<String>, Vec<String>, f64, f64, u64);
+/// Options of a capture: processes by number, name, control group and systemd unit, seconds of
+/// watching, seconds in which touches are measured, milliseconds between two looks.
+type Wishes = (Vec<u32>, Vec<String>, Vec<String>, Vec<String>, f64, f64, u64);
 
 /// A running Linux: its files by name, the table of its sizes, a sentence about them, HTML, remarks.
 type Captured = (Vec<(String, String)>, String, String, String, Vec<String>);
@@ -122,7 +122,7 @@ pub(crate) fn capture(
     tell: Option<Py<PyAny>>,
     stop: Option<Py<PyAny>>,
 ) -> PyResult<Captured> {
-    let (pids, comms, cgroups, seconds, working_set, every_ms) = options;
+    let (pids, comms, cgroups, units, seconds, working_set, every_ms) = options;
     let duration = |name: &str, seconds: f64| match Duration::try_from_secs_f64(seconds) {
         Ok(time) if seconds <= 86_400.0 => Ok(time),
         _ => Err(Failed::said(format!("{name}: must be between 0 and 86400, not {seconds}"))),
@@ -131,6 +131,7 @@ pub(crate) fn capture(
         pids,
         comms,
         cgroups,
+        units,
         working_set: duration("working_set", working_set)?,
         watch: duration("seconds", seconds)?,
         every: Duration::from_millis(every_ms),
@@ -153,6 +154,7 @@ pub(crate) fn capture(
         let verdict = table.notes.first().cloned().unwrap_or_default();
         let mut remarks = captured.notes.clone();
         remarks.extend(texts.guesses);
+        remarks.extend(captured.groups.notes.iter().cloned());
         remarks.extend(texts.not_modelled.map(|reason| format!("no machine file: {reason}")));
         let files = [(MACHINE, texts.machine), (JOB, texts.job), (REFERENCE, texts.reference)];
         let files = files.into_iter().filter_map(|(name, text)| Some((name.to_owned(), text?)));

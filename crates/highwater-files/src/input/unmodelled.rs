@@ -41,6 +41,22 @@ pub const FEATURES: &[Feature] = &[
         is_default: true,
     },
     Feature {
+        anchor: "cgroup-v1",
+        name: "memory cgroups of version 1",
+        patterns: &[
+            "memory.limit_in_bytes",
+            "memory.soft_limit_in_bytes",
+            "memory.memsw.*",
+            "memory.kmem.*",
+            "memory.use_hierarchy",
+            "memory.oom_control",
+            "memory.move_charge_at_immigrate",
+        ],
+        since: "2.6.25",
+        nearest: "version 2, a job's [[group]]; capture translates settings and lists those that it cannot",
+        is_default: false,
+    },
+    Feature {
         anchor: "memory-cgroups",
         name: "memory cgroups outside of a job",
         patterns: &[
@@ -54,8 +70,6 @@ pub const FEATURES: &[Feature] = &[
             "memory.swap.*",
             "memory.oom.group",
             "memory.zswap.*",
-            "memory.limit_in_bytes",
-            "memory.soft_limit_in_bytes",
             "memory_high",
             "memory_max",
             "memory_low",

@@ -5,6 +5,7 @@
 //!  Source ──▶ proc         the machine             ──▶ machine    a machine file
 //!        ├──▶ select       which processes             └▶ reference  what `highwater check` reads
 //!        ├──▶ process      looks at them: smaps, files
+//!        ├──▶ memcg        their memory cgroups
 //!        └──▶ working_set  what they touch         ──▶ flows ──▶ job  a job file
 //! ```
 //!
@@ -18,6 +19,7 @@
 //! | `files` | open files: descriptors, positions, how they were opened |
 //! | `working_set` | memory touched in an interval |
 //! | `flows` | which of the bytes read and written belong to files |
+//! | [`memcg`] | memory cgroups of the processes: settings, memory, what of it is in the job |
 //! | [`settings`] | sysctls: Linux's names and the machine's keys |
 //! | [`kernel`] | the kernel's version, and the preset nearest to it |
 //! | [`at_boot`] | managed pages of zones when their sizes were computed |
@@ -38,6 +40,7 @@ mod flows;
 mod job;
 mod kernel;
 mod machine;
+mod memcg;
 mod min_free;
 mod proc;
 mod process;
@@ -60,6 +63,7 @@ use highwater_results::import::proc::{Buddyinfo, Vmstat, ZoneinfoPageset, Zonein
 pub use files::{Open, OpenFile, Used, Uses};
 pub(crate) use kernel::{Judged, judged_by};
 pub use kernel::{KernelVersion, Nearest};
+pub use memcg::{Group, Groups, Mount, Parts, Usage};
 pub use proc::{Caches, Disk, SwapArea, System};
 pub use process::{Io, Look, Memory, Process, Told};
 pub use smaps::{Area, Kind};
@@ -71,7 +75,9 @@ use self::sizes::{SizedList, SizedMachine, SizedZone};
 use crate::figure::Figure;
 use highwater_files::input::InputError;
 use highwater_files::machine_file::MachineFile;
+use highwater_report::Table;
 use highwater_results::import::linux61::{Reference, Static};
+use memcg::Strictness;
 use min_free::MinFree;
 
 /// Most processes that are captured, unless the user names them.
@@ -88,8 +94,10 @@ pub struct Wanted {
     pub pids: Vec<u32>,
     /// Processes by name, as `/proc/PID/comm` has it.
     pub comms: Vec<String>,
-    /// Processes of a control group and of the groups below it.
+    /// Processes of a control group and of the groups below it, by its directory or its path.
     pub cgroups: Vec<String>,
+    /// Processes of a systemd unit, by its name; `.service`, `.scope` or `.slice` may be missing.
+    pub units: Vec<String>,
     /// How long memory touches are measured; zero: they are guessed.
     pub working_set: Duration,
     /// How long to watch them; zero: averages since each began.
@@ -103,7 +111,12 @@ pub struct Wanted {
 impl Wanted {
     /// Somebody said which processes.
     fn is_selected(&self) -> bool {
-        !(self.pids.is_empty() && self.comms.is_empty() && self.cgroups.is_empty())
+        !(self.pids.is_empty() && self.comms.is_empty()) || self.names_groups()
+    }
+
+    /// Somebody named a control group.
+    fn names_groups(&self) -> bool {
+        !(self.cgroups.is_empty() && self.units.is_empty())
     }
 }
 
@@ -114,6 +127,8 @@ pub struct Capture {
     pub system: System,
     /// Its processes, the largest first.
     pub processes: Vec<Process>,
+    /// Their memory cgroups.
+    pub groups: Groups,
     /// Processes that would have deserved a task, but exceed the limit.
     pub nr_left_out: usize,
     /// Seconds of watching; `None`: rates are averages since each process began.
@@ -236,7 +251,9 @@ pub fn capture(source: &Source, wanted: &Wanted) -> Result<Capture, InputError> 
         .into_iter()
         // Until the last look the third field is the time of the first.
         .map(|(pid, at, first)| {
-            Process::new(pid, process::comm(source, pid), first, at.as_secs_f64())
+            let process = Process::new(pid, process::comm(source, pid), first, at.as_secs_f64());
+            let cgroup = source.text(&format!("proc/{pid}/cgroup")).unwrap_or_default();
+            Process { cgroup, ..process }
         })
         .collect();
     if is_watching {
@@ -251,10 +268,16 @@ pub fn capture(source: &Source, wanted: &Wanted) -> Result<Capture, InputError> 
     if !wanted.working_set.is_zero() {
         working_set::measure(source, wanted.working_set, &mut processes, &mut notes);
     }
+    let strictness = if wanted.names_groups() { Strictness::Fails } else { Strictness::Notes };
+    let mut groups = memcg::gather(source, strictness, &system, &mut processes)?;
+    if groups.is_empty() {
+        notes.append(&mut groups.notes);
+    }
     notes.extend(processes.iter().filter_map(|process| unseen(process, source.is_recorded())));
     Ok(Capture {
         system,
         processes,
+        groups,
         nr_left_out,
         watched: is_watching.then_some(seconds),
         vmstat: first_vmstat.zip(last_vmstat).map(|(first, last)| [first, last]),
@@ -392,6 +415,11 @@ impl Capture {
             false => (None, Vec::new()),
         };
         Ok(Files { machine, job, guesses, reference, not_modelled, verdict })
+    }
+
+    /// The memory cgroups as a table; `None` if nothing is known of them.
+    pub fn table_of_groups(&self) -> Option<Table> {
+        self.groups.table(&job::names_of_groups(&self.groups))
     }
 
     /// The sizes that the kernel computed, compared with the model's sizes for its zones. `file`

@@ -124,6 +124,10 @@ pub struct Process {
     pub working_set: Option<WorkingSet>,
     /// Seconds from the first look to the last.
     pub seconds: f64,
+    /// The text of its `cgroup` when the capture began; empty if it cannot be read.
+    pub cgroup: String,
+    /// Its memory cgroup, by number; `None`: the root, or none that is known.
+    pub group: Option<usize>,
 }
 
 impl Process {
@@ -140,6 +144,8 @@ impl Process {
             uses,
             working_set: None,
             seconds,
+            cgroup: String::new(),
+            group: None,
         }
     }
 

@@ -180,6 +180,18 @@ impl Source {
         names
     }
 
+    /// The names of the directories in a directory, sorted. Links are left out.
+    pub fn dirs(&self, path: &str) -> Vec<String> {
+        let Ok(entries) = fs::read_dir(self.path(path)) else { return Vec::new() };
+        let name = |entry: io::Result<fs::DirEntry>| {
+            let entry = entry.ok().filter(|entry| entry.file_type().is_ok_and(|it| it.is_dir()))?;
+            entry.file_name().into_string().ok()
+        };
+        let mut names: Vec<String> = entries.filter_map(name).collect();
+        names.sort();
+        names
+    }
+
     /// The target of a symbolic link, as written.
     pub fn link(&self, path: &str) -> Option<String> {
         fs::read_link(self.path(path)).ok().map(|target| target.display().to_string())

@@ -42,6 +42,7 @@ pub(super) fn run(args: &CaptureArgs) -> Result<Outcome, CliError> {
         pids: args.pids.clone(),
         comms: args.comms.clone(),
         cgroups: args.cgroups.clone(),
+        units: args.units.clone(),
         working_set: Duration::from_secs_f64(args.working_set.unwrap_or(0.0)),
         watch: Duration::from_secs_f64(args.seconds),
         every: Duration::from_millis(args.every),
@@ -74,8 +75,10 @@ pub(super) fn run(args: &CaptureArgs) -> Result<Outcome, CliError> {
         write(&args.output, text)?;
     }
     print(&summary(args, &captured, &texts))?;
-    let table = captured.table(&texts.verdict);
-    show(Format::Terminal, &format!("\n{}", tables(Format::Terminal, &[table])))?;
+    // Without a job the groups are of no use.
+    let groups = captured.table_of_groups().filter(|_| texts.job.is_some());
+    let all: Vec<_> = groups.into_iter().chain([captured.table(&texts.verdict)]).collect();
+    show(Format::Terminal, &format!("\n{}", tables(Format::Terminal, &all)))?;
     match texts.not_modelled {
         None => Ok(Outcome::Done),
         Some(reason) => {
@@ -141,7 +144,7 @@ fn summary(args: &CaptureArgs, captured: &Capture, texts: &Files) -> String {
     let (nr, nr_left_out) = (captured.processes.len(), captured.nr_left_out);
     lines.push(match texts.job {
         None if texts.machine.is_none() => "no job: it would have no machine".to_owned(),
-        None => "no job: no process of yours uses memory or CPU time worth a task; --pid, --comm and --cgroup name some"
+        None => "no job: no process of yours uses memory or CPU time worth a task; --pid, --comm, --cgroup and --unit name some"
             .to_owned(),
         Some(_) => {
             let how = match captured.watched {

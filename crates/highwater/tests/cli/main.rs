@@ -6,6 +6,7 @@ mod bad_input;
 mod bisect;
 mod calibrate;
 mod capture;
+mod capture_groups;
 mod cgroupfs;
 mod check;
 mod determinism;

@@ -27,6 +27,7 @@ const NOT_PRINTED: &[(&str, &str, &str)] = &[
     ("docs/src/how-to/calibrate.md", "Costs in costs.toml", "measured on one computer"),
     ("docs/src/how-to/capture.md", "machine.toml: ", "a capture of a machine that runs"),
     ("docs/src/how-to/capture.md", "service ", "a trial with services that run"),
+    ("docs/src/how-to/capture.md", "Memory cgroups", "a capture of a tree that a test makes"),
     (
         "docs/src/how-to/add-a-tracepoint.md",
         "$ cargo run --release --example tracepoints",

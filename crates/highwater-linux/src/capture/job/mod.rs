@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  processes ──▶ ground   shared memory and mapped files, each once
+//!            ├─▶ groups   memory cgroups
 //!            ├─▶ flows    which reads and writes were of files
 //!            └─▶ task     a task: maps, touches, then a request over and over
 //! ```
@@ -9,6 +10,7 @@
 //! Comments above each task say which figures were measured, guessed or left out.
 
 mod ground;
+mod groups;
 mod names;
 mod task;
 
@@ -22,7 +24,9 @@ use super::{Capture, Names as FileNames, Nearest};
 use highwater_files::input::InputError;
 use highwater_plan::experiment::Experiment;
 use highwater_runs::workload::Registry;
-use highwater_runs::workload::job::{JobFile, JobTask};
+use highwater_runs::workload::job::{JobFile, JobGroup, JobTask};
+
+pub(super) use groups::names as names_of_groups;
 
 const PAGE: u64 = 4096;
 const MIB: f64 = (1 << 20) as f64;
@@ -37,9 +41,11 @@ const SECONDS_QUICK: f64 = 2.0;
 const SETUP_PER_PAGE: f64 = 1e-6;
 const SETUP_PER_BYTE: f64 = 1.0 / 400e6;
 
-/// A task or file by itself, as a job file has it.
-#[derive(Serialize)]
+/// A group, file or task by itself, as a job file has it.
+#[derive(Default, Serialize)]
 struct Part<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    group: Option<[&'a JobGroup; 1]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     file: Option<[&'a JobFile; 1]>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -66,10 +72,13 @@ pub(super) fn to_toml(
         file_max: most_of_a_file(capture),
         directories: Vec::new(),
     };
+    let group_names = groups::names(&capture.groups);
     let mut told = Vec::new();
     for ((process, name), mapped) in processes.iter().zip(&named).zip(&ground.mapped) {
         let flows = flows::of(process);
-        let parts = task::tell(process, name, mapped, flows.as_ref(), &mut frame, &mut taken);
+        let mut parts = task::tell(process, name, mapped, flows.as_ref(), &mut frame, &mut taken);
+        let group = process.group.and_then(|group| group_names.get(group));
+        parts.tasks.iter_mut().for_each(|task| task.group = group.cloned());
         let about = about(process, name, task::copies(process), flows.as_ref());
         told.push((about, parts));
     }
@@ -91,6 +100,9 @@ pub(super) fn to_toml(
         processes.len(),
         capture.system.kernel
     );
+    if capture.groups.is_recursive {
+        text.push_str("group-mount = [\"memory_recursiveprot\"]\n");
+    }
     let preset = nearest.preset;
     let _ = writeln!(text, "\n[[policy]]\nname = \"{preset}\"\nlabel = \"{preset}\"");
     if let Some(machine) = names.machine_of_job {
@@ -98,6 +110,10 @@ pub(super) fn to_toml(
     }
     let _ = writeln!(text, "\n[quick]\niterations = 1\n\n[quick.job]\nseconds = {quick:?}");
     text.push('\n');
+    for group in groups::tell(&capture.groups, &group_names) {
+        comments(&mut text, &group.about);
+        text.push_str(&part(&Part { group: Some([&group.group]), ..Part::default() }));
+    }
     put(&mut text, &ground.about, &ground.files, &[]);
     let mut guesses = Vec::new();
     for ((about, parts), name) in told.iter().zip(&named) {
@@ -116,16 +132,20 @@ pub(super) fn to_toml(
     Ok((text, guesses))
 }
 
-fn put(text: &mut String, about: &[String], files: &[JobFile], tasks: &[JobTask]) {
+fn comments(text: &mut String, about: &[String]) {
     for line in about {
         // Writing to a string does not fail.
         let _ = writeln!(text, "# {line}");
     }
+}
+
+fn put(text: &mut String, about: &[String], files: &[JobFile], tasks: &[JobTask]) {
+    comments(text, about);
     for file in files {
-        text.push_str(&part(&Part { file: Some([file]), task: None }));
+        text.push_str(&part(&Part { file: Some([file]), ..Part::default() }));
     }
     for task in tasks {
-        text.push_str(&part(&Part { file: None, task: Some([task]) }));
+        text.push_str(&part(&Part { task: Some([task]), ..Part::default() }));
     }
 }
 
@@ -234,10 +254,11 @@ fn head(text: &mut String, capture: &Capture, bytes: u64, setup: f64) {
     for line in capture.system.memory_pressure.iter().flat_map(|text| text.lines()) {
         lines.push(format!("Pressure on memory: {line}"));
     }
-    for line in lines {
-        // Writing to a string does not fail.
-        let _ = writeln!(text, "# {}", line.as_str());
+    if !capture.groups.notes.is_empty() {
+        lines.push("Memory cgroups:".to_owned());
+        lines.extend(capture.groups.notes.iter().map(|note| format!("- {note};")));
     }
+    comments(text, &lines);
     *text = text.replace("# \n", "#\n");
 }
 

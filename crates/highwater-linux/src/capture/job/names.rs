@@ -24,6 +24,13 @@ impl Names {
         self.numbered(&name)
     }
 
+    /// A group.
+    pub(super) fn group(&mut self, wanted: &str) -> String {
+        let plain = plain(wanted);
+        let name = if plain.is_empty() { "group".to_owned() } else { plain };
+        self.numbered(&name)
+    }
+
     /// The name, or with a number behind it.
     fn numbered(&mut self, name: &str) -> String {
         let mut all = (2..).map(|n| format!("{name}-{n}"));

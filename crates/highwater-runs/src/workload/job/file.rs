@@ -5,7 +5,7 @@ use highwater_workloads::jobs::{Arrivals, Spacing};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
-use super::group::{JobGroup, SettingName};
+use super::group::{JobGroup, MountOption, SettingName};
 use super::plan::DEPTH_MAX;
 use super::text::{Amount, PatternText, SpacingText};
 use crate::workload::params::{Param, Params, Problem};
@@ -25,6 +25,10 @@ pub struct JobParams {
     // Results of jobs without any keep their bytes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub group: Vec<JobGroup>,
+    /// Options with which memory cgroups are mounted. `memory_recursiveprot` (since 5.7):
+    /// protection that no child claims goes to the children's unclaimed usage.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub group_mount: Vec<MountOption>,
     /// Tasks.
     pub task: Vec<JobTask>,
 }
@@ -36,6 +40,7 @@ impl Default for JobParams {
             disk: Vec::new(),
             file: Vec::new(),
             group: Vec::new(),
+            group_mount: Vec::new(),
             task: Vec::new(),
         }
     }
@@ -59,6 +64,11 @@ impl Params for JobParams {
             rules: &[],
         },
         Param { field: "group", doc: "Memory cgroups.", rules: &[] },
+        Param {
+            field: "group_mount",
+            doc: "Options with which memory cgroups are mounted. `memory_recursiveprot` (since 5.7): protection that no child claims goes to the children's unclaimed usage.",
+            rules: &[],
+        },
         Param { field: "task", doc: "Tasks.", rules: &[] },
     ];
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use highwater_core::config::KernelVersion;
 use highwater_core::reclaim::GroupSetting;
 use highwater_workloads::jobs::{Action, GroupHow};
 use schemars::JsonSchema;
@@ -48,6 +49,14 @@ pub struct JobGroup {
     /// `memory.oom.group`: an OOM kill in the group takes all of its tasks.
     #[serde(default, skip_serializing_if = "is_false")]
     pub oom_group: bool,
+}
+
+/// An option with which memory cgroups are mounted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum MountOption {
+    /// Protection that no child claims goes to the children's unclaimed usage.
+    MemoryRecursiveprot,
 }
 
 /// A setting of a memory cgroup.
@@ -97,6 +106,8 @@ impl SettingName {
     }
 }
 
+/// The kernel with which the mount option `memory_recursiveprot` came.
+const RECURSIVE_SINCE: KernelVersion = KernelVersion::new(5, 7);
 /// Most groups of a job.
 const GROUPS_MAX: usize = 4096;
 
@@ -209,6 +220,20 @@ pub(super) fn groups(params: &JobParams, memory_pages: u64) -> Vec<GroupHow> {
         GroupHow { parent, settings: sizes.chain(oom_group).collect() }
     };
     params.group.iter().enumerate().map(how).collect()
+}
+
+/// True if protection that no child claims goes down the tree, in a kernel.
+pub(super) fn is_recursive(params: &JobParams, kernel: KernelVersion) -> bool {
+    params.group_mount.contains(&MountOption::MemoryRecursiveprot) && kernel >= RECURSIVE_SINCE
+}
+
+/// The remark about a mount option of groups that a kernel does not have.
+pub(super) fn mounted_in_vain(params: &JobParams, kernel: KernelVersion) -> Option<String> {
+    (!params.group_mount.is_empty() && kernel < RECURSIVE_SINCE).then(|| {
+        format!(
+            "Linux {kernel} does not have memory_recursiveprot (since {RECURSIVE_SINCE}), with which the job mounts groups: ignored"
+        )
+    })
 }
 
 /// Settings of a group that the job gives it at any time.
@@ -395,6 +420,20 @@ mod tests {
         ] {
             assert_eq!(phase(bad), Some(format!("task.0.phase.0.{reason}")), "{bad}");
         }
+    }
+
+    #[test]
+    fn unclaimed_protection_goes_down_where_the_kernel_can() {
+        let [old, new] = [KernelVersion::new(5, 4), KernelVersion::new(6, 1)];
+        let mounted = job(&format!("group-mount = [\"memory_recursiveprot\"]\n{}", group("a", "")));
+        assert!(is_recursive(&mounted, new) && !is_recursive(&mounted, old));
+        assert!(
+            mounted_in_vain(&mounted, old).is_some() && mounted_in_vain(&mounted, new).is_none()
+        );
+        let plain = job(&group("a", ""));
+        assert!(!is_recursive(&plain, new) && mounted_in_vain(&plain, old).is_none());
+        let wrong = toml::from_str::<JobParams>("group-mount = [\"nsdelegate\"]").unwrap_err();
+        assert!(wrong.to_string().contains("expected `memory_recursiveprot`"), "{wrong}");
     }
 
     #[test]

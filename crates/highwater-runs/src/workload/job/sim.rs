@@ -122,6 +122,7 @@ pub(super) fn run(params: &JobParams, unit: &Unit<'_>) -> Result<Outcome, RunErr
     let has = failed::Machine::new(unit, &storage, &files);
     notes.extend(plan::set_in_vain(params, unit.policy.kernel));
     notes.extend(plan::reclaimed_in_vain(params, unit.policy.kernel));
+    notes.extend(group::mounted_in_vain(params, unit.policy.kernel));
     notes.extend(refused_huge_pages(params, &unit.machine.machine));
     let mut config = harness::config(unit)?;
     storage.attach(&mut config);
@@ -130,6 +131,7 @@ pub(super) fn run(params: &JobParams, unit: &Unit<'_>) -> Result<Outcome, RunErr
     let groups = group::groups(params, memory_pages);
     if !groups.is_empty() {
         config.groups = groups.len() as u16 + GROUPS_SPARE;
+        config.policy.memcg.recursive_prot |= group::is_recursive(params, unit.policy.kernel);
     }
     let seed = config.seed;
     let memory = Rc::new(Memory::default());

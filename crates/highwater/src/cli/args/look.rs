@@ -240,9 +240,14 @@ pub struct CaptureArgs {
     /// Processes with this name (/proc/PID/comm), of any user
     #[arg(long = "comm", value_name = "NAME")]
     pub comms: Vec<String>,
-    /// Processes in this control group or below it, such as /system.slice/redis.service
+    /// Processes in this control group or below it: its path in /proc/PID/cgroup, such as
+    /// /system.slice/redis.service, or its directory in /sys/fs/cgroup
     #[arg(long = "cgroup", value_name = "PATH")]
     pub cgroups: Vec<String>,
+    /// Processes of this systemd unit, such as redis.service (.service, .scope or .slice may be
+    /// missing)
+    #[arg(long = "unit", value_name = "NAME")]
+    pub units: Vec<String>,
     /// Measure for S more seconds which memory the processes touch (clears referenced bits);
     /// default: touches are guessed
     #[arg(long, value_name = "S", value_parser = working_set)]
