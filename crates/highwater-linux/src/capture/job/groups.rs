@@ -1,8 +1,8 @@
 //! The memory cgroups of the job: names, and what stands above each.
 
 use super::super::memcg::{Group, Groups};
+use super::MIB;
 use super::names::Names;
-use super::{MIB, PAGE};
 use highwater_runs::workload::job::JobGroup;
 
 /// A container's name is often a number of this many digits or more; the first few tell it apart.
@@ -60,7 +60,7 @@ fn about(group: &Group) -> Vec<String> {
     )];
     let Some(usage) = &group.usage else { return lines };
     let peak = usage.peak.map_or_else(String::new, |peak| format!(" (at most {})", mib(peak)));
-    let (charged, swap) = (mib(usage.charged / PAGE * PAGE), mib(usage.swap));
+    let (charged, swap) = (mib(usage.charged), mib(usage.swap));
     let parts = &group.parts;
     lines.push(format!("It is charged for {charged}{peak}, and has {swap} in swap."));
     lines.push(format!(

@@ -209,7 +209,7 @@ impl<'a> Lookup<'a> {
         let plain = trimmed(path);
         let under = |mount: &&Mount| {
             let rest = plain.strip_prefix(&mount.dir)?;
-            (rest.is_empty() || rest.starts_with('/')).then(|| mount.dir.len())
+            (rest.is_empty() || rest.starts_with('/')).then_some(mount.dir.len())
         };
         // The mounts of version 1 lie below a directory that is a mount of version 2 elsewhere.
         if let Some(mount) =
