@@ -410,9 +410,7 @@ mod tests {
         assert_eq!(error(text), format!("p.toml:2: boost: {meant}"));
         assert!(error("base = \n").starts_with("p.toml:1: base: "), "{}", error("base = \n"));
         let text = "base = \"6.1\"\n[pcb]\nx = 1\n";
-        let known = "pcp, watermark, fallback, highatomic, merge, slow-path, zonelist, compaction";
-        let known = format!("did you mean pcp? (there are {known}, reclaim, thp, locks, memcg)");
-        assert_eq!(error(text), format!("p.toml:2: pcb: unknown field \"pcb\"; {known}"));
+        assert_eq!(error(text), "p.toml:2: pcb: unknown field \"pcb\"; did you mean pcp?");
     }
 
     #[test]

@@ -50,7 +50,7 @@ impl<H: Devices> Kernel<H> {
     /// Moves the lists of a removed group behind its parent's, and the ownership of all users' pages
     /// with them. Waits while others take pages off these lists.
     ///
-    /// Linux 7.2: the lists are spliced as a whole, and pages name a token that the parent gets.
+    /// Linux: the lists are spliced as a whole, and pages name a token that the parent gets (7.2).
     #[doc(alias = "memcg_reparent_objcgs")]
     pub(crate) fn reparent_lru(&self, cx: &Cx<'_, H>, from: GroupId, to: GroupId) {
         let heirs = Heirs { from, to };

@@ -451,8 +451,8 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// The files to write in the background: all if more is dirty than the background limit, or more
-    /// on this device than its share of it; else those of groups over their own limits.
+    /// Decides which files to write in the background. All, if more is dirty than the background
+    /// limit, or more on this device than its share of it; else those of groups over their limits.
     #[doc(alias = "wb_over_bg_thresh")]
     fn background_scope(&self, cx: &Cx<'_, H>, wb: &Writeback<H>) -> Option<Scope> {
         let background = self.dirty_limits(cx).background;

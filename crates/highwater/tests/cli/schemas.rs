@@ -398,7 +398,7 @@ const CHANGES: &[(Kind, &str, &str, bool)] = &[
     (Kind::Policy, "base = \"6.1\"\n", "", false),
     (Kind::Policy, "mergeable", "never", false),
     (Kind::Policy, "lists = ", "list = ", false),
-    (Kind::Policy, "lru-batch = 15", "lru-batch = 16", false),
+    (Kind::Policy, "lru-batch = 15", "lru-batch = 32", false),
     (Kind::Policy, "lru-batch = 15", "lru-batch = true", false),
     (Kind::Policy, "pending = true", "pending = 1", true),
     (Kind::Policy, "pending = true", "pending = 2", false),
