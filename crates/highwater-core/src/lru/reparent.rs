@@ -51,7 +51,6 @@ impl<H: Devices> Kernel<H> {
     /// with them. Waits while others take pages off these lists.
     ///
     /// Linux: the lists are spliced as a whole, and pages name a token that the parent gets (7.2).
-    #[doc(alias = "memcg_reparent_objcgs")]
     pub(crate) fn reparent_lru(&self, cx: &Cx<'_, H>, from: GroupId, to: GroupId) {
         let heirs = Heirs { from, to };
         for node in self.mem.nodes() {
