@@ -5,11 +5,14 @@ use std::collections::BTreeMap;
 
 use highwater_core::Kernel;
 use highwater_core::config::KernelVersion;
+use highwater_core::host::HZ;
 use highwater_core::memcg::{GroupEvent, StatLine};
 use highwater_core::page::PAGE_SIZE;
 use highwater_core::units::GroupId;
+use highwater_sim::engine::Look;
 use highwater_sim::host::SimHost;
 
+use super::machine::pressure;
 use super::{Texts, line};
 
 const ROOT: &str = "sys/fs/cgroup";
@@ -26,8 +29,9 @@ pub(super) fn files(
     texts: &mut Texts,
     kernel: &Kernel<SimHost>,
     pids: &BTreeMap<GroupId, Vec<u32>>,
-    jiffies: u64,
+    (at_ns, look): (u64, &Look<'_>),
 ) {
+    let jiffies = at_ns / (1_000_000_000 / HZ);
     let controllers = if kernel.mem.groups.is_on() { "memory\n" } else { "" };
     if !kernel.mem.groups.is_on() {
         let empty = Vec::new();
@@ -42,6 +46,12 @@ pub(super) fn files(
         of_group(kernel, group, pids, jiffies, &mut |name, text| {
             texts.insert(format!("{dir}/{name}"), text);
         });
+        if !group.is_root() {
+            let reading = || look.group_pressure(group, at_ns);
+            for (resource, text) in pressure(kernel.mem.policy.kernel, reading) {
+                texts.insert(format!("{dir}/{}.pressure", resource.name()), text);
+            }
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use highwater_core::units::{NodeId, ZoneType};
 use highwater_core::vm::Process;
 use highwater_sim::engine::Look;
 use highwater_sim::host::SimHost;
-use highwater_sim::pressure::{Lines, Resource, SINCE};
+use highwater_sim::pressure::{Reading, Resource, SINCE};
 
 use super::{Texts, line};
 
@@ -84,23 +84,25 @@ pub(super) fn files(
     });
     add("buddyinfo", &mut |text| buddyinfo(text, mem));
     texts.insert("proc/swaps".to_owned(), swaps(kernel, swap));
-    let version = mem.policy.kernel;
-    if version >= SINCE {
-        let reading = look.pressure(at_ns);
-        for resource in Resource::ALL {
-            let has_full = resource != Resource::Cpu || version >= CPU_FULL_SINCE;
-            let text = pressure(&reading.of(resource), has_full);
-            texts.insert(format!("proc/pressure/{}", resource.name()), text);
-        }
+    for (resource, text) in pressure(mem.policy.kernel, || Some(look.pressure(at_ns))) {
+        texts.insert(format!("proc/pressure/{}", resource.name()), text);
     }
 }
 
-/// A file of `/proc/pressure`, or a group's.
-pub(super) fn pressure(lines: &Lines, has_full: bool) -> String {
-    match has_full {
-        true => lines.to_string(),
-        false => format!("some {}\n", lines.some),
-    }
+/// The files of pressure of a machine or a group by a reading; none if the kernel has no such files.
+pub(super) fn pressure(
+    version: KernelVersion,
+    reading: impl FnOnce() -> Option<Reading>,
+) -> Vec<(Resource, String)> {
+    let Some(reading) = (version >= SINCE).then(reading).flatten() else { return Vec::new() };
+    let text = |resource: Resource| {
+        let lines = reading.of(resource);
+        match resource != Resource::Cpu || version >= CPU_FULL_SINCE {
+            true => lines.to_string(),
+            false => format!("some {}\n", lines.some),
+        }
+    };
+    Resource::ALL.into_iter().map(|resource| (resource, text(resource))).collect()
 }
 
 /// `/proc/swaps`. The model knows how much of all areas is used; of several, one after the other

@@ -37,7 +37,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use highwater_core::Kernel;
 use highwater_core::config::{KernelVersion, Policy};
-use highwater_core::host::HZ;
 use highwater_core::memcg::stat_not_modelled;
 use highwater_core::proc::MEMINFO_NOT_MODELLED;
 use highwater_sim::engine::{Look, Sim};
@@ -127,7 +126,7 @@ impl Work {
         self.seen.see(kernel);
         machine::files(&mut texts, kernel, look, &mut self.seen, at_ns);
         let pids = process::files(&mut texts, kernel, &self.seen, &look.tasks());
-        group::files(&mut texts, kernel, &pids, at_ns / (1_000_000_000 / HZ));
+        group::files(&mut texts, kernel, &pids, (at_ns, look));
         texts
     }
 }
@@ -142,7 +141,7 @@ pub fn not_modelled(policy: &Policy) -> String {
     }
     format!(
         "always 0: {} in meminfo; {} in memory.stat; in PID/stat page faults and times of start. \
-         Left out: /proc/stat, memory.pressure, memory.numa_stat, memory.zswap.*, other controllers",
+         Left out: /proc/stat, memory.numa_stat, memory.zswap.*, other controllers",
         meminfo.join(", "),
         zeros.join(", ")
     )
