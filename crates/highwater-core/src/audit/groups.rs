@@ -11,26 +11,8 @@ use crate::memcg::objects::TokenId;
 use crate::memcg::{GroupLife, Kept};
 use crate::page::{BlockFlags, PAGE_SIZE};
 use crate::slab::CacheKind;
-use crate::units::GroupId;
-use crate::vmstat::NodeStat;
-
-/// Levels that groups and nodes both count.
-const LEVELS: &[NodeStat] = &[
-    NodeStat::InactiveAnon,
-    NodeStat::ActiveAnon,
-    NodeStat::InactiveFile,
-    NodeStat::ActiveFile,
-    NodeStat::Unevictable,
-    NodeStat::AnonPages,
-    NodeStat::FilePages,
-    NodeStat::Mapped,
-    NodeStat::Shmem,
-    NodeStat::Dirty,
-    NodeStat::Writeback,
-    NodeStat::Swapcached,
-    NodeStat::PageTablePages,
-    NodeStat::KernelStack,
-];
+use crate::units::{GroupId, LruKind};
+use crate::vmstat::{NodeStat, USER_LEVELS};
 
 /// Memory and slots that name a group.
 #[derive(Clone, Copy, Debug, Default)]
@@ -165,7 +147,9 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
     /// All groups together count what the nodes count.
     fn group_levels(&self) -> Result<(), AuditError> {
         for node in self.k.mem.nodes() {
-            for &item in LEVELS {
+            let of_lists = LruKind::ALL.map(LruKind::node_stat);
+            let of_kernel = [NodeStat::PageTablePages, NodeStat::KernelStack];
+            for item in of_lists.into_iter().chain(USER_LEVELS).chain(of_kernel) {
                 let groups = self.k.memcg.all().map(|g| self.k.mem.groups.own(g, node.id, item));
                 let of_node = |item: NodeStat| node.stats.read_exact(item as usize);
                 // A group's pages of files are those of the page cache alone.

@@ -21,23 +21,7 @@ use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
 use crate::page::{BlockFlags, Folio, Page, PageFlags, PageMapping};
 use crate::units::{GroupId, LruVecId, NodeId};
-use crate::vmstat::NodeStat;
-
-/// Levels of users' pages that groups count, besides the sizes of lists, which change as pages move.
-const LEVELS: [NodeStat; 12] = [
-    NodeStat::AnonPages,
-    NodeStat::Mapped,
-    NodeStat::FilePages,
-    NodeStat::Dirty,
-    NodeStat::Writeback,
-    NodeStat::Shmem,
-    NodeStat::ShmemHugepages,
-    NodeStat::ShmemPmdmapped,
-    NodeStat::FileHugepages,
-    NodeStat::FilePmdmapped,
-    NodeStat::AnonTransparentHugepages,
-    NodeStat::Swapcached,
-];
+use crate::vmstat::USER_LEVELS;
 
 /// A removed group and its parent.
 #[derive(Clone, Copy)]
@@ -65,7 +49,8 @@ impl<H: Devices> Kernel<H> {
                 cx.host.sleep_jiffies(1);
             };
             self.lock_lru(cx, new).lists.balance.absorb(&cost);
-            for item in LEVELS {
+            // The sizes of lists changed as pages moved.
+            for item in USER_LEVELS {
                 let pages = self.mem.groups.own(from, node.id, item);
                 self.mem.groups.add(cx.cpu(), (from, node.id), item, -pages);
                 self.mem.groups.add(cx.cpu(), (to, node.id), item, pages);
@@ -91,14 +76,19 @@ impl<H: Devices> Kernel<H> {
             if taken.is_empty() {
                 return;
             }
-            let mut lru = self.lock_lru(cx, new);
-            for &folio in &taken {
-                self.mem.map.page(folio).flag_set::<H>(PageFlags::LRU);
-                lru.link_tail(folio);
-            }
-            drop(lru);
-            self.release_pages(cx, &taken);
+            self.link_isolated(cx, new, &taken);
         }
+    }
+
+    /// Puts isolated pages behind the tails of the lists that their flags name.
+    fn link_isolated(&self, cx: &Cx<'_, H>, vec: LruVecId, pages: &[Folio]) {
+        let mut lru = self.lock_lru(cx, vec);
+        for &folio in pages {
+            self.mem.map.page(folio).flag_set::<H>(PageFlags::LRU);
+            lru.link_tail(folio);
+        }
+        drop(lru);
+        self.release_pages(cx, pages);
     }
 
     /// Gives the parent the pages that are on no list, and those of the unevictable list, which is
@@ -139,13 +129,7 @@ impl<H: Devices> Kernel<H> {
         let LruLists { balance, .. } = &mut *lru.lists;
         let cost = core::mem::replace(balance, Balance::new(rule));
         drop(lru);
-        let mut lru = self.lock_lru(cx, new);
-        for &folio in &unevictable {
-            self.mem.map.page(folio).flag_set::<H>(PageFlags::LRU);
-            lru.link_tail(folio);
-        }
-        drop(lru);
-        self.release_pages(cx, &unevictable);
+        self.link_isolated(cx, new, &unevictable);
         Some(cost)
     }
 }

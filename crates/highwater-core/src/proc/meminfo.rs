@@ -39,7 +39,7 @@ pub const MEMINFO_NOT_MODELLED: [&str; 6] =
 /// Writes `/proc/meminfo` of the policy's kernel. Counters are plain reads, as in Linux.
 ///
 /// # Errors
-/// Those of the writer.
+/// Errors of the writer.
 #[doc(alias = "meminfo_proc_show")]
 pub fn meminfo<H: Host>(
     w: &mut impl fmt::Write,

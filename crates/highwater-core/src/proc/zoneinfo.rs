@@ -28,7 +28,7 @@ pub fn zoneinfo<H: Host>(
 /// lists of a zone.
 ///
 /// # Errors
-/// Those of the writer.
+/// Errors of the writer.
 pub fn zoneinfo_with<H: Host>(
     w: &mut impl fmt::Write,
     alloc: &PageAllocator<H>,

@@ -33,7 +33,7 @@
 
 use super::folios::{BatchStats, Busy, Decision, Rules, Uses};
 use super::{Control, PassSums, ThrottleReason};
-use crate::config::{BalanceRule, KswapdGoal};
+use crate::config::KswapdGoal;
 use crate::host::{Cx, Devices, Phase, Probe};
 use crate::kernel::Kernel;
 use crate::lru::balance::Effort;
@@ -208,9 +208,7 @@ impl<H: Devices> Kernel<H> {
         let [_, deactivated] = self.move_pages_to_lru(cx, vec, lists, rotated);
         self.count_deactivated(cx, vec, deactivated);
         self.count_isolated(cx, node, page_type, -(isolated.nr_taken as i64));
-        if self.mem.policy.reclaim.balance == BalanceRule::CostRotations {
-            self.lru_note_cost(cx, vec, page_type, Effort { io: 0, rotated: nr_stay });
-        }
+        self.note_kept_active(cx, vec, page_type, nr_stay);
         cx.event(Event::LruShrinkActive {
             nid: node,
             nr_taken: narrow(isolated.nr_taken, u16::MAX),

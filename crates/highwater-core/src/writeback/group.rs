@@ -33,7 +33,7 @@ const SHARED: u16 = u16::MAX;
 pub(super) enum Scope {
     /// All of a device.
     All,
-    /// Those of groups that are over their background limits.
+    /// Files of groups that are over their background limits.
     GroupsOver,
 }
 

@@ -78,7 +78,7 @@ pub(super) fn groups(pages: u64) -> Units {
     })
 }
 
-/// What [`groups`] is compared with: the same memory, without groups.
+/// The same memory without groups, to compare [`groups`] with.
 pub(super) fn ungrouped(pages: u64) -> Units {
     on(boot(GROUPS_MIB, true), move |stage| {
         State::Cache.fill(stage, (GROUPS_MIB << 8) / 2);

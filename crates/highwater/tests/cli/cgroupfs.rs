@@ -155,7 +155,7 @@ fn parsers_for_linux_read_the_machines_counters() {
     let meminfo: Meminfo = parsed(&at, "proc/meminfo");
     assert_eq!(meminfo.swap_total, 256 * MIB - 4096);
     assert!(meminfo.mem_total < 512 * MIB && meminfo.mem_total > 450 * MIB);
-    // What CPUs keep for themselves: less than a MiB.
+    // CPUs keep some pages for themselves: less than a MiB.
     assert!(meminfo.mem_free.abs_diff(counted["nr_free_pages"] * 4096) < MIB);
     let available = meminfo.mem_available.unwrap();
     assert!((meminfo.mem_free - 16 * MIB..meminfo.mem_total).contains(&available), "{available}");

@@ -16,6 +16,7 @@ pub struct ByCostAndRotations(pub ByCost);
 
 impl Weigh for ByCostAndRotations {
     const NOTES_COST: bool = true;
+    const NOTES_ACTIVE: bool = true;
 
     fn cost(&mut self, page_type: PageType, effort: Effort, evictable: u64) {
         self.0.add(page_type, effort.io * SWAP_CLUSTER_MAX + effort.rotated, evictable);

@@ -63,6 +63,8 @@ impl Effort {
 trait Weigh: Default {
     /// False: costs are not recorded, so callers need not take the lock to report them.
     const NOTES_COST: bool;
+    /// True: pages that an active list keeps are reported as a cost too.
+    const NOTES_ACTIVE: bool = false;
 
     /// Pages of a type were taken off a list, active or not.
     #[inline(always)]
@@ -135,6 +137,13 @@ macro_rules! answers {
                 }
             }
 
+            /// Does an active list report the pages that it keeps?
+            const fn notes_active(rule: BalanceRule) -> bool {
+                match rule {
+                    $(BalanceRule::$rule => $answer::NOTES_ACTIVE,)*
+                }
+            }
+
             /// Pages of a type were taken off a list.
             #[inline(always)]
             pub(super) fn isolated(&mut self, page_type: PageType, pages: u64) {
@@ -195,28 +204,42 @@ impl<H: Devices> Kernel<H> {
             return;
         }
         if !self.mem.groups.is_on() {
-            self.note_cost_of(cx, vec, page_type, effort);
+            self.note_cost_of(cx, vec, (page_type, effort), |list| self.lru.vec(vec).size(list));
             return;
         }
         // The lists of all groups above paid for it too.
         let node = self.lru.node_of(vec);
         for group in self.memcg.tree.ancestors(self.lru.group_of(vec)) {
-            self.note_cost_of(cx, self.lru.id_of_group(group, node), page_type, effort);
+            let vec = self.lru.id_of_group(group, node);
+            let size = |list| self.pages_of_lists(vec, list);
+            self.note_cost_of(cx, vec, (page_type, effort), size);
         }
     }
 
     #[inline(always)]
-    fn note_cost_of(&self, cx: &Cx<'_, H>, vec: LruVecId, page_type: PageType, effort: Effort) {
+    fn note_cost_of(
+        &self,
+        cx: &Cx<'_, H>,
+        vec: LruVecId,
+        (page_type, effort): (PageType, Effort),
+        size: impl Fn(LruKind) -> u64,
+    ) {
         let mut lru = self.lock_lru(cx, vec);
-        let lists = &LruKind::ALL[..4];
-        let evictable = match self.mem.groups.is_on() {
-            true => lists.iter().map(|&list| self.pages_of_lists(vec, list)).sum(),
-            false => {
-                let vec = self.lru.vec(vec);
-                lists.iter().map(|&list| vec.size(list)).sum()
-            }
-        };
+        let evictable = LruKind::ALL[..4].iter().map(|&list| size(list)).sum();
         lru.lists.balance.cost(page_type, effort, evictable);
+    }
+
+    /// An active list of a type kept pages that were in use. Costs them if the policy's rule does.
+    pub(crate) fn note_kept_active(
+        &self,
+        cx: &Cx<'_, H>,
+        vec: LruVecId,
+        page_type: PageType,
+        pages: u64,
+    ) {
+        if Balance::notes_active(self.mem.policy.reclaim.balance) {
+            self.lru_note_cost(cx, vec, page_type, Effort { io: 0, rotated: pages });
+        }
     }
 
     /// The weights of a pass over the lists `vec`: events before the pass count, events during it

@@ -93,6 +93,18 @@ pub struct GroupStats {
     pub(crate) swap: Counters,
 }
 
+/// Levels of users' pages that groups count as nodes do, besides the sizes of LRU lists.
+pub(crate) const USER_LEVELS: [NodeStat; 8] = [
+    NodeStat::AnonPages,
+    NodeStat::FilePages,
+    NodeStat::Mapped,
+    NodeStat::Shmem,
+    NodeStat::AnonTransparentHugepages,
+    NodeStat::Dirty,
+    NodeStat::Writeback,
+    NodeStat::Swapcached,
+];
+
 fn sets(nr: usize) -> Box<[Items]> {
     let mut all = Vec::with_capacity(nr);
     all.resize_with(nr, || core::array::from_fn(|_| AtomicI64::new(0)));
