@@ -481,7 +481,6 @@ impl Worker<'_, '_> {
     }
 
     pub(super) fn give(&mut self, pfn: Pfn, order: Order) {
-        self.shared.blocks.borrow_mut().remove(&pfn);
-        self.kernel.mem.free(self.cx, pfn, order).expect("a block in use, with one user");
+        self.shared.give_back(self.cx, (pfn, order));
     }
 }

@@ -9,6 +9,7 @@ use highwater_core::host::Cx;
 use highwater_core::page::{Order, Pfn};
 use highwater_core::page_alloc::{Gfp, NoRelief};
 use highwater_core::vmstat::VmEvent;
+use highwater_core::zone::Mark;
 
 use super::Failure;
 use super::groups;
@@ -31,6 +32,8 @@ const LIMIT_NS: u64 = 30 * 24 * 3600 * SECOND;
 const REST_LIMIT_NS: u64 = 24 * 3600 * SECOND;
 /// The machine is at rest after this many steps without a change.
 const REST_STEPS: u32 = 8;
+/// Pages for programs that ballast leaves at least.
+const ROOM: u64 = 500;
 
 /// The result of a run.
 pub struct Run {
@@ -205,7 +208,8 @@ impl Director {
         Ok(self.summary())
     }
 
-    /// Takes large blocks, then smaller ones, without any pressure on reclaim.
+    /// Takes large blocks, then smaller ones, without any pressure on reclaim. Leaves [`ROOM`] pages
+    /// above the marks: below them no program could start, and no check would mean anything.
     fn take_ballast(&mut self) -> Result<Vec<(Pfn, Order)>, Failure> {
         let pages = self.shared.options.ballast;
         let nodes = self.shared.options.nodes_with_memory();
@@ -222,6 +226,12 @@ impl Director {
                     taken.push((pfn, order));
                     left -= order.pages();
                 }
+            }
+            let marks: u64 = mem.populated_zones().map(|zone| zone.mark(Mark::High)).sum();
+            while mem.nr_free_pages() < marks + ROOM
+                && let Some(block) = taken.pop()
+            {
+                shared.give_back(cx, block);
             }
             taken
         });
@@ -299,10 +309,7 @@ impl Director {
             for file in kernel.all_files(cx) {
                 kernel.delete_file(cx, &file);
             }
-            for (pfn, order) in ballast {
-                shared.blocks.borrow_mut().remove(&pfn);
-                kernel.mem.free(cx, pfn, order).expect("a block in use, with one user");
-            }
+            ballast.into_iter().for_each(|block| shared.give_back(cx, block));
         });
         self.run_to_end()
     }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use highwater_core::host::{Cx, Signals};
-use highwater_core::page::Pfn;
+use highwater_core::page::{Order, Pfn};
 use highwater_core::page_cache::File;
 use highwater_core::vm::Mm;
 use highwater_core::vmstat::VmEvent;
@@ -100,6 +100,12 @@ impl Shared {
             tally: Tally::default(),
             options: options.clone(),
         })
+    }
+
+    /// Frees a block that a program took for itself.
+    pub(super) fn give_back(&self, cx: &Cx<'_, SimHost>, (pfn, order): (Pfn, Order)) {
+        self.blocks.borrow_mut().remove(&pfn);
+        self.machine.kernel.mem.free(cx, pfn, order).expect("a block in use, with one user");
     }
 
     /// Adds work that the counters do not include.
