@@ -171,21 +171,21 @@ impl Source {
         }
     }
 
-    /// The names in a directory, sorted; `None` if it is unreadable.
+    /// The names in a directory, sorted; none if it is unreadable.
     pub fn names(&self, path: &str) -> Vec<String> {
-        let Ok(entries) = fs::read_dir(self.path(path)) else { return Vec::new() };
-        let name = |entry: io::Result<fs::DirEntry>| entry.ok()?.file_name().into_string().ok();
-        let mut names: Vec<String> = entries.filter_map(name).collect();
-        names.sort();
-        names
+        self.entries(path, |_| true)
     }
 
-    /// The names of the directories in a directory, sorted. Links are left out.
+    /// The names of the directories in a directory, sorted; none if it is unreadable. Links are left
+    /// out.
     pub fn dirs(&self, path: &str) -> Vec<String> {
+        self.entries(path, |entry| entry.file_type().is_ok_and(|it| it.is_dir()))
+    }
+
+    fn entries(&self, path: &str, keep: impl Fn(&fs::DirEntry) -> bool) -> Vec<String> {
         let Ok(entries) = fs::read_dir(self.path(path)) else { return Vec::new() };
         let name = |entry: io::Result<fs::DirEntry>| {
-            let entry = entry.ok().filter(|entry| entry.file_type().is_ok_and(|it| it.is_dir()))?;
-            entry.file_name().into_string().ok()
+            entry.ok().filter(|entry| keep(entry))?.file_name().into_string().ok()
         };
         let mut names: Vec<String> = entries.filter_map(name).collect();
         names.sort();

@@ -19,15 +19,18 @@ impl Names {
 
     /// A file.
     pub(super) fn file(&mut self, wanted: &str) -> String {
-        let plain = plain(wanted);
-        let name = if plain.is_empty() { "file".to_owned() } else { plain };
-        self.numbered(&name)
+        self.or(wanted, "file")
     }
 
     /// A group.
     pub(super) fn group(&mut self, wanted: &str) -> String {
+        self.or(wanted, "group")
+    }
+
+    /// The wanted name, or `otherwise` if nothing of it can stay.
+    fn or(&mut self, wanted: &str, otherwise: &str) -> String {
         let plain = plain(wanted);
-        let name = if plain.is_empty() { "group".to_owned() } else { plain };
+        let name = if plain.is_empty() { otherwise.to_owned() } else { plain };
         self.numbered(&name)
     }
 

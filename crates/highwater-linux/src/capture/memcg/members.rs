@@ -59,7 +59,7 @@ impl Members {
                         line: Some(at + 1),
                         ..InputError::whole(
                             source.name(file),
-                            format!("\"{line}\" is no number of a process"),
+                            format!("\"{line}\" is not a PID; cgroup.procs has one PID a line"),
                         )
                     });
                 }
@@ -106,6 +106,9 @@ impl<'a> Lookup<'a> {
     /// If there is no such group, or no process in it.
     pub(in super::super) fn pids(&self, option: &str, path: &str) -> Result<Vec<u32>, InputError> {
         let wrong = |reason: String| InputError::whole(option, reason);
+        if path.trim().is_empty() {
+            return Err(wrong("is empty; / is the root, with all processes".to_owned()));
+        }
         let mut empty = None;
         for (mount, below) in self.places(path) {
             let dir = mount.dir_of(&below);

@@ -142,8 +142,15 @@ fn own_group(
     process: &Process,
     notes: &mut Vec<String>,
 ) -> Option<String> {
-    let path = mount.group_of(&process.cgroup)?;
     let name = format!("process {} ({})", process.pid, process.comm);
+    if process.cgroup.is_empty() {
+        notes.push(format!(
+            "{name}: /proc/{}/cgroup cannot be read: it is in no group of the job",
+            process.pid
+        ));
+        return None;
+    }
+    let path = mount.group_of(&process.cgroup)?;
     let Some(mut below) = mount.below_top(path) else {
         notes.push(format!(
             "{name}: its group {path} is outside of what {} shows: it is in no group of the job",
@@ -261,6 +268,12 @@ impl Groups {
         Ok(())
     }
 
+    /// True if a group's memory is charged to another one: to itself, or to one above.
+    fn is_charged_to(&self, group: usize, above: usize) -> bool {
+        let parents = std::iter::successors(Some(group), |at| self.all[*at].parent);
+        parents.into_iter().any(|at| at == above)
+    }
+
     /// Counts the processes of a group, and what they explain of its memory.
     fn count(
         &mut self,
@@ -270,10 +283,12 @@ impl Groups {
         (tree, strictness): (&[String], Strictness),
         processes: &[Process],
     ) -> Result<(), InputError> {
-        let is_in =
-            |process: &&Process| process.group.is_some_and(|own| is_below(&tree[own], &tree[at]));
+        // Charged to the group: version 1 may not charge groups to those above them.
+        let is_charged =
+            |process: &&Process| process.group.is_some_and(|own| self.is_charged_to(own, at));
         let mut held = Held::default();
-        processes.iter().filter(is_in).for_each(|process| held.add(process));
+        processes.iter().filter(is_charged).for_each(|process| held.add(process));
+        let nr_captured = processes.iter().filter(is_charged).count();
         let members = match Members::read(source, &mount.dir_of(&tree[at])) {
             Ok(members) => members,
             Err(error) if strictness == Strictness::Fails => return Err(error),
@@ -282,10 +297,12 @@ impl Groups {
                 Members::default()
             }
         };
+        let is_in =
+            |process: &&Process| process.group.is_some_and(|own| is_below(&tree[own], &tree[at]));
         let captured: BTreeSet<u32> =
             processes.iter().filter(is_in).map(|process| process.pid).collect();
         let group = &mut self.all[at];
-        group.nr_captured = captured.len();
+        group.nr_captured = nr_captured;
         group.nr_others = members.pids.difference(&captured).count() + members.nr_hidden;
         group.parts = group.usage.map_or_else(Parts::default, |usage| usage.parts(held));
         Ok(())

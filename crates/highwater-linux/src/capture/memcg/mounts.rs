@@ -4,6 +4,7 @@
 //! the reader's cgroup namespace, as the mounts' tops are.
 
 use super::super::Source;
+use super::settings::is_unlimited;
 
 /// Version 1's controller, and the file of version 2 that lists controllers.
 const MEMORY: &str = "memory";
@@ -110,7 +111,16 @@ impl Mount {
         self.top.is_empty()
             && match self.is_v2 {
                 true => !has("cgroup.events") && !has("memory.max"),
-                false => has("release_agent") || has("cgroup.sane_behavior"),
+                // A copy may have the files of memory only. The root has no limit.
+                false => {
+                    let is_unlimited = || {
+                        let file = format!("{}/memory.limit_in_bytes", self.dir);
+                        source.word(&file).is_some_and(|text| is_unlimited(&text))
+                    };
+                    has("release_agent")
+                        || has("cgroup.sane_behavior")
+                        || source.is_recorded() && is_unlimited()
+                }
             }
     }
 }

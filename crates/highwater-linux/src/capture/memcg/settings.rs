@@ -1,7 +1,8 @@
 //! Settings of a group: those that the job has, and those that it has not.
 //!
 //! Version 2 has the settings of a job's group. Those of version 1 are translated where the job
-//! can express them. Every other setting that is not at its default is listed.
+//! can express them. The settings in `LOST_V2` and `LOST_V1` are listed unless they are at their
+//! defaults; others are not read.
 
 use super::super::Source;
 use super::Strictness;
@@ -127,20 +128,21 @@ const LOST_V1: [Lost; 4] = [
     ),
 ];
 
-fn is_unlimited(text: &str) -> bool {
+pub(super) fn is_unlimited(text: &str) -> bool {
     text.parse::<u64>().is_ok_and(|bytes| bytes >= UNLIMITED)
 }
 
-/// A setting of a job's group as a text, for a line about it.
-fn shown(text: &str) -> String {
-    let bytes = text.parse::<u64>().ok().filter(|bytes| *bytes >= PAGE);
+/// A setting as a text for a line about it: a size, if the file is one of memory.
+fn shown(file: &str, text: &str) -> String {
+    let bytes = text.parse::<u64>().ok();
+    let bytes = bytes.filter(|bytes| file.starts_with("memory.") && *bytes >= PAGE);
     bytes.map_or_else(|| text.split_whitespace().collect::<Vec<_>>().join(" "), size_text)
 }
 
 fn lost(files: &mut Files<'_>, table: &[Lost], lost: &mut Vec<String>) -> Result<(), InputError> {
     for (file, is_default, why) in table {
         if let Some(text) = files.text(file)?.filter(|text| !is_default(text)) {
-            lost.push(format!("{file} = {}: {why}", shown(&text)));
+            lost.push(format!("{file} = {}: {why}", shown(file, &text)));
         }
     }
     Ok(())
