@@ -69,6 +69,9 @@ pub enum RunError {
     /// A finished unit cannot be kept.
     #[error(transparent)]
     Store(Box<dyn std::error::Error + Send + Sync>),
+    /// The files of the machine cannot be written (`--cgroupfs`).
+    #[error("--cgroupfs {0}")]
+    Files(String),
     /// The user stopped the run.
     #[error("interrupted")]
     Interrupted,

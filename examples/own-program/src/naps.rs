@@ -68,7 +68,7 @@ impl Workload for Naps {
             samples.extend(rounds.iter().map(|&ns| ("round".to_owned(), ns as f64 / 1e6)));
         }
         times.elapsed_ns = machine.sim().now_ns();
-        let explained = harness::explained(&machine, unit)?;
+        let explained = harness::ended(&machine, unit)?;
         let counters = Counters::difference(&before, &snapshot(&machine.kernel.mem));
         harness::settle_and_audit(&mut machine, |_, _| {})?;
         Ok(Outcome { samples, counters, times, explained, ..Outcome::default() })

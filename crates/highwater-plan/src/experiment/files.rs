@@ -29,7 +29,7 @@ impl FilesPlan {
 
     fn refused(&self, error: &io::Error) -> RunError {
         let reason = highwater_results::words::refusal(error);
-        RunError::Store(format!("--cgroupfs {}: {reason}", self.dir.display()).into())
+        RunError::Files(format!("{}: {reason}", self.dir.display()))
     }
 }
 
@@ -79,10 +79,10 @@ impl RunPlan {
         let dir = files.dir.display();
         if self.host != HostKind::Sim {
             let reason = "only a simulated machine has such files; leave out --host native";
-            return Err(RunError::Store(format!("--cgroupfs {dir}: {reason}").into()));
+            return Err(RunError::Files(format!("{dir}: {reason}")));
         }
         kernel_files::prepare(&files.dir)
-            .map_err(|reason| RunError::Store(format!("--cgroupfs {dir}: {reason}").into()))?;
+            .map_err(|reason| RunError::Files(format!("{dir}: {reason}")))?;
         // A watched run has the directory itself.
         let units = if files.keep == Keep::Each { self.files_dirs() } else { Vec::new() };
         let noted = kernel_files::note_units(&files.dir, &units);
@@ -93,7 +93,7 @@ impl RunPlan {
 /// The error of a writer, as the run's.
 pub(crate) fn failure(files: Option<&KernelFiles>) -> Result<(), RunError> {
     match files.and_then(KernelFiles::failure) {
-        Some(reason) => Err(RunError::Store(reason.into())),
+        Some(reason) => Err(RunError::Files(reason)),
         None => Ok(()),
     }
 }

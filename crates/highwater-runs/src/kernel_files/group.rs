@@ -12,7 +12,7 @@ use highwater_core::units::GroupId;
 use highwater_sim::engine::Look;
 use highwater_sim::host::SimHost;
 
-use super::machine::pressure;
+use super::machine::{Seen, pressure};
 use super::{Texts, line};
 
 const ROOT: &str = "sys/fs/cgroup";
@@ -29,20 +29,18 @@ pub(super) fn files(
     texts: &mut Texts,
     kernel: &Kernel<SimHost>,
     pids: &BTreeMap<GroupId, Vec<u32>>,
+    seen: &Seen,
     (at_ns, look): (u64, &Look<'_>),
 ) {
     let jiffies = at_ns / (1_000_000_000 / HZ);
-    let controllers = if kernel.mem.groups.is_on() { "memory\n" } else { "" };
     if !kernel.mem.groups.is_on() {
-        let empty = Vec::new();
-        let procs = procs(pids.get(&GroupId::ROOT).unwrap_or(&empty));
+        let procs = procs(pids.get(&GroupId::ROOT).map_or(&[][..], Vec::as_slice));
         texts.insert(format!("{ROOT}/cgroup.procs"), procs);
-        texts.insert(format!("{ROOT}/cgroup.controllers"), controllers.to_owned());
+        texts.insert(format!("{ROOT}/cgroup.controllers"), String::new());
         return;
     }
     for group in kernel.memcg.all().filter(|&group| kernel.memcg.is_online(group)) {
-        let path = kernel.memcg.peek_path(group).unwrap_or_default();
-        let dir = format!("{ROOT}{}", path.trim_end_matches('/'));
+        let dir = format!("{ROOT}{}", seen.path(group).trim_end_matches('/'));
         of_group(kernel, group, pids, jiffies, &mut |name, text| {
             texts.insert(format!("{dir}/{name}"), text);
         });
@@ -67,7 +65,7 @@ fn of_group(
     let nr_below = memcg.nr_descendants(group);
     add("cgroup.procs", procs(own));
     add("cgroup.controllers", "memory\n".to_owned());
-    let below = if nr_below > 0 { "memory\n" } else { "\n" };
+    let below = if nr_below > 0 { "memory\n" } else { "" };
     add("cgroup.subtree_control", below.to_owned());
     let dying = memcg.nr_dying(group);
     add("cgroup.stat", format!("nr_descendants {nr_below}\nnr_dying_descendants {dying}\n"));

@@ -9,7 +9,7 @@ use highwater_core::page::PAGE_SIZE;
 use highwater_core::proc::{
     DirtyThresholds, Promised, SwapSpace, buddyinfo, meminfo, vmstat, zoneinfo_with,
 };
-use highwater_core::units::{NodeId, ZoneType};
+use highwater_core::units::{GroupId, NodeId, ZoneType};
 use highwater_core::vm::Process;
 use highwater_sim::engine::Look;
 use highwater_sim::host::SimHost;
@@ -21,12 +21,13 @@ const KIB_PER_PAGE: u64 = PAGE_SIZE as u64 / 1024;
 /// The first kernel whose `/proc/pressure/cpu` has a line `full`.
 const CPU_FULL_SINCE: KernelVersion = KernelVersion::new(5, 13);
 
-/// The last readings of what cannot be read while it changes.
+/// Last values of lists that are locked at the time of a sample.
 #[derive(Default)]
 pub(super) struct Seen {
     pcp_counts: BTreeMap<(NodeId, ZoneType, CpuId), u32>,
     /// By number.
     pub(super) processes: BTreeMap<u32, Process<SimHost>>,
+    paths: BTreeMap<GroupId, String>,
 }
 
 impl std::fmt::Debug for Seen {
@@ -36,8 +37,13 @@ impl std::fmt::Debug for Seen {
 }
 
 impl Seen {
-    /// Reads the processes.
+    /// Reads the processes, and the paths of groups.
     pub(super) fn see(&mut self, kernel: &Kernel<SimHost>) {
+        for group in kernel.memcg.all() {
+            if let Some(path) = kernel.memcg.peek_path(group) {
+                self.paths.insert(group, path);
+            }
+        }
         let Some(now) = kernel.peek_processes() else { return };
         let mut before = std::mem::take(&mut self.processes);
         let processes = now.into_iter().filter_map(|(pid, process)| {
@@ -45,6 +51,11 @@ impl Seen {
             Some((pid, process))
         });
         self.processes = processes.collect();
+    }
+
+    /// The path of a group; the root's if there are no groups.
+    pub(super) fn path(&self, group: GroupId) -> &str {
+        self.paths.get(&group).map_or("/", String::as_str)
     }
 }
 

@@ -104,7 +104,7 @@ impl KernelFiles {
         let work = self.lock();
         let error = work.failed.as_ref()?;
         let reason = highwater_results::words::refusal(error);
-        Some(format!("--cgroupfs {}: {reason}", work.place.dir().display()))
+        Some(format!("{}: {reason}", work.place.dir().display()))
     }
 
     fn lock(&self) -> MutexGuard<'_, Work> {
@@ -125,8 +125,8 @@ impl Work {
         let mut texts = Texts::new();
         self.seen.see(kernel);
         machine::files(&mut texts, kernel, look, &mut self.seen, at_ns);
-        let pids = process::files(&mut texts, kernel, &self.seen, &look.tasks());
-        group::files(&mut texts, kernel, &pids, (at_ns, look));
+        let pids = process::files(&mut texts, &self.seen, &look.tasks());
+        group::files(&mut texts, kernel, &pids, &self.seen, (at_ns, look));
         texts
     }
 }
@@ -141,7 +141,7 @@ pub fn not_modelled(policy: &Policy) -> String {
     }
     format!(
         "always 0: {} in meminfo; {} in memory.stat; in PID/stat page faults and times of start. \
-         Left out: /proc/stat, memory.numa_stat, memory.zswap.*, other controllers",
+         Left out: /proc/stat, pressure files of the root group, memory.numa_stat, memory.zswap.*, other controllers",
         meminfo.join(", "),
         zeros.join(", ")
     )

@@ -5,8 +5,8 @@
 //! files of one time. With [`Keep::Latest`] they are directories whose files are replaced one by
 //! one, each by a rename.
 //!
-//! A file [`MARK`] says that the directory is ours. A later command empties such a directory, and
-//! refuses others that are not empty.
+//! A file [`MARK`] says that the directory is ours. A later command removes the files of an earlier
+//! one there, and refuses other directories that are not empty.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -71,10 +71,6 @@ impl Place {
         let parts = at_ns % NS_PER_S / 10_u64.pow(9 - self.digits);
         let name = format!("{:06}.{parts:0digits$}s", at_ns / NS_PER_S);
         let (hidden, dir) = (self.dir.join(format!(".{name}.tmp")), self.dir.join(&name));
-        if dir.exists() {
-            // The run ended within the same part of a second: its end is what stays.
-            fs::remove_dir_all(&dir)?;
-        }
         let mut made = None;
         for (path, text) in texts {
             let path = hidden.join(path);
@@ -85,7 +81,15 @@ impl Place {
             }
             fs::write(path, text)?;
         }
+        // The run may end within the part of a second of the last state: then its end is what stays.
+        let old = self.dir.join(format!(".{name}.old.tmp"));
+        if dir.exists() {
+            fs::rename(&dir, &old)?;
+        }
         fs::rename(&hidden, &dir)?;
+        if old.exists() {
+            fs::remove_dir_all(&old)?;
+        }
         for link in LINKS {
             let (new, at) = (self.dir.join(format!(".{link}.tmp")), self.dir.join(link));
             symlink(Path::new(&name).join(link), &new)?;
@@ -164,7 +168,7 @@ pub fn note_units(dir: &Path, units: &[String]) -> io::Result<()> {
 /// A name that [`Place`] gives: a link, a time, or something that was not finished.
 fn is_ours(name: &str) -> bool {
     let inner = name.strip_prefix('.').and_then(|name| name.strip_suffix(".tmp"));
-    let name = inner.unwrap_or(name);
+    let name = inner.map_or(name, |inner| inner.trim_end_matches(".old"));
     let is_time = name.strip_suffix('s').and_then(|time| time.split_once('.')).is_some_and(
         |(seconds, parts)| {
             let is_number = |text: &str| text.bytes().all(|digit| digit.is_ascii_digit());

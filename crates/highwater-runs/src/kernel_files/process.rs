@@ -1,12 +1,11 @@
 //! The files of processes and kernel threads, `/proc/PID`.
 //!
-//! A process has the number that reports of the OOM killer give it. What the model does not count
-//! (page faults by process, the time of start) is 0 in `stat`, and left out in `status` and
-//! `smaps_rollup`, as by a kernel that lacks it.
+//! A process has the number that reports of the OOM killer give it. Figures that
+//! the model does not count (page faults by process, the time of start) are 0 in `stat`, and left out
+//! in `status` and `smaps_rollup`.
 
 use std::collections::BTreeMap;
 
-use highwater_core::Kernel;
 use highwater_core::page::PAGE_SIZE;
 use highwater_core::units::GroupId;
 use highwater_core::vm::Process;
@@ -45,7 +44,6 @@ struct Shown {
 /// Adds the files, and returns the processes of each group.
 pub(super) fn files(
     texts: &mut Texts,
-    kernel: &Kernel<SimHost>,
     seen: &Seen,
     tasks: &[TaskView],
 ) -> BTreeMap<GroupId, Vec<u32>> {
@@ -53,11 +51,7 @@ pub(super) fn files(
     for process in seen.processes.values() {
         let group = process.group;
         pids.entry(group).or_default().push(process.pid);
-        let path = match kernel.mem.groups.is_on() {
-            true => kernel.memcg.peek_path(group).unwrap_or_default(),
-            false => "/".to_owned(),
-        };
-        add(texts, &of_process(process, tasks, path));
+        add(texts, &of_process(process, tasks, seen.path(group).to_owned()));
     }
     let daemons = tasks.iter().filter(|task| task.is_daemon && !task.is_interrupt);
     for (pid, task) in (KERNEL_THREADS..).zip(daemons) {

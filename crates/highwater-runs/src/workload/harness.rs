@@ -72,7 +72,7 @@ pub(crate) struct AllocatorOnly {
 pub(crate) fn boot_allocator(unit: &Unit<'_>) -> Result<AllocatorOnly, RunError> {
     if unit.files.is_some() {
         let reason = "this workload runs the page allocator alone, without a kernel that has files";
-        return Err(RunError::Boot(format!("--cgroupfs: {reason}")));
+        return Err(RunError::Files(reason.to_owned()));
     }
     let machine = &unit.machine.machine;
     let costs = unit.machine.costs().map_err(RunError::Costs)?;
@@ -195,13 +195,13 @@ pub fn run_to_end(machine: &mut SimMachine) -> Result<(), RunError> {
     Ok(machine.run()?)
 }
 
-/// Where the time of operations went, if the unit wants it. An operation is a task's work between
-/// `op_begin` and `op_end` of its host. Call it before the audit, whose time belongs to no
-/// operation. The unit's files get the state of this time.
+/// Closes what accompanies a unit, before the audit, whose time belongs to no operation: the unit's
+/// files get the state of this time, and the ledger says where the time of operations went, if the
+/// unit wants it. An operation is a task's work between `op_begin` and `op_end` of its host.
 ///
 /// # Errors
 /// If some time has no cause.
-pub fn explained(machine: &SimMachine, unit: &Unit<'_>) -> Result<Option<ExplainedRun>, RunError> {
+pub fn ended(machine: &SimMachine, unit: &Unit<'_>) -> Result<Option<ExplainedRun>, RunError> {
     if let Some(files) = unit.files {
         files.finish(machine.sim(), &machine.kernel);
     }

@@ -29,7 +29,7 @@ fn begin(
     every_ns: u64,
 ) -> Result<(), CliError> {
     let Some(dir) = &args.cgroupfs else { return Ok(()) };
-    let every_ns = args.cgroupfs_every.unwrap_or(every_ns).max(1);
+    let every_ns = args.cgroupfs_every.unwrap_or(every_ns);
     plan.files = Some(FilesPlan { dir: dir.clone(), every_ns, keep });
     plan.prepare_files()?;
     let dirs = match keep {

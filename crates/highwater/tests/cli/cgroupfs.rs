@@ -214,6 +214,7 @@ fn processes_are_in_their_groups() {
     assert_eq!(number(&group, "memory.low"), 8 * MIB);
     assert_eq!(text(&group, "memory.high"), "max\n");
     assert!(number(&group, "memory.peak") >= current);
+    assert_eq!(text(&group, "cgroup.subtree_control"), "", "a leaf");
     let (events, above) = (keyed(&group, "memory.events"), group.join(".."));
     assert!(events["max"] > 0 && events == keyed(&above, "memory.events"));
     assert_eq!(keyed(&above, "memory.events.local")["max"], 0);
@@ -321,6 +322,10 @@ fn what_cannot_have_files_is_one_line() {
         (&["run", "pagealloc", "--cgroupfs", new], "the page allocator alone"),
         (&["run", "pagealloc", "--host", "native", "--cgroupfs", new], "leave out --host native"),
         (&["run", "anon", "--cgroupfs", new, "--cgroupfs-every", "x"], "is no time such as 1.5s"),
+        (
+            &["run", "anon", "--cgroupfs", new, "--cgroupfs-every", "0"],
+            "is too short: at least 1us",
+        ),
     ] {
         let output = highwater(&[args, &machine].concat());
         let errors = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -137,7 +137,7 @@ pub(super) fn run(unit: &Unit<'_>, params: &HighallocParams) -> Result<Outcome, 
     });
     run_to_end(&mut machine)?;
     let ended = driver.take().ok_or_else(|| lost("driver"))??;
-    let explained = harness::explained(&machine, unit)?;
+    let explained = harness::ended(&machine, unit)?;
     let digest = machine.digest().value();
     harness::settle_and_audit(&mut machine, harness::delete_files)?;
     Ok(Outcome {

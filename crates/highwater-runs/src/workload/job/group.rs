@@ -143,9 +143,11 @@ pub(super) fn problem(params: &JobParams) -> Option<Problem> {
     for (at, group) in params.group.iter().enumerate() {
         let name = group.name.as_str();
         // Its directory lies beside the files of its parent.
-        if ["memory.", "cgroup.", "."].iter().any(|start| name.starts_with(start)) {
-            let reason =
-                format!("\"{name}\" begins with \".\", \"memory.\" or \"cgroup.\", as files do");
+        if [".", "cgroup.", "memory.", "cpu.", "io."].iter().any(|start| name.starts_with(start)) {
+            let reason = format!(
+                "\"{name}\" begins with \".\", \"cgroup.\", \"memory.\", \"cpu.\" or \"io.\", as files of a group do; \
+                 choose another name"
+            );
             return wrong(format!("group.{at}.name"), reason);
         }
         if name.is_empty() || name.contains('/') || !before.insert(name) {
@@ -315,14 +317,13 @@ mod tests {
     fn groups_that_cannot_be_are_refused() {
         let (a, b) = (group("a", "parent = \"b\""), group("b", "parent = \"a\""));
         let twice = "is empty, has a / in it, or is there twice";
+        let as_file = "begins with \".\", \"cgroup.\", \"memory.\", \"cpu.\" or \"io.\", as files of a group do; \
+                       choose another name";
         for (text, reason) in [
             (group("", ""), format!("group.0.name: \"\" {twice}")),
             (group("a/b", ""), format!("group.0.name: \"a/b\" {twice}")),
-            (
-                group("..", ""),
-                "group.0.name: \"..\" begins with \".\", \"memory.\" or \"cgroup.\", as files do"
-                    .to_owned(),
-            ),
+            (group("..", ""), format!("group.0.name: \"..\" {as_file}")),
+            (group("io.pressure", ""), format!("group.0.name: \"io.pressure\" {as_file}")),
             (group("a", "") + &group("a", ""), format!("group.1.name: \"a\" {twice}")),
             (
                 a.clone() + &group("b", ""),

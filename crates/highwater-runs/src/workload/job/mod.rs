@@ -101,7 +101,7 @@ pub const FIGURES: [&str; nr_figures()] = {
     }
     all
 };
-/// Those of groups that are times in microseconds.
+/// Figures of groups that are times in microseconds.
 pub const GROUP_TIMES: [&str; 3] = group_figures::STALLS;
 
 const fn nr_figures() -> usize {

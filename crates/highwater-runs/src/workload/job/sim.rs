@@ -142,9 +142,6 @@ pub(super) fn run(params: &JobParams, unit: &Unit<'_>) -> Result<Outcome, RunErr
     let files = Files::create(&machine.kernel, &machine.outside(), files);
     let groups = Groups::create(&machine.kernel, &machine.outside(), &groups)
         .map_err(|error| RunError::of(Job::NAME, format!("groups: {error}")))?;
-    for (group, id) in params.group.iter().zip(groups.ids()) {
-        machine.kernel.memcg.set_name(CpuId(0), id, &group.name);
-    }
     over_time.begin(&machine.kernel, &groups);
     group_figures::name_groups(&machine, params, &groups);
     let nr_tasks = tasks.len();
@@ -199,7 +196,7 @@ pub(super) fn run(params: &JobParams, unit: &Unit<'_>) -> Result<Outcome, RunErr
             *reason = "the kernel panicked for want of memory (vm.panic_on_oom)".to_owned();
         }
     }
-    let explained = harness::explained(&machine, unit)?;
+    let explained = harness::ended(&machine, unit)?;
     let digest = machine.digest().value();
     harness::settle_and_audit(&mut machine, harness::delete_files)?;
     let last_line = |kill: &OomReport| kill.text.lines().last().map(str::to_owned);

@@ -99,7 +99,7 @@ fn run_on(
     });
     run_to_end(&mut machine)?;
     let ended = driver.take().ok_or_else(|| lost("driver"))??;
-    let explained = harness::explained(&machine, unit)?;
+    let explained = harness::ended(&machine, unit)?;
     let digest = machine.digest().value();
     let rest_ns = other_cpu_time(&machine, ended.times);
     // The benchmark deletes its files.

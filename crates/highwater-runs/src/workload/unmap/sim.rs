@@ -58,7 +58,7 @@ pub(super) fn run(unit: &Unit<'_>, params: &UnmapParams) -> Result<Outcome, RunE
     let after = finished(&task, &mut times)?.map_err(failed)?;
 
     times.elapsed_ns = machine.sim().now_ns();
-    let explained = harness::explained(&machine, unit)?;
+    let explained = harness::ended(&machine, unit)?;
     let counters = Counters::difference(&before, &snapshot(&machine.kernel.mem));
     let digest = machine.digest().value();
     harness::settle_and_audit(&mut machine, |_, _| {})?;

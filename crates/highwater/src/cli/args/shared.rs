@@ -72,8 +72,17 @@ pub struct CgroupfsArgs {
     pub cgroupfs: Option<PathBuf>,
     /// Virtual time from one state of these files to the next; default: 1s, for watch that of
     /// --every
-    #[arg(long, value_name = "TIME", requires = "cgroupfs", value_parser = parse_time)]
+    #[arg(long, value_name = "TIME", requires = "cgroupfs", value_parser = parse_interval)]
     pub cgroupfs_every: Option<u64>,
+}
+
+/// A time from one state to the next.
+fn parse_interval(text: &str) -> Result<u64, String> {
+    const LEAST_NS: u64 = 1000;
+    match parse_time(text)? {
+        ns if ns < LEAST_NS => Err(format!("\"{text}\" is too short: at least 1us, such as 100ms")),
+        ns => Ok(ns),
+    }
 }
 
 /// Where an experiment runs.
