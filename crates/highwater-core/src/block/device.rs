@@ -32,6 +32,9 @@ pub struct DeviceSpec {
     pub depth: u32,
     /// Largest request, pages.
     pub max_request_pages: u32,
+    /// Largest number of pieces of memory in a request (`queue/max_segments`); 0: no limit. Pages of
+    /// one bio whose frames follow each other are one piece.
+    pub max_segments: u32,
     /// Largest readahead window of a file without advice, pages (`queue/read_ahead_kb`); 0 = no readahead.
     pub ra_pages: u32,
     /// Seeks cost time (`queue/rotational`): swap slots and swap readahead depend on it.
@@ -56,6 +59,7 @@ impl DeviceSpec {
             pages,
             depth: NVME_TAGS,
             max_request_pages: REQUEST_PAGES_MAX,
+            max_segments: 0,
             ra_pages: Self::RA_PAGES,
             rotational: false,
             synchronous: false,

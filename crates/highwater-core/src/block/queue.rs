@@ -16,6 +16,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use super::congestion::{self, Congestion, Flags, LEGACY_REQUESTS, Pool};
+use super::plug::Limits;
 use super::wbt::WriteThrottle;
 use super::{Bio, BioKind, BioVector, BioVectors, DeviceId, DeviceSpec, Plug, WriteClass};
 use crate::config::DeviceCongestion;
@@ -214,11 +215,11 @@ impl<H: Devices> Kernel<H> {
         let _stall = (is_read && bio.pages.iter().any(is_back)).then(|| cx.stall(Stall::Memory));
         self.trim_bio_vectors(cx);
         let device = self.block.device(bio.device);
-        let max_pages = device.spec.max_request_pages.max(1);
+        let limits = Limits::of(&device.spec);
         loop {
-            let rest = split(&mut bio, max_pages);
+            let rest = split(&mut bio, limits);
             cx.charge(Cost::BioSubmit, 1);
-            self.queue_bio(cx, bio, max_pages);
+            self.queue_bio(cx, bio, limits);
             match rest {
                 Some(rest) => bio = rest,
                 None => return,
@@ -228,16 +229,16 @@ impl<H: Devices> Kernel<H> {
 
     /// Waits for a tag and dispatches a bio as a separate request.
     #[doc(alias = "blk_mq_submit_bio")]
-    fn queue_bio(&self, cx: &Cx<'_, H>, bio: Bio, max_pages: u32) {
+    fn queue_bio(&self, cx: &Cx<'_, H>, bio: Bio, limits: Limits) {
         let plug = cx.local::<Plug>();
         if !plug.is_open() || self.block.device(bio.device).spec.synchronous {
             return self.dispatch(cx, request_of(bio));
         }
-        if let Some(bio) = plug.merge(bio, max_pages) {
-            if plug.is_full() {
+        if let Some(bio) = plug.merge(bio, limits) {
+            if plug.is_full(self.mem.policy.block.plug_flush) {
                 self.plug_flush(cx);
             }
-            plug.push(request_of(bio));
+            plug.push(request_of(bio), limits);
         }
     }
 
@@ -296,12 +297,13 @@ impl<H: Devices> Kernel<H> {
 /// Cuts the part off a bio that exceeds the device's largest request.
 #[doc(alias = "bio_split_to_limits")]
 #[doc(alias = "blk_queue_split")]
-fn split(bio: &mut Bio, max_pages: u32) -> Option<Bio> {
-    if bio.pages.len() <= max_pages as usize {
+fn split(bio: &mut Bio, limits: Limits) -> Option<Bio> {
+    let nr = limits.fitting(&bio.pages);
+    if nr == bio.pages.len() {
         return None;
     }
-    let pages = bio.pages.split_off(max_pages as usize);
-    let start = bio.start + u64::from(max_pages);
+    let pages = bio.pages.split_off(nr);
+    let start = bio.start + nr as u64;
     // One bio keeps the memory for both.
     Some(Bio { start, pages, vector: BioVector::Inline, ..*bio })
 }

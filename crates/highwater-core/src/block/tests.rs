@@ -3,9 +3,10 @@
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 
-use super::manual::{DISK, Manual, kernel};
+use super::manual::{DISK, Manual, kernel, kernel_of};
 use super::{Bio, BioKind, BioVector, DeviceId, DeviceSpec};
 use crate::Kernel;
+use crate::config::PlugFlush;
 use crate::host::{CpuId, Cx, IoDirection, IoError, Urgency};
 use crate::page::{Folio, Order, PageFlags, Pfn};
 use crate::page_alloc::{Gfp, NoRelief};
@@ -92,6 +93,60 @@ fn requests_end_at_the_device_limit() {
     kernel.submit_bio(&cx, read(0, 9, &frames[9..]));
     kernel.plug_finish(&cx);
     assert_eq!(host.sizes(), [(0, 4), (4, 4), (8, 3)]);
+}
+
+/// Pages of one bio whose frames follow each other are one piece; bios are not looked at together.
+#[test]
+fn requests_end_at_the_segments_of_the_device() {
+    let small = DeviceSpec { max_segments: 4, ..DISK };
+    let host = Rc::new(Manual::default());
+    let (kernel, cx) = (kernel(&host, &[small]), Cx::new(&*host, CpuId(0)));
+    let order = Order::new(5).unwrap();
+    let first = kernel.mem.alloc(&cx, &NoRelief, Gfp::GFP_KERNEL, order, NodeId(0), None).unwrap();
+    let frame = |i: u64| Pfn(first.0 + i as u32);
+    let bio = |start: u64, frames: &[u64]| {
+        read(0, start, &frames.iter().copied().map(frame).collect::<Vec<_>>())
+    };
+    for i in 0..32 {
+        assert!(kernel.try_lock_page(Folio::page(frame(i))));
+    }
+    kernel.plug_start(&cx);
+    // Eight pages in one piece, then three of one page each: the last finds no room.
+    kernel.submit_bio(&cx, bio(0, &[0, 1, 2, 3, 4, 5, 6, 7]));
+    for i in 8..12 {
+        kernel.submit_bio(&cx, bio(i, &[i]));
+    }
+    // One bio of six pieces is cut after the fourth.
+    kernel.submit_bio(&cx, bio(40, &[12, 14, 15, 17, 19, 21, 23]));
+    kernel.plug_finish(&cx);
+    assert_eq!(host.sizes(), [(0, 11), (11, 1), (40, 5), (45, 2)]);
+}
+
+/// From 6.13 on a small read keeps the writes behind it, as in swap readahead that reclaims.
+#[test]
+fn the_oldest_request_may_decide_when_a_plug_is_full() {
+    for (flush, held) in [(PlugFlush::Newest, 2), (PlugFlush::Oldest, 0)] {
+        let host = Rc::new(Manual::default());
+        let kernel = kernel_of(&host, &[DISK], Vec::new(), |policy| {
+            policy.block.plug_flush = flush;
+        });
+        let cx = Cx::new(&*host, CpuId(0));
+        let frames = pages(&kernel, &cx, 60);
+        kernel.plug_start(&cx);
+        kernel.submit_bio(&cx, read(0, 0, &frames[..1]));
+        kernel.submit_bio(&cx, read(0, 100, &frames[1..41]));
+        kernel.submit_bio(&cx, read(0, 200, &frames[41..42]));
+        assert_eq!(host.nr_held(), held, "{flush:?}");
+        kernel.plug_finish(&cx);
+        assert_eq!(host.sizes(), [(0, 1), (100, 40), (200, 1)]);
+
+        // A large request that is the oldest, too, has them sent in every version.
+        kernel.plug_start(&cx);
+        kernel.submit_bio(&cx, read(0, 300, &frames[..40]));
+        kernel.submit_bio(&cx, read(0, 400, &frames[40..41]));
+        assert_eq!(host.nr_held(), 4, "{flush:?}");
+        kernel.plug_finish(&cx);
+    }
 }
 
 #[test]

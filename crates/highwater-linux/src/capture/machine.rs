@@ -198,6 +198,11 @@ fn disks(text: &mut String, system: &System, measured: Option<&MeasuredDisk>) {
         {
             let _ = writeln!(text, "depth = {depth}");
         }
+        if let Some(segments) =
+            disk.max_segments.filter(|&segments| u32::try_from(segments).is_ok())
+        {
+            let _ = writeln!(text, "max-segments = {segments}");
+        }
         if let Some(kb) = disk.read_ahead_kb.filter(|&kb| kb != 128 && kb <= 1 << 20) {
             let _ = writeln!(text, "read-ahead-kb = {kb}");
         }

@@ -96,6 +96,8 @@ pub struct Disk {
     pub nr_requests: Option<u64>,
     /// Its largest readahead window.
     pub read_ahead_kb: Option<u64>,
+    /// Largest number of pieces of memory in a request.
+    pub max_segments: Option<u64>,
 }
 
 /// A swap area.
@@ -521,8 +523,17 @@ fn disks(source: &Source) -> Vec<Disk> {
         let is_rotational = source.number(&file("queue/rotational")) == Some(1);
         let nr_requests = source.number(&file("queue/nr_requests"));
         let read_ahead_kb = source.number(&file("queue/read_ahead_kb"));
+        let max_segments = source.number(&file("queue/max_segments"));
         let name = name.clone();
-        disks.push(Disk { bytes, is_rotational, scheduler, nr_requests, read_ahead_kb, name });
+        disks.push(Disk {
+            bytes,
+            is_rotational,
+            scheduler,
+            nr_requests,
+            read_ahead_kb,
+            max_segments,
+            name,
+        });
     }
     disks.sort_by_key(|disk| std::cmp::Reverse(disk.bytes));
     disks.truncate(DISKS_MAX);

@@ -192,6 +192,9 @@ figures! {
     /// How the next waiting request is chosen: the oldest (`none`), or reads before writes, each in
     /// the order of the disk (`deadline`).
     "scheduler": scheduler,
+    /// Largest number of pieces of memory in a request, as `queue/max_segments` has it; 0: no
+    /// limit. Pages of one bio whose frames follow each other are one piece.
+    "max-segments": max_segments in 0..=u32::MAX as u64,
     /// Largest readahead window of a file without advice, KiB; 0: no readahead. Advice
     /// (`sequential`) doubles it.
     "read-ahead-kb": read_ahead_kb in 0..=READ_AHEAD_KB_MAX,

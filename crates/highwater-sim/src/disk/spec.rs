@@ -32,6 +32,8 @@ pub struct DiskSpec {
     pub depth: u32,
     /// Largest request, pages.
     pub request_pages_max: u32,
+    /// Largest number of pieces of memory in a request (`queue/max_segments`); 0: no limit.
+    pub max_segments: u32,
     /// Largest readahead window of a file without advice, KiB (`queue/read_ahead_kb`); 0 = no readahead.
     pub read_ahead_kb: u32,
     /// Choice of the next waiting request.
@@ -69,6 +71,7 @@ impl DiskSpec {
             kind,
             depth: usual.depth,
             request_pages_max: usual.max_request_pages,
+            max_segments: usual.max_segments,
             read_ahead_kb: usual.ra_pages * KIB_PER_PAGE,
             scheduler,
             rotational: usual.rotational,
@@ -105,6 +108,7 @@ impl DiskSpec {
             pages: self.nr_pages,
             depth: self.depth,
             max_request_pages: self.request_pages_max,
+            max_segments: self.max_segments,
             ra_pages: self.read_ahead_kb / KIB_PER_PAGE,
             rotational: self.rotational,
             synchronous: self.is_synchronous(),

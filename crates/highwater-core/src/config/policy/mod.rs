@@ -92,6 +92,8 @@ policy! {
         fault: FaultPolicy,
         /// Swap.
         swap: SwapPolicy,
+        /// The block layer.
+        block: BlockPolicy,
         /// Transparent huge pages.
         thp: ThpPolicy,
         /// Locks over which tasks sleep.

@@ -1,4 +1,4 @@
-//! Switches of faults and of swap.
+//! Switches of faults, of swap and of the block layer.
 
 use super::table::policy;
 
@@ -22,5 +22,19 @@ policy! {
         /// false: the slot stays until swap is half full, and the page is written to it again (7.2).
         // rules/swap#swap-in
         write_frees_slot: bool = true is exploratory,
+    }
+}
+
+policy! {
+    /// The block layer.
+    BlockPolicy {
+        /// The request whose size flushes a plug: at 128 KiB it has it sent before another begins.
+        // rules/block#plug
+        plug_flush: PlugFlush = Newest {
+            /// The newest (up to 6.12.0).
+            Newest,
+            /// The oldest (6.12.117, 7.2). Behind a small read, writes wait for 32 requests.
+            Oldest,
+        } is exploratory,
     }
 }

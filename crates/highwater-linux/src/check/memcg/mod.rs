@@ -60,7 +60,7 @@ const SINCE_6_12: &str = "memcg.walk = \"partial\"\nmemcg.reclaim-batch = \"quar
                           memcg.target-protected = \"never\"\n\
                           memcg.stats = \"rstat-per-group\"\n\
                           reclaim.balance = \"cost-rotations\"\nreclaim.lru-batch = 31\n\
-                          fault.count-retries = false\n";
+                          fault.count-retries = false\nblock.plug-flush = \"oldest\"\n";
 const SINCE_7_2: &str = "memcg.stock-slots = 7\nmemcg.scan-events = \"node\"\n\
                          memcg.reparent-lru = true\n\
                          swap.slot-cache = false\nswap.write-frees-slot = false\n";
