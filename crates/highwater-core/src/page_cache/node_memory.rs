@@ -12,6 +12,7 @@
 use alloc::vec::Vec;
 
 use super::File;
+use crate::config::MemcgStats;
 use crate::host::{Cx, Devices, Lock};
 use crate::kernel::Kernel;
 use crate::page::PAGE_SIZE;
@@ -261,11 +262,23 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Pages by which a memory cgroup's shadows are bounded: those of its lists, and of its slabs.
+    /// In 6.12 the group's own (rules/memory-cgroups#shrinkers); before, also those of the groups below.
     pub(crate) fn pages_of_group(&self, group: GroupId, node: NodeId) -> u64 {
-        let vec = self.lru.id_of_group(group, node);
-        let lists: u64 = LruKind::ALL[..4].iter().map(|&list| self.pages_of_lists(vec, list)).sum();
-        let bytes = [GroupStat::SlabReclaimable, GroupStat::SlabUnreclaimable];
-        let bytes: u64 = bytes.iter().map(|&item| self.mem.groups.seen_count(group, item)).sum();
+        let groups = &self.mem.groups;
+        let slabs = [GroupStat::SlabReclaimable, GroupStat::SlabUnreclaimable];
+        let (lists, bytes): (u64, u64) = match self.mem.policy.memcg.stats {
+            MemcgStats::RstatPerGroup => {
+                let list = |list: LruKind| groups.own(group, node, list.node_stat()).max(0) as u64;
+                let slab = |item| groups.own_count(group, node, item).max(0) as u64;
+                (LruKind::ALL[..4].iter().copied().map(list).sum(), slabs.map(slab).iter().sum())
+            }
+            MemcgStats::Batches | MemcgStats::RstatGlobal => {
+                let vec = self.lru.id_of_group(group, node);
+                let list = |&list: &LruKind| self.pages_of_lists(vec, list);
+                let slab = |item| groups.seen_count(group, item);
+                (LruKind::ALL[..4].iter().map(list).sum(), slabs.map(slab).iter().sum())
+            }
+        };
         lists + bytes / PAGE_SIZE as u64
     }
 

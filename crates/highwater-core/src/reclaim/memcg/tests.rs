@@ -6,16 +6,17 @@ use alloc::vec;
 use super::{GroupSetting, NotReclaimed};
 use crate::audit::check_kernel;
 use crate::block::{DeviceId, DeviceSpec};
-use crate::config::{GroupWalk, Machine, Policy, preset};
+use crate::config::{GroupWalk, Machine, MemcgStats, Policy, preset};
 use crate::host::{CpuId, Cx, Solo, TaskFlags};
 use crate::kernel::{Error, Kernel, KernelSpec};
 use crate::memcg::{Charge, GroupEvent, GroupLife};
 use crate::page::PAGE_SIZE;
 use crate::page_alloc::{Gfp, boot};
 use crate::page_cache::{FileSpec, Filesystem, OpenFile};
-use crate::reclaim::Control;
+use crate::reclaim::shadow_shrinker::ShadowShrinker;
+use crate::reclaim::{Control, ObjectsOf, Shrinker};
 use crate::swap::SwapSpec;
-use crate::units::GroupId;
+use crate::units::{GroupId, NodeId};
 use crate::vm::{Access, Backing, Mm, VmaFlags};
 use crate::vmstat::{NodeStat, VmEvent};
 use crate::zone::ZoneType;
@@ -321,6 +322,33 @@ fn pages_outlive_their_group() {
     assert_eq!(stage.kernel.memcg.life(child), GroupLife::Hollow, "nodes of the file's tree");
     assert_eq!(stage.kernel.memcg.nr_dying(parent), 0);
     stage.check();
+}
+
+/// Its tree nodes are its parent's, whose own pages bound them in 6.12.
+#[test]
+fn a_removed_group_loses_its_history() {
+    let host = Solo::default();
+    for (stats, is_lost) in [(MemcgStats::RstatGlobal, false), (MemcgStats::RstatPerGroup, true)] {
+        let mut policy = preset("6.1").unwrap();
+        policy.memcg.stats = stats;
+        let stage = Stage::with(&host, 0, &policy);
+        let parent = stage.group(GroupId::ROOT, u64::MAX);
+        let child = stage.group(parent, u64::MAX);
+        stage.join(child);
+        let file = stage.file(1000);
+        stage.read(&file, 1000);
+        stage.join(parent);
+        stage.kernel.lru_add_drain_all(&stage.cx);
+        stage.kernel.remove_group(&stage.cx, child).unwrap();
+        stage.kernel.group_stat(&stage.cx, parent);
+        stage.kernel.reclaim_from_group(&stage.cx, parent, 600).unwrap();
+        let of = ObjectsOf { group: parent, node: NodeId(0) };
+        let nodes = stage.kernel.shadow_nodes_of(&stage.cx, of.group, of.node);
+        assert!(nodes >= 9, "{nodes}");
+        let surplus = ShadowShrinker.count(&stage.kernel, &stage.cx, of);
+        assert_eq!(surplus, if is_lost { nodes } else { 0 }, "{stats:?}: of {nodes}");
+        stage.check();
+    }
 }
 
 /// From 7.2 on they go to its parent, wherever they are, and the group with them.

@@ -313,6 +313,11 @@ impl GroupStats {
         self.seen[self.set(group, node)][item as usize].load(Relaxed).max(0) as u64
     }
 
+    /// A group's own count of an item that only groups have.
+    pub(crate) fn own_count(&self, group: GroupId, node: NodeId, item: GroupStat) -> i64 {
+        self.own[self.set(group, node)][item.idx()].load(Relaxed)
+    }
+
     /// The level of an item that a reader sees, over all nodes.
     #[doc(alias = "memcg_page_state")]
     pub fn seen_all(&self, group: GroupId, item: NodeStat) -> u64 {
