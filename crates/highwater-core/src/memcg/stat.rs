@@ -29,8 +29,8 @@ enum Source {
     OwnPages(GroupStat),
     /// Bytes, or events, of a group's own item.
     Own(GroupStat),
-    /// Events of two items together.
-    Sum(GroupStat, GroupStat),
+    /// Events of several items together.
+    Sum(&'static [GroupStat]),
     /// Not modelled.
     Zero,
 }
@@ -101,7 +101,7 @@ const LINES: &[Line] = &{
         level("unevictable", Pages(NodeStat::Unevictable)),
         level("slab_reclaimable", Own(GroupStat::SlabReclaimable)),
         level("slab_unreclaimable", Own(GroupStat::SlabUnreclaimable)),
-        level("slab", Sum(GroupStat::SlabReclaimable, GroupStat::SlabUnreclaimable)),
+        level("slab", Sum(&[GroupStat::SlabReclaimable, GroupStat::SlabUnreclaimable])),
         level("hugetlb", Zero).since(6, 14),
         event("workingset_refault_anon", Events(NodeStat::WorkingsetRefaultAnon)),
         event("workingset_refault_file", Events(NodeStat::WorkingsetRefaultFile)),
@@ -117,18 +117,18 @@ const LINES: &[Line] = &{
         event("pgsteal_kswapd", Own(GroupStat::PgstealKswapd)).since(7, 1),
         event("pgsteal_direct", Own(GroupStat::PgstealDirect)).since(7, 1),
         event("pgsteal_khugepaged", Zero).since(7, 1),
-        event("pgsteal_proactive", Zero).since(7, 1),
+        event("pgsteal_proactive", Own(GroupStat::PgstealProactive)).since(7, 1),
         event("pgscan_kswapd", Own(GroupStat::PgscanKswapd)).since(7, 1),
         event("pgscan_direct", Own(GroupStat::PgscanDirect)).since(7, 1),
         event("pgscan_khugepaged", Zero).since(7, 1),
-        event("pgscan_proactive", Zero).since(7, 1),
+        event("pgscan_proactive", Own(GroupStat::PgscanProactive)).since(7, 1),
         event("pgrefill", Own(GroupStat::Pgrefill)).since(7, 1),
         event("pgpromote_success", Zero).since(6, 8),
         event("pgfault", Own(GroupStat::Pgfault)).until(5, 19),
         event("pgmajfault", Own(GroupStat::Pgmajfault)).until(5, 19),
         event("pgrefill", Own(GroupStat::Pgrefill)).until(5, 19),
-        event("pgscan", Sum(GroupStat::PgscanKswapd, GroupStat::PgscanDirect)),
-        event("pgsteal", Sum(GroupStat::PgstealKswapd, GroupStat::PgstealDirect)),
+        event("pgscan", Sum(&GroupStat::SCANNED)),
+        event("pgsteal", Sum(&GroupStat::STOLEN)),
         event("pswpin", Zero).since(7, 0),
         event("pswpout", Zero).since(7, 0),
         event("pgscan_kswapd", Own(GroupStat::PgscanKswapd)).since(5, 19).until(7, 1),
@@ -206,7 +206,7 @@ impl<H: Devices> Kernel<H> {
             Source::Events(item) => shown.item(item),
             Source::OwnPages(item) => shown.count(item) * page,
             Source::Own(item) => shown.count(item),
-            Source::Sum(a, b) => shown.count(a) + shown.count(b),
+            Source::Sum(items) => items.iter().map(|&item| shown.count(item)).sum(),
             Source::Zero => 0,
         };
         let line = |line: &Line| StatLine {

@@ -73,6 +73,8 @@ pub struct Control {
     pub full_walk: bool,
     /// kswapd's own.
     pub is_kswapd: bool,
+    /// A program asked for it (`memory.reclaim`): no memory is short.
+    pub is_proactive: bool,
     /// May write pages.
     pub may_writepage: bool,
     /// May unmap pages.
@@ -112,6 +114,7 @@ impl Control {
             memcg_low_skipped: false,
             memcg_low_reclaim: false,
             is_kswapd: false,
+            is_proactive: false,
             may_writepage: true,
             may_unmap: true,
             may_swap: true,

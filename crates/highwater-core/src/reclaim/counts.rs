@@ -15,7 +15,27 @@ use crate::lru::PageType;
 use crate::units::LruVecId;
 use crate::vmstat::{GroupStat, VmEvent};
 
+/// Whose work scans and freed pages count as.
+enum Reclaimer {
+    Kswapd,
+    Direct,
+    Proactive,
+}
+
 impl<H: Devices> Kernel<H> {
+    /// Tells whose counters a reclaim has. From 7.2 on, reclaim that a program asks for by
+    /// `memory.reclaim` has its own; before, it counts as direct reclaim.
+    #[doc(alias = "reclaimer_offset")]
+    fn reclaimer(&self, sc: &Control) -> Reclaimer {
+        match (sc.is_kswapd, sc.is_proactive) {
+            (true, _) => Reclaimer::Kswapd,
+            (_, true) if self.mem.policy.memcg.scan_events == ScanEvents::Node => {
+                Reclaimer::Proactive
+            }
+            _ => Reclaimer::Direct,
+        }
+    }
+
     /// Pages of a type were looked at on inactive lists.
     pub(super) fn count_scanned(
         &self,
@@ -25,9 +45,10 @@ impl<H: Devices> Kernel<H> {
         page_type: PageType,
         pages: u64,
     ) {
-        let by_reclaimer = match sc.is_kswapd {
-            true => (VmEvent::PgscanKswapd, GroupStat::PgscanKswapd),
-            false => (VmEvent::PgscanDirect, GroupStat::PgscanDirect),
+        let by_reclaimer = match self.reclaimer(sc) {
+            Reclaimer::Kswapd => (VmEvent::PgscanKswapd, GroupStat::PgscanKswapd),
+            Reclaimer::Direct => (VmEvent::PgscanDirect, GroupStat::PgscanDirect),
+            Reclaimer::Proactive => (VmEvent::PgscanProactive, GroupStat::PgscanProactive),
         };
         let by_type = of_type(page_type, VmEvent::PgscanAnon, VmEvent::PgscanFile);
         self.count_for(cx, vec, sc, by_reclaimer, pages);
@@ -43,9 +64,10 @@ impl<H: Devices> Kernel<H> {
         page_type: PageType,
         pages: u64,
     ) {
-        let by_reclaimer = match sc.is_kswapd {
-            true => (VmEvent::PgstealKswapd, GroupStat::PgstealKswapd),
-            false => (VmEvent::PgstealDirect, GroupStat::PgstealDirect),
+        let by_reclaimer = match self.reclaimer(sc) {
+            Reclaimer::Kswapd => (VmEvent::PgstealKswapd, GroupStat::PgstealKswapd),
+            Reclaimer::Direct => (VmEvent::PgstealDirect, GroupStat::PgstealDirect),
+            Reclaimer::Proactive => (VmEvent::PgstealProactive, GroupStat::PgstealProactive),
         };
         let by_type = of_type(page_type, VmEvent::PgstealAnon, VmEvent::PgstealFile);
         self.count_for(cx, vec, sc, by_reclaimer, pages);

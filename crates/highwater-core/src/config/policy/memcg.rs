@@ -50,7 +50,8 @@ policy! {
         scan_events: ScanEvents = GlobalOnly {
             /// `pgscan_direct`, `pgsteal_direct` and `pgrefill` count global reclaim only.
             GlobalOnly,
-            /// They are statistics of the node and count all reclaim (7.2).
+            /// They are statistics of the node and count all reclaim; `memory.reclaim` has counters of
+            /// its own, `pgscan_proactive` and `pgsteal_proactive` (7.2).
             Node,
         } is exploratory,
         /// How late the statistics of groups are.

@@ -13,6 +13,14 @@ use crate::sync::atomic::Ordering::Relaxed;
 use crate::units::{GroupId, NodeId, SWAP_CLUSTER_MAX};
 use crate::zone::ZoneType;
 
+impl Control {
+    /// For a group and those below it.
+    fn of_group(group: GroupId, pages: u64, gfp: Gfp) -> Control {
+        let wanted = pages.max(SWAP_CLUSTER_MAX);
+        Control { target: group, ..Control::new(wanted, 0, gfp, ZoneType::Device) }
+    }
+}
+
 impl<H: Devices> Kernel<H> {
     /// Frees `pages` pages, or a batch, of a group and those below it; the pages freed. `why` is the
     /// phase that its time is booked to.
@@ -24,9 +32,23 @@ impl<H: Devices> Kernel<H> {
         pages: u64,
         gfp: Gfp,
     ) -> u64 {
-        let _phase = cx.group_phase(why, group);
-        let mut sc = Control::new(pages.max(SWAP_CLUSTER_MAX), 0, gfp, ZoneType::Device);
-        sc.target = group;
+        self.run_for_group(cx, why, Control::of_group(group, pages, gfp))
+    }
+
+    /// The same, because a program asked for it.
+    pub(super) fn reclaim_group_proactively(
+        &self,
+        cx: &Cx<'_, H>,
+        group: GroupId,
+        pages: u64,
+    ) -> u64 {
+        let of_group = Control::of_group(group, pages, Gfp::GFP_KERNEL);
+        let sc = Control { is_proactive: true, ..of_group };
+        self.run_for_group(cx, Phase::GroupReclaim, sc)
+    }
+
+    fn run_for_group(&self, cx: &Cx<'_, H>, why: Phase, mut sc: Control) -> u64 {
+        let _phase = cx.group_phase(why, sc.target);
         cx.with_flag(TaskFlags::MEMALLOC, || self.group_attempts(cx, &mut sc))
     }
 

@@ -151,8 +151,7 @@ impl<H: Devices> Kernel<H> {
                 ReclaimBatch::All => missing,
                 ReclaimBatch::Quarter => missing / 4,
             };
-            let why = (Phase::GroupReclaim, group);
-            let freed = self.reclaim_group(cx, why, ask, Gfp::GFP_KERNEL);
+            let freed = self.reclaim_group_proactively(cx, group, ask);
             if freed == 0 {
                 if left == 0 {
                     return Err(NotReclaimed { got, wanted });

@@ -6,7 +6,7 @@ use alloc::vec;
 use super::{GroupSetting, NotReclaimed};
 use crate::audit::check_kernel;
 use crate::block::{DeviceId, DeviceSpec};
-use crate::config::{GroupWalk, Machine, MemcgStats, Policy, preset};
+use crate::config::{GroupWalk, Machine, MemcgStats, Policy, ScanEvents, preset};
 use crate::host::{CpuId, Cx, Solo, TaskFlags};
 use crate::kernel::{Error, Kernel, KernelSpec};
 use crate::memcg::{Charge, GroupEvent, GroupLife};
@@ -430,6 +430,31 @@ fn a_kill_is_reported_with_its_group() {
     }
     assert_eq!(stage.events(group, GroupEvent::OomKill), [1, 1]);
     assert_eq!(stage.events(group, GroupEvent::Max), [35, 35]);
+}
+
+/// Up to 6.12 what a program asks for is direct reclaim, and none of the machine's.
+#[test]
+fn reclaim_on_demand_is_counted_by_version() {
+    use VmEvent::{PgscanDirect, PgscanProactive, PgstealDirect, PgstealProactive};
+
+    let host = Solo::default();
+    for scan_events in [ScanEvents::GlobalOnly, ScanEvents::Node] {
+        let mut policy = preset("6.1").unwrap();
+        policy.memcg.scan_events = scan_events;
+        let stage = Stage::with(&host, 0, &policy);
+        let group = stage.group(GroupId::ROOT, u64::MAX);
+        stage.join(group);
+        let file = stage.file(2000);
+        stage.read(&file, 2000);
+        let got = stage.kernel.reclaim_from_group(&stage.cx, group, 500).unwrap();
+        let of = |event| stage.kernel.mem.events.read(event);
+        let stolen = if scan_events == ScanEvents::Node { got } else { 0 };
+        assert_eq!([PgstealDirect, PgstealProactive].map(of), [0, stolen]);
+        assert_eq!([PgscanDirect, PgscanProactive].map(of), [0, stolen], "clean pages");
+        assert_eq!(stage.stat(group, "pgsteal"), got, "{scan_events:?}");
+        let direct = got - stolen;
+        assert_eq!(stage.stat(group, "pgsteal_direct"), direct, "{scan_events:?}");
+    }
 }
 
 /// Reclaim that got nothing visits all groups first, then takes what it spared, each once.

@@ -47,8 +47,10 @@ pub enum GroupStat {
     Pgdeactivate,
     PgscanKswapd,
     PgscanDirect,
+    PgscanProactive,
     PgstealKswapd,
     PgstealDirect,
+    PgstealProactive,
     Pglazyfree,
     Pglazyfreed,
     ThpFaultAlloc,
@@ -56,6 +58,12 @@ pub enum GroupStat {
 }
 
 impl GroupStat {
+    /// Scans by all reclaimers.
+    pub const SCANNED: [GroupStat; 3] =
+        [GroupStat::PgscanKswapd, GroupStat::PgscanDirect, GroupStat::PgscanProactive];
+    /// Pages that they freed.
+    pub const STOLEN: [GroupStat; 3] =
+        [GroupStat::PgstealKswapd, GroupStat::PgstealDirect, GroupStat::PgstealProactive];
     /// Number of them.
     pub const COUNT: usize = GroupStat::ThpCollapseAlloc as usize + 1;
 

@@ -43,8 +43,12 @@ use items::{GroupNow, Judged, Source};
 use run::Reading;
 
 /// Counters of `/proc/vmstat` beside [`COUNTERS`]; a name with a plus is a sum.
-const MORE_COUNTERS: &[&str] =
-    &["allocstall_dma+allocstall_dma32+allocstall_normal+allocstall_movable", "slabs_scanned"];
+const MORE_COUNTERS: &[&str] = &[
+    "allocstall_dma+allocstall_dma32+allocstall_normal+allocstall_movable",
+    "slabs_scanned",
+    "pgscan_proactive",
+    "pgsteal_proactive",
+];
 /// A figure agrees within this share of the real mean ...
 const SHARE: f64 = 0.10;
 /// ... and always within this many events or pages.

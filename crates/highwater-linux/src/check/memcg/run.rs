@@ -13,6 +13,7 @@ use highwater_core::page::PAGE_SIZE;
 use highwater_core::reclaim::GroupSetting;
 use highwater_core::units::GroupId;
 use highwater_core::vm::{Access, Backing, Mm, VmaFlags};
+use highwater_core::vmstat::VmEvent;
 use highwater_core::zone::NodeId;
 use highwater_results::Counters;
 use highwater_results::import::linux61::{Memcg as Captured, Op, Setting};
@@ -35,6 +36,8 @@ const SEEDS: [u64; 3] = [1, 2, 3];
 /// Room for groups beyond those of the script.
 const MORE_GROUPS: u16 = 16;
 const SETTLE_JIFFIES: u64 = 10 * HZ;
+/// Counters of kernels after 6.1 that rules of these kernels count.
+const LATER_COUNTERS: [VmEvent; 2] = [VmEvent::PgscanProactive, VmEvent::PgstealProactive];
 
 /// Readings at a snapshot, and what became of the operations before it.
 #[derive(Clone, Debug, Default)]
@@ -290,7 +293,13 @@ impl Main<'_, '_> {
     }
 
     fn snap(&mut self) {
-        let counters = snapshot(&self.kernel.mem);
+        let mut counters = snapshot(&self.kernel.mem);
+        // The policy is 6.1 with rules of a later kernel, and a snapshot has the counters of 6.1.
+        for event in LATER_COUNTERS {
+            if counters.get(event.name()) == 0 {
+                counters.add(event.name(), self.kernel.mem.events.read(event) as i64);
+            }
+        }
         let groups = self
             .groups
             .iter()

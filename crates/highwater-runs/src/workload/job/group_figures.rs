@@ -141,8 +141,7 @@ pub(super) fn read(machine: &SimKernel, groups: &Groups) -> Vec<Figures> {
     let of = |id: GroupId| {
         let memory = [kernel.group_peak(id), kernel.group_usage(id), kernel.group_swap_usage(id)];
         let refaults = REFAULTS.iter().map(|&item| stats.seen_all(id, item)).sum();
-        let scanned = [GroupStat::PgscanKswapd, GroupStat::PgscanDirect];
-        let scanned = scanned.iter().map(|&item| stats.seen_count(id, item)).sum();
+        let scanned = GroupStat::SCANNED.iter().map(|&item| stats.seen_count(id, item)).sum();
         let [low, high, max, oom, kills] = OF_FILE.map(|event| kernel.memcg.events(id, event)[0]);
         let slept = kernel.memcg.throttled(id);
         let events = [low, high, max, oom, kills, refaults, scanned, slept.nr_sleeps];
