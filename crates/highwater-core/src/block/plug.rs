@@ -89,7 +89,7 @@ impl Plug {
         match requests.last_mut() {
             Some(request) if continues(request, &bio, limits.pages) => {
                 if limits.counts_segments() {
-                    // Linux does not look whether the bio's first page follows the request's last.
+                    // Counted apart, also where the bio's first frame follows the request's last.
                     let all = self.segments.get() + segments(&bio.pages);
                     if all > limits.segments {
                         return Some(bio);
@@ -106,7 +106,6 @@ impl Plug {
     }
 
     /// True if the collected bios should be submitted before another request begins.
-    ///
     pub(super) fn is_full(&self, flush: PlugFlush) -> bool {
         let requests = self.requests.borrow();
         let (Some(oldest), Some(newest)) = (requests.first(), requests.last()) else {

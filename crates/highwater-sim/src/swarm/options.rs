@@ -446,6 +446,8 @@ fn draw_queue(s: &mut Stream, disk: &mut DiskSpec) {
     if s.one_in(4) {
         disk.depth = s.magnitude(1, 64) as u32;
         disk.request_pages_max = s.magnitude(1, 512) as u32;
+        // Fewer than pages, so that both limits are met; none for the smallest.
+        disk.max_segments = disk.request_pages_max / 3;
         disk.scheduler = s.pick(&[Scheduler::None, Scheduler::Deadline]);
         disk.rotational = s.one_in(2);
     }
