@@ -48,10 +48,29 @@ impl<H: Devices> Kernel<H> {
         self.files.lock(cx.cpu()).remove(&file.id.0);
     }
 
+    /// Removes everything from `first` on: pages, shadows, and swap slots of a file in memory.
+    ///
+    /// A task may swap a page of such a file in after the pages were removed and before the slots
+    /// are. So the slots come last, and the pages once more if a slot became one.
+    #[doc(alias = "truncate_inode_pages_range")]
+    #[doc(alias = "shmem_undo_range")]
+    fn truncate_pages(&self, cx: &Cx<'_, H>, file: &File<H>, first: u32) {
+        loop {
+            self.remove_pages(cx, file, first);
+            self.drop_shadows(cx, file, first, u32::MAX);
+            if !file.is_memory() {
+                return;
+            }
+            self.drop_swapped(cx, file, first);
+            if file.tree.lock(cx.cpu()).next_page(first).is_none() {
+                return;
+            }
+        }
+    }
+
     /// Removes all pages from `first` on: unused ones in batches, then the rest one by one, waiting
     /// for each.
-    #[doc(alias = "truncate_inode_pages_range")]
-    fn truncate_pages(&self, cx: &Cx<'_, H>, file: &File<H>, first: u32) {
+    fn remove_pages(&self, cx: &Cx<'_, H>, file: &File<H>, first: u32) {
         let mut next = Some(first);
         while let Some(from) = next {
             let mut batch = PageBatch::default();
@@ -67,10 +86,6 @@ impl<H: Devices> Kernel<H> {
             let mut batch = PageBatch::default();
             batch.push(folio);
             self.truncate_locked(cx, file, &batch);
-        }
-        self.drop_shadows(cx, file, first, u32::MAX);
-        if file.is_memory() {
-            self.drop_swapped(cx, file, first);
         }
     }
 
