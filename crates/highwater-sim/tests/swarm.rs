@@ -37,3 +37,40 @@ fn disks_that_always_fail_are_healed() {
     let summary = run(&options, DigestPlan::default(), None).result.unwrap();
     assert!(summary.nr_finished > 0, "{summary}");
 }
+
+/// Files in memory fill this machine, it has no swap, and the OOM killer has killed every task.
+/// Programs start once the machine is at rest.
+#[test]
+fn a_full_machine_starts_its_last_programs_at_rest() {
+    let summary = passes(99);
+    assert!(summary.nr_finished + summary.nr_cut_short > 0, "{summary:?}");
+}
+
+/// The low zone of this machine keeps all of its pages for requests that need them. Ballast leaves
+/// room in the zone above it.
+#[test]
+fn ballast_leaves_room_that_programs_can_use() {
+    let summary = passes(287);
+    assert!(!summary.has_made_room && summary.nr_finished > 0, "{summary:?}");
+}
+
+/// Pages that a disk could not read from swap fail the tasks that need them, also once the disk works.
+#[test]
+fn a_failed_swap_in_outlasts_its_fault() {
+    let summary = passes(190);
+    assert!(summary.nr_io_errors > 0, "{summary:?}");
+}
+
+/// This machine has the kswapd of 4.5, which runs for ever if a small zone stays short.
+#[test]
+fn a_kswapd_without_an_end_is_not_audited() {
+    let summary = passes(177);
+    assert!(summary.nr_missed > 0 && summary.nr_audits > 0, "{summary:?}");
+}
+
+/// A task swaps a page of a file in memory in while another one deletes the file. The page must go
+/// with the file.
+#[test]
+fn a_page_swapped_in_during_a_deletion_goes_with_the_file() {
+    passes(444);
+}

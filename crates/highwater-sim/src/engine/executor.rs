@@ -247,6 +247,11 @@ impl Engine {
         }
     }
 
+    /// True if a task, or a daemon, has a CPU or waits for one: it may be in the midst of anything.
+    pub fn has_awake_task(&self) -> bool {
+        self.sim.inner.state.borrow().has_awake_task()
+    }
+
     /// The digest of all events so far.
     pub fn digest(&self) -> Digest {
         self.sim.inner.state.borrow().digest.clone()

@@ -341,6 +341,11 @@ impl State {
         progress
     }
 
+    /// True if a task has a CPU or waits for one.
+    pub(crate) fn has_awake_task(&self) -> bool {
+        self.tasks.live().any(|index| self.tasks[index].state.is_awake())
+    }
+
     /// Every task that has not ended, and the event it waits for.
     pub(crate) fn stuck_tasks(&self) -> Vec<StuckTask> {
         let name_of = |index| self.tasks.info(index).name.to_string();

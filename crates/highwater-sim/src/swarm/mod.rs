@@ -11,6 +11,7 @@
 //! | `shared` | state that programs share; the gate at which they stop for an audit |
 //! | `seeds` | seeds as words; a seed's verdict, panics included |
 //! | `run` | one run: ballast, programs, audits, clearing away |
+//! | `liveness` | its second phase, and machines whose memory is full by then |
 //!
 //! A run has two phases. In the safety phase disks fail and stall and programs kill each other, until the
 //! seed's work is done. In the liveness phase the faults are over, and every program has to do a few more
@@ -27,6 +28,7 @@
 mod acts;
 mod draw;
 mod groups;
+mod liveness;
 mod mix;
 mod options;
 mod policy;

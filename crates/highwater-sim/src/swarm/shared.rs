@@ -51,6 +51,8 @@ pub(super) struct Shared {
     /// Work that the counters do not include.
     spent: Cell<u64>,
     pub(super) phase: Cell<Phase>,
+    /// When the faults ended, pages in the swap cache could not be read.
+    pub(super) has_failed_swapins: Cell<bool>,
     pub(super) gate: Gate,
     pub(super) tally: Tally,
 }
@@ -62,6 +64,8 @@ pub(super) struct Tally {
     pub(super) nr_io_errors: Cell<u64>,
     pub(super) nr_no_memory: Cell<u64>,
     pub(super) nr_killed: Cell<u64>,
+    /// Tasks without memory for an address space.
+    pub(super) nr_refused: Cell<u64>,
     /// Of the liveness phase: tasks that did all of their operations, and that were killed before.
     pub(super) nr_finished: Cell<u64>,
     pub(super) nr_cut_short: Cell<u64>,
@@ -96,6 +100,7 @@ impl Shared {
             nr_started: Cell::new(0),
             spent: Cell::new(0),
             phase: Cell::new(Phase::Safety),
+            has_failed_swapins: Cell::new(false),
             gate,
             tally: Tally::default(),
             options: options.clone(),

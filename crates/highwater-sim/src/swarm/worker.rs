@@ -95,7 +95,7 @@ fn live(
     let group = match start {
         Start::Own => match kernel.create_mm(cx) {
             Ok(mm) => Group::new(mm),
-            Err(_) => return,
+            Err(_) => return count(&shared.tally.nr_refused),
         },
         Start::Shared(group) => group,
     };
@@ -191,10 +191,13 @@ impl Worker<'_, '_> {
                 count(&self.shared.tally.nr_killed);
             }
             Err(Error::Io(IoError::NoSpace)) if matches!(op, Op::WriteRun | Op::WriteRandom) => {}
-            // Without faults, fsync may still report a write that failed before.
+            // Without faults, fsync may still report a write that failed before, and a page that
+            // could not be read from swap stays unread until it is reclaimed.
             Err(Error::Io(IoError::Device))
                 if self.shared.options.has_errors()
-                    && (!self.shared.is_live() || op == Op::Fsync) =>
+                    && (!self.shared.is_live()
+                        || op == Op::Fsync
+                        || self.shared.has_failed_swapins.get()) =>
             {
                 count(&self.shared.tally.nr_io_errors);
             }

@@ -140,7 +140,7 @@ fn told(seed: u64, verdict: &Verdict, is_only: bool) -> String {
 fn phases(summary: &Summary) -> String {
     let seconds = |ns: u64| ns as f64 / 1e9;
     let safe_ops = summary.nr_ops - summary.nr_live_ops;
-    format!(
+    let mut text = format!(
         "safety, with faults: {:.3} s, {safe_ops} operations of {} tasks, {} audits; {} failed transfers, \
          {} calls with I/O errors, {} without memory, {} killed, {} OOM kills\n\
          liveness, faults off: {:.3} s, {} operations; {} tasks did all of theirs, {} were killed for lack of \
@@ -163,7 +163,21 @@ fn phases(summary: &Summary) -> String {
         summary.swapped_out,
         summary.swapped_in,
         summary.migrated,
-    )
+    );
+    if summary.has_made_room {
+        text.push_str(
+            "\nmemory was full: no program could start after the faults until ballast and files in memory were \
+             deleted",
+        );
+    }
+    if summary.nr_missed > 0 {
+        let _ = write!(
+            text,
+            "\n{} audits left out: kswapd of this kernel did not stop",
+            summary.nr_missed
+        );
+    }
+    text
 }
 
 /// Totals of several seeds.
@@ -184,12 +198,14 @@ impl Total {
         };
         for (what, number) in [
             ("direct reclaim", summary.scanned_direct),
+            ("audits left out", summary.nr_missed),
             ("failed transfers", summary.nr_failed_transfers),
             ("huge faults", summary.huge_faults),
             ("huge pages swapped whole", summary.huge_swapped),
             ("huge splits", summary.huge_splits),
             ("khugepaged", summary.huge_collapses),
             ("kswapd", summary.scanned_kswapd),
+            ("memory full at the end", summary.has_made_room.into()),
             ("migration", summary.migrated),
             ("OOM kills", summary.nr_oom_kills),
             ("swap-in", summary.swapped_in),
