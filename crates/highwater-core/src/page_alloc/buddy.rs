@@ -115,6 +115,9 @@ pub struct Buddy<'a, P> {
     pub probe: &'a P,
     /// The freeing task is a direct compactor, and waits for this block.
     pub capture: Option<&'a Capture>,
+    /// A request of this hold of the lock found no pageblock to claim: neither will the next
+    /// (rules/buddy#claim-steal).
+    pub has_stolen: bool,
 }
 
 impl<'a, P: Probe> Buddy<'a, P> {
@@ -124,6 +127,9 @@ impl<'a, P: Probe> Buddy<'a, P> {
     /// If the machine has no such frame.
     #[doc(alias = "__free_one_page")]
     pub fn free_block(&mut self, pfn: Pfn, order: Order, migratetype: MigrateType, to_tail: bool) {
+        if order.0 > PAGEBLOCK_ORDER && self.policy.merge == MergeRule::MergeableRetype {
+            return self.free_pageblocks(pfn, order, to_tail);
+        }
         self.probe.charge(Cost::BuddyFree, 1);
         self.map.page(pfn).clear();
         self.map.page(pfn).set_refcount(0);
@@ -134,6 +140,18 @@ impl<'a, P: Probe> Buddy<'a, P> {
             // another type.
             let to_tail = to_tail || self.parent_will_merge(pfn, order);
             self.insert(pfn, order, migratetype, to_tail);
+        }
+    }
+
+    /// Frees a block above a pageblock in pageblocks, each to the lists of its own type.
+    ///
+    /// Linux 6.10 on.
+    #[cold]
+    #[doc(alias = "split_large_buddy")]
+    fn free_pageblocks(&mut self, pfn: Pfn, order: Order, to_tail: bool) {
+        for block in (pfn.0..pfn.0 + (1 << order.0)).step_by(1 << PAGEBLOCK_ORDER).map(Pfn) {
+            let migratetype = self.zone.pageblock_type(block);
+            self.free_block(block, Order(PAGEBLOCK_ORDER), migratetype, to_tail);
         }
     }
 
@@ -171,8 +189,11 @@ impl<'a, P: Probe> Buddy<'a, P> {
             // Below pageblock size both halves lie in one pageblock, so types need not be asked.
             let buddy = pfn.buddy(order);
             let Some((page, state)) = self.free_block_at(buddy, order) else { break };
-            if order.0 >= PAGEBLOCK_ORDER && !self.may_merge(buddy, migratetype) {
-                break;
+            if order.0 >= PAGEBLOCK_ORDER {
+                if !self.may_merge(buddy, migratetype) {
+                    break;
+                }
+                self.retype_absorbed(buddy, order, migratetype);
             }
             unlink(self, buddy, page, state);
             // The lower of the two: the merged block begins there.
@@ -334,9 +355,24 @@ impl<'a, P: Probe> Buddy<'a, P> {
         let other = self.zone.pageblock_type(buddy);
         match self.policy.merge {
             _ if other == migratetype => true,
-            MergeRule::Mergeable => other.is_mergeable() && migratetype.is_mergeable(),
+            MergeRule::Mergeable | MergeRule::MergeableRetype => {
+                other.is_mergeable() && migratetype.is_mergeable()
+            }
             MergeRule::NotIsolated => {
                 other != MigrateType::Isolate && migratetype != MigrateType::Isolate
+            }
+        }
+    }
+
+    /// The pageblocks of a block that another one takes in get its type, so that a block on a list
+    /// lies in pageblocks of the list's type.
+    ///
+    /// Linux 6.10 on.
+    #[cold]
+    fn retype_absorbed(&self, buddy: Pfn, order: Order, migratetype: MigrateType) {
+        if self.policy.merge == MergeRule::MergeableRetype {
+            for block in (buddy.0..buddy.0 + (1 << order.0)).step_by(1 << PAGEBLOCK_ORDER) {
+                self.zone.set_pageblock_type(Pfn(block), migratetype);
             }
         }
     }
@@ -394,12 +430,17 @@ impl<'a, P: Probe> Buddy<'a, P> {
             page.reset_usage();
             page.set_refcount(1);
         }
+        let retypes = self.policy.merge == MergeRule::MergeableRetype;
         // Half a pageblock or more will be filled with pages that can be moved: that is its type from
         // now on.
         if order.0 >= PAGEBLOCK_ORDER - 1 {
             for block in (pfn.0..pfn.0 + (1 << order.0)).step_by(1 << PAGEBLOCK_ORDER) {
-                if self.zone.pageblock_type(Pfn(block)).is_mergeable() {
+                let old = self.zone.pageblock_type(Pfn(block));
+                if old.is_mergeable() {
                     self.zone.set_pageblock_type(Pfn(block), MigrateType::Movable);
+                    if retypes && old != MigrateType::Movable {
+                        self.move_pageblock(Pfn(block), MigrateType::Movable, true);
+                    }
                 }
             }
         }

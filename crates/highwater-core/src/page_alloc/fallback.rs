@@ -15,7 +15,7 @@
 //!
 //! So the *largest block* goes first: it brings the most free pages, and the next fallback is far
 //! off. The pageblock also changes its type if at least half of it is free or of the requesting
-//! type.
+//! type. 6.12 decides this first, and moves nothing if the pageblock stays ([`claim`]).
 //!
 //! Two further rules make fallbacks rare. NOFRAGMENT makes a request prefer another zone. A *boost*
 //! raises the zone's marks after a fallback. Then kswapd frees more than usual, and the next
@@ -28,6 +28,10 @@
 //! That is tolerated: they are few, and finding them would take every CPU's lock.
 //!
 //! From: [`super::pcp`] (refill), [`super::fast`] · to: [`super::buddy`].
+
+mod claim;
+
+use claim::Fallen;
 
 use super::{AllocFlags, Buddy};
 use crate::config::{FallbackRule, HighatomicKind};
@@ -100,6 +104,10 @@ impl<P: Probe> Buddy<'_, P> {
                         return None;
                     }
                 }
+                FallbackRule::ClaimSteal => match self.claim_or_steal(order, migratetype, flags)? {
+                    Fallen::Claimed => {}
+                    Fallen::Taken(pfn, from) => break (pfn, from),
+                },
                 FallbackRule::Largest => {
                     if let Some(pfn) = self.fallback_largest(order, migratetype) {
                         break (pfn, migratetype);
@@ -181,27 +189,39 @@ impl<P: Probe> Buddy<'_, P> {
             self.claim_pageblocks(pfn, order, start);
             return self.move_to(pfn, start, true);
         }
-        if self.boost() && flags.contains(AllocFlags::KSWAPD) {
-            // A note for the next allocation: no task is woken under the zone lock, which is held
-            // here.
-            self.zone.set_flag(ZoneFlags::BOOSTED_WATERMARK);
-        }
+        self.boost_for(flags);
         if !whole {
             return self.move_to(pfn, start, true);
         }
         let Some((free, movable)) = self.move_pageblock(pfn, start, true) else {
             return self.move_to(pfn, start, true);
         };
-        // Pages in use of the requesting type count like free ones. In a movable pageblock these
-        // are all unmovable pages, if the requesting type is unmovable too. Between Unmovable and
-        // Reclaimable, a page does not show its type.
+        if self.is_mostly(start, old, free, movable) {
+            self.zone.set_pageblock_type(pfn, start);
+        }
+    }
+
+    /// Reports whether a pageblock of type `old` with so many free pages, and pages in use that could
+    /// be moved, goes to `start`.
+    ///
+    /// Pages in use of the requesting type count like free ones. In a movable pageblock these are all
+    /// unmovable pages, if the requesting type is unmovable too. Between Unmovable and Reclaimable, a
+    /// page does not show its type.
+    fn is_mostly(&self, start: MigrateType, old: MigrateType, free: u64, movable: u64) -> bool {
         let alike = match (start, old) {
             (MigrateType::Movable, _) => movable,
             (_, MigrateType::Movable) => PAGEBLOCK_PAGES - (free + movable),
             _ => 0,
         };
-        if free + alike >= PAGEBLOCK_PAGES / 2 || !self.zone.grouping {
-            self.zone.set_pageblock_type(pfn, start);
+        free + alike >= PAGEBLOCK_PAGES / 2 || !self.zone.grouping
+    }
+
+    /// Raises the zone's marks after a fallback, and notes that kswapd is to be woken for it.
+    fn boost_for(&self, flags: AllocFlags) {
+        if self.boost() && flags.contains(AllocFlags::KSWAPD) {
+            // A note for the next allocation: no task is woken under the zone lock, which is held
+            // here.
+            self.zone.set_flag(ZoneFlags::BOOSTED_WATERMARK);
         }
     }
 
@@ -218,6 +238,17 @@ impl<P: Probe> Buddy<'_, P> {
         to: MigrateType,
         to_tail: bool,
     ) -> Option<(u64, u64)> {
+        self.walk_pageblock(pfn, |buddy, at| buddy.move_to(at, to, to_tail))
+    }
+
+    /// Calls `each` with the free blocks of a pageblock, which it may move to other lists. Returns free
+    /// pages, and pages in use that could be moved; none if the pageblock reaches out of the zone's
+    /// end.
+    fn walk_pageblock(
+        &mut self,
+        pfn: Pfn,
+        mut each: impl FnMut(&mut Self, Pfn),
+    ) -> Option<(u64, u64)> {
         let first = Pfn(pfn.0 & !((1 << PAGEBLOCK_ORDER) - 1));
         let end = first.add(1 << PAGEBLOCK_ORDER);
         if end > self.zone.end {
@@ -229,7 +260,7 @@ impl<P: Probe> Buddy<'_, P> {
             let (page, word) = (self.map.page(at), self.map.block(at));
             if word.has(BlockFlags::BUDDY) {
                 let order = word.order();
-                self.move_to(at, to, to_tail);
+                each(self, at);
                 free += order.pages();
                 at = at.add(1 << order.0);
             } else {

@@ -335,6 +335,7 @@ impl<H: Host> PageAllocator<H> {
             policy: &self.policy,
             probe: cx,
             capture: cx.is_capturing().then(|| cx.local()),
+            has_stolen: false,
         }
     }
 

@@ -258,6 +258,7 @@ mod tests {
                 policy: &self.policy,
                 probe: &self.log,
                 capture: None,
+                has_stolen: false,
             }
         }
 
@@ -318,6 +319,7 @@ mod tests {
                 policy: &self.policy,
                 probe: &self.log,
                 capture: None,
+                has_stolen: false,
             };
             let (mut pending, mut leaving) = (Pending::default(), Leaving::new(map, true));
             let mut list = PageRing::default();

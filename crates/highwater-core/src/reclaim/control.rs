@@ -85,6 +85,15 @@ pub struct Control {
     pub spared: bool,
     /// It is not to do so again: nothing else was found.
     pub spare_nothing: bool,
+    /// This pass takes idle page cache only.
+    #[doc(alias = "cache_trim_mode")]
+    pub trims_cache: bool,
+    /// Such a pass freed nothing.
+    #[doc(alias = "cache_trim_mode_failed")]
+    pub trimmed_in_vain: bool,
+    /// No pass may be such a one.
+    #[doc(alias = "no_cache_trim_mode")]
+    pub trims_no_more: bool,
     /// Compaction could go ahead.
     pub compaction_ready: bool,
     /// Pages judged.
@@ -120,6 +129,9 @@ impl Control {
             may_swap: true,
             spared: false,
             spare_nothing: false,
+            trims_cache: false,
+            trimmed_in_vain: false,
+            trims_no_more: false,
             compaction_ready: false,
             nr_scanned: 0,
             nr_reclaimed: 0,

@@ -28,7 +28,7 @@
 use super::budget::DEF_PRIORITY;
 use super::{Control, PassSums};
 use crate::compaction::{Suitability, compact_gap};
-use crate::config::ReclaimRounds;
+use crate::config::{FailuresEnd, ReclaimRounds};
 use crate::host::{Cost, Cx, Devices, Probe};
 use crate::kernel::Kernel;
 use crate::page::Order;
@@ -66,6 +66,7 @@ impl<H: Devices> Kernel<H> {
             }
             let got = sc.nr_reclaimed - before;
             has_progress |= got != 0;
+            sc.trimmed_in_vain |= got == 0 && sc.trims_cache;
             self.count_reclaimed(got);
 
             self.throttle_after_pass(cx, node, sc);
@@ -77,8 +78,20 @@ impl<H: Devices> Kernel<H> {
         }
         // A successful reclaimer has shown that the node is not hopeless, so kswapd may be woken
         // again. It is never kswapd itself, which sleeps on a hopeless node.
-        if has_progress {
+        if has_progress && self.ends_failures(node, sc) {
             state.kswapd_failures.store(0, Relaxed);
+        }
+    }
+
+    /// Reports whether a pass with progress makes kswapd's failures forgotten
+    /// (rules/kswapd#hopeless).
+    #[doc(alias = "kswapd_try_clear_hopeless")]
+    fn ends_failures(&self, node: NodeId, sc: &Control) -> bool {
+        match self.mem.policy.reclaim.kswapd.failures_end {
+            FailuresEnd::Progress => true,
+            // A few pages that direct reclaim finds now and then are no reason to wake kswapd for
+            // another sixteen runs in vain.
+            FailuresEnd::Balanced => self.node_is_balanced(node, sc.order, sc.reclaim_idx),
         }
     }
 

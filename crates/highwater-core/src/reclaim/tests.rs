@@ -8,7 +8,7 @@ use super::testing::{AT, NODE, PAGE, Stage, VEC, control};
 use crate::Kernel;
 use crate::block::manual::Manual;
 use crate::compaction::Suitability;
-use crate::config::ZoneSpec;
+use crate::config::{FailuresEnd, Policy, ZoneSpec};
 use crate::host::{CpuId, Host, Lock, Solo, TaskFlags};
 use crate::lru::balance::{Balance, ByCost};
 use crate::lru::testing::{ANON, FILE, Stage as Lists};
@@ -359,6 +359,64 @@ fn the_gate_lets_hopeless_nodes_and_kernel_threads_pass() {
     assert_eq!(s.event(VmEvent::PgscanDirectThrottle), 0);
     s.kernel.reclaim.node(NODE).kswapd_failures.store(MAX_FAILURES, Relaxed);
     assert!(s.kernel.allows_direct_reclaim(&cx, NODE));
+}
+
+/// A node below its high mark with 64 cached pages that cannot go, more than is tiny, and 40 anonymous
+/// ones.
+fn with_cache_in_use(change: impl FnOnce(&mut Policy)) -> Stage {
+    let s = Stage::with(4096, change);
+    s.touched_mm(&s.cx(), 40);
+    let (file, _open) = s.cached_file(64);
+    for folio in s.pages(&file, 64) {
+        s.kernel.mem.map.page(folio).get::<Manual>(1);
+    }
+    for zone in s.kernel.mem.zones_of(NODE) {
+        let high = zone.nr_free_pages_exact() + 20;
+        zone.set_marks(&Marks { min: high / 2, low: high, high, promo: high });
+    }
+    s
+}
+
+/// rules/kswapd#run-again
+#[test]
+fn kswapd_goes_beyond_cache_that_it_cannot_free() {
+    for retries in [false, true] {
+        let s = with_cache_in_use(|policy| policy.reclaim.kswapd.retries_trimming = retries);
+        let cx = s.cx();
+        // From priority 6 on the cache is a stream; at 5 the anonymous pages would have a share.
+        s.kernel.balance_node(&cx, NODE, 0, ZoneType::Movable);
+        assert_eq!(s.event(VmEvent::PgscanAnon) > 0, retries);
+        assert!(s.event(VmEvent::PgscanFile) > 0);
+        assert_eq!(s.event(VmEvent::Pageoutrun), 1);
+    }
+}
+
+/// rules/kswapd#hopeless
+#[test]
+fn failures_end_with_progress_or_with_balance() {
+    for end in [FailuresEnd::Progress, FailuresEnd::Balanced] {
+        let s = with_cache_in_use(|policy| policy.reclaim.kswapd.failures_end = end);
+        let cx = s.cx();
+        let failures = || s.kernel.reclaim.node(NODE).kswapd_failures.load(Relaxed);
+        s.kernel.balance_node(&cx, NODE, 0, ZoneType::Movable);
+        assert_eq!(failures(), 1);
+        // A boosted run is one for 6.1 only.
+        s.kernel.mem.zones_of(NODE).for_each(|zone| zone.set_boost(1));
+        s.kernel.balance_node(&cx, NODE, 0, ZoneType::Movable);
+        let nr_failed = if end == FailuresEnd::Progress { 2 } else { 1 };
+        assert_eq!(failures(), nr_failed);
+        // 16 pages can go: progress, but more would be needed.
+        s.cached_file(16);
+        let mut sc = control(false);
+        (sc.priority, sc.may_swap) = (0, false);
+        s.kernel.shrink_node(&cx, NODE, &mut sc);
+        assert_eq!(sc.nr_reclaimed, 16);
+        assert_eq!(failures(), if end == FailuresEnd::Progress { 0 } else { 1 });
+        s.cached_file(16);
+        s.kernel.mem.zones_of(NODE).for_each(|zone| zone.set_marks(&Marks::default()));
+        s.kernel.shrink_node(&cx, NODE, &mut sc);
+        assert_eq!(failures(), 0);
+    }
 }
 
 #[test]

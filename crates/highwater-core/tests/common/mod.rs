@@ -194,6 +194,7 @@ impl Bench {
             policy: &self.policy,
             probe: &self.log,
             capture: None,
+            has_stolen: false,
         }
     }
 

@@ -1,6 +1,7 @@
 //! Free lists: initial state (rules/zones#initial-lists), splitting (rules/buddy#split), merging
 //! (rules/buddy#merge), mobility fallback (rules/buddy#fallback).
 
+use highwater_core::config::{FallbackRule, MergeRule};
 use highwater_core::page::MigrateType::{HighAtomic, Movable, Reclaimable, Unmovable};
 use highwater_core::page::{MigrateType, Order, PageFlags, Pfn};
 use highwater_core::page_alloc::AllocFlags;
@@ -187,6 +188,103 @@ fn merge_limits() {
     let b = two_halves(MigrateType::Isolate, Movable, "5.17");
     assert_eq!((b.list(9, MigrateType::Isolate), b.list(9, Movable)), (vec![4096], vec![4608]));
     assert_eq!(b.zone.nr_free_pages_exact(), 512, "isolated pages are not free pages");
+}
+
+/// Rules of 6.12 on 6.1.
+fn since_612(mut b: Bench) -> Bench {
+    b.policy.fallback = FallbackRule::ClaimSteal;
+    b.policy.merge = MergeRule::MergeableRetype;
+    b
+}
+
+#[test]
+fn a_pageblock_is_claimed_or_one_block_stolen() {
+    let mut b = since_612(one_pageblock(300, 0));
+    // Both pages of a refill: under one hold of the lock.
+    let mut buddy = b.buddy();
+    let mut take = || buddy.remove(Order(0), Unmovable, AllocFlags::empty(), true);
+    let first = take();
+    assert_eq!(first, Some(Pfn(4396)));
+    assert_eq!(take(), Some(Pfn(4397)));
+    assert_eq!(b.zone.boost(), 4 * 512, "orders 7, 6, 4, 2 cannot be claimed, for the first only");
+    assert_eq!(b.zone.pageblock_type(Pfn(4096)), Movable);
+    assert_eq!(b.lists(Movable), [0, 1, 0, 0, 1, 0, 1, 1, 0, 0, 0]);
+    assert_eq!(b.lists(Unmovable), [0; 11]);
+    let stolen = |pfn: u32, order: u8| Event::PageAllocExtfrag {
+        pfn: Pfn(pfn),
+        alloc_order: Order(0),
+        fallback_order: Order(order),
+        alloc_migratetype: Unmovable,
+        fallback_migratetype: Movable,
+        change_ownership: false,
+    };
+    assert_eq!(b.extfrags(), [stolen(4396, 2), stolen(4397, 0)]);
+    assert_eq!(b.alloc_flags(0, Unmovable, AllocFlags::NOFRAGMENT), None, "it never steals");
+
+    let unmovable_block = |first_free: u32| {
+        let mut b = since_612(one_pageblock(512, 0));
+        b.zone.set_pageblock_type(Pfn(4096), Unmovable);
+        for pfn in (4096..4608).map(Pfn) {
+            b.map.page(pfn).flag_clear::<Host>(PageFlags::LRU);
+        }
+        (first_free..4608).for_each(|pfn| b.free(pfn, 0));
+        b
+    };
+    let mut b = unmovable_block(4597);
+    assert_eq!((b.alloc(0, Movable), b.zone.boost()), (Some(4597), 0));
+    assert_eq!(b.lists(Unmovable), [0, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0]);
+    let mut b = unmovable_block(4581);
+    assert_eq!((b.alloc(0, Movable), b.zone.boost()), (Some(4581), 512));
+    assert_eq!(b.lists(Unmovable), [0, 1, 0, 1, 1, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(b.lists(Movable), [0; 11]);
+}
+
+#[test]
+fn a_claim_moves_all_free_pages() {
+    // 200 pages on the LRU, 100 others: 212 free and 100 that may be unmovable.
+    let mut b = since_612(one_pageblock(200, 100));
+    assert_eq!(b.alloc(0, Unmovable), Some(4396));
+    assert_eq!((b.zone.pageblock_type(Pfn(4096)), b.zone.boost()), (Unmovable, 512));
+    assert_eq!(b.lists(Movable), [0; 11]);
+    assert_eq!(b.lists(Unmovable), [1, 1, 0, 0, 1, 0, 1, 1, 0, 0, 0]);
+    // Whole pageblocks change hands without a boost, under NOFRAGMENT too.
+    let mut b = since_612(Bench::new(4096, 8192));
+    assert_eq!(b.alloc_flags(0, Unmovable, AllocFlags::NOFRAGMENT), Some(4096));
+    assert_eq!(b.lists(Unmovable), [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0]);
+    assert_eq!(b.lists(Movable), [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3]);
+    assert_eq!(b.zone.boost(), 0);
+    // A pageblock that is set aside is not claimed, whatever lists its blocks are on.
+    let mut b = since_612(Bench::new(4096, 4608));
+    b.zone.set_pageblock_type(Pfn(4096), HighAtomic);
+    assert_eq!(b.alloc(0, Unmovable), Some(4096));
+    assert_eq!(b.zone.pageblock_type(Pfn(4096)), HighAtomic);
+}
+
+#[test]
+fn a_list_holds_blocks_of_its_pageblocks() {
+    let types = |b: &Bench| [4096, 4608].map(|pfn| b.zone.pageblock_type(Pfn(pfn)));
+    let two_pageblocks = || {
+        let b = since_612(Bench::empty(4096, 5120));
+        b.zone.set_pageblock_type(Pfn(4096), Unmovable);
+        b.zone.set_pageblock_type(Pfn(4608), Movable);
+        b
+    };
+    let mut b = two_pageblocks();
+    b.free(4608, 9);
+    b.free(4096, 9);
+    assert_eq!((b.list(10, Unmovable), types(&b)), (vec![4096], [Unmovable; 2]));
+    let mut b = two_pageblocks();
+    b.free(4096, 10);
+    assert_eq!((b.list(10, Movable), types(&b)), (vec![4096], [Movable; 2]));
+    assert_eq!(b.zone.nr_free_pages_exact(), 1024);
+
+    let mut b = two_pageblocks();
+    b.free(4096, 8);
+    b.free(4352, 6);
+    assert_eq!(b.list(6, Unmovable), [4352]);
+    b.zone.set_marks(&Marks { min: 0, low: 0, high: 0, promo: 0 });
+    assert!(b.buddy().isolate(Pfn(4096)));
+    assert_eq!((b.list(6, Movable), b.list(6, Unmovable)), (vec![4352], vec![]));
 }
 
 #[test]

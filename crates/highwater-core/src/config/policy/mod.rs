@@ -56,7 +56,7 @@ policy! {
         /// Watermarks.
         watermark: WatermarkPolicy,
         /// How a block of another migratetype is chosen and claimed.
-        // rules/buddy#fallback, rules/buddy#fallback-v43
+        // rules/buddy#fallback, rules/buddy#fallback-v43, rules/buddy#claim-steal
         fallback: FallbackRule = Largest {
             /// The largest block; its pageblock is claimed if half of it is free; moved pages go to
             /// list heads (4.3).
@@ -64,6 +64,9 @@ policy! {
             /// The smallest suitable block for movable requests; pages of a compatible type count
             /// for the claim (6.1).
             Compatible,
+            /// A pageblock that can be claimed, with all its free pages; else the smallest block
+            /// alone, whose rest stays with its type (6.12.117, 7.2).
+            ClaimSteal,
         },
         /// What protects high-order atomic requests.
         highatomic: HighatomicKind = Reserve {
@@ -79,6 +82,8 @@ policy! {
             NotIsolated,
             /// A type of one of them that has no per-CPU lists (5.18 on).
             Mergeable,
+            /// The same; the pageblocks that a freed block takes in get its type (6.10 on).
+            MergeableRetype,
         },
         /// The slow path.
         slow_path: SlowPathPolicy,

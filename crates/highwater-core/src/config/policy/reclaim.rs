@@ -109,5 +109,22 @@ policy! {
             /// Before the nap.
             BeforeNap,
         },
+        /// A run that frees nothing because it takes idle page cache only is repeated once, for
+        /// anonymous pages too (6.10 on).
+        // rules/kswapd#run-again
+        retries_trimming: bool = false is exploratory,
+        /// A step that reclaims enough keeps its priority, even if it scanned less: freed slab is not
+        /// scanned (6.12 on).
+        // rules/kswapd#run
+        slab_is_progress: bool = false is exploratory,
+        /// End of a node's series of failed runs, after which kswapd is woken again.
+        // rules/kswapd#hopeless
+        failures_end: FailuresEnd = Progress {
+            /// A reclaimer frees a page.
+            Progress,
+            /// A reclaimer frees a page, and the node is balanced then; runs for a boost are never
+            /// failures (7.2).
+            Balanced,
+        } is exploratory,
     }
 }

@@ -39,6 +39,7 @@
 //! From: [`super::node61`] · to: `reclaim::node_pass`, `reclaim::algorithm`.
 
 use crate::compaction::compact_gap;
+use crate::config::FailuresEnd;
 use crate::host::{Cx, Devices, Phase, Stall};
 use crate::kernel::Kernel;
 use crate::page::{Order, PAGEBLOCK_ORDER};
@@ -99,7 +100,7 @@ impl<H: Devices> Kernel<H> {
     ///
     /// Linux 4.8 on: older kernels go by `balance_zones`.
     #[doc(alias = "balance_pgdat")]
-    pub(super) fn balance_node(
+    pub(in crate::reclaim) fn balance_node(
         &self,
         cx: &Cx<'_, H>,
         node: NodeId,
@@ -109,6 +110,7 @@ impl<H: Devices> Kernel<H> {
         let _phase = cx.phase(Phase::BalanceNode);
         let _stall = cx.stall(Stall::Memory);
         self.mem.events.add(cx.cpu(), VmEvent::Pageoutrun, 1);
+        let kswapd = &self.mem.policy.reclaim.kswapd;
         let mut sc = Control::new(0, order, Gfp::GFP_KERNEL, highest);
         sc.is_kswapd = true;
         // Saved, because a boost added during the run stays for the next one.
@@ -125,9 +127,14 @@ impl<H: Devices> Kernel<H> {
         for zone in self.zones_upto(node, highest) {
             zone.set_flag(ZoneFlags::RECLAIM_ACTIVE);
         }
-        let is_balanced = self.balance_steps(cx, node, &mut sc, &mut boost);
+        let mut is_balanced = self.balance_steps(cx, node, &mut sc, &mut boost);
+        if !is_balanced && self.should_stop_trimming(&sc) {
+            sc.trims_no_more = true;
+            is_balanced = self.balance_steps(cx, node, &mut sc, &mut boost);
+        }
         // Not a step but the whole run: a single page is enough to go on hoping.
-        if !is_balanced && sc.nr_reclaimed == 0 {
+        let excused = was_boosted && kswapd.failures_end == FailuresEnd::Balanced;
+        if !is_balanced && sc.nr_reclaimed == 0 && !excused {
             self.reclaim.node(node).kswapd_failures.fetch_add(1, Relaxed);
         }
         for zone in self.zones_upto(node, highest) {
@@ -142,6 +149,14 @@ impl<H: Devices> Kernel<H> {
         }
         self.algorithm().run_done(self, self.lru.id_of_target(GroupId::ROOT, node));
         sc.order
+    }
+
+    /// Reports whether a run that found nothing at any priority left anonymous pages alone for page
+    /// cache that it could not free: protected cache, or cache under writeback.
+    fn should_stop_trimming(&self, sc: &Control) -> bool {
+        let retries = self.mem.policy.reclaim.kswapd.retries_trimming;
+        let found_nothing = sc.priority < 1 && sc.nr_reclaimed == 0;
+        retries && found_nothing && sc.trimmed_in_vain && !sc.trims_no_more
     }
 
     /// The priority steps; true if the node was found balanced.
@@ -211,6 +226,7 @@ impl<H: Devices> Kernel<H> {
     /// Linux 4.8 on.
     #[doc(alias = "kswapd_shrink_node")]
     fn shrink_kswapd_node(&self, cx: &Cx<'_, H>, node: NodeId, sc: &mut Control) -> bool {
+        let before = sc.nr_reclaimed;
         let zones = self.zones_upto(node, sc.reclaim_idx);
         sc.nr_to_reclaim = step_target(zones.map(|zone| zone.mark(Mark::High)));
         self.shrink_node(cx, node, sc);
@@ -218,7 +234,12 @@ impl<H: Devices> Kernel<H> {
         if sc.order > 0 && sc.nr_reclaimed >= compact_gap(Order(sc.order)) {
             sc.order = 0;
         }
-        sc.nr_scanned >= sc.nr_to_reclaim
+        // Slab counts as reclaimed, not as scanned.
+        let done = match self.mem.policy.reclaim.kswapd.slab_is_progress {
+            true => sc.nr_scanned.max(sc.nr_reclaimed - before),
+            false => sc.nr_scanned,
+        };
+        done >= sc.nr_to_reclaim
     }
 }
 

@@ -100,7 +100,7 @@ impl<H: Devices> ReclaimAlgorithm<H> for TwoList {
 impl<H: Devices> Kernel<H> {
     /// Collects what the scan budget of a pass depends on (rules/scan-budget#preparation).
     #[doc(alias = "prepare_scan_count")]
-    fn prepare(&self, cx: &Cx<'_, H>, at: At, sc: &Control) -> Inputs {
+    fn prepare(&self, cx: &Cx<'_, H>, at: At, sc: &mut Control) -> Inputs {
         let (_, vec) = at;
         let weights = self.balance_weights(cx, vec);
         let per_node = self.mem.policy.reclaim.lru == LruTopology::Node;
@@ -115,7 +115,9 @@ impl<H: Devices> Kernel<H> {
         let may_file = may_deactivate(PageType::File);
         // Much cache of which none comes back: a stream. It is taken alone, at no cost to programs.
         let inactive_file = self.pages_of_lists(vec, LruKind::InactiveFile);
-        let cache_trim_mode = inactive_file >> sc.priority != 0 && !may_file;
+        let is_stream = inactive_file >> sc.priority != 0 && !may_file;
+        let cache_trim_mode = is_stream && !sc.trims_no_more;
+        sc.trims_cache = cache_trim_mode;
         // Hardly any cache, and anonymous pages that may go without touching active ones. A limit
         // of a memory cgroup says nothing about the machine's cache.
         let file_is_tiny = !sc.is_of_group() && {
