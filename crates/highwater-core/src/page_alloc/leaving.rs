@@ -30,6 +30,7 @@ use arrayvec::ArrayVec;
 
 use super::Buddy;
 use super::runs::Pending;
+use crate::config::DrainType;
 use crate::host::{Cost, Probe};
 use crate::page::{
     BlockFlags, BlockWord, MigrateType, Order, PAGEBLOCK_ORDER, PageMap, PageRing, Pfn,
@@ -275,12 +276,15 @@ fn head(pfn: Pfn, order: Order) -> Pfn {
 }
 
 impl<P: Probe> Buddy<'_, P> {
-    /// Types may have changed since a block was put on its list; only an isolated pageblock makes that matter: its pages must
-    /// not be handed out, while a block on another type's list is just handed out to that.
+    /// Types may have changed since a block was put on its list. Up to 6.9 only an isolated
+    /// pageblock makes that matter: its pages must not be handed out, while a block on another
+    /// type's list is just handed out to that. From 6.10 on no block lies on another type's list
+    /// (rules/per-cpu-lists#drain-type).
     #[inline(always)]
     fn type_of_drained(&self, pfn: Pfn, cached: MigrateType) -> MigrateType {
         match self.zone.pageblock_type(pfn) {
             MigrateType::Isolate => MigrateType::Isolate,
+            now if self.policy.pcp.drain_type == DrainType::Pageblock => now,
             _ => cached,
         }
     }
