@@ -333,9 +333,10 @@ impl<H: Host> PageAllocator<H> {
     pub(super) fn pcp_room(&self, zone: &Zone<H>, pcp: &Pcp, order: Order) -> usize {
         if has_own_limit(order) {
             match self.policy.pcp.high_order_free {
-                _ if self.pcp_shape.counts_frees => return 1,
                 // Each is drained at once, and nothing else.
-                HighOrderFree::Limited if pcp.free_factor > 0 && pcp.count == 0 => {
+                HighOrderFree::Limited
+                    if pcp.free_factor > 0 && pcp.count == 0 && !self.pcp_shape.counts_frees =>
+                {
                     return usize::MAX;
                 }
                 HighOrderFree::Limited if pcp.free_factor > 0 => return 1,

@@ -191,7 +191,8 @@ impl Pcp {
 }
 
 impl<H: Host> PageAllocator<H> {
-    /// As [`Self::pcp_limit`], where CPUs count their frees.
+    /// As [`Self::pcp_limit`], where CPUs count their frees (rules/per-cpu-lists#free-count).
+    #[cold]
     #[inline(never)]
     pub(super) fn pcp_limit_counted(
         &self,
@@ -313,6 +314,7 @@ impl<H: Host> PageAllocator<H> {
     ///
     /// Whether the request may have a page is the next question, with a lower mark: above its high
     /// mark the zone passes that too.
+    #[cold]
     #[inline(never)]
     pub(in crate::page_alloc) fn note_below_high(
         &self,
