@@ -7,7 +7,9 @@
 use std::time::{Duration, Instant};
 
 use highwater_core::audit::{self, AuditReport};
-use highwater_core::config::{Machine, PRESETS, preset};
+use highwater_core::config::{
+    DrainPortion, DrainType, FreeFactor, HighOrderFree, Machine, PRESETS, PcpSizing, Policy, preset,
+};
 use highwater_core::host::{CpuId, Host};
 use highwater_core::page::{MAX_ORDER, Order, PAGE_SIZE, Pfn};
 use highwater_core::page_alloc::Gfp;
@@ -135,12 +137,16 @@ fn hammer(task: &Task<'_>, seed: u64, end: Instant) -> u64 {
     got
 }
 
-fn stress(policy: &str, nr_threads: u16, options: &NativeOptions, time: Duration) {
+fn stress(preset_name: &str, nr_threads: u16, options: &NativeOptions, time: Duration) {
+    stress_with(&preset(preset_name).unwrap(), nr_threads, options, time);
+}
+
+fn stress_with(policy: &Policy, nr_threads: u16, options: &NativeOptions, time: Duration) {
     // Fewer CPUs than the policy's lists expect, little memory: refills, drains and failures.
     let nodes = [(96 << 20, vec![0]), (96 << 20, (1..nr_threads).collect())];
     let machine = Machine::from_sizes("stress", &nodes).unwrap();
-    let native = NativeMachine::boot(&machine, &preset(policy).unwrap(), options).unwrap();
-    let before = settled(&native);
+    let native = NativeMachine::boot(&machine, policy, options).unwrap();
+    let (before, policy) = (settled(&native), &policy.name);
     let end = Instant::now() + time;
     let got: u64 = std::thread::scope(|s| {
         let threads: Vec<_> = (0..nr_threads)
@@ -184,6 +190,19 @@ fn every_policy() {
     for (policy, _) in PRESETS {
         stress(policy, 3, &NativeOptions::default(), time);
     }
+}
+
+/// Per-CPU lists as those of 7.2, whose frees and daemons do more under the same locks.
+#[test]
+fn lists_that_tune_themselves() {
+    let mut policy = preset("6.1").unwrap();
+    policy.pcp.sizing = PcpSizing::Auto;
+    policy.pcp.free_factor = FreeFactor::FreeCount;
+    policy.pcp.high_order_free = HighOrderFree::LimitedHalfMin;
+    policy.pcp.drain_portion = DrainPortion::Batch;
+    policy.pcp.drain_type = DrainType::Pageblock;
+    policy.pcp.highatomic_refills = false;
+    stress_with(&policy, 3, &NativeOptions::default(), case_time());
 }
 
 #[test]

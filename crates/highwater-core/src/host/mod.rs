@@ -115,6 +115,13 @@ pub trait Host: Sized {
         self.now_ns() / NS_PER_JIFFY
     }
 
+    /// Bytes of a CPU's last-level cache, divided by the CPUs that share it. 0: unknown, and rules
+    /// that ask are those of small caches. Called at boot.
+    fn cache_slice_bytes(&self, cpu: CpuId) -> u64 {
+        let _ = cpu;
+        0
+    }
+
     /// Accounts `count` operations of a kind to the caller; real machines do nothing here.
     fn charge(&self, cost: Cost, count: u32);
 

@@ -45,6 +45,7 @@ pub struct Solo<S = ()> {
     sink: S,
     takings: Counts,
     now_ns: Cell<u64>,
+    cache_slice_bytes: Cell<u64>,
     #[cfg(test)]
     charges: [Cell<u64>; Cost::COUNT],
 }
@@ -62,6 +63,7 @@ impl<S> Solo<S> {
             sink,
             takings: Rc::default(),
             now_ns: Cell::new(0),
+            cache_slice_bytes: Cell::new(0),
             #[cfg(test)]
             charges: [const { Cell::new(0) }; Cost::COUNT],
         }
@@ -81,6 +83,11 @@ impl<S> Solo<S> {
     /// Sets the time.
     pub fn set_now_ns(&self, now: u64) {
         self.now_ns.set(now);
+    }
+
+    /// Sets each CPU's share of its last-level cache, for machines booted from now on.
+    pub fn set_cache_slice_bytes(&self, bytes: u64) {
+        self.cache_slice_bytes.set(bytes);
     }
 
     /// The sink.
@@ -135,6 +142,10 @@ impl<S: EventSink> Host for Solo<S> {
 
     fn new_cpu_lock<T>(&self, class: LockClass, _: CpuId, value: T) -> SoloLock<T> {
         self.new_lock(class, value)
+    }
+
+    fn cache_slice_bytes(&self, _: CpuId) -> u64 {
+        self.cache_slice_bytes.get()
     }
 
     fn now_ns(&self) -> u64 {

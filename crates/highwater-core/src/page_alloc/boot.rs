@@ -31,9 +31,11 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::deferred::Frees;
+use super::pcp::counts_frees;
 use super::{PageAllocator, PcpShape, ZonelistCache};
 use crate::config::{
-    HighatomicKind, LiveTunables, Machine, MachineError, Policy, Thp, WatermarkTest, ZoneSpec,
+    HighatomicKind, LiveTunables, Machine, MachineError, PcpSizing, Policy, Thp, WatermarkTest,
+    ZoneSpec,
 };
 use crate::host::{CpuId, Cx, Host, Lock};
 use crate::page::{MigrateType, Order, PAGEBLOCK_PAGES, Pfn};
@@ -113,8 +115,14 @@ fn assemble<H: Host>(host: &H, machine: &Machine, policy: &Policy) -> PageAlloca
         let info =
             ZoneInfo::new(node, spec.zone, start, start.add(nr), spec.present, nr_cpus, grouping);
         info.set_boost_factor(tunables.watermark_boost_factor);
+        let tunes = policy.pcp.sizing == PcpSizing::Auto;
         if policy.watermark_rule().0 == WatermarkTest::FreeBlock {
-            info.keep_above_low();
+            // Tuned lists ask each request whether the zone is above its high mark
+            // (rules/per-cpu-lists#below-high). Above that one, it is above the low one too.
+            info.keep_above_low(if tunes { Mark::High } else { Mark::Low });
+        }
+        if counts_frees(&policy.pcp) {
+            info.count_frees(tunes);
         }
         zones[ZoneId::new(node, spec.zone).idx()] = Some(Zone::new(host, info, &cpu_node));
     }
@@ -333,24 +341,29 @@ impl<H: Host> PageAllocator<H> {
         self.populated_zones().for_each(|zone| self.resize_pcp(zone));
     }
 
-    /// Sets batch and limit of one zone's per-CPU lists, after its marks were set by hand.
+    /// Sets batch and limits of one zone's per-CPU lists, after its marks were set by hand.
     #[doc(alias = "zone_set_pageset_high_and_batch")]
     #[doc(alias = "zone_pcp_update")]
     pub fn resize_pcp(&self, zone: &Zone<H>) {
         let local = self.node(zone.node).cpus.len();
         let cpus = if local == 0 { self.nr_cpus() } else { local };
-        let (batch, high) = watermark::pcp_sizes(
-            zone.managed(),
-            zone.mark(Mark::Low),
-            cpus as u64,
-            // A kernel has one of the two.
-            self.tunables
-                .percpu_pagelist_high_fraction
-                .get()
-                .max(self.tunables.percpu_pagelist_fraction.get()),
-            self.policy.pcp.sizing,
-        );
-        zone.set_pcp_sizes(batch, high);
+        // A kernel has one of the two.
+        let fraction = self
+            .tunables
+            .percpu_pagelist_high_fraction
+            .get()
+            .max(self.tunables.percpu_pagelist_fraction.get());
+        let (low, sizing) = (zone.mark(Mark::Low), self.policy.pcp.sizing);
+        let sizes =
+            |fraction| watermark::pcp_sizes(zone.managed(), low, cpus as u64, fraction, sizing);
+        let (batch, high) = sizes(fraction);
+        // A fraction that somebody set is the limit.
+        match (sizing, fraction) {
+            (PcpSizing::Auto, 0) => {
+                zone.set_pcp_range(batch, high, sizes(watermark::PCP_FRACTION_MIN).1);
+            }
+            _ => zone.set_pcp_sizes(batch, high),
+        }
     }
 
     /// Computes the pages that each zone keeps from requests that could use higher ones

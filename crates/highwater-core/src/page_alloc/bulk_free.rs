@@ -9,6 +9,7 @@
 //! | lists are full | a free, its own | a batch, or twice the last time's | others may need them more |
 //! | reclaim freed, still no block | a request, all CPUs' | everything | it may be there, in pieces |
 //! | seconds without use | each CPU, its own lists of far nodes | a batch | it allocates from its own node first |
+//! | each second (6.7 on) | each CPU, all its lists | the pages above a limit that falls | use that raised it is over |
 //!
 //! *Which* blocks leave decides what is left. They leave from the tails: those freed longest ago
 //! are cold, those at the head are warm. Round robin takes blocks from each list, whichever
@@ -23,7 +24,7 @@ use super::deferred::Frees;
 use super::leaving::{Leaving, foresee_one};
 use super::runs::Pending;
 use super::{PageAllocator, Pcp, PcpShape};
-use crate::config::DrainOrder;
+use crate::config::{DrainOrder, PcpSizing};
 use crate::host::{CpuId, Cx, Host, Lock, Phase};
 use crate::page::{Order, Pfn};
 use crate::sync::atomic::Ordering::Relaxed;
@@ -159,8 +160,8 @@ impl<H: Host> PageAllocator<H> {
     }
 
     /// Folds one CPU's counter differences and lets its pages of remote nodes decay, once a second
-    /// (rules/per-cpu-lists#decay). True if there was anything to fold, which means that it should
-    /// run again.
+    /// (rules/per-cpu-lists#decay). True if there was anything to fold or a limit to lower, which
+    /// means that it should run again.
     ///
     /// One timer serves both, because a CPU's differences show whether it used a zone. An idle CPU
     /// is not woken for this. Pages that have not decayed by then stay until the CPU is busy again.
@@ -177,6 +178,9 @@ impl<H: Host> PageAllocator<H> {
             if zone.stats.fold(cpu) {
                 changed = true;
                 mine.expire.store(EXPIRE_SECONDS, Relaxed);
+            }
+            if self.policy.pcp.sizing == PcpSizing::Auto {
+                changed |= self.decay_high(cx, zone, mine);
             }
             let expire = mine.expire.load(Relaxed);
             if expire == 0 || self.pcp_count(zone, cpu, cx.cpu()) == 0 {

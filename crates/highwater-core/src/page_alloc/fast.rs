@@ -23,7 +23,7 @@
 use super::pcp::{PcpBusy, PcpTaken, pcp_event_unit};
 use super::zonelist_cache::Scan;
 use super::{AllocFlags, Gfp, NodeReclaim, PageAllocator, Relief, Request, request};
-use crate::config::MinReserveRule;
+use crate::config::{MinReserveRule, PcpSizing};
 use crate::host::{CpuId, Cx, Host, Lock, TaskFlags};
 use crate::page::{BlockFlags, MigrateType, Order, Pfn};
 use crate::sync::atomic::Ordering::Relaxed;
@@ -259,7 +259,7 @@ impl<H: Host> PageAllocator<H> {
                 let zone = self.zone_at(entry);
                 let page = self.rmqueue_after(cx, relief, zone, preferred, req, flags, taken);
                 match page {
-                    Some(pfn) => {
+                    Some(Taken { pfn, .. }) => {
                         self.prepare_page(cx, pfn, req.order, req.gfp, req.migratetype, flags);
                         return Pass::Page(pfn);
                     }
@@ -308,11 +308,15 @@ impl<H: Host> PageAllocator<H> {
             {
                 continue;
             }
-            if let Some(pfn) = self.rmqueue(cx, relief, zone, preferred, req, flags) {
+            if let Some(taken) = self.rmqueue(cx, relief, zone, preferred, req, flags) {
+                let pfn = taken.pfn;
                 self.prepare_page(cx, pfn, req.order, req.gfp, req.migratetype, flags);
                 // Only now it is known which pageblock such requests are served from.
                 if flags.contains(AllocFlags::HIGHATOMIC) && self.highatomic_on_demand() {
-                    self.reserve_highatomic(cx, zone, pfn);
+                    let reserves = self.policy.pcp.highatomic_refills || taken.is_from_buddy;
+                    if reserves {
+                        self.reserve_highatomic(cx, zone, pfn);
+                    }
                 }
                 return Pass::Page(pfn);
             }
@@ -340,10 +344,26 @@ impl<H: Host> PageAllocator<H> {
         if order == Order::ZERO && flags.mark() == Mark::Low && zone.is_above_low(highest) {
             return true;
         }
+        if self.policy.pcp.sizing == PcpSizing::Auto {
+            self.note_below_high(zone, order, gfp, highest, flags);
+        }
+        self.is_above_mark(zone, flags.mark(), order, gfp, highest, flags)
+    }
+
+    /// The rest of [`Self::watermark_fast`], with a mark that need not be the request's.
+    #[inline(always)]
+    pub(super) fn is_above_mark(
+        &self,
+        zone: &Zone<H>,
+        mark: Mark,
+        order: Order,
+        gfp: Gfp,
+        highest: ZoneType,
+        flags: AllocFlags,
+    ) -> bool {
         let free = zone.nr_free_pages();
-        let mark = zone.mark(flags.mark());
         let rule = self.policy.watermark_rule();
-        if zone.watermark_ok(rule, order, mark, highest, flags, free) {
+        if zone.watermark_ok(rule, order, zone.mark(mark), highest, flags, free) {
             return true;
         }
         // The boost only keeps types apart, so an atomic request must not fail because of it.
@@ -430,7 +450,7 @@ impl<H: Host> PageAllocator<H> {
         preferred: ZoneRef,
         req: &Request<'_>,
         flags: AllocFlags,
-    ) -> Option<Pfn> {
+    ) -> Option<Taken> {
         let taken = match self.pcp_shape.serves(req.order) {
             true => {
                 let mine = &zone.cpus[cx.cpu().idx()];
@@ -452,11 +472,12 @@ impl<H: Host> PageAllocator<H> {
         req: &Request<'_>,
         flags: AllocFlags,
         taken: PcpTaken,
-    ) -> Option<Pfn> {
+    ) -> Option<Taken> {
         let order = req.order;
+        let is_from_buddy = !matches!(taken, Ok(Some(_)));
         let (pfn, events) = match taken {
             Ok(Some(pfn)) => (pfn, pcp_event_unit(self.policy.pcp.event_unit, order)),
-            Ok(None) if !self.policy.pcp.refill_falls_back => return None,
+            Ok(None) if !self.falls_back(flags) => return None,
             Ok(None) | Err(PcpBusy) => (self.rmqueue_buddy(cx, zone, req, flags)?, order.pages()),
         };
         let cpu = cx.cpu();
@@ -469,7 +490,15 @@ impl<H: Host> PageAllocator<H> {
             }
         }
         self.report_boost(cx, relief, zone);
-        Some(pfn)
+        Some(Taken { pfn, is_from_buddy })
+    }
+
+    /// Reports whether a request without a page from the per-CPU lists asks the buddy lists: if their
+    /// refill found none, or if the request may not refill them.
+    fn falls_back(&self, flags: AllocFlags) -> bool {
+        let policy = &self.policy.pcp;
+        policy.refill_falls_back
+            || flags.contains(AllocFlags::HIGHATOMIC) && !policy.highatomic_refills
     }
 
     /// The first allocation after a boost wakes kswapd. The first one after a zone's last large
@@ -622,6 +651,13 @@ impl<H: Host> PageAllocator<H> {
             zone.clear_flag(ZoneFlags::FAIR_DEPLETED);
         }
     }
+}
+
+/// A block that a zone gave.
+struct Taken {
+    pfn: Pfn,
+    /// It came from the buddy lists, not from this CPU's.
+    is_from_buddy: bool,
 }
 
 /// How a pass over the zonelist ended.

@@ -111,7 +111,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::config::{Machine, PRESETS, preset};
+    use crate::config::{FreeFactor, HighOrderFree, Machine, PRESETS, PcpSizing, Policy, preset};
     use crate::host::{CpuId, Solo};
     use crate::page_alloc::NoRelief;
     use crate::page_alloc::boot;
@@ -133,12 +133,12 @@ mod tests {
         Gfp::GFP_KERNEL.union(Gfp::DMA),
     ];
 
-    fn run(policy: &str, steps: &[Step], nodes: Option<NodeMask>) -> Seen {
+    fn run(policy: &Policy, steps: &[Step], nodes: Option<NodeMask>) -> Seen {
         let events = RefCell::new(Vec::new());
         let host = Solo::new(|cpu: CpuId, event: &Event| events.borrow_mut().push((cpu, *event)));
         let sizes = [(40 << 20, Vec::from([0, 1])), (24 << 20, Vec::from([2]))];
         let machine = Machine::from_sizes("m", &sizes).unwrap();
-        let memory = boot(&host, &machine, &preset(policy).unwrap()).unwrap();
+        let memory = boot(&host, &machine, policy).unwrap();
         let (mut got, mut held) = (Vec::new(), Vec::new());
         for &(take, order, kind, cpu, pick) in steps {
             let cx = Cx::new(&host, CpuId(cpu));
@@ -175,11 +175,18 @@ mod tests {
                 1..1500,
             ),
             policy in 0..PRESETS.len(),
+            tunes in any::<bool>(),
         ) {
-            let policy = PRESETS[policy].0;
-            let hot = run(policy, &steps, None);
-            let general = run(policy, &steps, Some(NodeMask::ALL));
-            prop_assert!(hot == general, "{policy}");
+            let name = PRESETS[policy].0;
+            let mut policy = preset(name).unwrap();
+            if tunes {
+                policy.pcp.sizing = PcpSizing::Auto;
+                policy.pcp.free_factor = FreeFactor::FreeCount;
+                policy.pcp.high_order_free = HighOrderFree::LimitedBatch;
+            }
+            let hot = run(&policy, &steps, None);
+            let general = run(&policy, &steps, Some(NodeMask::ALL));
+            prop_assert!(hot == general, "{name}, tuned: {tunes}");
         }
     }
 }

@@ -30,6 +30,7 @@ use arrayvec::ArrayVec;
 
 use super::Buddy;
 use super::runs::Pending;
+use crate::config::DrainType;
 use crate::host::{Cost, Probe};
 use crate::page::{
     BlockFlags, BlockWord, MigrateType, Order, PAGEBLOCK_ORDER, PageMap, PageRing, Pfn,
@@ -220,6 +221,7 @@ impl<'m> Leaving<'m> {
     /// Frees them in order. Blocks that wait for their buddy are in `pending`, which the caller
     /// settles before it releases the lock.
     pub(super) fn free<P: Probe>(&mut self, buddy: &mut Buddy<'_, P>, pending: &mut Pending) {
+        let rule = buddy.policy.pcp.drain_type;
         for (place, &block) in self.blocks.iter().enumerate() {
             if let Some(later) = self.blocks.get(place + FAR) {
                 foresee_one(self.map, later.pfn, later.order);
@@ -227,7 +229,7 @@ impl<'m> Leaving<'m> {
             if let Some(later) = self.blocks.get(place + NEAR) {
                 foresee_links(self.map, later.pfn, later.order);
             }
-            let migratetype = buddy.type_of_drained(block.pfn, block.migratetype);
+            let migratetype = buddy.type_of_drained(block.pfn, block.migratetype, rule);
             let block = Joined { migratetype, ..block };
             buddy.leave_cpu(block);
             buddy.free_pending(pending, block);
@@ -275,12 +277,15 @@ fn head(pfn: Pfn, order: Order) -> Pfn {
 }
 
 impl<P: Probe> Buddy<'_, P> {
-    /// Types may have changed since a block was put on its list; only an isolated pageblock makes that matter: its pages must
-    /// not be handed out, while a block on another type's list is just handed out to that.
+    /// Types may have changed since a block was put on its list. Up to 6.9 only an isolated
+    /// pageblock makes that matter: its pages must not be handed out, while a block on another
+    /// type's list is just handed out to that. From 6.10 on no block lies on another type's list
+    /// (rules/per-cpu-lists#drain-type).
     #[inline(always)]
-    fn type_of_drained(&self, pfn: Pfn, cached: MigrateType) -> MigrateType {
+    fn type_of_drained(&self, pfn: Pfn, cached: MigrateType, rule: DrainType) -> MigrateType {
         match self.zone.pageblock_type(pfn) {
             MigrateType::Isolate => MigrateType::Isolate,
+            now if rule == DrainType::Pageblock => now,
             _ => cached,
         }
     }
@@ -308,7 +313,9 @@ impl<P: Probe> Buddy<'_, P> {
     #[inline(always)]
     pub(super) fn free_drained(&mut self, pfn: Pfn) {
         let state = self.map.page(pfn).block();
-        let (order, migratetype) = (state.order(), self.type_of_drained(pfn, state.migratetype()));
+        let rule = self.policy.pcp.drain_type;
+        let migratetype = self.type_of_drained(pfn, state.migratetype(), rule);
+        let order = state.order();
         self.free_block(pfn, order, migratetype, false);
         self.probe.event(Event::PagePcpuDrain { pfn, order, migratetype });
     }

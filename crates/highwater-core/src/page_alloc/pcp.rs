@@ -35,7 +35,8 @@
 //!
 //! `free_factor` shows the direction of the pages, not how many of them are needed again. A policy
 //! of ours derives that from the events of the slow paths ([`Pcp::give_back`], [`Pcp::wants_back`];
-//! rules/per-cpu-lists#adaptive).
+//! rules/per-cpu-lists#adaptive). Kernels from 6.7 on count freed pages, and each CPU tunes its
+//! limit ([`auto`]).
 //!
 //! # Invariants while the lock is free
 //!
@@ -53,8 +54,12 @@
 //! From: [`super::hot`], [`super::fast`], [`super::free`] · to: [`super::buddy`],
 //! [`super::bulk_free`].
 
+mod auto;
+
+pub(super) use auto::counts_frees;
+
 use super::{AllocFlags, PageAllocator, Pcp};
-use crate::config::{EventUnit, FreeFactor, HighOrderFree, PcpLists, PcpPolicy};
+use crate::config::{EventUnit, FreeFactor, HighOrderFree, PcpLists, PcpPolicy, PcpSizing};
 use crate::host::{Cost, Cx, Host, Lock};
 use crate::page::{BlockFlags, MigrateType, Order, PAGEBLOCK_ORDER, Page, Pfn};
 use crate::vmstat::VmEvent;
@@ -64,7 +69,7 @@ use crate::zone::{CpuZone, Zone, ZoneFlags};
 const HUGE_LIST: usize = 12;
 /// Doublings of a drain under [`FreeFactor::Capped`]: at most 32 batches under one hold of the zone
 /// lock.
-const FREE_FACTOR_MAX: u8 = 5;
+const FREE_FACTOR_MAX: u32 = 5;
 
 impl Pcp {
     /// Returns the pages to drain when the lists hold `count` and the limit is `limit`
@@ -90,8 +95,16 @@ impl Pcp {
         // At least a batch, or the lock would be taken for little. A batch stays, so that the next
         // allocation does not start with a refill.
         let (lo, hi) = (batch, limit - batch);
-        let n = u64::from(batch) << self.free_factor;
-        let may_grow = factor == FreeFactor::Uncapped || self.free_factor < FREE_FACTOR_MAX;
+        let n = match factor {
+            // It counts the pages, and frees alone change it (rules/per-cpu-lists#free-count).
+            FreeFactor::FreeCount => u64::from(self.free_factor),
+            _ => u64::from(batch) << self.free_factor,
+        };
+        let may_grow = match factor {
+            FreeFactor::None | FreeFactor::FreeCount => false,
+            FreeFactor::Capped => self.free_factor < FREE_FACTOR_MAX,
+            FreeFactor::Uncapped => true,
+        };
         if n < u64::from(hi) && may_grow {
             self.free_factor += 1;
         }
@@ -140,6 +153,8 @@ pub struct PcpShape {
     orders: u16,
     /// Orders for which a CPU's lists are asked.
     served: u16,
+    /// Each free has more to do than a comparison with a limit ([`auto`]).
+    counts_frees: bool,
     /// Number of lists.
     pub nr_lists: usize,
 }
@@ -154,7 +169,8 @@ impl PcpShape {
         // A CPU can split blocks that it owns.
         let all = (1 << (PAGEBLOCK_ORDER + 1)) - 1;
         let served = if policy.own_blocks { all } else { orders };
-        PcpShape { lists: policy.lists, orders, served, nr_lists }
+        let counts_frees = counts_frees(policy);
+        PcpShape { lists: policy.lists, orders, served, counts_frees, nr_lists }
     }
 
     /// Reports whether blocks of this order have per-CPU lists: 0 to 3 and 9.
@@ -318,7 +334,9 @@ impl<H: Host> PageAllocator<H> {
         if has_own_limit(order) {
             match self.policy.pcp.high_order_free {
                 // Each is drained at once, and nothing else.
-                HighOrderFree::Limited if pcp.free_factor > 0 && pcp.count == 0 => {
+                HighOrderFree::Limited
+                    if pcp.free_factor > 0 && pcp.count == 0 && !self.pcp_shape.counts_frees =>
+                {
                     return usize::MAX;
                 }
                 HighOrderFree::Limited if pcp.free_factor > 0 => return 1,
@@ -330,10 +348,11 @@ impl<H: Host> PageAllocator<H> {
         pages.div_ceil(1 << order.0).max(1) as usize
     }
 
-    /// The limit of the lists, if no rule about orders applies.
+    /// The limit of the lists, if no rule about orders applies; 0 if each CPU computes it at each
+    /// free.
     #[inline(always)]
     fn pcp_most(&self, zone: &Zone<H>) -> u32 {
-        let high = zone.pcp_high();
+        let high = zone.pcp_shared_high();
         if self.policy.pcp.reclaim_active_limit && zone.has(ZoneFlags::RECLAIM_ACTIVE) {
             high.min(zone.pcp_batch() * 4)
         } else {
@@ -373,13 +392,16 @@ impl<H: Host> PageAllocator<H> {
         order: Order,
         index: usize,
     ) {
+        if self.pcp_shape.counts_frees {
+            return self.pcp_limit_counted(cx, zone, pcp, order, index);
+        }
         let policy = &self.policy.pcp;
         let is_high_order = has_own_limit(order);
         let is_adaptive = policy.high_order_free == HighOrderFree::Adaptive;
         if is_adaptive && is_high_order && zone.pcp_high() != 0 {
             let n = pcp.give_back(self.pcp_most(zone), zone.pcp_batch());
             if n > 0 {
-                self.bulk_drain(cx, zone, pcp, n, Some(index));
+                self.drain_full(cx, zone, pcp, n, index);
             }
             return;
         }
@@ -389,7 +411,7 @@ impl<H: Host> PageAllocator<H> {
         let limit = if free_high { 0 } else { self.pcp_most(zone) };
         if pcp.count >= limit {
             let n = pcp.nr_to_free(limit, zone.pcp_batch(), free_high, policy.free_factor);
-            self.bulk_drain(cx, zone, pcp, n, Some(index));
+            self.drain_full(cx, zone, pcp, n, index);
         }
     }
 
@@ -412,8 +434,16 @@ impl<H: Host> PageAllocator<H> {
         migratetype: MigrateType,
         flags: AllocFlags,
     ) {
+        // The reserve that such a request may use is on the buddy lists.
+        if flags.contains(AllocFlags::HIGHATOMIC) && !self.policy.pcp.highatomic_refills {
+            return;
+        }
         let batch = zone.pcp_batch();
-        let blocks = if batch > 1 { (batch >> order.0).max(2) } else { batch };
+        let blocks = match self.policy.pcp.sizing {
+            PcpSizing::Auto => self.tuned_refill(zone, pcp, order),
+            _ if batch > 1 => (batch >> order.0).max(2),
+            _ => batch,
+        };
         let mut area = zone.free.lock(cx.cpu());
         let mut buddy = self.buddy(cx, zone, &mut area);
         let traced = self.pcp_shape.traced_as_refill(order);
@@ -436,7 +466,8 @@ impl<H: Host> PageAllocator<H> {
         let pages = got << order.0;
         pcp.count += pages;
         if self.policy.pcp.high_order_free == HighOrderFree::Adaptive && order > Order::ZERO {
-            pcp.wants_back(pages, zone.pcp_high());
+            let most = zone.pcp_high().max(pcp.high);
+            pcp.wants_back(pages, most);
         }
         zone.add_free(cx.cpu(), -i64::from(pages));
     }

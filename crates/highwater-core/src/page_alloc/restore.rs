@@ -209,7 +209,7 @@ impl<H: Host> PageAllocator<H> {
                 self.mark_single(pfn, order.pages());
             }
             pcp.count = 0;
-            pcp.free_factor = 0;
+            pcp.forget_use();
         }
         zone.disown_all();
         let mut area = zone.free.lock(cx.cpu());

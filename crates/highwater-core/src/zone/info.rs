@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use bitflags::bitflags;
 use crossbeam_utils::CachePadded;
 
+use super::pcp_sizes::PcpSizes;
 use super::quick::QuickMarks;
 use super::watermark::{self, Marks};
 use super::{AllocFlags, NodeId, ZoneId, ZoneType};
@@ -15,7 +16,7 @@ use crate::page::{
     BlockWord, MAX_ORDER, MigrateType, Order, PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, Pfn,
 };
 use crate::sync::atomic::{
-    AtomicBool, AtomicI64, AtomicU8, AtomicU16, AtomicU32, AtomicU64,
+    AtomicI64, AtomicU8, AtomicU16, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
 use crate::vmstat::{StatSet, ZoneStat};
@@ -32,6 +33,9 @@ bitflags! {
         const FAIR_DEPLETED = 4;
         /// The last free block of a pageblock or more was split; the next allocation prompts kcompactd.
         const BROKEN_UP = 8;
+        /// A request found the zone below its high mark, and no drain has found it above since:
+        /// per-CPU lists that tune themselves do not grow (rules/per-cpu-lists#below-high).
+        const BELOW_HIGH = 16;
     }
 }
 
@@ -84,15 +88,14 @@ pub struct ZoneInfo {
     marks: [AtomicU64; 4],
     /// Kept if the fast test is one of these sums.
     above_low: QuickMarks,
-    has_above_low: AtomicBool,
+    /// The mark in these sums, plus 1; 0: they are not kept.
+    above_mark: AtomicU8,
     boost: AtomicU64,
     reserve: [AtomicU64; 5],
     drift_mark: AtomicU64,
     flags: AtomicU32,
     nr_reserved_highatomic: AtomicU64,
-    pcp_high: AtomicU32,
-    pcp_batch: AtomicU32,
-    pcp_least_limit: AtomicU32,
+    pcp: PcpSizes,
     blocks: CachePadded<FreeBlocks>,
     pageblocks: Box<[AtomicU8]>,
     /// The CPU that owns a pageblock, plus 1; 0: none.
@@ -134,15 +137,13 @@ impl ZoneInfo {
             managed: AtomicU64::new(0),
             marks: [const { AtomicU64::new(0) }; 4],
             above_low: QuickMarks::new(),
-            has_above_low: AtomicBool::new(false),
+            above_mark: AtomicU8::new(0),
             boost: AtomicU64::new(0),
             reserve: [const { AtomicU64::new(0) }; 5],
             drift_mark: AtomicU64::new(0),
             flags: AtomicU32::new(0),
             nr_reserved_highatomic: AtomicU64::new(0),
-            pcp_high: AtomicU32::new(0),
-            pcp_batch: AtomicU32::new(1),
-            pcp_least_limit: AtomicU32::new(0),
+            pcp: PcpSizes::new(),
             blocks: CachePadded::default(),
             pageblocks: blocks.into_boxed_slice(),
             owners: (0..nr_blocks).map(|_| AtomicU16::new(0)).collect(),
@@ -290,16 +291,18 @@ impl ZoneInfo {
     }
 
     /// The fast test of single pages is that of [`WatermarkTest::FreeBlock`]: from now on
-    /// [`Self::is_above_low`] computes it.
-    pub(crate) fn keep_above_low(&self) {
-        self.has_above_low.store(true, Relaxed);
+    /// [`Self::is_above_low`] computes it. `mark` is low; high where each request has to find out
+    /// whether the zone is above that as well.
+    pub(crate) fn keep_above_low(&self, mark: Mark) {
+        self.above_mark.store(mark as u8 + 1, Relaxed);
         self.marks_changed();
     }
 
     fn marks_changed(&self) {
-        if self.has_above_low.load(Relaxed) {
+        if let Some(mark) = self.above_mark.load(Relaxed).checked_sub(1) {
             self.above_low.refresh(|highest| {
-                self.mark(Mark::Low)
+                self.marks[usize::from(mark)].load(Relaxed)
+                    + self.boost.load(Relaxed)
                     + self.reserve[highest].load(Relaxed)
                     + self.nr_reserved_highatomic()
             });
@@ -307,7 +310,7 @@ impl ZoneInfo {
     }
 
     /// More is free than a request for a single page without rights may leave: the fast test of the low
-    /// mark, and a yes for certain. A no may be for want of a sum.
+    /// mark, and a yes for certain. A no may be for want of a sum, or because the sum has a higher mark.
     #[inline(always)]
     pub(crate) fn is_above_low(&self, highest: ZoneType) -> bool {
         self.above_low.is_exceeded_by(self.stats.read_signed(ZoneStat::FreePages as usize), highest)
@@ -327,30 +330,50 @@ impl ZoneInfo {
         }
     }
 
-    /// Per-CPU list limit, pages.
+    /// Per-CPU list limit, pages; where each CPU tunes its own, the least one (`high_min`).
     #[inline(always)]
     pub fn pcp_high(&self) -> u32 {
-        self.pcp_high.load(Relaxed)
+        self.pcp.high_min.load(Relaxed)
+    }
+
+    /// The largest limit of a CPU's lists that tunes itself, pages; otherwise [`Self::pcp_high`].
+    pub fn pcp_high_max(&self) -> u32 {
+        self.pcp.high_max.load(Relaxed)
+    }
+
+    /// The limit that all CPUs' lists have; 0 if each CPU computes its own at each free.
+    #[inline(always)]
+    pub(crate) fn pcp_shared_high(&self) -> u32 {
+        self.pcp.shared_high.load(Relaxed)
     }
 
     /// Per-CPU list batch, pages.
     #[inline(always)]
     pub fn pcp_batch(&self) -> u32 {
-        self.pcp_batch.load(Relaxed)
+        self.pcp.batch.load(Relaxed)
     }
 
     /// The least pages at which some limit of the per-CPU lists may apply: `high`, or four batches while the zone
-    /// is balanced.
+    /// is balanced; 0 if each CPU computes its own.
     #[inline(always)]
     pub(crate) fn pcp_least_limit(&self) -> u32 {
-        self.pcp_least_limit.load(Relaxed)
+        self.pcp.least_limit.load(Relaxed)
     }
 
-    /// Sets batch and limit of every CPU's lists.
+    /// Sets batch and limit of every CPU's lists. Limits that tune themselves get this one value.
     pub fn set_pcp_sizes(&self, batch: u32, high: u32) {
-        self.pcp_batch.store(batch, Relaxed);
-        self.pcp_high.store(high, Relaxed);
-        self.pcp_least_limit.store(high.min(batch * 4), Relaxed);
+        self.set_pcp_range(batch, high, high);
+    }
+
+    /// As [`Self::set_pcp_sizes`], with the range in which a CPU tunes its limit. Where CPUs do not
+    /// tune it, it is `high_min`.
+    pub fn set_pcp_range(&self, batch: u32, high_min: u32, high_max: u32) {
+        self.pcp.set(batch, high_min, high_max);
+    }
+
+    /// Each CPU computes the limit of its lists at each free, from now on; `tunes`: it may change it.
+    pub(crate) fn count_frees(&self, tunes: bool) {
+        self.pcp.count_frees(tunes);
     }
 
     /// True if a flag is set.
@@ -598,7 +621,7 @@ mod tests {
         let zone = ZoneInfo::new(NodeId(0), ZoneType::Dma32, Pfn(4096), end, 4096, 1, true);
         zone.add_free(CpuId(0), 100);
         assert!(!zone.is_above_low(ZoneType::Dma32), "not in use");
-        zone.keep_above_low();
+        zone.keep_above_low(Mark::Low);
         let rule = (WatermarkTest::FreeBlock, MinReserveRule::NonBlocking);
         let agree = || {
             let (mark, flags) = (zone.mark(Mark::Low), AllocFlags::empty());

@@ -13,6 +13,7 @@ mod alloc_flags;
 mod fresh;
 mod info;
 mod pcp;
+mod pcp_sizes;
 mod quick;
 pub mod watermark;
 #[allow(clippy::module_inception, reason = "a zone is the main thing of the zone folder")]

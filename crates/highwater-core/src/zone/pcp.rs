@@ -14,7 +14,17 @@ const TYPES: usize = MigrateType::MERGEABLE.len();
 pub struct Pcp {
     pub(crate) lists: [PageRing; PCP_LISTS_MAX],
     pub(crate) count: u32,
-    pub(crate) free_factor: u8,
+    /// The weight of recent frees, halved by each allocation: doublings of a batch, or freed pages
+    /// (`FreeFactor::FreeCount`).
+    pub(crate) free_factor: u32,
+    /// Limit of the lists, where they tune it; 0: no free or refill has set it yet.
+    pub(crate) high: u32,
+    /// This CPU's share of its last-level cache, pages; 0: unknown.
+    pub(crate) cache_slice: u32,
+    /// Doublings of a refill, where lists tune their limit.
+    pub(crate) alloc_factor: u8,
+    /// The block freed last was of order 1 to 3, where that matters.
+    pub(crate) was_high_order: bool,
     /// Pages up to which blocks of orders 1 to 3 are kept, where the policy learns it; 0: nothing was learned yet.
     pub(crate) high_limit: u32,
     /// Pages that were given back by that limit and not wanted back since.
@@ -27,11 +37,15 @@ pub struct Pcp {
 
 impl Pcp {
     /// Empty lists of a CPU.
-    pub(crate) fn new(cpu: CpuId) -> Pcp {
+    pub(crate) fn new(cpu: CpuId, cache_slice: u32) -> Pcp {
         Pcp {
             lists: Default::default(),
             count: 0,
             free_factor: 0,
+            high: 0,
+            cache_slice,
+            alloc_factor: 0,
+            was_high_order: false,
             high_limit: 0,
             given: 0,
             deferred: Deferred::default(),
@@ -47,6 +61,17 @@ impl Pcp {
     /// Pages on all lists, owned pageblocks apart.
     pub fn count(&self) -> u32 {
         self.count
+    }
+
+    /// The limit that this CPU tuned for itself (rules/per-cpu-lists#auto); 0 if it has not.
+    pub fn high(&self) -> u32 {
+        self.high
+    }
+
+    /// Forgets what recent allocations and frees have shown.
+    pub(crate) fn forget_use(&mut self) {
+        (self.free_factor, self.alloc_factor) = (0, 0);
+        (self.high, self.was_high_order) = (0, false);
     }
 
     /// Every list, by index.

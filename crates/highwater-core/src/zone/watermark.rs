@@ -105,11 +105,15 @@ pub fn total_reserve(managed: u64, reserve: &[u64; 5], zone: usize, high: u64) -
     managed.min(largest + high)
 }
 
+/// The least that `percpu_pagelist_high_fraction` may be, so the largest lists: those that tune their
+/// size grow up to it.
+pub const PCP_FRACTION_MIN: u64 = 8;
 /// Largest batch where `percpu_pagelist_fraction` says the size of lists: 8 times the shift of a page.
 const FRACTION_BATCH_MAX: u64 = 96;
 
 /// Computes batch and limit of a zone's per-CPU lists (rules/per-cpu-lists#sizes): `(batch, high)`.
-/// `fraction` is the sysctl's; 0: unset.
+/// `fraction` is the sysctl's; 0: unset. Of [`PcpSizing::Auto`] it is the least limit, and the largest
+/// one with [`PCP_FRACTION_MIN`].
 ///
 /// `cpus` are the online CPUs of the zone's node, or all online CPUs if it has none.
 #[doc(alias = "zone_batchsize")]
@@ -133,7 +137,7 @@ pub fn pcp_sizes(
             // rules/per-cpu-lists#fraction
             Some(high) => ((high / 4).clamp(1, FRACTION_BATCH_MAX), high),
         },
-        PcpSizing::LowWatermark => {
+        PcpSizing::LowWatermark | PcpSizing::Auto => {
             let total = managed.checked_div(fraction).unwrap_or(low);
             (batch, (total / cpus.max(1)).max(batch * 4))
         }

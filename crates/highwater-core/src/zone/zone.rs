@@ -8,7 +8,7 @@ use crossbeam_utils::CachePadded;
 
 use super::{FreshRun, NodeId, Pcp, ZoneId, ZoneInfo, ZoneType};
 use crate::host::{CpuId, Host};
-use crate::page::{MAX_ORDER, MigrateType, Order, PageList};
+use crate::page::{MAX_ORDER, MigrateType, Order, PAGE_SHIFT, PageList};
 use crate::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 use crate::sync::bump;
 use crate::sync::order::LockClass;
@@ -78,6 +78,11 @@ impl<H: Host> CpuZone<H> {
     }
 }
 
+/// Whole pages of a CPU's share of its last-level cache.
+fn cache_slice<H: Host>(host: &H, cpu: CpuId) -> u32 {
+    u32::try_from(host.cache_slice_bytes(cpu) >> PAGE_SHIFT).unwrap_or(u32::MAX)
+}
+
 /// One zone of one node.
 pub struct Zone<H: Host> {
     /// The part that needs no lock.
@@ -99,7 +104,7 @@ impl<H: Host> Zone<H> {
                     pcp: host.new_cpu_lock(
                         LockClass::Pcp,
                         CpuId(cpu as u16),
-                        Pcp::new(CpuId(cpu as u16)),
+                        Pcp::new(CpuId(cpu as u16), cache_slice(host, CpuId(cpu as u16))),
                     ),
                     numa: [const { AtomicU64::new(0) }; NumaStat::COUNT],
                     usual: AtomicU64::new(0),

@@ -39,7 +39,21 @@ pub(crate) struct Setup {
 impl Setup {
     pub(crate) fn draw(rng: &mut Rng) -> Setup {
         let (name, _) = PRESETS[rng.below(PRESETS.len() as u64) as usize];
-        Setup { machine: machine(rng), policy: preset(name).expect(name) }
+        let mut setup = Setup { machine: machine(rng), policy: preset(name).expect(name) };
+        if rng.one_in(2) {
+            draw_pcp(rng, &mut setup.policy);
+        }
+        setup
+    }
+}
+
+/// Sets about half of the switches of per-CPU lists to some value, whatever the others are.
+fn draw_pcp(rng: &mut Rng, policy: &mut Policy) {
+    for field in Policy::describe().iter().filter(|field| field.path.starts_with("pcp.")) {
+        if rng.one_in(2) {
+            let value = field.values.drawn(rng.below(field.values.nr_drawn() as u64) as usize);
+            policy.set(&field.path, value).expect("a value of this switch");
+        }
     }
 }
 

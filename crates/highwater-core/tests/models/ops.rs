@@ -135,7 +135,14 @@ impl Run {
             }
             8 => match b & 1 {
                 0 => self.alloc.set_min_free_kbytes(128 + u64::from(a) % 8000),
-                _ => self.zone(a).set_pcp_sizes(1 + (b >> 1) % 63, (b >> 8) % 600),
+                _ => {
+                    let (batch, high) = (1 + (b >> 1) % 63, (b >> 8) % 600);
+                    // The bounds of limits that tune themselves may cross.
+                    match a & 0x100 {
+                        0 => self.zone(a).set_pcp_sizes(batch, high),
+                        _ => self.zone(a).set_pcp_range(batch, high, (a >> 9) % 1200),
+                    }
+                }
             },
             9 => self.mark_lru(a),
             10 => self.bad_free(a, b),

@@ -5,6 +5,7 @@ mod memory_policies; // rules/memory-policies#allocation
 mod numa; // rules/zones#node-order
 mod owned_blocks; // rules/per-cpu-lists#owned-blocks
 mod pcp; // rules/per-cpu-lists#shape
+mod pcp_auto; // rules/per-cpu-lists#auto
 mod reference; // reference/linux-6.1/static
 mod request; // rules/requests#gfp-masks
 mod sizes; // rules/watermarks#marks

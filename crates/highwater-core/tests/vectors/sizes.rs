@@ -17,7 +17,7 @@ fn dma() -> ZoneSpec {
     }
 }
 
-fn guest_1_gib(managed_at_boot: u64, thp: Thp) -> Machine {
+pub(super) fn guest_1_gib(managed_at_boot: u64, thp: Thp) -> Machine {
     let dma32 = managed_zone(ZoneType::Dma32, 4096, 258_016, managed_at_boot, 241_529);
     let mut m = machine(vec![node(&[0, 1], &[dma(), dma32])]);
     m.tunables.thp = thp;

@@ -93,6 +93,8 @@ pub struct SimHost {
     line_ns: [u64; 2],
     /// By CPU.
     cpu_nodes: Box<[u16]>,
+    /// By CPU: its last-level cache, divided by the CPUs of the socket.
+    cache_slices: Box<[u64]>,
     /// First frame and node of each range of memory, by frame.
     node_ranges: Vec<(u64, u16)>,
     tracing: Tracing,
@@ -136,8 +138,11 @@ impl SimHost {
         let socket_of_node: Vec<u16> = (0..nr_nodes)
             .map(|node| (node * costs.nr_sockets.min(nr_nodes) / nr_nodes) as u16)
             .collect();
-        let socket_of_cpu =
+        let socket_of_cpu: Vec<u16> =
             cpu_nodes(machine).into_iter().map(|node| socket_of_node[usize::from(node)]).collect();
+        let nr_of = |socket| socket_of_cpu.iter().filter(|&&other| other == socket).count() as u64;
+        let cache_slices =
+            socket_of_cpu.iter().map(|&at| costs.cache_sizes.llc_bytes / nr_of(at)).collect();
         let warmth = CacheWarmth::new(
             costs.cache_sizes,
             costs.cache_costs,
@@ -162,6 +167,7 @@ impl SimHost {
             descriptors: RefCell::new(vec![0; nr_frames as usize]),
             line_ns,
             cpu_nodes: cpu_nodes(machine).into(),
+            cache_slices,
             node_ranges,
             traced: tracing.traced(),
             tracing,
@@ -215,6 +221,10 @@ impl Host for SimHost {
     #[inline(always)]
     fn cpu(&self, _cached: CpuId) -> CpuId {
         self.sim.cpu()
+    }
+
+    fn cache_slice_bytes(&self, cpu: CpuId) -> u64 {
+        self.cache_slices.get(usize::from(cpu.0)).copied().unwrap_or(0)
     }
 
     #[inline]

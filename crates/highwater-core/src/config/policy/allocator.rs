@@ -26,8 +26,15 @@ policy! {
             /// frees and rises when the CPU allocates freed blocks again (no kernel does this).
             // rules/per-cpu-lists#adaptive
             Adaptive,
+            /// A CPU that lately freed a batch or more, and of these orders last, drains up to 32
+            /// batches at once (6.12).
+            // rules/per-cpu-lists#counted-high
+            LimitedBatch,
+            /// As `limited-batch`, from a batch and half of `high_min` on (7.2).
+            LimitedHalfMin,
         },
-        /// Bound of `free_factor`, which doubles the batch of repeated drains.
+        /// How drains grow while a CPU mostly frees: bound of `free_factor`, which doubles the batch
+        /// of repeated drains.
         free_factor: FreeFactor = None {
             /// No doubling: each drain frees one batch.
             None,
@@ -35,6 +42,10 @@ policy! {
             Uncapped,
             /// The batch doubles at most 5 times (late 6.1).
             Capped,
+            /// No factor: a drain frees as many pages as the CPU lately freed, at most about 32
+            /// batches. Each allocation halves this count (6.7 on).
+            // rules/per-cpu-lists#free-count
+            FreeCount,
         },
         /// Order in which a bulk drain visits the lists.
         drain_order: DrainOrder = RoundRobin {
@@ -43,6 +54,22 @@ policy! {
             /// The list that was freed to comes first and is emptied before the next (5.18 on).
             FreedListFirst,
         },
+        /// Pages that a drain of full lists frees under one hold of the zone lock.
+        drain_portion: DrainPortion = All {
+            /// All that it frees.
+            All,
+            /// One batch; then the next portion, again from the list that was freed to (7.2).
+            // rules/per-cpu-lists#portions
+            Batch,
+        } is exploratory,
+        /// Migratetype whose buddy list a drained block goes to.
+        drain_type: DrainType = Cached {
+            /// That of its pageblock when the block was freed; Isolate, if it is that by now.
+            Cached,
+            /// That of its pageblock when it is drained (6.10 on).
+            // rules/per-cpu-lists#drain-type
+            Pageblock,
+        } is exploratory,
         /// What one operation on per-CPU lists adds to `pgalloc` and `pgfree`.
         event_unit: EventUnit = Pages {
             /// The number of pages of the block.
@@ -59,10 +86,20 @@ policy! {
             SixBatchesMib,
             /// `high` is computed from the low watermark, divided by the node's CPUs (5.14 on).
             LowWatermark,
+            /// Each CPU tunes `high` between the size of `low-watermark` and an eighth of the zone,
+            /// divided by the node's CPUs; refills grow while it only allocates (6.7 on). Without
+            /// `free-factor = "free-count"`, the size of the next drain stands for the pages freed
+            /// lately.
+            // rules/per-cpu-lists#auto
+            Auto,
         },
         /// An allocation whose refill finds nothing may still take a block from the buddy lists
         /// (late 6.1); false: it fails (5.17).
         refill_falls_back: bool = false,
+        /// A request with the HIGHATOMIC flag refills an empty list; false: it takes its block from
+        /// the buddy lists, and only blocks from there make a reserve (7.2).
+        // rules/per-cpu-lists#highatomic-refills
+        highatomic_refills: bool = true is exploratory,
         /// A running kswapd lowers the limit of the per-CPU lists to four batches
         /// (`RECLAIM_ACTIVE`, 5.14 on).
         reclaim_active_limit: bool = false,

@@ -6,7 +6,10 @@ use alloc::vec::Vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::config::{Machine, NodeSpec, PRESETS, ZoneSpec, preset};
+use crate::config::{
+    Choice, DrainPortion, DrainType, FreeFactor, HighOrderFree, Machine, NodeSpec, PRESETS,
+    PcpSizing, Policy, Value, ZoneSpec, preset,
+};
 use crate::host::{CpuId, EventSink, Solo};
 use crate::page_alloc::{Gfp, NoRelief, boot};
 use crate::sync::order::LockClass;
@@ -37,7 +40,7 @@ enum Step {
     /// kswapd begins to balance a zone, or ends.
     Balance(usize, bool),
     /// Other sizes of a zone's lists.
-    SetSizes(usize, u32, u32),
+    SetSizes(usize, u32, u32, u32),
     Drain(u16),
 }
 
@@ -54,14 +57,14 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (cpu(), 0u8..5).prop_map(|(cpu, order)| Step::Block(cpu, order)),
         2 => (any::<usize>(), 0..MigrateType::COUNT).prop_map(|(at, t)| Step::SetType(at, t)),
         2 => (zone(), any::<bool>()).prop_map(|(zone, on)| Step::Balance(zone, on)),
-        2 => (zone(), 1u32..20, prop_oneof![3 => 0u32..200, 1 => Just(1500)])
-            .prop_map(|(zone, batch, high)| Step::SetSizes(zone, batch, high)),
+        2 => (zone(), 1u32..20, prop_oneof![3 => 0u32..200, 1 => Just(1500)], 0u32..600)
+            .prop_map(|(zone, batch, high, more)| Step::SetSizes(zone, batch, high, high + more)),
         1 => cpu().prop_map(Step::Drain),
     ]
 }
 
-/// One CPU's state for a zone: pages of each list, their total, the free factor.
-type Kept = (Vec<Vec<Pfn>>, u32, u8, Vec<Vec<Pfn>>);
+/// One CPU's state for a zone: pages of each list; their total, the free factor, what the CPU tuned.
+type Kept = (Vec<Vec<Pfn>>, [u32; 4], Vec<Vec<Pfn>>);
 
 /// A machine, and the pages that were taken.
 struct Side<'h, S: EventSink> {
@@ -71,10 +74,10 @@ struct Side<'h, S: EventSink> {
 }
 
 impl<'h, S: EventSink> Side<'h, S> {
-    fn new(host: &'h Solo<S>, policy: &str) -> Self {
+    fn new(host: &'h Solo<S>, policy: &Policy) -> Self {
         let sizes = [(40 << 20, Vec::from([0, 1])), (24 << 20, Vec::from([2]))];
         let machine = Machine::from_sizes("m", &sizes).unwrap();
-        let memory = boot(host, &machine, &preset(policy).unwrap()).unwrap();
+        let memory = boot(host, &machine, policy).unwrap();
         Side { host, memory, held: Vec::new() }
     }
 
@@ -131,7 +134,9 @@ impl<'h, S: EventSink> Side<'h, S> {
             Step::Balance(zone, false) => {
                 self.zone(zone).clear_flag(ZoneFlags::RECLAIM_ACTIVE);
             }
-            Step::SetSizes(zone, batch, high) => self.zone(zone).set_pcp_sizes(batch, high),
+            Step::SetSizes(zone, batch, high, most) => {
+                self.zone(zone).set_pcp_range(batch, high, most);
+            }
             Step::Drain(cpu) => self.memory.drain_all(&self.cx(cpu), None),
         }
     }
@@ -150,7 +155,8 @@ impl<'h, S: EventSink> Side<'h, S> {
             let lists = pcp.lists().iter().map(|list| list.iter().collect()).collect();
             let owned = pcp.owned().lists();
             let owned = owned.map(|(.., list)| list.iter(&self.memory.map).collect()).collect();
-            (lists, pcp.count, pcp.free_factor, owned)
+            let counts = [pcp.count, pcp.free_factor, pcp.high, u32::from(pcp.alloc_factor)];
+            (lists, counts, owned)
         })
         .collect()
     }
@@ -179,18 +185,35 @@ proptest! {
             1 => Just("pcp-blocks"),
             4 => (0..PRESETS.len()).prop_map(|at| PRESETS[at].0),
         ],
+        // Values of switches that no preset has, each with any of the other values.
+        late in (0..PcpSizing::CHOICES.len(), 0..FreeFactor::CHOICES.len(),
+                 0..HighOrderFree::CHOICES.len(), any::<bool>()),
+        is_late in any::<bool>(),
     ) {
+        let name = policy;
+        let mut policy = preset(name).unwrap();
+        if is_late {
+            let (sizing, factor, high_order, by_batch) = late;
+            let mut set = |path, choices: &[Choice], at: usize| {
+                policy.set(path, Value::Choice(choices[at].name)).unwrap();
+            };
+            set("pcp.sizing", PcpSizing::CHOICES, sizing);
+            set("pcp.free-factor", FreeFactor::CHOICES, factor);
+            set("pcp.high-order-free", HighOrderFree::CHOICES, high_order);
+            set("pcp.drain-portion", DrainPortion::CHOICES, by_batch.into());
+            set("pcp.drain-type", DrainType::CHOICES, by_batch.into());
+        }
         let (untraced, traced) = (Solo::new(()), Solo::new(|_: CpuId, _: &Event| ()));
         let (mut together, mut single) =
-            (Side::new(&untraced, policy), Side::new(&traced, policy));
+            (Side::new(&untraced, &policy), Side::new(&traced, &policy));
         for step in steps {
             together.step(step);
             single.step(step);
-            prop_assert!(together.held == single.held, "{policy}, {step:?}: other pages");
-            prop_assert!(together.kept() == single.kept(), "{policy}, {step:?}: other lists");
-            prop_assert_eq!(together.counts(), single.counts(), "{}, {:?}", policy, step);
+            prop_assert!(together.held == single.held, "{name}, {step:?}: other pages");
+            prop_assert!(together.kept() == single.kept(), "{name}, {step:?}: other lists");
+            prop_assert_eq!(together.counts(), single.counts(), "{}, {:?}", name, step);
         }
-        prop_assert!(together.words() == single.words(), "{policy}: other words");
+        prop_assert!(together.words() == single.words(), "{name}: other words");
         for class in LockClass::ALL {
             prop_assert_eq!(untraced.takings(class), traced.takings(class), "{:?}", class);
         }
