@@ -12,6 +12,7 @@ use highwater_core::host::{Cost, CpuId, Cx, IoError};
 use highwater_core::kernel::Error;
 use highwater_core::page_cache::{FileSpec, Filesystem, OpenFile};
 use highwater_core::swap::SwapSpec;
+use highwater_core::units::GroupId;
 use highwater_core::vm::{Access, Backing, Mm, VmaFlags};
 use highwater_core::vmstat::VmEvent;
 use highwater_sim::cost::{CostModel, CostTable};
@@ -84,6 +85,35 @@ fn read_all((cx, kernel): Task<'_, '_>, open: &OpenFile<SimHost>) -> Result<u64,
 
 fn event(machine: &SimMachine, event: VmEvent) -> u64 {
     machine.kernel.mem.events.read(event)
+}
+
+/// A few pages are too little for a reader to flush: the worker does it, at its time and as of then.
+#[test]
+fn statistics_of_groups_are_added_up_every_two_seconds() {
+    let mut config = config(Shape { memory: 64, cpus: 1, swap: 0 });
+    config.groups = 2;
+    let mut machine = SimMachine::boot(config).expect("boot");
+    let seen = Rc::new(RefCell::new(Vec::new()));
+    let readings = Rc::clone(&seen);
+    machine.spawn_task("reader", Placement::Pinned(CpuId(0)), move |cx, kernel| {
+        let group = kernel.make_group(cx, GroupId::ROOT).expect("a group");
+        let anon = || {
+            let lines = kernel.group_stat(cx, group);
+            lines.iter().find(|line| line.name == "anon").map(|line| line.value / PAGE)
+        };
+        with_mm((cx, kernel), |mm| {
+            kernel.join_group(cx, Some(mm), group).expect("entered");
+            let at = map_anon((cx, kernel), mm, 8);
+            for (page, second) in [(0, 1.0), (1, 1.9), (2, 2.1), (3, 3.9), (4, 4.1)] {
+                let deadline_ns = (second * SECOND as f64) as u64;
+                cx.host.sim().sleep_until(deadline_ns);
+                readings.borrow_mut().push((second, anon().expect("a level")));
+                kernel.touch(cx, mm, at + page, Access::Write).expect("memory");
+            }
+        });
+    });
+    machine.run_within(LIMIT_NS).expect("run");
+    assert_eq!(*seen.borrow(), [(1.0, 0), (1.9, 0), (2.1, 2), (3.9, 2), (4.1, 4)]);
 }
 
 #[test]

@@ -24,6 +24,8 @@ pub enum Daemon {
     Flusher(DeviceId),
     /// Takes the memory of tasks that the OOM killer chose and that do not die by themselves.
     OomReaper,
+    /// Adds up statistics of memory cgroups: work of a kworker in Linux.
+    StatsFlusher,
     /// Makes huge pages of single ones.
     Khugepaged,
 }
@@ -45,6 +47,7 @@ impl Daemon {
             Daemon::Kcompactd(node) => format!("kcompactd{}", node.0),
             Daemon::Flusher(device) => format!("flusher/{}", device.0),
             Daemon::OomReaper => "oom_reaper".into(),
+            Daemon::StatsFlusher => "stats_flusher".into(),
             Daemon::Khugepaged => "khugepaged".into(),
         }
     }
@@ -53,7 +56,11 @@ impl Daemon {
     pub fn nice(self) -> i8 {
         match self {
             Daemon::Khugepaged => 19,
-            Daemon::Kswapd(_) | Daemon::Kcompactd(_) | Daemon::Flusher(_) | Daemon::OomReaper => 0,
+            Daemon::Kswapd(_)
+            | Daemon::Kcompactd(_)
+            | Daemon::Flusher(_)
+            | Daemon::OomReaper
+            | Daemon::StatsFlusher => 0,
         }
     }
 
@@ -61,7 +68,10 @@ impl Daemon {
     pub const fn runs_on(self) -> DaemonCpus {
         match self {
             Daemon::Kswapd(node) | Daemon::Kcompactd(node) => DaemonCpus::Node(node),
-            Daemon::Flusher(_) | Daemon::OomReaper | Daemon::Khugepaged => DaemonCpus::Any,
+            Daemon::Flusher(_)
+            | Daemon::OomReaper
+            | Daemon::StatsFlusher
+            | Daemon::Khugepaged => DaemonCpus::Any,
         }
     }
 
@@ -71,7 +81,9 @@ impl Daemon {
             Daemon::Kswapd(_) => {
                 TaskFlags::KTHREAD.union(TaskFlags::MEMALLOC).union(TaskFlags::KSWAPD)
             }
-            Daemon::Flusher(_) => TaskFlags::KTHREAD.union(TaskFlags::WORKER),
+            Daemon::Flusher(_) | Daemon::StatsFlusher => {
+                TaskFlags::KTHREAD.union(TaskFlags::WORKER)
+            }
             Daemon::Kcompactd(_) | Daemon::OomReaper | Daemon::Khugepaged => TaskFlags::KTHREAD,
         }
     }
@@ -89,6 +101,9 @@ impl<H: Devices> Kernel<H> {
         }
         all.extend(self.writeback.iter().map(|w| Daemon::Flusher(w.device)));
         all.push(Daemon::OomReaper);
+        if self.has_stats_flusher() {
+            all.push(Daemon::StatsFlusher);
+        }
         if self.huge.is_for_all() {
             all.push(Daemon::Khugepaged);
         }
@@ -110,6 +125,7 @@ impl<H: Devices> Kernel<H> {
             Daemon::Kcompactd(node) => self.run_kcompactd(cx, node),
             Daemon::Flusher(device) => self.run_flusher(cx, device),
             Daemon::OomReaper => self.run_oom_reaper(cx),
+            Daemon::StatsFlusher => self.run_stats_flusher(cx),
             Daemon::Khugepaged => self.run_khugepaged(cx),
         }
         cx.set_flags(before);
@@ -127,6 +143,7 @@ impl<H: Devices> Kernel<H> {
             device.wait.wake_all(cx.host, cx.cpu());
         }
         self.oom.reaper_wait.wake_all(cx.host, cx.cpu());
+        self.memcg.flusher_wait.wake_all(cx.host, cx.cpu());
         self.huge.khugepaged.wait.wake_all(cx.host, cx.cpu());
     }
 }

@@ -28,6 +28,7 @@ use crate::page_alloc::PageAllocator;
 use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, Ordering::Relaxed};
 use crate::sync::order::LockClass;
 use crate::units::{GroupId, NodeId};
+use crate::wait::WaitQueue;
 
 /// Events of a group, as `memory.events` and `memory.swap.events` count them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -169,6 +170,8 @@ pub struct Memcg<H: Tasks> {
     pub(crate) stocks: Box<[H::Lock<CpuStock>]>,
     /// Pages that a group's charge takes through the counters at a time.
     pub(crate) batch: u64,
+    /// The worker that adds up statistics sleeps here.
+    pub(crate) flusher_wait: WaitQueue<H>,
 }
 
 impl<H: Tasks> Memcg<H> {
@@ -192,6 +195,7 @@ impl<H: Tasks> Memcg<H> {
             ids: (0..capacity).map(|_| Id::default()).collect(),
             stocks: (0..nr_stocks).map(|_| host.new_lock(LockClass::Table, stock())).collect(),
             batch,
+            flusher_wait: WaitQueue::new(host),
         };
         if let Some(root) = all.groups.first() {
             root.life.store(GroupLife::Online as u8, Relaxed);

@@ -4,10 +4,11 @@
 use super::GroupLife;
 use super::group::{Kept, TaskGroup};
 use super::objects::TokenId;
+use crate::config::MemcgStats;
 use crate::host::{CpuId, Cx, Devices, GroupChange, Lock};
 use crate::kernel::Kernel;
 use crate::units::GroupId;
-use crate::vmstat::Reader;
+use crate::vmstat::{FLUSH_PERIOD, Reader};
 
 impl<H: Devices> Kernel<H> {
     /// The running task ends, and leaves its group.
@@ -102,6 +103,24 @@ impl<H: Devices> Kernel<H> {
             self.mem.groups.memory.uncharge(payer, pages);
         }
         self.memcg.set_life(group, GroupLife::Free);
+    }
+
+    /// Reports whether this kernel adds up the statistics of groups now and then.
+    pub(crate) fn has_stats_flusher(&self) -> bool {
+        self.mem.groups.is_on() && self.mem.policy.memcg.stats != MemcgStats::Batches
+    }
+
+    /// Adds up the statistics of all groups every two seconds, until the kernel shuts down.
+    ///
+    /// Linux 5.13 on. Reclaim goes by sums that are as old as the last flush, so it matters when the
+    /// worker ran.
+    #[doc(alias = "flush_memcg_stats_dwork")]
+    pub(crate) fn run_stats_flusher(&self, cx: &Cx<'_, H>) {
+        while !self.is_stopping() {
+            let wait = &self.memcg.flusher_wait;
+            wait.wait_jiffies(cx, "statistics to add up", FLUSH_PERIOD, || self.is_stopping());
+            self.mem.groups.flush_all(cx.host.jiffies());
+        }
     }
 
     /// Adds up the statistics of groups if this reader does so.

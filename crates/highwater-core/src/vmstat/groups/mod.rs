@@ -17,8 +17,8 @@ mod counter;
 mod lateness;
 
 pub(crate) use counter::{Counters, UNLIMITED};
-pub(crate) use lateness::Reader;
-use lateness::{BYTES_BATCH, FLUSH_PERIOD, ITEM_BATCH, Lateness, batched};
+pub(crate) use lateness::{FLUSH_PERIOD, Reader};
+use lateness::{BYTES_BATCH, ITEM_BATCH, Lateness, batched};
 
 use super::NodeStat;
 use crate::config::MemcgStats;
@@ -247,10 +247,14 @@ impl GroupStats {
         }
     }
 
-    /// Adds up statistics if this reader does so, or if the kernel's worker would have by now.
-    ///
-    /// Linux: the worker runs every two seconds; here the next reader does its work, so numbers
-    /// that nobody reads in between are not added up.
+    /// Adds up all statistics, as the kernel's worker does.
+    pub(crate) fn flush_all(&self, now: u64) {
+        self.flushed_at.store(now, Relaxed);
+        self.flush();
+    }
+
+    /// Adds up statistics if this reader does so. On a host without daemons it does the work of the
+    /// kernel's worker too, if this is overdue.
     #[doc(alias = "mem_cgroup_flush_stats")]
     pub(crate) fn flush_for(&self, reader: Reader, group: GroupId, now: u64) {
         if !self.would_flush(reader, group, now) {
