@@ -22,7 +22,7 @@ use alloc::vec::Vec;
 use super::lookup::{AddError, FILE_GFP};
 use super::{File, OpenFile, ReadMode, Tree};
 use crate::block::{Bio, BioKind, BioVector};
-use crate::config::ReadaheadRule;
+use crate::config::{MmapMiss, ReadaheadRule};
 use crate::host::{Cx, Devices, Lock, Phase, Urgency};
 use crate::kernel::Kernel;
 use crate::page::{Folio, PAGE_SHIFT, PAGE_SIZE, PageFlags, Pfn};
@@ -331,13 +331,17 @@ impl<H: Devices> Kernel<H> {
         if mode == ReadMode::Random || ra_pages == 0 {
             return;
         }
-        self.note_mmap_hits(cx, open, 1);
-        if self.mem.map.page(folio).is(PageFlags::READAHEAD) {
+        let page = self.mem.map.page(folio);
+        // A page that is still being read is no hit in 7.2.
+        if self.mem.policy.fault.mmap_miss != MmapMiss::Fault || !page.is(PageFlags::LOCKED) {
+            self.note_mmap_hits(cx, open, 1);
+        }
+        if page.is(PageFlags::READAHEAD) {
             self.readahead_async(cx, open, folio, index, ra_pages);
         }
     }
 
-    /// Fault-around found `nr` pages that could be mapped: counts them as hits.
+    /// A fault found `nr` pages that count as hits (rules/readahead#mmap-hits).
     pub fn note_mmap_hits(&self, cx: &Cx<'_, H>, open: &OpenFile<H>, nr: u32) {
         let mut state = open.readahead.lock(cx.cpu());
         state.mmap_miss = state.mmap_miss.saturating_sub(nr);

@@ -9,6 +9,17 @@ policy! {
         /// time (up to 6.4).
         // rules/faults#frame
         count_retries: bool = true is exploratory,
+        /// Cached pages for which a read fault takes one off the count of misses of its descriptor.
+        // rules/readahead#mmap-hits
+        mmap_miss: MmapMiss = Page {
+            /// Every page that fault-around could map, also when the fault is tried again (up to
+            /// 6.9).
+            Page,
+            /// Those of them without the workingset flag (6.10 on).
+            PageNotWs,
+            /// At most the faulting one, and none when the fault is tried again (7.2).
+            Fault,
+        } is exploratory,
     }
 }
 
