@@ -15,7 +15,6 @@ use core::ops::Range;
 use super::mapping::Detached;
 use super::mm::TableKind;
 use super::tables::{PMD_SHIFT, PUD_SHIFT, TABLE_SHIFT};
-use super::zap::Zap;
 use super::{Gather, Mm, Vma, VmaFlags};
 use crate::host::{Cost, Cx, Devices, Lock, Phase, Probe};
 use crate::kernel::Kernel;
@@ -83,8 +82,7 @@ impl<H: Devices> Kernel<H> {
     /// Clears the page table entries of a whole VMA.
     #[doc(alias = "unmap_single_vma")]
     fn zap_vma(&self, cx: &Cx<'_, H>, gather: &mut Gather<'_, H>, vma: &Vma<H>) {
-        let Vma { start, end, flags, .. } = *vma;
-        self.zap_range(cx, gather, &Zap { start, end, flags, only: None });
+        self.zap_range(cx, gather, &self.zap_of(vma, vma.start..vma.end));
     }
 
     /// The first VMA that ends after `vpn`.

@@ -1,9 +1,10 @@
 //! munmap, zap, gather, exit (rules/unmap#pipeline).
 
 use super::*;
-use crate::config::UnmapYoung;
+use crate::config::{RecencyGuard, UnmapYoung};
 use crate::host::{Cost, Lock};
 use crate::sync::order::LockClass;
+use crate::syscall::FileAdvice;
 use crate::vm::{Gather, gather};
 
 /// The state of a page as rules/unmap#mark-accessed writes it: inactive or active, referenced or
@@ -49,6 +50,38 @@ fn a_young_file_page_is_transferred_as_the_policy_says() {
         assert_eq!(stage.page(folio).refcount(), 1, "the page cache's");
         let is_noted = rule == UnmapYoung::HandedOver && more.is_empty();
         assert_eq!(stage.page(folio).is(PageFlags::NOTED), is_noted, "{rule:?} {more:?}");
+    }
+}
+
+/// From 6.3 on more VMAs transfer nothing (rules/rmap#recency).
+#[test]
+fn vmas_without_recency_transfer_nothing() {
+    let (seq, rand) = (VmaFlags::SEQ_READ, VmaFlags::RAND_READ);
+    for (guard, want) in [
+        (RecencyGuard::Seq, ["Iu", "Au", "Ar", "Ar"]),
+        (RecencyGuard::SeqRandNoreuse, ["Iu", "Iu", "Iu", "Ir"]),
+    ] {
+        let host = Solo::default();
+        let mut policy = preset("6.1").unwrap();
+        policy.reclaim.recency_guard = guard;
+        let stage = Stage::with(&host, 256, policy);
+        let folio = stage.cache(0);
+        stage.kernel.lru_add_drain(&stage.cx);
+        let pass = |more| {
+            let start = stage.file_region(1, more);
+            stage.map_file(start, folio);
+            stage.munmap(start, 1);
+            state(stage.page(folio))
+        };
+        let advise = |advice| stage.kernel.fadvise(&stage.cx, &stage.open, 0, 0, advice);
+        let sequential = pass(seq);
+        pass(rand);
+        let random = pass(rand);
+        advise(FileAdvice::NoReuse);
+        let unused = pass(VmaFlags::empty());
+        advise(FileAdvice::Normal);
+        let normal = pass(VmaFlags::empty());
+        assert_eq!([sequential, random, unused, normal], want, "{guard:?}");
     }
 }
 
