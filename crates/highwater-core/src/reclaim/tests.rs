@@ -8,7 +8,7 @@ use super::testing::{AT, NODE, PAGE, Stage, VEC, control};
 use crate::Kernel;
 use crate::block::manual::Manual;
 use crate::compaction::Suitability;
-use crate::config::ZoneSpec;
+use crate::config::{FreeOrder, ZoneSpec};
 use crate::host::{CpuId, Host, Lock, Solo, TaskFlags};
 use crate::lru::balance::{Balance, ByCost};
 use crate::lru::testing::{ANON, FILE, Stage as Lists};
@@ -39,6 +39,26 @@ fn clean_file_pages_leave_a_shadow() {
     let oldest = file.tree.lock(CpuId(0)).get(0);
     assert!(matches!(oldest, Entry::Shadow(_)), "{oldest:?}");
     assert_eq!(s.stat(NodeStat::IsolatedFile), 0);
+}
+
+/// The CPU's list hands out the page judged first, from 6.9 on the one judged last
+/// (rules/unmap#reuse-order).
+#[test]
+fn pages_reclaimed_together_come_back_in_an_order() {
+    for order in [FreeOrder::Lowest, FreeOrder::Highest] {
+        let s = Stage::with(0, |policy| policy.unmap.free_order = order);
+        let (file, _open) = s.cached_file(200);
+        let mut want = s.pages(&file, 32);
+        s.kernel.mem.drain_all(&s.cx(), None);
+        assert_eq!(s.shrink(&mut control(false), PageType::File), 32);
+        if order == FreeOrder::Highest {
+            want.reverse();
+        }
+        let gfp = Gfp::GFP_HIGHUSER_MOVABLE;
+        let frame = |_| s.kernel.mem.alloc_folio(&s.cx(), &*s.kernel, gfp, Order::ZERO, NODE);
+        let got: Vec<_> = (0..32).filter_map(frame).collect();
+        assert_eq!(got, want, "{order:?}");
+    }
 }
 
 /// Direct reclaim leaves them to the flushers, kswapd may write them

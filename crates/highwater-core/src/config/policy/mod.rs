@@ -102,6 +102,8 @@ policy! {
             /// reaches the end of the file has no mark (7.2).
             RestartAligned,
         } is exploratory,
+        /// Unmapping.
+        unmap: UnmapPolicy,
         /// Swap.
         swap: SwapPolicy,
         /// The block layer.

@@ -1,4 +1,4 @@
-//! Switches of faults, of swap and of the block layer.
+//! Switches of faults, of unmapping, of swap and of the block layer.
 
 use super::table::policy;
 
@@ -19,6 +19,21 @@ policy! {
             PageNotWs,
             /// At most the faulting one, and none when the fault is tried again (7.2).
             Fault,
+        } is exploratory,
+    }
+}
+
+policy! {
+    /// Unmapping, and the way of freed pages to the allocator.
+    UnmapPolicy {
+        /// Page of several freed together that the CPU's list hands out first.
+        // rules/unmap#reuse-order
+        free_order: FreeOrder = Lowest {
+            /// The first of them, which has the lowest index: two lists turn their order twice (up to
+            /// 6.8).
+            Lowest,
+            /// The last of them, which has the highest index (6.9 on).
+            Highest,
         } is exploratory,
     }
 }

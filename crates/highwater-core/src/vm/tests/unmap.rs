@@ -1,7 +1,7 @@
 //! munmap, zap, gather, exit (rules/unmap#pipeline).
 
 use super::*;
-use crate::config::{RecencyGuard, UnmapYoung};
+use crate::config::{FreeOrder, RecencyGuard, UnmapYoung};
 use crate::host::{Cost, Lock};
 use crate::sync::order::LockClass;
 use crate::syscall::FileAdvice;
@@ -226,6 +226,21 @@ fn freed_pages_are_reused_in_their_order() {
     stage.kernel.mem.drain_all(&stage.cx, None);
     stage.munmap(start, 3);
     assert_eq!([(); 3].map(|()| stage.frame()), folios);
+}
+
+/// From 6.9 on the last page freed is the first to be allocated again (rules/unmap#reuse-order).
+#[test]
+fn freed_pages_may_be_reused_in_the_opposite_order() {
+    let host = Solo::default();
+    let mut policy = preset("6.1").unwrap();
+    policy.unmap.free_order = FreeOrder::Highest;
+    let stage = Stage::with(&host, 256, policy);
+    let start = stage.anon_region(3, VmaFlags::empty());
+    let [a, b, c] = [0, 1, 2].map(|i| stage.map_anon(start + i));
+    stage.kernel.lru_add_drain(&stage.cx);
+    stage.kernel.mem.drain_all(&stage.cx, None);
+    stage.munmap(start, 3);
+    assert_eq!([(); 3].map(|()| stage.frame()), [c, b, a]);
 }
 
 #[test]
