@@ -335,11 +335,24 @@ impl<H: Devices> Kernel<H> {
         let pages = tasks.pages(kind);
         match kind {
             BatchKind::Mlock => self.apply_mlock(cx, pages, &tasks.mlock_ops),
+            BatchKind::Add if !self.mem.policy.unmap.drains_lru => self.add_used(cx, pages),
             _ => self.apply_batch(cx, kind, pages),
         }
         self.release_pages(cx, pages);
         tasks.batches[kind as usize].len = 0;
         batches.pending.store(batches.pending.load(Relaxed) & !(1 << kind as u8), Relaxed);
+    }
+
+    /// Puts the pages of an add batch onto their lists, but for those that nothing uses any more: the
+    /// batch has their last reference, so they are freed with it (7.2, rules/unmap#drains).
+    #[inline(never)]
+    fn add_used(&self, cx: &Cx<'_, H>, pages: &[Folio]) {
+        let (mut used, mut nr) = ([Folio::default(); BATCH_MAX], 0);
+        for &folio in pages.iter().filter(|&&folio| self.mem.map.page(folio).refcount() > 1) {
+            used[nr] = folio;
+            nr += 1;
+        }
+        self.apply_batch(cx, BatchKind::Add, &used[..nr]);
     }
 
     /// Empties the batch that interrupts fill; its lock is not held meanwhile.

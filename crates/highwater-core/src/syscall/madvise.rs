@@ -125,11 +125,12 @@ impl<H: Devices> Kernel<H> {
         part: Range<u32>,
         advice: Advice,
     ) {
-        self.lru_add_drain(cx);
         let mut gather = Gather::new(mm);
         if advice == Advice::DontNeed {
+            self.drain_to_unmap(cx);
             self.zap_range(cx, &mut gather, &self.zap_of(vma, part));
         } else {
+            self.lru_add_drain(cx);
             self.advise_tables(cx, &mut gather, part, advice);
         }
         self.gather_finish(cx, gather);

@@ -604,7 +604,7 @@ impl<H: Devices> Mappings<H> for Kernel<H> {
             let (start, flags) = (place.vpn, place.flags);
             let has_recency = self.has_recency(flags);
             let mut gather = Gather::new(place.mm);
-            self.lru_add_drain(cx);
+            self.drain_to_unmap(cx);
             let end = start + folio.nr_pages() as u32;
             let zap = Zap { start, end, flags, has_recency, only: Some(folio) };
             self.zap_range(cx, &mut gather, &zap);

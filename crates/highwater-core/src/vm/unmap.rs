@@ -69,7 +69,7 @@ impl<H: Devices> Kernel<H> {
         if detached.vmas.is_empty() {
             return;
         }
-        self.lru_add_drain(cx);
+        self.drain_to_unmap(cx);
         let mut gather = Gather::new(mm);
         for vma in &detached.vmas {
             self.zap_vma(cx, &mut gather, vma);
@@ -77,6 +77,15 @@ impl<H: Devices> Kernel<H> {
         self.free_tables(cx, &mut gather, detached);
         self.gather_finish(cx, gather);
         self.forget_detached(cx, mm, detached);
+    }
+
+    /// Drains this CPU's LRU batches, whose references would keep the pages that are unmapped, if
+    /// the policy wants that.
+    #[inline]
+    pub(crate) fn drain_to_unmap(&self, cx: &Cx<'_, H>) {
+        if self.mem.policy.unmap.drains_lru {
+            self.lru_add_drain(cx);
+        }
     }
 
     /// Clears the page table entries of a whole VMA.
@@ -97,7 +106,7 @@ impl<H: Devices> Kernel<H> {
         let mut gather = Gather::new_whole(mm);
         {
             let _guard = mm.mmap_lock.read(cx);
-            self.lru_add_drain(cx);
+            self.drain_to_unmap(cx);
             let mut next = 0;
             while let Some(vma) = self.next_vma(cx, mm, next) {
                 self.zap_vma(cx, &mut gather, &vma);

@@ -35,6 +35,11 @@ policy! {
             /// The last of them, which has the highest index (6.9 on).
             Highest,
         } is exploratory,
+        /// Unmapping drains the CPU's LRU batches before it clears entries and before it frees pages;
+        /// false: pages that wait there stay allocated until the batch drains, and are freed then
+        /// without entering a list (7.2).
+        // rules/unmap#drains
+        drains_lru: bool = true is exploratory,
     }
 }
 

@@ -121,6 +121,55 @@ fn activation_takes_the_lru_lock_once_a_batch() {
     }
 }
 
+/// 512 activations in batches of 31: in 7.2 the last 16 wait for another drain
+/// (rules/unmap#drains).
+#[test]
+fn activations_wait_if_unmapping_does_not_drain() {
+    for (drains, takings, activated) in [(true, 16 + 1, 512), (false, 16, 496)] {
+        let host = Solo::default();
+        let mut policy = policy(UnmapYoung::MarkAccessed);
+        (policy.reclaim.lru_batch, policy.unmap.drains_lru) = (31, drains);
+        let stage = Stage::with(&host, 256, policy);
+        let (start, folios) = stage.mapped_file(512, VmaFlags::empty());
+        for &folio in &folios {
+            stage.page(folio).flag_set::<Solo>(PageFlags::REFERENCED);
+        }
+        let before = host.takings(LockClass::Lru);
+        stage.munmap(start, 512);
+        assert_eq!(host.takings(LockClass::Lru) - before, takings);
+        assert_eq!(stage.events(VmEvent::Pgactivate), activated);
+        stage.kernel.lru_add_drain(&stage.cx);
+        assert_eq!(stage.events(VmEvent::Pgactivate), 512);
+    }
+}
+
+/// Pages that are unmapped while they wait in the add batch are free when it drains
+/// (rules/unmap#drains); the order is that of [`freed_pages_may_be_reused_in_the_opposite_order`].
+#[test]
+fn pages_in_the_add_batch_outlive_an_unmap_that_does_not_drain() {
+    let host = Solo::default();
+    let mut policy = preset("6.1").unwrap();
+    policy.reclaim.lru_batch = 31;
+    (policy.unmap.drains_lru, policy.unmap.free_order) = (false, FreeOrder::Highest);
+    let stage = Stage::with(&host, 256, policy);
+    let free = stage.nr_free();
+    let start = stage.anon_region(40, VmaFlags::empty());
+    let tables = stage.rss().3;
+    let folios: Vec<_> = (start..start + 40).map(|vpn| stage.map_anon(vpn)).collect();
+    stage.munmap(start, 40);
+    assert_eq!(stage.nr_free(), free - 9, "31 were on the list");
+    assert_eq!((stage.rss().0, stage.rss().3), (0, tables), "they are nobody's");
+    let size = || stage.node_stat(NodeStat::InactiveAnon) + stage.node_stat(NodeStat::ActiveAnon);
+    let before = host.takings(LockClass::Lru);
+    stage.kernel.lru_add_drain(&stage.cx);
+    assert_eq!((host.takings(LockClass::Lru) - before, size()), (0, 0), "they enter no list");
+    let want: Vec<_> = folios[31..].iter().rev().copied().collect();
+    let got: Vec<_> = (0..9).map(|_| stage.frame()).collect();
+    assert_eq!(got, want);
+    got.iter().for_each(|&folio| stage.kernel.put_page(&stage.cx, folio));
+    assert_eq!(stage.nr_free(), free);
+}
+
 /// The capacity (rules/unmap#gather): 8 + 19 * 510.
 #[test]
 fn a_gather_holds_9698_pages_and_keeps_its_batches() {
