@@ -106,6 +106,8 @@ policy! {
         unmap: UnmapPolicy,
         /// Swap.
         swap: SwapPolicy,
+        /// Limits of dirty pages.
+        writeback: WritebackPolicy,
         /// The block layer.
         block: BlockPolicy,
         /// Transparent huge pages.

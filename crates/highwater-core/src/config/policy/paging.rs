@@ -1,4 +1,4 @@
-//! Switches of faults, of unmapping, of swap and of the block layer.
+//! Switches of faults, of unmapping, of swap, of writeback and of the block layer.
 
 use super::table::policy;
 
@@ -53,6 +53,22 @@ policy! {
         /// false: the slot stays until swap is half full, and the page is written to it again (7.2).
         // rules/swap#swap-in
         write_frees_slot: bool = true is exploratory,
+    }
+}
+
+policy! {
+    /// Limits of dirty pages.
+    WritebackPolicy {
+        /// What keeps the share of a device that wrote nothing lately from being 0.
+        // rules/dirty-throttling#share-floor
+        wb_thresh_floor: WbThreshFloor = Ratio {
+            /// The position ratio assumes an eighth of the room to the limit at least; the share
+            /// itself is 0 (up to 6.12).
+            Ratio,
+            /// The share is an eighth of the room to the limit at least, for the background limit
+            /// too (7.2).
+            Share,
+        } is exploratory,
     }
 }
 
