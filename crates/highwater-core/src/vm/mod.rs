@@ -22,6 +22,7 @@
 //! From: `syscall` · to: `page_cache`, `swap`, `lru`.
 
 mod commit;
+mod contents;
 mod family;
 mod fault;
 mod fork;

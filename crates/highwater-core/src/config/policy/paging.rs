@@ -53,6 +53,14 @@ policy! {
         /// false: the slot stays until swap is half full, and the page is written to it again (7.2).
         // rules/swap#swap-in
         write_frees_slot: bool = true is exploratory,
+        /// What swapping out does with a page that holds only zeros.
+        // rules/swap#zero-pages
+        zero_pages: ZeroPages = Io {
+            /// It writes it, as any other page (up to 6.11).
+            Io,
+            /// It marks the page's slot; the page is neither written nor read (6.12 on).
+            Flag,
+        } is exploratory,
     }
 }
 
