@@ -9,7 +9,7 @@ use crate::Kernel;
 use crate::block::DeviceId;
 use crate::block::manual::{DISK, Manual, kernel, kernel_of};
 use crate::config::ReadaheadRule;
-use crate::host::{CpuId, Cx, IoError, Lock, TaskFlags};
+use crate::host::{Cost, CpuId, Cx, IoError, Lock, TaskFlags};
 use crate::kernel::Error;
 use crate::page::{Folio, Order, PAGE_SIZE, PageFlags, PageMapping};
 use crate::sync::atomic::Ordering::Relaxed;
@@ -122,6 +122,24 @@ fn windows_are_single_requests() {
     assert_eq!(stage.host.sizes(), [(1032, 32)], "the mark on page 16 was met");
     stage.read(&open, 17, 16);
     assert_eq!(stage.host.sizes(), [(1064, 32)], "page 32 was waited for and has the next mark");
+}
+
+/// From 6.9 on a task looks 31 pages up at a time (rules/lru#lookups).
+#[test]
+fn lookups_take_as_many_pages_as_batches_hold() {
+    for (lru_batch, lookups) in [(14, 7), (15, 7), (31, 4)] {
+        let host = Rc::new(Manual::default());
+        let kernel = kernel_of(&host, &[DISK], Vec::new(), |policy| {
+            policy.reclaim.lru_batch = lru_batch;
+        });
+        let stage = Stage { host, kernel };
+        let (_, open) = stage.file(100 * PAGE);
+        stage.read(&open, 0, 100);
+        let charged = || stage.host.solo.charged(Cost::PageCacheLookup);
+        let before = charged();
+        stage.read(&open, 0, 100);
+        assert_eq!(charged() - before, lookups, "{lru_batch}");
+    }
 }
 
 /// In 7.2 a window that reaches the end of the file has no mark (rules/readahead#restart).
