@@ -71,7 +71,9 @@ impl Host for Manual {
         self.solo.now_ns()
     }
 
-    fn charge(&self, _: Cost, _: u32) {}
+    fn charge(&self, cost: Cost, count: u32) {
+        self.solo.charge(cost, count);
+    }
 
     fn frame_zero(&self, _: Pfn, _: Order) {}
 

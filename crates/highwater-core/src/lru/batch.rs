@@ -88,13 +88,13 @@ impl BatchKind {
     }
 }
 
-/// Most folios that are looked up, queued or written together (`PAGEVEC_SIZE`): two words short of two cache
-/// lines of the kernel's pointers.
+/// Most folios that are looked up or written together up to 6.8 (`PAGEVEC_SIZE`): two words short of
+/// two cache lines of the kernel's pointers. [`Kernel::lookup_batch`] has the policy's number.
 pub(crate) const PAGEVEC: usize = 15;
 
-/// Most pages that wait for the same operation: `reclaim.lru-batch` says at how many of them it is
-/// done (rules/lru#batches).
-pub(super) const BATCH_MAX: usize = 31;
+/// Most pages that are looked up together, or wait for the same operation: `reclaim.lru-batch` says
+/// at how many of them it is done (rules/lru#batches).
+pub(crate) const BATCH_MAX: usize = 31;
 
 /// Pages that wait for the same operation on the LRU lists, a reference held on each (a pagevec).
 #[doc(alias = "folio_batch")]
@@ -194,6 +194,13 @@ impl<H: Host> CpuBatches<H> {
 }
 
 impl<H: Devices> Kernel<H> {
+    /// Most folios that are looked up or written together: 15, or more if batches are larger
+    /// (rules/lru#lookups).
+    #[inline]
+    pub(crate) fn lookup_batch(&self) -> usize {
+        usize::from(self.mem.policy.reclaim.lru_batch).clamp(PAGEVEC, BATCH_MAX)
+    }
+
     /// Queues a page for a batch operation on this CPU, taking a reference, unless the operation
     /// would not change it; a full batch is drained.
     #[inline]
@@ -335,11 +342,24 @@ impl<H: Devices> Kernel<H> {
         let pages = tasks.pages(kind);
         match kind {
             BatchKind::Mlock => self.apply_mlock(cx, pages, &tasks.mlock_ops),
+            BatchKind::Add if !self.mem.policy.unmap.drains_lru => self.add_used(cx, pages),
             _ => self.apply_batch(cx, kind, pages),
         }
         self.release_pages(cx, pages);
         tasks.batches[kind as usize].len = 0;
         batches.pending.store(batches.pending.load(Relaxed) & !(1 << kind as u8), Relaxed);
+    }
+
+    /// Puts the pages of an add batch onto their lists, but for those that nothing uses any more: the
+    /// batch has their last reference, so they are freed with it (7.2, rules/unmap#drains).
+    #[inline(never)]
+    fn add_used(&self, cx: &Cx<'_, H>, pages: &[Folio]) {
+        let (mut used, mut nr) = ([Folio::default(); BATCH_MAX], 0);
+        for &folio in pages.iter().filter(|&&folio| self.mem.map.page(folio).refcount() > 1) {
+            used[nr] = folio;
+            nr += 1;
+        }
+        self.apply_batch(cx, BatchKind::Add, &used[..nr]);
     }
 
     /// Empties the batch that interrupts fill; its lock is not held meanwhile.

@@ -31,7 +31,7 @@ mod workingset;
 
 pub use crate::units::{LruKind, PageType};
 pub(crate) use ahead::Walk;
-pub(crate) use batch::PAGEVEC;
+pub(crate) use batch::{BATCH_MAX, PAGEVEC};
 pub use batch::{Batch, BatchKind, Batches, CpuBatches};
 pub use isolate::{IsolateMode, Isolated};
 pub use list::{Lru, LruLists, LruVec};

@@ -4,6 +4,7 @@
 
 use core::hint::cold_path;
 
+use crate::config::FreeOrder;
 use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
 use crate::page::{Folio, Page, PageFlags, PageList, Pfn};
@@ -67,7 +68,8 @@ impl<H: Devices> Kernel<H> {
 
     /// Drops one reference of each page (`release_pages`). Pages without a further reference leave
     /// their lists; `lru_lock` is held over consecutive pages of the same lists, 32 at most. All
-    /// are freed at the end, last first, so the per-CPU list hands out the first one first.
+    /// are freed at the end, last first, so the per-CPU list hands out the first one first (from 6.9
+    /// on the last one: rules/unmap#reuse-order).
     ///
     /// Linux: same name.
     pub fn release_pages(&self, cx: &Cx<'_, H>, folios: &[Folio]) {
@@ -102,8 +104,8 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Frees unreferenced folios that are on no list (reclaim's, after freezing them): clears their
-    /// state and passes them to the allocator, [`BATCH`] at most at a time, last first as
-    /// [`Self::release_pages`] does. Returns the number of pages.
+    /// state and passes them to the allocator, [`BATCH`] at most at a time, in the order of
+    /// [`Self::release_pages`]. Returns the number of pages.
     pub(crate) fn retire_and_free(&self, cx: &Cx<'_, H>, folios: &[Folio]) -> u64 {
         debug_assert!(folios.len() <= BATCH, "{} folios are more than a batch", folios.len());
         if folios.is_empty() {
@@ -127,6 +129,10 @@ impl<H: Devices> Kernel<H> {
         }
         nr_pages += (BATCH - first) as u64;
         self.note_given(cx, nr_pages);
+        if self.hands_out_last_first() {
+            pages[first..].reverse();
+            large = self.turned(large);
+        }
         self.mem.free_list_unchecked(cx, &pages[first..]);
         self.free_large(cx, large);
         nr_pages
@@ -141,7 +147,24 @@ impl<H: Devices> Kernel<H> {
         self.free_dead(cx, dead);
     }
 
-    /// Adds an unreferenced folio that is on no list. It is freed before those already in `dead`.
+    /// From 6.9 on the page that is freed last comes back first.
+    #[inline]
+    fn hands_out_last_first(&self) -> bool {
+        self.mem.policy.unmap.free_order == FreeOrder::Highest
+    }
+
+    /// The same folios in the opposite order.
+    #[cold]
+    fn turned(&self, mut list: PageList) -> PageList {
+        let mut turned = PageList::default();
+        while let Some(pfn) = list.pop_head(&self.mem.map) {
+            turned.push_head(&self.mem.map, pfn);
+        }
+        turned
+    }
+
+    /// Adds an unreferenced folio that is on no list. It is freed before those already in `dead`,
+    /// unless [`Self::hands_out_last_first`].
     #[inline]
     fn bury(&self, cx: &Cx<'_, H>, (folio, page): (Folio, &Page), dead: &mut Dead) {
         self.retire(cx, (folio, page));
@@ -150,11 +173,14 @@ impl<H: Devices> Kernel<H> {
         list.push_head(&self.mem.map, folio);
     }
 
-    fn free_dead(&self, cx: &Cx<'_, H>, dead: Dead) {
+    fn free_dead(&self, cx: &Cx<'_, H>, mut dead: Dead) {
         if dead.nr_pages == 0 {
             return;
         }
         self.note_given(cx, dead.nr_pages);
+        if self.hands_out_last_first() {
+            (dead.pages, dead.large) = (self.turned(dead.pages), self.turned(dead.large));
+        }
         if !dead.pages.is_empty() {
             self.mem.free_linked(cx, dead.pages);
         }

@@ -124,6 +124,8 @@ pub struct OpenFile<H: Tasks> {
     pub file: Arc<File<H>>,
     /// Readahead state; `Table` class.
     pub(crate) readahead: H::Lock<ReadAhead>,
+    /// NOREUSE advice.
+    pub(crate) no_reuse: AtomicBool,
     _is_open: Arc<()>,
 }
 
@@ -217,6 +219,8 @@ impl<H: Devices> Kernel<H> {
         // A file in memory has no device.
         let ra_pages = if file.is_memory() { DeviceSpec::RA_PAGES } else { self.ra_pages(file) };
         let readahead = cx.host.new_lock(LockClass::Table, ReadAhead::new(ra_pages));
-        Arc::new(OpenFile { file: Arc::clone(file), readahead, _is_open: Arc::clone(&file.opens) })
+        let (file, no_reuse, _is_open) =
+            (Arc::clone(file), AtomicBool::new(false), Arc::clone(&file.opens));
+        Arc::new(OpenFile { file, readahead, no_reuse, _is_open })
     }
 }

@@ -14,7 +14,7 @@ use super::{Entry, File, Mark, Tree};
 use crate::block::{Bio, BioKind, BioVector};
 use crate::host::{Cost, Cx, Devices, IoError, Lock, Probe, Urgency};
 use crate::kernel::Kernel;
-use crate::lru::{PAGEVEC, Shadow};
+use crate::lru::{BATCH_MAX, PAGEVEC, Shadow};
 use crate::page::{Folio, Order, Page, PageFlags, PageMapping};
 use crate::page_alloc::{Gfp, Wish};
 use crate::sync::atomic::Ordering::Relaxed;
@@ -28,7 +28,7 @@ pub const FILE_GFP: Gfp = Gfp::GFP_HIGHUSER_MOVABLE.union(Gfp::COMP);
 /// Pages with a reference each.
 #[derive(Debug, Default)]
 pub(super) struct PageBatch {
-    pages: [Folio; PAGEVEC],
+    pages: [Folio; BATCH_MAX],
     len: usize,
 }
 
@@ -36,10 +36,6 @@ impl PageBatch {
     pub(super) fn push(&mut self, folio: Folio) {
         self.pages[self.len] = folio;
         self.len += 1;
-    }
-
-    pub(super) fn is_full(&self) -> bool {
-        self.len == PAGEVEC
     }
 
     pub(super) fn pop(&mut self) -> Option<Folio> {
@@ -106,7 +102,7 @@ impl<H: Devices> Kernel<H> {
         cx.charge(Cost::PageCacheLookup, 1);
         batch.clear();
         let end = index.saturating_add(max);
-        let max = max.min(PAGEVEC as u32);
+        let max = max.min(self.lookup_batch() as u32);
         loop {
             let mut is_first_frozen = false;
             let tree = file.tree.lock(cx.cpu());

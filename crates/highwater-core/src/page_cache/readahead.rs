@@ -11,13 +11,18 @@
 //! the tree; `Kernel::submit_window` submits the reads. A decision works on a copy of the state:
 //! tasks that share a descriptor may overwrite each other's state, as in the kernel.
 //!
+//! [`ReadAhead::decide`] has the rule up to 6.10, [`restart`] the later ones.
+//!
 //! From: `read`, `vm::fault` · to: `block`.
+
+mod restart;
 
 use alloc::vec::Vec;
 
 use super::lookup::{AddError, FILE_GFP};
 use super::{File, OpenFile, ReadMode, Tree};
 use crate::block::{Bio, BioKind, BioVector};
+use crate::config::{MmapMiss, ReadaheadRule};
 use crate::host::{Cx, Devices, Lock, Phase, Urgency};
 use crate::kernel::Kernel;
 use crate::page::{Folio, PAGE_SHIFT, PAGE_SIZE, PageFlags, Pfn};
@@ -150,14 +155,24 @@ impl ReadAhead {
                 // A small random read: read only the requested pages, and keep no state.
                 return Some(Window { start: index, size: req, async_size: 0 });
             }
-            // A run from the start of the file is a long one.
-            let before = if before >= index { before * 2 } else { before };
-            self.start = index;
-            self.size = before.saturating_add(req).min(max);
-            self.async_size = 1;
+            self.follow_history(index, req, max, before);
         }
         self.grow_at_once(index, max);
-        Some(Window { start: self.start, size: self.size, async_size: self.async_size })
+        Some(self.window())
+    }
+
+    /// The window of the state.
+    const fn window(&self) -> Window {
+        Window { start: self.start, size: self.size, async_size: self.async_size }
+    }
+
+    /// The `before` cached pages right before the missing one show that the file is read in order.
+    fn follow_history(&mut self, index: u32, req: u32, max: u32, before: u32) {
+        // A run from the start of the file is a long one.
+        let before = if before >= index { before * 2 } else { before };
+        self.start = index;
+        self.size = before.saturating_add(req).min(max);
+        self.async_size = 1;
     }
 
     /// The page follows the last one read, or is that one.
@@ -197,7 +212,7 @@ impl ReadAhead {
         self.start = index.saturating_sub(self.ra_pages / 2);
         self.size = self.ra_pages;
         self.async_size = self.ra_pages / 4;
-        Some(Window { start: self.start, size: self.size, async_size: self.async_size })
+        Some(self.window())
     }
 }
 
@@ -246,7 +261,13 @@ impl<H: Devices> Kernel<H> {
         trigger: Trigger,
     ) {
         let max = state.max_window(req, self.io_pages(&open.file));
-        let window = state.decide(index, req, max, trigger, &open.file.tree.lock(cx.cpu()));
+        let window = {
+            let tree = open.file.tree.lock(cx.cpu());
+            match self.mem.policy.readahead {
+                ReadaheadRule::Continue => state.decide(index, req, max, trigger, &tree),
+                rule => state.decide_anew(index, req, max, trigger, &tree, rule),
+            }
+        };
         open.store_window(cx, &state);
         if let Some(window) = window {
             self.submit_window(cx, &open.file, window);
@@ -310,13 +331,17 @@ impl<H: Devices> Kernel<H> {
         if mode == ReadMode::Random || ra_pages == 0 {
             return;
         }
-        self.note_mmap_hits(cx, open, 1);
-        if self.mem.map.page(folio).is(PageFlags::READAHEAD) {
+        let page = self.mem.map.page(folio);
+        // A page that is still being read is no hit in 7.2.
+        if self.mem.policy.fault.mmap_miss != MmapMiss::Fault || !page.is(PageFlags::LOCKED) {
+            self.note_mmap_hits(cx, open, 1);
+        }
+        if page.is(PageFlags::READAHEAD) {
             self.readahead_async(cx, open, folio, index, ra_pages);
         }
     }
 
-    /// Fault-around found `nr` pages that could be mapped: counts them as hits.
+    /// A fault found `nr` pages that count as hits (rules/readahead#mmap-hits).
     pub fn note_mmap_hits(&self, cx: &Cx<'_, H>, open: &OpenFile<H>, nr: u32) {
         let mut state = open.readahead.lock(cx.cpu());
         state.mmap_miss = state.mmap_miss.saturating_sub(nr);
@@ -340,7 +365,10 @@ impl<H: Devices> Kernel<H> {
     fn submit_window(&self, cx: &Cx<'_, H>, file: &File<H>, window: Window) {
         let _phase = cx.phase(Phase::Readahead);
         let end = u64::from(window.start) + u64::from(window.size);
-        let mark = (window.async_size != 0).then(|| end.saturating_sub(window.async_size.into()));
+        let has_mark = window.async_size != 0
+            && (end < file.size_pages()
+                || self.mem.policy.readahead != ReadaheadRule::RestartAligned);
+        let mark = has_mark.then(|| end.saturating_sub(window.async_size.into()));
         let end = end.min(file.size_pages()).min(file.spec.max_pages.into()) as u32;
         self.plug_start(cx);
         let mut run = Vec::new();
@@ -405,7 +433,7 @@ mod tests {
     const MAX: u32 = 32;
 
     /// Caches pages `range`.
-    fn cache(tree: &mut Tree, range: core::ops::Range<u32>) {
+    pub(super) fn cache(tree: &mut Tree, range: core::ops::Range<u32>) {
         for index in range {
             let mut spare = Objects::default();
             spare.extend((0..tree.nodes_missing(index)).map(|i| ObjectId(i as u32)));
@@ -415,6 +443,17 @@ mod tests {
 
     /// Reads a file in calls of `pages` pages; the first windows as (trigger, start, size, async).
     fn sequential(pages: u32, windows: usize) -> Vec<(u32, u32, u32, u32)> {
+        sequential_by(pages, windows, |state, index, left, trigger, tree| {
+            state.decide(index, left, MAX, trigger, tree)
+        })
+    }
+
+    /// As [`sequential`], by another rule.
+    pub(super) fn sequential_by(
+        pages: u32,
+        windows: usize,
+        decide: impl Fn(&mut ReadAhead, u32, u32, Trigger, &Tree) -> Option<Window>,
+    ) -> Vec<(u32, u32, u32, u32)> {
         let (mut state, mut tree) = (ReadAhead::new(RA_PAGES), Tree::default());
         let (mut seen, mut mark) = (Vec::new(), None);
         let mut page = 0;
@@ -422,7 +461,7 @@ mod tests {
             let left = pages - page % pages;
             let trigger = if tree.page(page).is_none() { Trigger::Miss } else { Trigger::Mark };
             if trigger == Trigger::Miss || mark == Some(page) {
-                let window = state.decide(page, left, MAX, trigger, &tree).unwrap();
+                let window = decide(&mut state, page, left, trigger, &tree).unwrap();
                 cache(&mut tree, window.start..window.start + window.size);
                 mark = Some(window.start + window.size - window.async_size);
                 seen.push((page, window.start, window.size, window.async_size));

@@ -7,8 +7,9 @@ use alloc::vec::Vec;
 use super::{Entry, File, FileSpec, Filesystem, OpenFile};
 use crate::Kernel;
 use crate::block::DeviceId;
-use crate::block::manual::{DISK, Manual, kernel};
-use crate::host::{CpuId, Cx, IoError, Lock, TaskFlags};
+use crate::block::manual::{DISK, Manual, kernel, kernel_of};
+use crate::config::ReadaheadRule;
+use crate::host::{Cost, CpuId, Cx, IoError, Lock, TaskFlags};
 use crate::kernel::Error;
 use crate::page::{Folio, Order, PAGE_SIZE, PageFlags, PageMapping};
 use crate::sync::atomic::Ordering::Relaxed;
@@ -121,6 +122,44 @@ fn windows_are_single_requests() {
     assert_eq!(stage.host.sizes(), [(1032, 32)], "the mark on page 16 was met");
     stage.read(&open, 17, 16);
     assert_eq!(stage.host.sizes(), [(1064, 32)], "page 32 was waited for and has the next mark");
+}
+
+/// From 6.9 on a task looks 31 pages up at a time (rules/lru#lookups).
+#[test]
+fn lookups_take_as_many_pages_as_batches_hold() {
+    for (lru_batch, lookups) in [(14, 7), (15, 7), (31, 4)] {
+        let host = Rc::new(Manual::default());
+        let kernel = kernel_of(&host, &[DISK], Vec::new(), |policy| {
+            policy.reclaim.lru_batch = lru_batch;
+        });
+        let stage = Stage { host, kernel };
+        let (_, open) = stage.file(100 * PAGE);
+        stage.read(&open, 0, 100);
+        let charged = || stage.host.solo.charged(Cost::PageCacheLookup);
+        let before = charged();
+        stage.read(&open, 0, 100);
+        assert_eq!(charged() - before, lookups, "{lru_batch}");
+    }
+}
+
+/// In 7.2 a window that reaches the end of the file has no mark (rules/readahead#restart).
+#[test]
+fn the_last_window_may_go_without_a_mark() {
+    for (rule, is_marked) in [
+        (ReadaheadRule::Continue, true),
+        (ReadaheadRule::Restart, true),
+        (ReadaheadRule::RestartAligned, false),
+    ] {
+        let host = Rc::new(Manual::default());
+        let kernel = kernel_of(&host, &[DISK], Vec::new(), |policy| policy.readahead = rule);
+        let stage = Stage { host, kernel };
+        let (file, open) = stage.file(40 * PAGE);
+        stage.read(&open, 0, 16);
+        let is_marked_at = |index| stage.flags(&file, index).contains(PageFlags::READAHEAD);
+        assert!(is_marked_at(16), "{rule:?}: pages 0 to 31 do not reach the end");
+        stage.read(&open, 16, 16);
+        assert_eq!((file.nr_pages(), is_marked_at(32)), (40, is_marked), "{rule:?}");
+    }
 }
 
 /// Two uses make a page active (rules/unmap#mark-accessed).

@@ -174,11 +174,11 @@ impl<H: Devices> Kernel<H> {
         (from, end): (u32, u32),
         batch: &mut PageBatch,
     ) -> Next {
-        let mut found = PageBatch::default();
+        let (mut found, max) = (PageBatch::default(), self.lookup_batch());
         let mut next = None;
         file.tree.lock(cx.cpu()).walk(from, end, |index, pfn| {
             let (folio, page) = self.mem.map.lookup(pfn);
-            if found.is_full() {
+            if found.len() == max {
                 next = Some(index);
                 return false;
             }

@@ -8,7 +8,7 @@ use super::testing::{AT, NODE, PAGE, Stage, VEC, control};
 use crate::Kernel;
 use crate::block::manual::Manual;
 use crate::compaction::Suitability;
-use crate::config::{FailuresEnd, Policy, ZoneSpec};
+use crate::config::{FailuresEnd, FreeOrder, Policy, ZeroPages, ZoneSpec};
 use crate::host::{CpuId, Host, Lock, Solo, TaskFlags};
 use crate::lru::balance::{Balance, ByCost};
 use crate::lru::testing::{ANON, FILE, Stage as Lists};
@@ -18,7 +18,7 @@ use crate::page_alloc::{Gfp, NoRelief, Request};
 use crate::page_cache::Entry;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::syscall::MemoryAdvice;
-use crate::vm::{Access, Backing, VmaFlags};
+use crate::vm::{Access, Backing, Fault, VmaFlags};
 use crate::vmstat::{NodeStat, VmEvent};
 use crate::zone::{ZoneType, watermark::Marks};
 
@@ -39,6 +39,26 @@ fn clean_file_pages_leave_a_shadow() {
     let oldest = file.tree.lock(CpuId(0)).get(0);
     assert!(matches!(oldest, Entry::Shadow(_)), "{oldest:?}");
     assert_eq!(s.stat(NodeStat::IsolatedFile), 0);
+}
+
+/// The CPU's list hands out the page judged first, from 6.9 on the one judged last
+/// (rules/unmap#reuse-order).
+#[test]
+fn pages_reclaimed_together_come_back_in_an_order() {
+    for order in [FreeOrder::Lowest, FreeOrder::Highest] {
+        let s = Stage::with(0, |policy| policy.unmap.free_order = order);
+        let (file, _open) = s.cached_file(200);
+        let mut want = s.pages(&file, 32);
+        s.kernel.mem.drain_all(&s.cx(), None);
+        assert_eq!(s.shrink(&mut control(false), PageType::File), 32);
+        if order == FreeOrder::Highest {
+            want.reverse();
+        }
+        let gfp = Gfp::GFP_HIGHUSER_MOVABLE;
+        let frame = |_| s.kernel.mem.alloc_folio(&s.cx(), &*s.kernel, gfp, Order::ZERO, NODE);
+        let got: Vec<_> = (0..32).filter_map(frame).collect();
+        assert_eq!(got, want, "{order:?}");
+    }
 }
 
 /// Direct reclaim leaves them to the flushers, kswapd may write them
@@ -193,6 +213,46 @@ fn anonymous_pages_leave_in_three_looks() {
     assert_eq!((s.event(VmEvent::PgstealAnon), s.event(VmEvent::PgscanAnon)), (32, 96));
     assert_eq!(s.size(LruKind::InactiveAnon), 0);
     assert_eq!(s.stat(NodeStat::Swapcached), 0);
+}
+
+/// From 6.12 on pages of zeros need no input or output, and go in the pass that finds them unused
+/// (rules/swap#zero-pages).
+#[test]
+fn pages_of_zeros_are_neither_written_nor_read() {
+    let s = Stage::with(4096, |policy| policy.swap.zero_pages = ZeroPages::Flag);
+    let cx = s.cx();
+    let touched = |more| {
+        let mm = s.kernel.create_mm(&cx).unwrap();
+        let flags = VmaFlags::READ | VmaFlags::WRITE | more;
+        let start = s.kernel.mmap(&cx, &mm, 32, 512, flags, Backing::Anon).unwrap();
+        s.kernel.touch_range(&cx, &mm, start, 32, Access::Write).unwrap();
+        s.kernel.lru_add_drain_all(&cx);
+        (mm, start)
+    };
+    let output = || (s.event(VmEvent::SwpoutZero), s.event(VmEvent::Pswpout), s.host.nr_held());
+    let input = || (s.event(VmEvent::SwpinZero), s.event(VmEvent::Pswpin));
+    let mut sc = control(true);
+
+    let (mm, start) = touched(VmaFlags::ZEROS);
+    assert_eq!(s.shrink(&mut sc, PageType::Anon), 0, "young");
+    assert_eq!((s.shrink(&mut sc, PageType::Anon), s.stat(NodeStat::VmscanWrite)), (32, 32));
+    assert_eq!(output(), (32, 0, 0));
+    assert_eq!((mm.rss.anon.load(Relaxed), mm.rss.swap.load(Relaxed)), (0, 32));
+    assert_eq!(s.kernel.touch(&cx, &mm, start + 10, Access::Read), Ok(Fault::Major));
+    assert_eq!((input(), s.host.nr_held()), ((8, 0), 0), "its neighbours as well");
+    assert_eq!(s.event(VmEvent::Pgmajfault), 1);
+    s.kernel.exit_mm(&cx, &mm);
+
+    // The slots of the first get other contents.
+    let (mm, start) = touched(VmaFlags::empty());
+    for _ in 0..3 {
+        s.shrink(&mut sc, PageType::Anon);
+        s.complete();
+        s.kernel.lru_add_drain_all(&cx);
+    }
+    assert_eq!(output(), (32, 32, 0));
+    (start..start + 32).for_each(|vpn| _ = s.kernel.touch(&cx, &mm, vpn, Access::Read).unwrap());
+    assert_eq!(input(), (8, 32));
 }
 
 /// Nobody has mapped them yet, so they have no mapping.

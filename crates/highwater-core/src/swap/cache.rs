@@ -281,7 +281,7 @@ enum Unused {
 }
 
 /// The slots of a folio, starting at `slot`.
-fn slots_of(folio: Folio, slot: Slot) -> Range<u32> {
+pub(super) fn slots_of(folio: Folio, slot: Slot) -> Range<u32> {
     slot.offset..slot.offset + folio.nr_pages() as u32
 }
 

@@ -1,11 +1,22 @@
 //! Reading and writing swap pages.
 
 use super::Slot;
+use super::cache::slots_of;
 use crate::block::{Bio, BioKind, BioVector};
-use crate::host::{Cx, Devices, Urgency};
+use crate::config::ZeroPages;
+use crate::host::{Cx, Devices, Lock, Urgency};
 use crate::kernel::Kernel;
-use crate::page::Folio;
+use crate::page::{Folio, Order, PageFlags};
 use crate::vmstat::VmEvent;
+
+/// What a page contains, as far as swap tells it apart (rules/swap#zero-pages).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Contents {
+    /// Nothing but zeros.
+    Zeros,
+    /// Anything else, or not known.
+    Other,
+}
 
 impl<H: Devices> Kernel<H> {
     /// Writes a locked swap cache page whose DIRTY was cleared for I/O; unlocks it. It is under
@@ -15,6 +26,12 @@ impl<H: Devices> Kernel<H> {
     ///
     /// A page whose slot no entry names any more is not written: it leaves the swap cache, dirty.
     pub(crate) fn swap_writepage(&self, cx: &Cx<'_, H>, folio: Folio) {
+        self.swap_write(cx, folio, Contents::Other);
+    }
+
+    /// Does that for a page with these contents. One of zeros is not written either: its slots are
+    /// marked, and it is clean at once.
+    pub(crate) fn swap_write(&self, cx: &Cx<'_, H>, folio: Folio, contents: Contents) {
         if self.free_swap_cache(cx, folio, false) {
             self.unlock_page(cx, folio);
             return;
@@ -24,6 +41,14 @@ impl<H: Devices> Kernel<H> {
             self.unlock_page(cx, folio);
             return;
         };
+        if self.mem.policy.swap.zero_pages == ZeroPages::Flag {
+            self.mark_zeros(cx, folio, slot, contents);
+            if contents == Contents::Zeros {
+                self.mem.events.add(cx.cpu(), VmEvent::SwpoutZero, folio.nr_pages());
+                self.unlock_page(cx, folio);
+                return;
+            }
+        }
         if folio.is_large() {
             self.mem.events.add(cx.cpu(), VmEvent::ThpSwpout, 1);
         }
@@ -37,11 +62,37 @@ impl<H: Devices> Kernel<H> {
     ///
     /// Linux: same name.
     pub(crate) fn swap_readpage(&self, cx: &Cx<'_, H>, folio: Folio, slot: Slot, is_sync: bool) {
+        if self.mem.policy.swap.zero_pages == ZeroPages::Flag && self.read_zeros(cx, folio, slot) {
+            return;
+        }
         self.submit_swap(cx, BioKind::SwapRead, folio, slot);
         if is_sync {
             self.plug_flush(cx);
             self.wait_on_locked(cx, folio);
         }
+    }
+
+    /// Notes what the slots of a folio hold.
+    #[doc(alias = "swap_zeromap_folio_set")]
+    #[doc(alias = "swap_zeromap_folio_clear")]
+    fn mark_zeros(&self, cx: &Cx<'_, H>, folio: Folio, slot: Slot, contents: Contents) {
+        let mut slots = self.swap.area(slot).slots.lock(cx.cpu());
+        for offset in slots_of(folio, slot) {
+            slots.zeros.set(offset, contents == Contents::Zeros);
+        }
+    }
+
+    /// Fills a locked page with zeros and unlocks it, if its slot stands for a page of zeros.
+    #[doc(alias = "swap_read_folio_zeromap")]
+    fn read_zeros(&self, cx: &Cx<'_, H>, folio: Folio, slot: Slot) -> bool {
+        let is_zero = self.swap.area(slot).slots.lock(cx.cpu()).zeros.get(slot.offset);
+        if is_zero {
+            cx.host.frame_zero(folio.pfn(), Order::ZERO);
+            self.mem.events.add(cx.cpu(), VmEvent::SwpinZero, 1);
+            self.mem.map.page(folio).flag_set::<H>(PageFlags::UPTODATE);
+            self.unlock_page(cx, folio);
+        }
+        is_zero
     }
 
     /// A swap area starts at the first page of its device.

@@ -39,8 +39,10 @@ mod slot_cache;
 mod slots;
 #[cfg(test)]
 mod tests;
+mod zeros;
 
 pub use area::{Slot, Swap, SwapArea, SwapSpec};
+pub(crate) use io::Contents;
 pub use readahead::VmaSwapState;
 pub(crate) use readahead::{HITS_MAX, window_size};
 pub use slot_cache::SlotCache;

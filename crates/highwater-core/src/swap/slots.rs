@@ -21,6 +21,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 
+use super::zeros::ZeroMap;
 use crate::host::CpuId;
 use crate::lru::Shadow;
 use crate::page::Pfn;
@@ -124,6 +125,8 @@ pub struct Slots {
     words: Vec<Option<Box<[Word; CLUSTER as usize]>>>,
     /// Ids of the memory cgroups that pay for the slots; none for clusters without any.
     owners: Vec<Option<Box<[u16; CLUSTER as usize]>>>,
+    /// Slots that were last written with zeros, from 6.12 on.
+    pub(super) zeros: ZeroMap,
     clusters: Vec<Cluster>,
     nr_free: u32,
     /// No free slot lies before it, or after `highest`.
@@ -154,6 +157,7 @@ impl Slots {
             more: BTreeMap::new(),
             words: (0..nr_clusters).map(|_| None).collect(),
             owners: (0..nr_clusters).map(|_| None).collect(),
+            zeros: ZeroMap::default(),
             clusters: vec![
                 Cluster { used: 0, is_private: false, next: NONE };
                 nr_clusters as usize

@@ -4,6 +4,7 @@ use crate::host::{Cost, Cx, Devices, Lock, Phase, Probe};
 use crate::kernel::Kernel;
 use crate::page::{PAGE_SHIFT, PAGE_SIZE};
 use crate::page_cache::{OpenFile, ReadMode};
+use crate::sync::atomic::Ordering::Relaxed;
 use crate::writeback::WriteReason;
 
 /// Advice on a range of a file.
@@ -19,7 +20,8 @@ pub enum Advice {
     WillNeed,
     /// Drop it.
     DontNeed,
-    /// Nothing in 6.1.
+    /// Mappings of the descriptor count as without recency until it gets NORMAL advice (6.3 on;
+    /// nothing before).
     NoReuse,
 }
 
@@ -36,6 +38,7 @@ impl<H: Devices> Kernel<H> {
         let end = if len == 0 { u64::MAX } else { pos.saturating_add(len) };
         match advice {
             Advice::Normal => {
+                open.no_reuse.store(false, Relaxed);
                 self.set_read_mode(cx, open, self.ra_pages(&open.file), ReadMode::Normal);
             }
             Advice::Sequential => {
@@ -51,7 +54,7 @@ impl<H: Devices> Kernel<H> {
                 self.readahead_forced(cx, open, first, (last - first).saturating_add(1));
             }
             Advice::DontNeed => self.drop_range(cx, open, pos, end),
-            Advice::NoReuse => {}
+            Advice::NoReuse => open.no_reuse.store(true, Relaxed),
         }
     }
 

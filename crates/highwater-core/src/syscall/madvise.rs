@@ -21,7 +21,7 @@ use crate::kernel::Kernel;
 use crate::lru::BatchKind;
 use crate::page::{Folio, PageFlags};
 use crate::units::Error;
-use crate::vm::{Backing, Gather, Mm, PTES, PageTable, Pte, Rss, Vma, VmaFlags, Zap};
+use crate::vm::{Backing, Gather, Mm, PTES, PageTable, Pte, Rss, Vma, VmaFlags};
 
 /// Advice on a range of an address space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,12 +125,12 @@ impl<H: Devices> Kernel<H> {
         part: Range<u32>,
         advice: Advice,
     ) {
-        self.lru_add_drain(cx);
         let mut gather = Gather::new(mm);
         if advice == Advice::DontNeed {
-            let zap = Zap { start: part.start, end: part.end, flags: vma.flags, only: None };
-            self.zap_range(cx, &mut gather, &zap);
+            self.drain_to_unmap(cx);
+            self.zap_range(cx, &mut gather, &self.zap_of(vma, part));
         } else {
+            self.lru_add_drain(cx);
             self.advise_tables(cx, &mut gather, part, advice);
         }
         self.gather_finish(cx, gather);

@@ -196,7 +196,7 @@ impl<H: Devices> Kernel<H> {
     /// any more give up their slots first.
     #[doc(alias = "free_pages_and_swap_cache")]
     fn free_chunk(&self, cx: &Cx<'_, H>, pages: &[Folio]) {
-        self.lru_add_drain(cx);
+        self.drain_to_unmap(cx);
         for &folio in pages {
             self.try_free_swap_cache(cx, folio);
         }

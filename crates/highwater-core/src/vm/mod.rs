@@ -22,6 +22,7 @@
 //! From: `syscall` · to: `page_cache`, `swap`, `lru`.
 
 mod commit;
+mod contents;
 mod family;
 mod fault;
 mod fork;
@@ -37,6 +38,7 @@ mod page_table;
 mod peek;
 mod process;
 mod pte;
+mod recency;
 mod rmap;
 mod tables;
 mod task;
@@ -63,4 +65,3 @@ pub use tables::MmTables;
 pub use task::MmTask;
 pub use tlb::FlushRange;
 pub use vma::{Backing, Vma, VmaFlags};
-pub(crate) use zap::Zap;

@@ -295,7 +295,7 @@ impl<H: Devices> Kernel<H> {
                     let (first, last) = (vpn & !(PTES as u32 - 1), vpn | (PTES as u32 - 1));
                     (vma.start.max(first), vma.end.min(last + 1))
                 });
-                step.flags = vma.map_or(VmaFlags::empty(), |vma| vma.flags);
+                step.flags = vma.map_or(VmaFlags::empty(), |vma| self.flags_of_walk(vma));
                 step.flags
             }
         };
@@ -334,10 +334,11 @@ impl<H: Devices> Kernel<H> {
         trail: &mut Trail<H>,
     ) -> Referenced {
         let (mut users, mut flags) = (0, VmaFlags::empty());
-        let group = trail.group;
+        let over = self.passed_over(trail.group);
+        let passes_over_any = over.is_any();
         cx.charge(Cost::RmapWalk, 1);
         self.each_place(cx, folio, trail, |place| {
-            if !group.is_root() && !self.mem.groups.memory.is_within(place.mm.group(), group) {
+            if passes_over_any && self.passes_over(over, place) {
                 return Flow::Continue(());
             }
             let mut ptes = place.table.lock(cx.cpu());
@@ -601,10 +602,11 @@ impl<H: Devices> Mappings<H> for Kernel<H> {
         self.each_place(cx, folio, &mut Trail::default(), |place| {
             cx.charge(Cost::RmapMapping, 1);
             let (start, flags) = (place.vpn, place.flags);
+            let has_recency = self.has_recency(flags);
             let mut gather = Gather::new(place.mm);
-            self.lru_add_drain(cx);
+            self.drain_to_unmap(cx);
             let end = start + folio.nr_pages() as u32;
-            let zap = Zap { start, end, flags, only: Some(folio) };
+            let zap = Zap { start, end, flags, has_recency, only: Some(folio) };
             self.zap_range(cx, &mut gather, &zap);
             self.gather_finish(cx, gather);
             if page.is_mapped() { Flow::Continue(()) } else { Flow::Break(()) }

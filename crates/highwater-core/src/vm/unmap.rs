@@ -15,7 +15,6 @@ use core::ops::Range;
 use super::mapping::Detached;
 use super::mm::TableKind;
 use super::tables::{PMD_SHIFT, PUD_SHIFT, TABLE_SHIFT};
-use super::zap::Zap;
 use super::{Gather, Mm, Vma, VmaFlags};
 use crate::host::{Cost, Cx, Devices, Lock, Phase, Probe};
 use crate::kernel::Kernel;
@@ -70,7 +69,7 @@ impl<H: Devices> Kernel<H> {
         if detached.vmas.is_empty() {
             return;
         }
-        self.lru_add_drain(cx);
+        self.drain_to_unmap(cx);
         let mut gather = Gather::new(mm);
         for vma in &detached.vmas {
             self.zap_vma(cx, &mut gather, vma);
@@ -80,11 +79,19 @@ impl<H: Devices> Kernel<H> {
         self.forget_detached(cx, mm, detached);
     }
 
+    /// Drains this CPU's LRU batches, whose references would keep the pages that are unmapped, if
+    /// the policy wants that.
+    #[inline]
+    pub(crate) fn drain_to_unmap(&self, cx: &Cx<'_, H>) {
+        if self.mem.policy.unmap.drains_lru {
+            self.lru_add_drain(cx);
+        }
+    }
+
     /// Clears the page table entries of a whole VMA.
     #[doc(alias = "unmap_single_vma")]
     fn zap_vma(&self, cx: &Cx<'_, H>, gather: &mut Gather<'_, H>, vma: &Vma<H>) {
-        let Vma { start, end, flags, .. } = *vma;
-        self.zap_range(cx, gather, &Zap { start, end, flags, only: None });
+        self.zap_range(cx, gather, &self.zap_of(vma, vma.start..vma.end));
     }
 
     /// The first VMA that ends after `vpn`.
@@ -99,7 +106,7 @@ impl<H: Devices> Kernel<H> {
         let mut gather = Gather::new_whole(mm);
         {
             let _guard = mm.mmap_lock.read(cx);
-            self.lru_add_drain(cx);
+            self.drain_to_unmap(cx);
             let mut next = 0;
             while let Some(vma) = self.next_vma(cx, mm, next) {
                 self.zap_vma(cx, &mut gather, &vma);

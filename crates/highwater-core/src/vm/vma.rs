@@ -33,6 +33,12 @@ bitflags! {
         const HUGEPAGE = 1 << 7;
         /// MADV_NOHUGEPAGE.
         const NOHUGEPAGE = 1 << 8;
+        /// Its descriptor has NOREUSE advice: only in flags that a walk of mappings looks up, in
+        /// none of a VMA.
+        const NO_REUSE = 1 << 9;
+        /// Its program stores only zeros there (rules/swap#zero-pages). The kernel does not see this
+        /// flag; it sees zeros.
+        const ZEROS = 1 << 10;
     }
 }
 

@@ -15,7 +15,7 @@ use alloc::sync::Arc;
 use core::hint::cold_path;
 use core::ops::Range;
 
-use super::{FlushRange, Gather, Mm, PTES, PageTable, Pte, Rss, VmaFlags};
+use super::{FlushRange, Gather, Mm, PTES, PageTable, Pte, Rss, Vma, VmaFlags};
 use crate::config::UnmapYoung;
 use crate::host::{Cost, CpuId, Cx, Devices, Lock, Probe};
 use crate::kernel::Kernel;
@@ -34,6 +34,8 @@ pub(crate) struct Zap {
     pub end: u32,
     /// Flags of the VMA.
     pub flags: VmaFlags,
+    /// Young entries of file pages count as uses (rules/rmap#recency).
+    pub has_recency: bool,
     /// Only entries that map this folio (truncation of one).
     pub only: Option<Folio>,
 }
@@ -171,6 +173,12 @@ impl<H: Devices> Mm<H> {
 }
 
 impl<H: Devices> Kernel<H> {
+    /// What clearing the entries of a VMA in `part` means.
+    pub(crate) fn zap_of(&self, vma: &Vma<H>, part: Range<u32>) -> Zap {
+        let has_recency = self.has_recency(self.flags_of_walk(vma));
+        Zap { start: part.start, end: part.end, flags: vma.flags, has_recency, only: None }
+    }
+
     /// Clears the entries of `zap`, a table at a time; pages go to the gather. Others may run after
     /// each table.
     #[doc(alias = "unmap_page_range")]
@@ -287,7 +295,7 @@ impl<H: Devices> Kernel<H> {
                 zapped.was_dirty = true;
                 self.set_page_dirty(cx, folio);
             }
-            if pte.is_young() && !zap.flags.contains(VmaFlags::SEQ_READ) {
+            if pte.is_young() && zap.has_recency {
                 self.transfer_young(cx, folio);
             }
         }

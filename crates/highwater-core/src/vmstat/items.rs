@@ -233,6 +233,8 @@ items! {
     BalloonMigrate = "balloon_migrate": Total Pages,
     SwapRa = "swap_ra": Total Pages since 4 . 14,
     SwapRaHit = "swap_ra_hit": Total Pages since 4 . 14,
+    SwpinZero = "swpin_zero": Total Pages since 6 . 12,
+    SwpoutZero = "swpout_zero": Total Pages since 6 . 12,
     KsmSwpinCopy = "ksm_swpin_copy": Total Pages since 5 . 18,
     CowKsm = "cow_ksm": Total Pages since 5 . 18,
     Zswpin = "zswpin": Total Pages since 5 . 19,

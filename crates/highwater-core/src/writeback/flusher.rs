@@ -456,8 +456,9 @@ impl<H: Devices> Kernel<H> {
     #[doc(alias = "wb_over_bg_thresh")]
     fn background_scope(&self, cx: &Cx<'_, H>, wb: &Writeback<H>) -> Option<Scope> {
         let background = self.dirty_limits(cx).background;
-        let is_over = self.nr_dirty_pages() > background
-            || wb.nr_reclaimable() > self.share_of(cx, wb, background);
+        let dirty = self.nr_dirty_pages();
+        let is_over =
+            dirty > background || wb.nr_reclaimable() > self.share_of(cx, wb, background, dirty);
         match is_over {
             true => Some(Scope::All),
             false => self.is_group_over_background(cx).then_some(Scope::GroupsOver),

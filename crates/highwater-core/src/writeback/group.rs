@@ -16,6 +16,7 @@ use alloc::sync::Arc;
 
 use super::limits::DirtyLimits;
 use super::position::Position;
+use crate::config::WbThreshFloor;
 use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
 use crate::memcg::dirty::{GroupPages, headroom};
@@ -60,6 +61,8 @@ impl GroupLook {
             wb_thresh: thresh,
             wb_dirty: self.dirty.min(of_device),
             avg_bandwidth,
+            // A share of everything needs none.
+            floor: WbThreshFloor::Share,
         }
     }
 

@@ -12,7 +12,7 @@ use super::WriteReason;
 use crate::block::{Bio, BioKind};
 use crate::host::{Cost, Cx, Devices, Lock, Phase, Probe, Urgency};
 use crate::kernel::Kernel;
-use crate::lru::PAGEVEC;
+use crate::lru::{BATCH_MAX, PAGEVEC};
 use crate::page::{Folio, PageFlags, PageMapping};
 use crate::page_cache::{File, Mark};
 
@@ -85,14 +85,14 @@ impl<H: Devices> Kernel<H> {
         self.writeback_of(file).begin_sample(cx);
         self.plug_start(cx);
         while out.pages < nr {
-            let mut batch = [(0, Folio::default()); PAGEVEC];
+            let mut batch = [(0, Folio::default()); BATCH_MAX];
             let found = self.next_batch(cx, file, (out.next, end), mark, &mut batch);
             if found == 0 {
                 out.next = 0;
                 break;
             }
             cx.charge(Cost::PageCacheLookup, found as u32);
-            let (mut refs, mut nr_refs) = ([Folio::default(); PAGEVEC], 0);
+            let (mut refs, mut nr_refs) = ([Folio::default(); BATCH_MAX], 0);
             for &(index, folio) in &batch[..found] {
                 if out.pages < nr {
                     out.pages += u64::from(self.write_one(cx, &mut filling, index, folio, mark));
@@ -117,11 +117,11 @@ impl<H: Devices> Kernel<H> {
         file: &File<H>,
         (mut from, end): (u32, u32),
         mark: Mark,
-        batch: &mut [(u32, Folio); PAGEVEC],
+        batch: &mut [(u32, Folio); BATCH_MAX],
     ) -> usize {
         let tree = file.tree.lock(cx.cpu());
-        let mut found = 0;
-        while found < PAGEVEC {
+        let (mut found, max) = (0, self.lookup_batch());
+        while found < max {
             match tree.next_marked(from, mark) {
                 Some((index, pfn)) if index < end => {
                     let (folio, page) = self.mem.map.lookup(pfn);
@@ -245,7 +245,7 @@ impl<H: Devices> Kernel<H> {
     pub fn wait_file_writeback(&self, cx: &Cx<'_, H>, file: &File<H>, (start, end): (u32, u32)) {
         let mut from = start;
         loop {
-            let mut batch = [(0, Folio::default()); PAGEVEC];
+            let mut batch = [(0, Folio::default()); BATCH_MAX];
             let found = self.next_batch(cx, file, (from, end), Mark::Writeback, &mut batch);
             if found == 0 {
                 return;

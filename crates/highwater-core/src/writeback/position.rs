@@ -14,6 +14,9 @@
 //! and over the device's own pages a straight line around its share of the set point, so that a
 //! slow device cannot fill the memory that a fast one needs.
 
+use super::share;
+use crate::config::WbThreshFloor;
+
 /// One, in ratios.
 const ONE: u64 = 1 << ONE_SHIFT;
 const ONE_SHIFT: u32 = 10;
@@ -35,6 +38,8 @@ pub struct Position {
     pub wb_dirty: u64,
     /// Write bandwidth of the device, in pages a second.
     pub avg_bandwidth: u64,
+    /// What keeps a small share from counting as none.
+    pub floor: WbThreshFloor,
 }
 
 impl Position {
@@ -53,7 +58,10 @@ impl Position {
         let setpoint = self.setpoint();
         let mut ratio = curve(setpoint, self.dirty, self.limit);
 
-        let w = self.wb_thresh.min(self.thresh).max((self.limit - self.dirty) / 8);
+        let mut w = self.wb_thresh.min(self.thresh);
+        if self.floor == WbThreshFloor::Ratio {
+            w = w.max(share::least(self.limit, self.dirty));
+        }
         let share = (w << 16) / (self.thresh | 1);
         let wb_setpoint = (setpoint * share) >> 16;
         let slack = (self.thresh + 8 * self.avg_bandwidth).saturating_sub(w);
@@ -95,6 +103,7 @@ mod tests {
         wb_thresh: 209_664,
         wb_dirty: 0,
         avg_bandwidth: 25_600,
+        floor: WbThreshFloor::Ratio,
     };
 
     #[test]
@@ -123,6 +132,19 @@ mod tests {
         assert_eq!([103_832, 13_104].map(own), [1434, 15_000]);
     }
 
+    /// The share has its floor before the ratio is computed (rules/dirty-throttling#share-floor).
+    #[test]
+    fn an_idle_device_has_the_same_ratio_under_both_floors() {
+        let at = |floor, wb_thresh| {
+            let wb_dirty = 3000;
+            Position { dirty: 183_424, wb_thresh, wb_dirty, floor, ..AT }.ratio()
+        };
+        let least = share::least(AT.limit, 183_424);
+        let under = at(WbThreshFloor::Ratio, 0);
+        assert_eq!((least, under), (3280, at(WbThreshFloor::Share, least)));
+        assert_ne!(under, at(WbThreshFloor::Share, 0), "the ratio itself has none");
+    }
+
     #[test]
     fn no_position_is_undefined() {
         let values = [0, 1, 7, 5000, 209_663, 209_664, 1 << 30];
@@ -130,8 +152,20 @@ mod tests {
             for (dirty, wb) in values.iter().flat_map(|&d| values.iter().map(move |&w| (d, w))) {
                 let limit = thresh.max(5000);
                 let (freerun, wb_thresh, wb_dirty) = (thresh / 4 * 3, wb, wb);
-                Position { freerun, thresh, limit, dirty, wb_thresh, wb_dirty, avg_bandwidth: 1 }
+                for floor in [WbThreshFloor::Ratio, WbThreshFloor::Share] {
+                    let avg_bandwidth = 1;
+                    Position {
+                        freerun,
+                        thresh,
+                        limit,
+                        dirty,
+                        wb_thresh,
+                        wb_dirty,
+                        avg_bandwidth,
+                        floor,
+                    }
                     .ratio();
+                }
             }
         }
     }

@@ -41,6 +41,14 @@ fn aged(word: u64, now: u64) -> u64 {
     if periods < u64::from(COUNT_BITS) { count >> periods } else { 0 }
 }
 
+/// Part of the room below a limit that a device has at least (rules/dirty-throttling#share-floor).
+const ROOM_SHARE: u64 = 8;
+
+/// Computes the least share of a device of a limit with `dirty` pages below it.
+pub(super) const fn least(limit: u64, dirty: u64) -> u64 {
+    limit.saturating_sub(dirty) / ROOM_SHARE
+}
+
 /// Computes a device's part of `limit`: `own` of `all` pages written. While nothing was written it
 /// is 0.
 #[doc(alias = "__wb_calc_thresh")]
@@ -62,6 +70,11 @@ mod tests {
         count.add(2 * 750, 4);
         assert_eq!((count.get(2 * 750), count.get(3 * 750)), (260, 130));
         assert_eq!(count.get(1000 * 750), 0);
+    }
+
+    #[test]
+    fn the_least_share_is_an_eighth_of_the_room() {
+        assert_eq!((least(1000, 200), least(1000, 993), least(200, 1000)), (100, 0, 0));
     }
 
     #[test]

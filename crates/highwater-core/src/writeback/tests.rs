@@ -2,12 +2,14 @@
 
 use alloc::rc::Rc;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::WriteReason;
 use crate::Kernel;
-use crate::block::manual::{DISK, Manual, kernel};
+use crate::block::manual::{DISK, Manual, kernel, kernel_of};
 use crate::block::{DeviceId, DeviceSpec};
+use crate::config::WbThreshFloor;
 use crate::host::{CpuId, Cx, HZ, IoError, Lock, NS_PER_JIFFY};
 use crate::kernel::Error;
 use crate::page::{Folio, PAGE_SIZE, PageFlags};
@@ -250,6 +252,28 @@ fn a_device_without_a_share_is_over_the_background_limit() {
     test.host.solo.set_now_ns(5 * HZ * NS_PER_JIFFY);
     test.kernel.flush_device(&cx, wb);
     assert_eq!(test.host.sizes(), [(1000, 1)]);
+    test.end_all();
+}
+
+/// In 7.2 it is not, as its share has a floor (rules/dirty-throttling#share-floor).
+#[test]
+fn a_device_may_have_a_least_share() {
+    let host = Rc::new(Manual::default());
+    let kernel = kernel_of(&host, &[DISK], Vec::new(), |policy| {
+        policy.writeback.wb_thresh_floor = WbThreshFloor::Share;
+    });
+    let test = Test { host, kernel };
+    let cx = test.task();
+    let open = test.file(&cx, 10);
+    test.write_page(&cx, &open, 0);
+    let wb = &test.kernel.writeback[0];
+    let share = test.kernel.share_of(&cx, wb, 1000, 200);
+    assert_eq!(share, 100);
+    for (seconds, written) in [(5, 0), (29, 0), (35, 1)] {
+        test.host.solo.set_now_ns(seconds * HZ * NS_PER_JIFFY);
+        test.kernel.flush_device(&cx, wb);
+        assert_eq!(test.host.nr_held(), written, "{seconds} s: only its age counts");
+    }
     test.end_all();
 }
 

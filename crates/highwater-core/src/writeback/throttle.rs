@@ -20,6 +20,7 @@ use super::position::Position;
 use super::rate::{self, Rates, Sample};
 use super::share::{self, RecentCount};
 use super::{DirtiedPages, Writeback};
+use crate::config::WbThreshFloor;
 use crate::host::{CpuId, Cx, Devices, HZ, Lock, Phase, Stall, TaskFlags};
 use crate::kernel::Kernel;
 use crate::page_cache::File;
@@ -153,11 +154,22 @@ impl<H: Devices> Kernel<H> {
         self.mem.nodes().iter().map(|node| node.stats.read(item as usize)).sum()
     }
 
-    /// Returns a device's share of a dirty limit (rules/dirty-throttling#device-share).
+    /// Returns a device's share of a dirty limit (rules/dirty-throttling#device-share), with `dirty`
+    /// pages that count against the limit.
     #[doc(alias = "wb_calc_thresh")]
-    pub(super) fn share_of(&self, cx: &Cx<'_, H>, wb: &Writeback<H>, limit: u64) -> u64 {
+    pub(super) fn share_of(
+        &self,
+        cx: &Cx<'_, H>,
+        wb: &Writeback<H>,
+        limit: u64,
+        dirty: u64,
+    ) -> u64 {
         let now = cx.host.jiffies();
-        share::part(limit, wb.written_lately.get(now), self.dirty.written.get(now))
+        let part = share::part(limit, wb.written_lately.get(now), self.dirty.written.get(now));
+        match self.mem.policy.writeback.wb_thresh_floor {
+            WbThreshFloor::Ratio => part,
+            WbThreshFloor::Share => part.max(share::least(limit, dirty)),
+        }
     }
 
     /// Pages of a file became dirty: adds them to the counts of its device, the task and the CPU.
@@ -278,14 +290,16 @@ impl<H: Devices> Kernel<H> {
     fn look(&self, cx: &Cx<'_, H>, wb: &Writeback<H>) -> Look {
         let limits = self.dirty_limits(cx);
         let nr_dirty = self.nr_dirty_pages();
+        let dirty = nr_dirty + self.nr_writeback_pages();
         let position = Position {
             freerun: limits.freerun(),
             thresh: limits.thresh,
             limit: self.dirty.limit(limits.thresh),
-            dirty: nr_dirty + self.nr_writeback_pages(),
-            wb_thresh: self.share_of(cx, wb, limits.thresh),
+            dirty,
+            wb_thresh: self.share_of(cx, wb, limits.thresh, dirty),
             wb_dirty: wb.nr_dirty(),
             avg_bandwidth: wb.rates.lock(cx.cpu()).bandwidth(),
+            floor: self.mem.policy.writeback.wb_thresh_floor,
         };
         Look { limits, nr_dirty, position }
     }

@@ -358,6 +358,9 @@ fn what_cannot_be_is_told_with_its_line() {
     assert!(said("do = \"exit\"\nseconds = 5").contains("x.toml:5: seconds: this action"));
     let shared = said("do = \"map\"\nof = \"a\"\nsize = \"1M\"\nshared = true");
     assert!(shared.starts_with("x.toml:7: shared: memory that tasks share is"), "{shared}");
+    assert!(said("do = \"sleep\"\nus = 1\nzeros = true").contains("x.toml:6: zeros: this action"));
+    let zeros = "[[file]]\nname = \"f\"\nsize = \"1M\"\n[[task]]\nname = \"t\"\n[[task.phase]]\ndo = \"map\"\nof = \"a\"\nfile = \"f\"\nzeros = true\n";
+    assert!(experiment(zeros).unwrap_err().contains("x.toml:10: zeros: is for memory"));
     let deep = "[[file]]\nname = \"f\"\nsize = \"1M\"\n[[task]]\nname = \"t\"\n[[task.phase]]\ndo = \"read\"\nof = \"f\"\ndepth = 0\n";
     assert!(experiment(deep).unwrap_err().contains("x.toml:9: depth: must be between 1 and"));
     let twice = "[[file]]\nname = \"t\"\nsize = \"1M\"\n[[task]]\nname = \"t\"\nphase = []\n";

@@ -39,6 +39,7 @@ impl Worker<'_, '_> {
         if !self.stream.one_in(8) {
             flags |= VmaFlags::WRITE;
         }
+        flags.set(VmaFlags::ZEROS, self.stream.one_in(4));
         let reach = self.shared.options.reach;
         let pages = match self.stream.below(12) {
             0 => self.stream.magnitude(reach, SPARSE_PAGES),

@@ -272,6 +272,7 @@ impl<H: Devices> Running<'_, '_, H> {
         let mut flags = VmaFlags::READ;
         flags.set(VmaFlags::WRITE, !how.is_read_only);
         flags.set(VmaFlags::SHARED, how.is_shared);
+        flags.set(VmaFlags::ZEROS, how.holds_zeros);
         flags.set(VmaFlags::HUGEPAGE, how.huge == Some(true));
         flags.set(VmaFlags::NOHUGEPAGE, how.huge == Some(false));
         let (pages, backing) = match of {

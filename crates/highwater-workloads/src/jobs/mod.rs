@@ -297,6 +297,8 @@ pub struct MapHow {
     pub is_shared: bool,
     /// Read-only.
     pub is_read_only: bool,
+    /// The task stores only zeros there.
+    pub holds_zeros: bool,
     /// Huge pages are requested or refused.
     pub huge: Option<bool>,
     /// Start alignment in pages; 0: anywhere.

@@ -95,8 +95,24 @@ policy! {
         reclaim: ReclaimPolicy,
         /// Page faults.
         fault: FaultPolicy,
+        /// What readahead makes of a miss, and where its windows end.
+        // rules/readahead#decision, rules/readahead#restart
+        readahead: ReadaheadRule = Continue {
+            /// A miss at the end of the window continues it, and a window whose mark would be on its
+            /// first page is joined with the next (up to 6.10).
+            Continue,
+            /// A miss begins a new window; only the mark continues one (6.11 on).
+            Restart,
+            /// The same; windows that the mark starts end at multiples of 4 pages, and one that
+            /// reaches the end of the file has no mark (7.2).
+            RestartAligned,
+        } is exploratory,
+        /// Unmapping.
+        unmap: UnmapPolicy,
         /// Swap.
         swap: SwapPolicy,
+        /// Limits of dirty pages.
+        writeback: WritebackPolicy,
         /// The block layer.
         block: BlockPolicy,
         /// Transparent huge pages.

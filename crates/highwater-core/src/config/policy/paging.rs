@@ -1,4 +1,4 @@
-//! Switches of faults, of swap and of the block layer.
+//! Switches of faults, of unmapping, of swap, of writeback and of the block layer.
 
 use super::table::policy;
 
@@ -9,6 +9,37 @@ policy! {
         /// time (up to 6.4).
         // rules/faults#frame
         count_retries: bool = true is exploratory,
+        /// Cached pages for which a read fault takes one off the count of misses of its descriptor.
+        // rules/readahead#mmap-hits
+        mmap_miss: MmapMiss = Page {
+            /// Every page that fault-around could map, also when the fault is tried again (up to
+            /// 6.9).
+            Page,
+            /// Those of them without the workingset flag (6.10 on).
+            PageNotWs,
+            /// At most the faulting one, and none when the fault is tried again (7.2).
+            Fault,
+        } is exploratory,
+    }
+}
+
+policy! {
+    /// Unmapping, and the way of freed pages to the allocator.
+    UnmapPolicy {
+        /// Page of several freed together that the CPU's list hands out first.
+        // rules/unmap#reuse-order
+        free_order: FreeOrder = Lowest {
+            /// The first of them, which has the lowest index: two lists turn their order twice (up to
+            /// 6.8).
+            Lowest,
+            /// The last of them, which has the highest index (6.9 on).
+            Highest,
+        } is exploratory,
+        /// Unmapping drains the CPU's LRU batches before it clears entries and before it frees pages;
+        /// false: pages that wait there stay allocated until the batch drains, and are freed then
+        /// without entering a list (7.2).
+        // rules/unmap#drains
+        drains_lru: bool = true is exploratory,
     }
 }
 
@@ -22,6 +53,30 @@ policy! {
         /// false: the slot stays until swap is half full, and the page is written to it again (7.2).
         // rules/swap#swap-in
         write_frees_slot: bool = true is exploratory,
+        /// What swapping out does with a page that holds only zeros.
+        // rules/swap#zero-pages
+        zero_pages: ZeroPages = Io {
+            /// It writes it, as any other page (up to 6.11).
+            Io,
+            /// It marks the page's slot; the page is neither written nor read (6.12 on).
+            Flag,
+        } is exploratory,
+    }
+}
+
+policy! {
+    /// Limits of dirty pages.
+    WritebackPolicy {
+        /// What keeps the share of a device that wrote nothing lately from being 0.
+        // rules/dirty-throttling#share-floor
+        wb_thresh_floor: WbThreshFloor = Ratio {
+            /// The position ratio assumes an eighth of the room to the limit at least; the share
+            /// itself is 0 (up to 6.12).
+            Ratio,
+            /// The share is an eighth of the room to the limit at least, for the background limit
+            /// too (7.2).
+            Share,
+        } is exploratory,
     }
 }
 

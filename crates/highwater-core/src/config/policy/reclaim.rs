@@ -25,6 +25,16 @@ policy! {
             /// when it comes to it (no kernel does this).
             HandedOver,
         },
+        /// VMAs without recency: unmapping does not transfer their young bits, and the reference check
+        /// does not count them.
+        // rules/rmap#recency
+        recency_guard: RecencyGuard = Seq {
+            /// With SEQ_READ advice; the reference check clears their young bits (up to 6.2).
+            Seq,
+            /// With SEQ_READ or RAND_READ advice, or of a descriptor with NOREUSE advice; the
+            /// reference check passes them over, and their young bits stay (6.3 on).
+            SeqRandNoreuse,
+        } is exploratory,
         /// Rule for the share of scanning between anonymous and file lists.
         // rules/scan-budget#rotated, rules/scan-budget#fract
         balance: BalanceRule = Rotated {

@@ -165,7 +165,7 @@ impl<H: Devices> Kernel<H> {
             }
             // Before the write, which may end before it returns: its end looks for the flag.
             page.flag_set::<H>(PageFlags::RECLAIM);
-            self.swap_writepage(cx, folio);
+            self.swap_write(cx, folio, self.contents_to_swap(cx, folio));
         } else {
             let PageMapping::File(id) = page.mapping() else { return Some(Verdict::Keep) };
             let Some(file) = batch.trail.file(self, cx, id) else {

@@ -4,6 +4,7 @@
 use alloc::sync::Arc;
 
 use super::{Pass, Step};
+use crate::config::MmapMiss;
 use crate::host::{Cost, Devices, Probe};
 use crate::kernel::Kernel;
 use crate::page::{Folio, PageFlags};
@@ -203,9 +204,31 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Maps the cached and ready pages around a read fault; true if the faulting one is mapped now.
-    /// Nothing waits, no list changes.
+    /// Nothing waits, no list changes. Pages count as hits by rules/readahead#mmap-hits.
     #[doc(alias = "do_fault_around")]
     fn map_around(&self, pass: &Pass<'_, '_, H>, table: &PageTable<H>) -> Result<bool, Error> {
+        let is_new = |folio| !self.mem.map.page(folio).is(PageFlags::WORKINGSET);
+        match self.mem.policy.fault.mmap_miss {
+            MmapMiss::Page => self.map_counting(pass, table, |_, _| true),
+            MmapMiss::PageNotWs => self.map_counting(pass, table, |_, folio| is_new(folio)),
+            MmapMiss::Fault => {
+                let expected = VmaFlags::SEQ_READ | VmaFlags::EXEC;
+                let may_count = !pass.is_retry && !pass.vma.flags.intersects(expected);
+                self.map_counting(pass, table, |vpn, folio| {
+                    may_count && vpn == pass.vpn && is_new(folio)
+                })
+            }
+        }
+    }
+
+    /// Does that; `is_hit` says which pages, each with the virtual page where it is or could be
+    /// mapped, are hits of the descriptor.
+    fn map_counting(
+        &self,
+        pass: &Pass<'_, '_, H>,
+        table: &PageTable<H>,
+        is_hit: impl Fn(u32, Folio) -> bool,
+    ) -> Result<bool, Error> {
         let (cx, vma) = (pass.cx, &pass.vma);
         let (first, last) = fault_around(pass.vpn, vma.start, vma.end);
         let (open, index) = file_of(vma, first)?;
@@ -213,8 +236,8 @@ impl<H: Devices> Kernel<H> {
         let is_writable = may_write_unseen(vma);
         let mut ptes = table.lock(cx.cpu());
         self.map_pages(cx, &open.file, index, index + (last - first) + 1, |at, folio| {
-            hits += 1;
             let vpn = first + (at - index);
+            hits += u32::from(is_hit(vpn, folio));
             let is_none = ptes.get(vpn).is_none();
             if is_none {
                 if self.mem.map.page(folio).map_add::<H>(1) {

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use super::*;
 use crate::block::{DeviceId, DeviceSpec};
-use crate::config::{Machine, Policy, preset};
+use crate::config::{Machine, MmapMiss, Policy, preset};
 use crate::host::{CpuId, Lock, Solo, TaskFlags};
 use crate::kernel::{Error, Kernel, KernelSpec};
 use crate::page::{Folio, Page, PageFlags, PageMapping};
@@ -262,6 +262,63 @@ fn retries_of_a_fault_may_not_count() {
     for (page, faults) in [(100, (1, 1)), (90, (2, 1)), (108, (3, 1))] {
         stage.read(at + page).unwrap();
         assert_eq!(stage.faults(), faults, "{page}");
+    }
+}
+
+/// Random reads of a mapped file that is not cached: fault-around on the retry takes the miss off
+/// again up to 6.12, so all are read around (rules/readahead#mmap-hits).
+#[test]
+fn random_faults_are_read_around_until_misses_count() {
+    for (rule, pages) in [
+        (MmapMiss::Page, 200 * 32),
+        (MmapMiss::PageNotWs, 200 * 32),
+        (MmapMiss::Fault, 100 * 32 + 100),
+    ] {
+        let host = Solo::default();
+        let mut policy = preset("6.1").unwrap();
+        policy.fault.mmap_miss = rule;
+        let stage = Stage::with(&host, 128, &policy);
+        let open = stage.open(200 * 64);
+        let at = stage.map_file(&open, 200 * 64, VmaFlags::READ | VmaFlags::SHARED);
+        for page in 0..200 {
+            assert_eq!(stage.read(at + page * 64 + 32), Ok(Fault::Major));
+        }
+        assert_eq!(stage.event(VmEvent::Pgmajfault), 200);
+        assert_eq!(open.file.nr_pages(), pages, "{rule:?}");
+    }
+}
+
+/// The pages of one fault-around that count as hits: 16 are cached, four of them have the
+/// workingset flag.
+#[test]
+fn hits_of_a_fault() {
+    let none = VmaFlags::empty();
+    for (rule, flags, at_plain, at_workingset) in [
+        (MmapMiss::Page, none, 16, 16),
+        (MmapMiss::PageNotWs, none, 12, 12),
+        (MmapMiss::Fault, none, 1, 0),
+        (MmapMiss::Page, VmaFlags::EXEC, 16, 16),
+        (MmapMiss::Fault, VmaFlags::EXEC, 0, 0),
+        (MmapMiss::Fault, VmaFlags::SEQ_READ, 0, 0),
+    ] {
+        for (page, hits) in [(5, at_plain), (2, at_workingset)] {
+            let host = Solo::default();
+            let mut policy = preset("6.1").unwrap();
+            policy.fault.mmap_miss = rule;
+            let stage = Stage::with(&host, 64, &policy);
+            let open = stage.open(64);
+            let at = stage.map_file(&open, 64, VmaFlags::READ | VmaFlags::SHARED | flags);
+            stage.kernel.readahead_forced(&stage.cx, &open, 0, 16);
+            for index in 0..4 {
+                let folio = stage.kernel.find_get_page(&stage.cx, &open.file, index).unwrap();
+                stage.kernel.mem.map.page(folio).flag_set::<Solo>(PageFlags::WORKINGSET);
+                stage.kernel.put_page(&stage.cx, folio);
+            }
+            open.readahead.lock(CPU).mmap_miss = 50;
+            assert_eq!(stage.read(at + page), Ok(Fault::Minor));
+            let left = open.readahead.lock(CPU).mmap_miss;
+            assert_eq!(50 - left, hits, "{rule:?} {flags:?} {page}");
+        }
     }
 }
 

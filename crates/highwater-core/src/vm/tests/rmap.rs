@@ -1,8 +1,10 @@
 //! Reverse mapping (rules/rmap#places).
 
 use super::*;
+use crate::config::RecencyGuard;
 use crate::host::{Cost, Lock, Tasks};
 use crate::page_cache::Mappings;
+use crate::syscall::FileAdvice;
 use crate::vm::{Referenced, Trail};
 
 #[test]
@@ -21,6 +23,42 @@ fn a_walk_clears_young_bits_and_counts_areas_that_used_the_page() {
     assert_eq!(referenced(), Referenced::By(0, VmaFlags::empty()));
     assert_eq!((host.charged(Cost::RmapWalk), host.charged(Cost::RmapMapping)), (2, 6));
     assert_eq!(host.charged(Cost::TlbPage), 0);
+}
+
+/// Which VMAs a walk counts, and of which it leaves the young bits (rules/rmap#recency).
+#[test]
+fn vmas_without_recency_are_cleared_or_passed_over() {
+    let (sequential, random) = (VmaFlags::SEQ_READ, VmaFlags::RAND_READ);
+    for (guard, users, kept, mappings) in [
+        (RecencyGuard::Seq, 3, [false, false, false, false], 4),
+        (RecencyGuard::SeqRandNoreuse, 1, [false, true, true, true], 1),
+    ] {
+        let host = Solo::default();
+        let mut policy = preset("6.1").unwrap();
+        policy.reclaim.recency_guard = guard;
+        let stage = Stage::with(&host, 256, policy);
+        let (first, folios) = stage.mapped_file(1, VmaFlags::empty());
+        let others = [sequential, random].map(|more| stage.file_region(1, more));
+        let again = stage.kernel.open(&stage.cx, stage.file());
+        stage.kernel.fadvise(&stage.cx, &again, 0, 0, FileAdvice::NoReuse);
+        let backing = Backing::File { open: Arc::clone(&again), page: 0 };
+        let flags = VmaFlags::READ | VmaFlags::SHARED;
+        let (cx, mm) = (&stage.cx, &stage.mm);
+        let unused = stage.kernel.mmap(cx, mm, 1, 512, flags, backing).unwrap();
+        let at = [first, others[0], others[1], unused];
+        at[1..].iter().for_each(|&vpn| stage.map_file(vpn, folios[0]));
+        let used = || match stage.kernel.page_referenced(cx, folios[0], &mut Trail::default()) {
+            Referenced::By(users, _) => users,
+            Referenced::Contended => panic!(),
+        };
+        assert_eq!(used(), users, "{guard:?}");
+        assert_eq!(at.map(|vpn| stage.pte(vpn).is_young()), kept, "{guard:?}");
+        assert_eq!(host.charged(Cost::RmapMapping), mappings, "{guard:?}");
+        assert_eq!(used(), 0);
+        stage.kernel.fadvise(cx, &again, 0, 0, FileAdvice::Normal);
+        let is_back = u32::from(guard == RecencyGuard::SeqRandNoreuse);
+        assert_eq!(used(), is_back, "NORMAL advice takes NOREUSE back");
+    }
 }
 
 #[test]

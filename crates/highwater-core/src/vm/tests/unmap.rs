@@ -1,9 +1,10 @@
 //! munmap, zap, gather, exit (rules/unmap#pipeline).
 
 use super::*;
-use crate::config::UnmapYoung;
+use crate::config::{FreeOrder, RecencyGuard, UnmapYoung};
 use crate::host::{Cost, Lock};
 use crate::sync::order::LockClass;
+use crate::syscall::FileAdvice;
 use crate::vm::{Gather, gather};
 
 /// The state of a page as rules/unmap#mark-accessed writes it: inactive or active, referenced or
@@ -52,6 +53,38 @@ fn a_young_file_page_is_transferred_as_the_policy_says() {
     }
 }
 
+/// From 6.3 on more VMAs transfer nothing (rules/rmap#recency).
+#[test]
+fn vmas_without_recency_transfer_nothing() {
+    let (seq, rand) = (VmaFlags::SEQ_READ, VmaFlags::RAND_READ);
+    for (guard, want) in [
+        (RecencyGuard::Seq, ["Iu", "Au", "Ar", "Ar"]),
+        (RecencyGuard::SeqRandNoreuse, ["Iu", "Iu", "Iu", "Ir"]),
+    ] {
+        let host = Solo::default();
+        let mut policy = preset("6.1").unwrap();
+        policy.reclaim.recency_guard = guard;
+        let stage = Stage::with(&host, 256, policy);
+        let folio = stage.cache(0);
+        stage.kernel.lru_add_drain(&stage.cx);
+        let pass = |more| {
+            let start = stage.file_region(1, more);
+            stage.map_file(start, folio);
+            stage.munmap(start, 1);
+            state(stage.page(folio))
+        };
+        let advise = |advice| stage.kernel.fadvise(&stage.cx, &stage.open, 0, 0, advice);
+        let sequential = pass(seq);
+        pass(rand);
+        let random = pass(rand);
+        advise(FileAdvice::NoReuse);
+        let unused = pass(VmaFlags::empty());
+        advise(FileAdvice::Normal);
+        let normal = pass(VmaFlags::empty());
+        assert_eq!([sequential, random, unused, normal], want, "{guard:?}");
+    }
+}
+
 #[test]
 fn an_old_entry_transfers_nothing() {
     let host = Solo::default();
@@ -86,6 +119,55 @@ fn activation_takes_the_lru_lock_once_a_batch() {
         assert_eq!(stage.events(VmEvent::Pgactivate), activated);
         assert_eq!(host.charged(Cost::ZapFile), 512);
     }
+}
+
+/// 512 activations in batches of 31: in 7.2 the last 16 wait for another drain
+/// (rules/unmap#drains).
+#[test]
+fn activations_wait_if_unmapping_does_not_drain() {
+    for (drains, takings, activated) in [(true, 16 + 1, 512), (false, 16, 496)] {
+        let host = Solo::default();
+        let mut policy = policy(UnmapYoung::MarkAccessed);
+        (policy.reclaim.lru_batch, policy.unmap.drains_lru) = (31, drains);
+        let stage = Stage::with(&host, 256, policy);
+        let (start, folios) = stage.mapped_file(512, VmaFlags::empty());
+        for &folio in &folios {
+            stage.page(folio).flag_set::<Solo>(PageFlags::REFERENCED);
+        }
+        let before = host.takings(LockClass::Lru);
+        stage.munmap(start, 512);
+        assert_eq!(host.takings(LockClass::Lru) - before, takings);
+        assert_eq!(stage.events(VmEvent::Pgactivate), activated);
+        stage.kernel.lru_add_drain(&stage.cx);
+        assert_eq!(stage.events(VmEvent::Pgactivate), 512);
+    }
+}
+
+/// Pages that are unmapped while they wait in the add batch are free when it drains
+/// (rules/unmap#drains); the order is that of [`freed_pages_may_be_reused_in_the_opposite_order`].
+#[test]
+fn pages_in_the_add_batch_outlive_an_unmap_that_does_not_drain() {
+    let host = Solo::default();
+    let mut policy = preset("6.1").unwrap();
+    policy.reclaim.lru_batch = 31;
+    (policy.unmap.drains_lru, policy.unmap.free_order) = (false, FreeOrder::Highest);
+    let stage = Stage::with(&host, 256, policy);
+    let free = stage.nr_free();
+    let start = stage.anon_region(40, VmaFlags::empty());
+    let tables = stage.rss().3;
+    let folios: Vec<_> = (start..start + 40).map(|vpn| stage.map_anon(vpn)).collect();
+    stage.munmap(start, 40);
+    assert_eq!(stage.nr_free(), free - 9, "31 were on the list");
+    assert_eq!((stage.rss().0, stage.rss().3), (0, tables), "they are nobody's");
+    let size = || stage.node_stat(NodeStat::InactiveAnon) + stage.node_stat(NodeStat::ActiveAnon);
+    let before = host.takings(LockClass::Lru);
+    stage.kernel.lru_add_drain(&stage.cx);
+    assert_eq!((host.takings(LockClass::Lru) - before, size()), (0, 0), "they enter no list");
+    let want: Vec<_> = folios[31..].iter().rev().copied().collect();
+    let got: Vec<_> = (0..9).map(|_| stage.frame()).collect();
+    assert_eq!(got, want);
+    got.iter().for_each(|&folio| stage.kernel.put_page(&stage.cx, folio));
+    assert_eq!(stage.nr_free(), free);
 }
 
 /// The capacity (rules/unmap#gather): 8 + 19 * 510.
@@ -193,6 +275,21 @@ fn freed_pages_are_reused_in_their_order() {
     stage.kernel.mem.drain_all(&stage.cx, None);
     stage.munmap(start, 3);
     assert_eq!([(); 3].map(|()| stage.frame()), folios);
+}
+
+/// From 6.9 on the last page freed is the first to be allocated again (rules/unmap#reuse-order).
+#[test]
+fn freed_pages_may_be_reused_in_the_opposite_order() {
+    let host = Solo::default();
+    let mut policy = preset("6.1").unwrap();
+    policy.unmap.free_order = FreeOrder::Highest;
+    let stage = Stage::with(&host, 256, policy);
+    let start = stage.anon_region(3, VmaFlags::empty());
+    let [a, b, c] = [0, 1, 2].map(|i| stage.map_anon(start + i));
+    stage.kernel.lru_add_drain(&stage.cx);
+    stage.kernel.mem.drain_all(&stage.cx, None);
+    stage.munmap(start, 3);
+    assert_eq!([(); 3].map(|()| stage.frame()), [c, b, a]);
 }
 
 #[test]

@@ -31,6 +31,8 @@ mod items;
 mod run;
 mod worker;
 
+use std::collections::BTreeMap;
+
 use highwater_core::config::Policy;
 use highwater_results::Counters;
 use highwater_results::import::linux61::{Memcg as Captured, MemcgStep, Op, Work};
@@ -57,17 +59,42 @@ const EVENTS: f64 = super::scenario::EVENTS;
 /// A page that took so long is a sleep of `memory.high`: shorter delays are not slept.
 const SLEEP_MS: f64 = 10.0;
 
-/// The rules of memory cgroups by kernel, beside 6.1's.
-const KERNELS: [(&str, &[&str]); 3] =
+/// Kernels, and the switches of each that differ from 6.1.
+const KERNELS: [(&str, &[Switches]); 3] =
     [("6.1", &[]), ("6.12", &[SINCE_6_12]), ("7.2", &[SINCE_6_12, SINCE_7_2])];
-const SINCE_6_12: &str = "memcg.walk = \"partial\"\nmemcg.reclaim-batch = \"quarter\"\n\
-                          memcg.target-protected = \"never\"\n\
-                          memcg.stats = \"rstat-per-group\"\n\
-                          reclaim.balance = \"cost-rotations\"\nreclaim.lru-batch = 31\n\
-                          fault.count-retries = false\nblock.plug-flush = \"oldest\"\n";
-const SINCE_7_2: &str = "memcg.stock-slots = 7\nmemcg.scan-events = \"node\"\n\
-                         memcg.reparent-lru = true\n\
-                         swap.slot-cache = false\nswap.write-frees-slot = false\n";
+type Switches = &'static [(&'static str, &'static str)];
+const SINCE_6_12: Switches = &[
+    ("memcg.walk", r#""partial""#),
+    ("memcg.reclaim-batch", r#""quarter""#),
+    ("memcg.target-protected", r#""never""#),
+    ("memcg.stats", r#""rstat-per-group""#),
+    ("reclaim.balance", r#""cost-rotations""#),
+    ("reclaim.lru-batch", "31"),
+    ("reclaim.recency-guard", r#""seq-rand-noreuse""#),
+    ("reclaim.kswapd.retries-trimming", "true"),
+    ("reclaim.kswapd.slab-is-progress", "true"),
+    ("fault.count-retries", "false"),
+    ("fault.mmap-miss", r#""page-not-ws""#),
+    ("readahead", r#""restart""#),
+    ("unmap.free-order", r#""highest""#),
+    ("swap.zero-pages", r#""flag""#),
+    ("block.plug-flush", r#""oldest""#),
+    ("fallback", r#""claim-steal""#),
+    ("merge", r#""mergeable-retype""#),
+];
+/// A switch that an earlier kernel changed too has the later value.
+const SINCE_7_2: Switches = &[
+    ("memcg.stock-slots", "7"),
+    ("memcg.scan-events", r#""node""#),
+    ("memcg.reparent-lru", "true"),
+    ("reclaim.kswapd.failures-end", r#""balanced""#),
+    ("fault.mmap-miss", r#""fault""#),
+    ("readahead", r#""restart-aligned""#),
+    ("unmap.drains-lru", "false"),
+    ("swap.slot-cache", "false"),
+    ("swap.write-frees-slot", "false"),
+    ("writeback.wb-thresh-floor", r#""share""#),
+];
 
 /// Runs the script on the captured machine and compares.
 ///
@@ -116,12 +143,16 @@ fn policy(captured: &Captured) -> Result<Option<(Policy, Option<String>)>, Input
     let Some((_, rules)) = KERNELS.iter().find(|(known, _)| *known == version) else {
         return Ok(None);
     };
-    let mut text = format!("base = \"6.1\"\n{}", rules.concat());
+    let mut switches: BTreeMap<&str, &str> = rules.iter().flat_map(|some| some.iter().copied()).collect();
+    let mut text = String::from("base = \"6.1\"\n");
+    for (key, value) in switches {
+        text += &format!("{key} = {value}\n");
+    }
     if captured.has_recursive_protection() {
         text += "memcg.recursive-prot = true\n";
     }
-    let note = (!rules.is_empty())
-        .then(|| format!("policy: 6.1 with the rules of {version} for memory cgroups"));
+    let note =
+        (!rules.is_empty()).then(|| format!("policy: 6.1 with the rules of {version} that we have"));
     Ok(Some((policy_file::parse("6.1", &text)?, note)))
 }
 

@@ -100,13 +100,14 @@ impl JsonSchema for JobDisk {
 }
 
 /// Keys of a job that are true or false, at any depth.
-pub const FLAGS: [&str; 11] = [
+pub const FLAGS: [&str; 12] = [
     "memory",
     "background",
     "forked",
     "softirq",
     "shared",
     "read-only",
+    "zeros",
     "write",
     "update",
     "behind",
@@ -224,6 +225,9 @@ pub struct JobPhase {
     /// `map`: the mapping is only read.
     #[serde(default, skip_serializing_if = "is_false")]
     pub read_only: bool,
+    /// `map`: the task stores only zeros there, and later kernels swap such pages without I/O.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub zeros: bool,
     /// `map`: the mapping begins at a multiple of this many bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub align: Option<Bytes>,
@@ -313,6 +317,7 @@ impl JobPhase {
             file: None,
             shared: false,
             read_only: false,
+            zeros: false,
             align: None,
             write: false,
             update: false,

@@ -191,6 +191,9 @@ impl Names<'_> {
                         let reason = "memory that tasks share is a [[file]] with memory = true";
                         return Err(wrong("shared", reason));
                     }
+                    (_, Some(_)) if phase.zeros => {
+                        return Err(wrong("zeros", "is for memory; files hold other contents"));
+                    }
                     (Some(size), None) => {
                         let pages = pages(size, memory_pages);
                         Mapped::Memory(u32::try_from(pages).unwrap_or(u32::MAX))
@@ -218,7 +221,8 @@ impl Names<'_> {
                     return Err(wrong("align", "must be a power of two, at most 1G"));
                 }
                 let (is_shared, is_read_only) = (phase.shared, phase.read_only);
-                let how = MapHow { is_shared, is_read_only, huge, align: align as u32 };
+                let (holds_zeros, align) = (phase.zeros, align as u32);
+                let how = MapHow { is_shared, is_read_only, holds_zeros, huge, align };
                 Action::Map { area: self.area(phase)?, of: mapped, how }
             }
             Do::Unmap => Action::Unmap { area: self.area(phase)? },
@@ -374,11 +378,12 @@ fn check_keys(phase: &JobPhase) -> Result<(), Wrong> {
     };
     let has = |actions: &[Do]| actions.contains(&phase.action);
     let is_work = !has(&[Exit]);
-    let keys: [Key; 27] = [
+    let keys: [Key; 28] = [
         ("size", phase.size.is_some(), has(&[Map, Truncate, SetGroup, Reclaim])),
         ("file", phase.file.is_some(), has(&[Map])),
         ("shared", phase.shared, has(&[Map])),
         ("read-only", phase.read_only, has(&[Map])),
+        ("zeros", phase.zeros, has(&[Map])),
         ("align", phase.align.is_some(), has(&[Map])),
         ("write", phase.write, has(&[Touch])),
         ("update", phase.update, has(&[Touch])),
