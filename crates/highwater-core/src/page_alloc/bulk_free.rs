@@ -9,7 +9,7 @@
 //! | lists are full | a free, its own | a batch, or twice the last time's | others may need them more |
 //! | reclaim freed, still no block | a request, all CPUs' | everything | it may be there, in pieces |
 //! | seconds without use | each CPU, its own lists of far nodes | a batch | it allocates from its own node first |
-//! | each second (6.7 on) | each CPU, all its lists | the pages above a limit that falls | use that raised it is over |
+//! | each second (6.7 on) | each CPU, all its lists | pages above a falling limit | its use is over |
 //!
 //! *Which* blocks leave decides what is left. They leave from the tails: those freed longest ago
 //! are cold, those at the head are warm. Round robin takes blocks from each list, whichever

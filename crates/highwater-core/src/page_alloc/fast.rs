@@ -493,8 +493,8 @@ impl<H: Host> PageAllocator<H> {
         Some(Taken { pfn, is_from_buddy })
     }
 
-    /// Reports whether a request without a page from the per-CPU lists asks the buddy lists: if their
-    /// refill found none, or if the request may not refill them.
+    /// Reports whether a request without a page from the per-CPU lists asks the buddy lists: if
+    /// their refill found none, or if the request may not refill them.
     fn falls_back(&self, flags: AllocFlags) -> bool {
         let policy = &self.policy.pcp;
         policy.refill_falls_back

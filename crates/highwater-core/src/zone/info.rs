@@ -310,7 +310,8 @@ impl ZoneInfo {
     }
 
     /// More is free than a request for a single page without rights may leave: the fast test of the low
-    /// mark, and a yes for certain. A no may be for want of a sum, or because the sum has a higher mark.
+    /// mark, and a yes for certain. A no may be for want of a sum, or because the sum has a higher
+    /// mark.
     #[inline(always)]
     pub(crate) fn is_above_low(&self, highest: ZoneType) -> bool {
         self.above_low.is_exceeded_by(self.stats.read_signed(ZoneStat::FreePages as usize), highest)
@@ -371,7 +372,8 @@ impl ZoneInfo {
         self.pcp.set(batch, high_min, high_max);
     }
 
-    /// Each CPU computes the limit of its lists at each free, from now on; `tunes`: it may change it.
+    /// Each CPU computes the limit of its lists at each free, from now on; `tunes`: it may change
+    /// it.
     pub(crate) fn count_frees(&self, tunes: bool) {
         self.pcp.count_frees(tunes);
     }

@@ -105,15 +105,15 @@ pub fn total_reserve(managed: u64, reserve: &[u64; 5], zone: usize, high: u64) -
     managed.min(largest + high)
 }
 
-/// The least that `percpu_pagelist_high_fraction` may be, so the largest lists: those that tune their
-/// size grow up to it.
+/// The least that `percpu_pagelist_high_fraction` may be, so the largest lists: those that tune
+/// their size grow up to it.
 pub const PCP_FRACTION_MIN: u64 = 8;
 /// Largest batch where `percpu_pagelist_fraction` says the size of lists: 8 times the shift of a page.
 const FRACTION_BATCH_MAX: u64 = 96;
 
 /// Computes batch and limit of a zone's per-CPU lists (rules/per-cpu-lists#sizes): `(batch, high)`.
-/// `fraction` is the sysctl's; 0: unset. Of [`PcpSizing::Auto`] it is the least limit, and the largest
-/// one with [`PCP_FRACTION_MIN`].
+/// `fraction` is the sysctl's; 0: unset. Of [`PcpSizing::Auto`] `high` is the least limit, and with
+/// [`PCP_FRACTION_MIN`] the largest one.
 ///
 /// `cpus` are the online CPUs of the zone's node, or all online CPUs if it has none.
 #[doc(alias = "zone_batchsize")]

@@ -33,8 +33,8 @@ policy! {
             /// As `limited-batch`, from a batch and half of `high_min` on (7.2).
             LimitedHalfMin,
         },
-        /// How drains grow while a CPU mostly frees: bound of `free_factor`, which doubles the batch
-        /// of repeated drains.
+        /// How drains grow while a CPU mostly frees: bound of `free_factor`, which doubles the
+        /// batch of repeated drains.
         free_factor: FreeFactor = None {
             /// No doubling: each drain frees one batch.
             None,

@@ -63,7 +63,8 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// One CPU's state for a zone: pages of each list; their total, the free factor, what the CPU tuned.
+/// One CPU's state for a zone: pages of each list; their total, the free factor, what the CPU
+/// tuned; blocks of owned pageblocks.
 type Kept = (Vec<Vec<Pfn>>, [u32; 4], Vec<Vec<Pfn>>);
 
 /// A machine, and the pages that were taken.

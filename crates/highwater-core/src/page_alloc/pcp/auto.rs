@@ -1,9 +1,9 @@
 //! Per-CPU lists that count each free (rules/per-cpu-lists#auto): 6.7 and later.
 //!
-//! `batch << free_factor` says how often a CPU drained lately. It says little about a CPU that frees
-//! and allocates in bursts, and a limit computed at boot fits no use in particular. So newer kernels
-//! count: `free_factor` is then the number of pages that the CPU freed lately (`free_count`), halved
-//! by each allocation. Drains free about as many. A CPU also tunes its limit:
+//! `batch << free_factor` says how often a CPU drained lately. It says little about a CPU that
+//! frees and allocates in bursts, and a limit computed at boot fits no use in particular. So newer
+//! kernels count: `free_factor` is then the number of pages that the CPU freed lately
+//! (`free_count`), halved by each allocation. Drains free about as many. A CPU also tunes its limit:
 //!
 //! ```text
 //!  high_min ◀───────────────────────── high ─────────────────────────▶ high_max
@@ -66,8 +66,8 @@ impl Sizes {
         Sizes { batch: zone.pcp_batch(), high_min: zone.pcp_high(), high_max: zone.pcp_high_max() }
     }
 
-    /// The limit that lists may have which is nearest to `high`. As in the kernel's clamp, the upper
-    /// bound wins where the bounds cross.
+    /// The allowed limit nearest to `high`. As in the kernel's clamp, the upper bound wins where the
+    /// bounds cross.
     fn clamp(self, high: u32) -> u32 {
         high.max(self.high_min).min(self.high_max)
     }
@@ -89,8 +89,8 @@ struct Pressure {
 }
 
 impl Pcp {
-    /// Pages that the CPU lately freed. Where they are not counted: the size of the next drain, once
-    /// drains grow.
+    /// Pages that the CPU lately freed. Where they are not counted: the size of the next drain,
+    /// once drains grow.
     fn freed_lately(&self, batch: u32, factor: FreeFactor) -> u32 {
         match (factor, self.free_factor) {
             (FreeFactor::FreeCount, pages) => pages,
