@@ -68,10 +68,9 @@ impl Daemon {
     pub const fn runs_on(self) -> DaemonCpus {
         match self {
             Daemon::Kswapd(node) | Daemon::Kcompactd(node) => DaemonCpus::Node(node),
-            Daemon::Flusher(_)
-            | Daemon::OomReaper
-            | Daemon::StatsFlusher
-            | Daemon::Khugepaged => DaemonCpus::Any,
+            Daemon::Flusher(_) | Daemon::OomReaper | Daemon::StatsFlusher | Daemon::Khugepaged => {
+                DaemonCpus::Any
+            }
         }
     }
 

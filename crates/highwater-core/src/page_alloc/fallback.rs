@@ -106,7 +106,8 @@ impl<P: Probe> Buddy<'_, P> {
                 }
                 FallbackRule::ClaimSteal => match self.claim_or_steal(order, migratetype, flags)? {
                     Fallen::Claimed => {}
-                    Fallen::Taken(pfn, from) => break (pfn, from),
+                    // The refilled list is of the requesting type. A drain finds the pageblock's.
+                    Fallen::Taken(pfn) => break (pfn, migratetype),
                 },
                 FallbackRule::Largest => {
                     if let Some(pfn) = self.fallback_largest(order, migratetype) {

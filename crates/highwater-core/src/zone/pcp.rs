@@ -68,6 +68,11 @@ impl Pcp {
         self.high
     }
 
+    /// Sets the limit that the CPU goes on tuning, as captured.
+    pub fn set_high(&mut self, high: u32) {
+        self.high = high;
+    }
+
     /// Forgets what recent allocations and frees have shown.
     pub(crate) fn forget_use(&mut self) {
         (self.free_factor, self.alloc_factor) = (0, 0);

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use highwater_core::block::DeviceId;
-use highwater_core::config::{Policy, Thp};
-use highwater_core::host::Devices;
+use highwater_core::config::{PcpSizing, Policy, Thp};
+use highwater_core::host::{Cx, Devices, Lock};
 use highwater_core::kernel::Kernel;
 use highwater_core::swap::SwapSpec;
 use highwater_core::zone::{NodeId, ZoneType, watermark::Marks};
@@ -158,13 +158,30 @@ pub(super) fn adopt_sizes<H: Devices>(kernel: &Kernel<H>, zones: &[Zone]) {
             *slot = pages;
         }
         zone.set_lowmem_reserves(&reserves);
-        match real.pagesets.first() {
+        let is_tuned = kernel.mem.policy.pcp.sizing == PcpSizing::Auto;
+        match real.pagesets.first().filter(|_| !is_tuned) {
             Some(set) => zone.set_pcp_sizes(set.batch as u32, set.high as u32),
             // Not recorded, but it follows from the mark (rules/per-cpu-lists#sizes).
             None => kernel.mem.resize_pcp(zone),
         }
     }
     kernel.mem.refresh_reserves();
+}
+
+/// Adopts the limits that CPUs had tuned for their lists, where the kernel does so (6.7 on).
+pub(super) fn adopt_tuned_limits<H: Devices>(kernel: &Kernel<H>, cx: &Cx<'_, H>, zones: &[Zone]) {
+    if kernel.mem.policy.pcp.sizing != PcpSizing::Auto {
+        return;
+    }
+    for real in zones {
+        let kind = ZoneType::ALL[real.zone.index()];
+        let Some(zone) = kernel.mem.zone(NodeId(real.node as u16), kind) else { continue };
+        for set in &real.pagesets {
+            if let Some(cpu) = zone.cpus.get(set.cpu as usize) {
+                cpu.pcp.lock(cx.cpu()).set_high(set.high as u32);
+            }
+        }
+    }
 }
 
 /// The contents of memory before the work.

@@ -10,14 +10,15 @@
 
 use super::{FallbackRule, MigrateType, Order, PAGEBLOCK_ORDER, Pfn, fallbacks, may_claim};
 use crate::host::Probe;
+use crate::page::BlockFlags;
 use crate::page_alloc::{AllocFlags, Buddy};
 
 /// What another type gave.
 pub(super) enum Fallen {
     /// Blocks, which are on the requesting type's lists now.
     Claimed,
-    /// One block, which is on no list, and the type of its pageblock.
-    Taken(Pfn, MigrateType),
+    /// One block, which is on no list. Its pageblock keeps its type.
+    Taken(Pfn),
 }
 
 impl<P: Probe> Buddy<'_, P> {
@@ -38,7 +39,7 @@ impl<P: Probe> Buddy<'_, P> {
         }
         let taken = self.steal_smallest(order, start)?;
         self.has_stolen = true;
-        Some(Fallen::Taken(taken.0, taken.1))
+        Some(Fallen::Taken(taken))
     }
 
     /// Gives the pageblock of another type's block to `start`, if the type may have it; from the
@@ -64,13 +65,7 @@ impl<P: Probe> Buddy<'_, P> {
     ///
     /// Pages are counted before any is moved: a pageblock that keeps its type keeps its blocks too.
     #[doc(alias = "try_to_claim_block")]
-    fn try_claim(
-        &mut self,
-        pfn: Pfn,
-        order: Order,
-        start: MigrateType,
-        flags: AllocFlags,
-    ) -> bool {
+    fn try_claim(&mut self, pfn: Pfn, order: Order, start: MigrateType, flags: AllocFlags) -> bool {
         let from = self.zone.pageblock_type(pfn);
         if !from.is_mergeable() {
             // The block strayed to another type's list, but its pageblock is set aside.
@@ -97,15 +92,15 @@ impl<P: Probe> Buddy<'_, P> {
 
     /// Takes the smallest sufficient block of another type; its rest goes back to that type's lists.
     #[doc(alias = "__rmqueue_steal")]
-    fn steal_smallest(&mut self, order: Order, start: MigrateType) -> Option<(Pfn, MigrateType)> {
+    fn steal_smallest(&mut self, order: Order, start: MigrateType) -> Option<Pfn> {
         let mut orders = (order.0..=Order::MAX.0).map(Order);
         let found = orders.find_map(|at| Some((at, self.first_of_others(at, start)?)));
         let (at, (pfn, from)) = found?;
         self.unlink(pfn);
         self.expand(pfn, order, at, from);
-        self.map.page(pfn).set(crate::page::BlockFlags::empty(), order, from);
+        self.map.page(pfn).set(BlockFlags::empty(), order, start);
         self.extfrag(pfn, order, at, start, from);
-        Some((pfn, from))
+        Some(pfn)
     }
 
     /// The head of the first list of this order that `start` may fall back to, and its type.

@@ -17,8 +17,8 @@ mod counter;
 mod lateness;
 
 pub(crate) use counter::{Counters, UNLIMITED};
-pub(crate) use lateness::{FLUSH_PERIOD, Reader};
 use lateness::{BYTES_BATCH, ITEM_BATCH, Lateness, batched};
+pub(crate) use lateness::{FLUSH_PERIOD, Reader};
 
 use super::NodeStat;
 use crate::config::MemcgStats;

@@ -81,12 +81,19 @@ const SINCE_6_12: Switches = &[
     ("block.plug-flush", r#""oldest""#),
     ("fallback", r#""claim-steal""#),
     ("merge", r#""mergeable-retype""#),
+    ("pcp.sizing", r#""auto""#),
+    ("pcp.free-factor", r#""free-count""#),
+    ("pcp.high-order-free", r#""limited-batch""#),
+    ("pcp.drain-type", r#""pageblock""#),
 ];
 /// A switch that an earlier kernel changed too has the later value.
 const SINCE_7_2: Switches = &[
     ("memcg.stock-slots", "7"),
     ("memcg.scan-events", r#""node""#),
     ("memcg.reparent-lru", "true"),
+    ("pcp.high-order-free", r#""limited-half-min""#),
+    ("pcp.drain-portion", r#""batch""#),
+    ("pcp.highatomic-refills", "false"),
     ("reclaim.kswapd.failures-end", r#""balanced""#),
     ("fault.mmap-miss", r#""fault""#),
     ("readahead", r#""restart-aligned""#),
@@ -143,7 +150,8 @@ fn policy(captured: &Captured) -> Result<Option<(Policy, Option<String>)>, Input
     let Some((_, rules)) = KERNELS.iter().find(|(known, _)| *known == version) else {
         return Ok(None);
     };
-    let mut switches: BTreeMap<&str, &str> = rules.iter().flat_map(|some| some.iter().copied()).collect();
+    let switches: BTreeMap<&str, &str> =
+        rules.iter().flat_map(|some| some.iter().copied()).collect();
     let mut text = String::from("base = \"6.1\"\n");
     for (key, value) in switches {
         text += &format!("{key} = {value}\n");
@@ -151,8 +159,8 @@ fn policy(captured: &Captured) -> Result<Option<(Policy, Option<String>)>, Input
     if captured.has_recursive_protection() {
         text += "memcg.recursive-prot = true\n";
     }
-    let note =
-        (!rules.is_empty()).then(|| format!("policy: 6.1 with the rules of {version} that we have"));
+    let note = (!rules.is_empty())
+        .then(|| format!("policy: 6.1 with the rules of {version} that we have"));
     Ok(Some((policy_file::parse("6.1", &text)?, note)))
 }
 

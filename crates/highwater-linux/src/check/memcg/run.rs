@@ -97,9 +97,11 @@ fn run(
     let free = captured.zones.iter().map(|zone| zone.free).sum();
     let readings: Rc<RefCell<Vec<Reading>>> = Rc::default();
     let (seen, script) = (Rc::clone(&readings), captured.script[..nr_ops].to_vec());
+    let zones = captured.zones.clone();
     let parts = SimKernel::clone(&machine);
     let place = Placement::Pinned(CpuId(0));
     let task = machine.spawn_task("main", place, move |cx, kernel| {
+        machine::adopt_tuned_limits(kernel, cx, &zones);
         let held = baseline.apply(kernel, cx)?;
         let world = Rc::new(World::new(kernel, cx, &script));
         let (mm, own) = first_process(kernel, cx)?;
