@@ -115,7 +115,9 @@ def explain(
 def replay(
     spec: str, texts: dict[str, str], hottest: int, tell: _Tell, stop: _Stop
 ) -> _Answer: ...
-def check(paths: Sequence[_Path], tell: _Tell, stop: _Stop) -> tuple[_Answer, float | None]: ...
+def check(
+    paths: Sequence[_Path], idle_s: float, tell: _Tell, stop: _Stop
+) -> tuple[_Answer, float | None]: ...
 def diagnose(
     paths: Sequence[_Path],
     text: bytes | None,

@@ -54,20 +54,28 @@ def replay(
 
 
 def check(
-    *paths: str | os.PathLike[str], progress: Progress = None, stop: Event | None = None
+    *paths: str | os.PathLike[str],
+    idle: float = 0.0,
+    progress: Progress = None,
+    stop: Event | None = None,
 ) -> Check:
     """Compares the model with files captured from a real Linux, as `highwater check` does.
 
     Args:
         paths: Captured files, or directories to search for them.
+        idle: Seconds that the captured machine idles before a script of memory cgroups, 0 to 3600. No
+            capture says when the kernel's periodic work ran last.
         progress: As of `compare`; counts files.
         stop: If it is set from another thread, the call ends with `Stopped` within a second.
 
     Raises:
         HighwaterError: If a path does not exist, or nothing in it can be compared.
+        ValueError: If `idle` is out of its range.
     """
+    if not 0 <= idle <= 3600:
+        raise ValueError(f"idle must be between 0 and 3600 seconds, not {idle}")
     with teller(progress, "files") as tell:
-        answer, agreement = _highwater.check(list(paths), tell, stop)
+        answer, agreement = _highwater.check(list(paths), idle, tell, stop)
     document, text, verdict, html, refused = answer
     return Check(json.loads(document), verdict, refused, text, html, agreement)
 

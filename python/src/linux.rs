@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use highwater::capture::{Names, Source, Wanted, capture as capture_of};
-use highwater::check::check_telling;
+use highwater::check::{CheckOptions, check_telling};
 use highwater::diagnose::over_time::Options;
 use highwater::diagnose::{self as kernel_log, Diagnosis};
 use highwater::input::held::{self, Texts};
@@ -52,12 +52,14 @@ pub(crate) fn replay(
 pub(crate) fn check(
     py: Python<'_>,
     paths: Vec<PathBuf>,
+    idle_s: f64,
     tell: Option<Py<PyAny>>,
     stop: Option<Py<PyAny>>,
 ) -> PyResult<(Answer, Option<f64>)> {
+    let options = CheckOptions { idle_ns: (idle_s * 1e9) as u64 };
     Caller { tell, stop }.wait(py, move |watch| {
         let (checked, mut refused) =
-            check_telling(&paths, &mut |done, total| watch.set(done, total))?;
+            check_telling(&paths, options, &mut |done, total| watch.set(done, total))?;
         if checked.files.is_empty() && refused.len() == 1 {
             return Err(refused.remove(0).into());
         }

@@ -200,7 +200,16 @@ impl CheckReport {
 /// # Errors
 /// If a path does not exist, or a file does not match its name.
 pub fn check(paths: &[PathBuf]) -> Result<(CheckReport, Vec<InputError>), InputError> {
-    check_telling(paths, &mut |_, _| {})
+    check_telling(paths, CheckOptions::default(), &mut |_, _| {})
+}
+
+/// What no captured file says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CheckOptions {
+    /// Nanoseconds that the machine idles before the script of a `memcg` file. Work that a kernel does
+    /// every few seconds then falls on other operations: the sums of statistics that reclaim goes by
+    /// from 6.12 on, and the flushers' rounds.
+    pub idle_ns: u64,
 }
 
 /// As [`check`]; `tell` is called with the number of finished files and the total, before each file
@@ -210,6 +219,7 @@ pub fn check(paths: &[PathBuf]) -> Result<(CheckReport, Vec<InputError>), InputE
 /// As [`check`].
 pub fn check_telling(
     paths: &[PathBuf],
+    options: CheckOptions,
     tell: &mut dyn FnMut(usize, usize),
 ) -> Result<(CheckReport, Vec<InputError>), InputError> {
     let mut files = Vec::new();
@@ -226,7 +236,7 @@ pub fn check_telling(
     let mut judged = Vec::new();
     for (at, file) in files.iter().enumerate() {
         tell(at, files.len());
-        match check_file(file, &mut judged) {
+        match check_file(file, options, &mut judged) {
             Ok(result) => results.push(result),
             Err(error) => refused.push(error),
         }
@@ -310,7 +320,11 @@ fn text(path: &Path) -> Result<String, InputError> {
 }
 
 /// `judged` collects results that other files are compared with.
-fn check_file(path: &Path, judged: &mut Vec<throttling::Judged>) -> Result<FileResult, InputError> {
+fn check_file(
+    path: &Path,
+    options: CheckOptions,
+    judged: &mut Vec<throttling::Judged>,
+) -> Result<FileResult, InputError> {
     let file = path.display().to_string();
     if path.is_dir() {
         return tree::check(&file, &Source::recorded(path));
@@ -357,7 +371,7 @@ fn check_file(path: &Path, judged: &mut Vec<throttling::Judged>) -> Result<FileR
         Reference::Static(captured) => static_machine::check(&file, captured),
         Reference::AbTrace(captured) => ab_trace::check(path, captured),
         Reference::Scenario(captured) => scenario::check(&file, captured),
-        Reference::Memcg(captured) => memcg::check(&file, captured),
+        Reference::Memcg(captured) => memcg::check(&file, captured, options),
         Reference::Stutterp(captured) => {
             let (result, run) = throttling::check(path, throttling::Kind::Stutterp, captured)?;
             judged.extend(run);

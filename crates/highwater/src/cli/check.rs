@@ -11,9 +11,10 @@ use crate::check;
 
 /// Judges the model against captured files.
 pub(super) fn run(args: &CheckArgs) -> Result<Outcome, CliError> {
+    let options = check::CheckOptions { idle_ns: (args.idle * 1e9) as u64 };
     let bar = Bar::counting("check", 0, "files");
     let (report, mut refused) =
-        check::check_telling(&args.paths, &mut |done, total| bar.set(done, total))?;
+        check::check_telling(&args.paths, options, &mut |done, total| bar.set(done, total))?;
     bar.finish();
     if report.files.is_empty() && refused.len() == 1 {
         return Err(refused.remove(0).into());

@@ -83,7 +83,8 @@ policy! {
 policy! {
     /// The block layer.
     BlockPolicy {
-        /// The request whose size flushes a plug: at 128 KiB it has it sent before another begins.
+        /// The request whose size decides when a plug is sent: before another request begins, if this
+        /// one has 128 KiB.
         // rules/block#plug
         plug_flush: PlugFlush = Newest {
             /// The newest (up to 6.12.0).

@@ -38,7 +38,7 @@ use highwater_results::Counters;
 use highwater_results::import::linux61::{Memcg as Captured, MemcgStep, Op, Work};
 use highwater_runs::workload::job::steps::{self, COUNTERS};
 
-use super::{Figure, FileResult, Limit};
+use super::{CheckOptions, Figure, FileResult, Limit};
 use highwater_files::input::InputError;
 use highwater_files::policy_file;
 use items::{GroupNow, Judged, Source};
@@ -60,6 +60,11 @@ const EVENTS: f64 = super::scenario::EVENTS;
 const SLEEP_MS: f64 = 10.0;
 
 /// Kernels, and the switches of each that differ from 6.1.
+///
+/// `pcp.sizing = "auto"` is not among them yet. A CPU that dropped a file of 90,112 pages keeps 4,230
+/// pages on its lists in the model, and at most 535 in Linux. There the file's tree nodes are freed
+/// later, all together, and two slabs of them in a row drain the lists (rules/per-cpu-lists#counted-high).
+/// The model frees each node beside its pages.
 const KERNELS: [(&str, &[Switches]); 3] =
     [("6.1", &[]), ("6.12", &[SINCE_6_12]), ("7.2", &[SINCE_6_12, SINCE_7_2])];
 type Switches = &'static [(&'static str, &'static str)];
@@ -81,9 +86,6 @@ const SINCE_6_12: Switches = &[
     ("block.plug-flush", r#""oldest""#),
     ("fallback", r#""claim-steal""#),
     ("merge", r#""mergeable-retype""#),
-    ("pcp.sizing", r#""auto""#),
-    ("pcp.free-factor", r#""free-count""#),
-    ("pcp.high-order-free", r#""limited-batch""#),
     ("pcp.drain-type", r#""pageblock""#),
 ];
 /// A switch that an earlier kernel changed too has the later value.
@@ -91,7 +93,6 @@ const SINCE_7_2: Switches = &[
     ("memcg.stock-slots", "7"),
     ("memcg.scan-events", r#""node""#),
     ("memcg.reparent-lru", "true"),
-    ("pcp.high-order-free", r#""limited-half-min""#),
     ("pcp.drain-portion", r#""batch""#),
     ("pcp.highatomic-refills", "false"),
     ("reclaim.kswapd.failures-end", r#""balanced""#),
@@ -107,7 +108,11 @@ const SINCE_7_2: Switches = &[
 ///
 /// # Errors
 /// If such a machine or script cannot exist.
-pub fn check(file: &str, captured: &Captured) -> Result<FileResult, InputError> {
+pub fn check(
+    file: &str,
+    captured: &Captured,
+    options: CheckOptions,
+) -> Result<FileResult, InputError> {
     if captured.is_mglru() {
         return Ok(super::not_checked(file, super::MEMCG, "MGLRU is not modelled"));
     }
@@ -129,7 +134,7 @@ pub fn check(file: &str, captured: &Captured) -> Result<FileResult, InputError> 
         }
         notes.push(format!("{why}: only the steps before are compared"));
     }
-    let runs = run::runs(file, captured, &policy, nr_ops)?;
+    let runs = run::runs(file, captured, &policy, nr_ops, options.idle_ns)?;
     let mut figures = Vec::new();
     for index in 0..nr_steps {
         let step = Compared::new(captured, index, &runs);

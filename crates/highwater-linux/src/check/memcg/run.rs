@@ -48,15 +48,17 @@ pub(super) struct Reading {
     pub(super) done: Vec<(usize, Outcome)>,
 }
 
-/// The first `nr_ops` operations of the script, several times.
+/// The first `nr_ops` operations of the script, several times, each after some idle time.
 pub(super) fn runs(
     file: &str,
     captured: &Captured,
     policy: &Policy,
     nr_ops: usize,
+    idle_ns: u64,
 ) -> Result<Vec<Vec<Reading>>, InputError> {
     thread::scope(|scope| {
-        let runs = SEEDS.map(|seed| scope.spawn(move || run(file, captured, policy, nr_ops, seed)));
+        let run = |seed| run(file, captured, policy, (nr_ops, idle_ns, seed));
+        let runs = SEEDS.map(|seed| scope.spawn(move || run(seed)));
         let panicked = || InputError::whole(file, "the simulation panicked");
         let runs = runs.map(|run| run.join().unwrap_or_else(|_| Err(panicked())));
         runs.into_iter().collect()
@@ -67,8 +69,7 @@ fn run(
     file: &str,
     captured: &Captured,
     policy: &Policy,
-    nr_ops: usize,
-    seed: u64,
+    (nr_ops, idle_ns, seed): (usize, u64, u64),
 ) -> Result<Vec<Reading>, InputError> {
     let failed = |reason: String| InputError::whole(file, reason);
     let system = System {
@@ -123,6 +124,7 @@ fn run(
             readings: &seen,
             has_begin,
         };
+        cx.host.sim().sleep_ns(idle_ns);
         let ran = script.iter().enumerate().try_for_each(|(at, line)| main.act(at, &line.op));
         main.end_workers();
         kernel.exit_mm(cx, &mm);

@@ -405,6 +405,10 @@ pub struct CheckArgs {
     /// Exit with status 0 if at least this percentage of the figures agrees
     #[arg(long, value_name = "PERCENT", default_value_t = 100.0, value_parser = percent)]
     pub min_agreement: f64,
+    /// The captured machine idles so long before a script of memory cgroups: no capture says when
+    /// the kernel's periodic work ran last
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.0, value_parser = idle_seconds)]
+    pub idle: f64,
 }
 
 /// `highwater diagnose`.
@@ -522,6 +526,13 @@ fn percent(text: &str) -> Result<f64, String> {
     let value: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
     let ok = (0.0..=100.0).contains(&value);
     ok.then_some(value).ok_or_else(|| "must be between 0 and 100".to_owned())
+}
+
+/// Idle time: at most an hour.
+fn idle_seconds(text: &str) -> Result<f64, String> {
+    let value: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    let ok = (0.0..=3600.0).contains(&value);
+    ok.then_some(value).ok_or_else(|| "must be between 0 and 3600".to_owned())
 }
 
 #[cfg(test)]
