@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from . import _highwater
 from ._answers import Answer, Capture, Check
+from ._highwater import HighwaterError
 from ._options import Definition, Given
 from ._plan import Event
 from ._progress import Progress, teller
@@ -69,11 +70,11 @@ def check(
         stop: If it is set from another thread, the call ends with `Stopped` within a second.
 
     Raises:
-        HighwaterError: If a path does not exist, or nothing in it can be compared.
-        ValueError: If `idle` is out of its range.
+        HighwaterError: If a path does not exist, nothing in it can be compared, or `idle` is out of its
+            range.
     """
     if not 0 <= idle <= 3600:
-        raise ValueError(f"idle must be between 0 and 3600 seconds, not {idle}")
+        raise HighwaterError(f"idle: must be between 0 and 3600 seconds, not {idle}")
     with teller(progress, "files") as tell:
         answer, agreement = _highwater.check(list(paths), idle, tell, stop)
     document, text, verdict, html, refused = answer
