@@ -275,6 +275,7 @@ impl SimKernel {
         for daemon in self.kernel.daemons().into_iter().chain(for_advice) {
             let placement = match daemon.runs_on() {
                 DaemonCpus::Node(node) => Placement::Node(node.0),
+                DaemonCpus::Cpu(cpu) => Placement::Pinned(cpu),
                 DaemonCpus::Any => Placement::Anywhere,
             };
             let spawn = Spawn::new(daemon.name()).placement(placement).kernel_thread();

@@ -39,6 +39,7 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
             self.dirty_queue(&file, kept.dirty)?;
         }
         let in_use = self.k.slab(CacheKind::TreeNode).lock(self.cx.cpu()).in_use();
+        let nr_objects = nr_objects + self.k.freed_nodes.nr_waiting(self.cx.cpu()) as u64;
         if in_use != nr_objects {
             let found = format!("{in_use} tree nodes have memory, there are {nr_objects}");
             return self.broken(None, Rule::Counter, found);

@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use super::Kernel;
 use crate::host::{Cx, Devices, TaskFlags};
 use crate::sync::atomic::Ordering::SeqCst;
-use crate::units::{DeviceId, NodeId};
+use crate::units::{CpuId, DeviceId, NodeId};
 
 /// A daemon that the host runs in a separate task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +26,8 @@ pub enum Daemon {
     OomReaper,
     /// Adds up statistics of memory cgroups: work of a kworker in Linux.
     StatsFlusher,
+    /// Frees a CPU's tree nodes after grace periods: work of a softirq in Linux.
+    Rcu(CpuId),
     /// Makes huge pages of single ones.
     Khugepaged,
 }
@@ -37,6 +39,8 @@ pub enum DaemonCpus {
     Any,
     /// Those of a node.
     Node(NodeId),
+    /// One.
+    Cpu(CpuId),
 }
 
 impl Daemon {
@@ -48,6 +52,7 @@ impl Daemon {
             Daemon::Flusher(device) => format!("flusher/{}", device.0),
             Daemon::OomReaper => "oom_reaper".into(),
             Daemon::StatsFlusher => "stats_flusher".into(),
+            Daemon::Rcu(cpu) => format!("rcuc/{}", cpu.0),
             Daemon::Khugepaged => "khugepaged".into(),
         }
     }
@@ -60,7 +65,8 @@ impl Daemon {
             | Daemon::Kcompactd(_)
             | Daemon::Flusher(_)
             | Daemon::OomReaper
-            | Daemon::StatsFlusher => 0,
+            | Daemon::StatsFlusher
+            | Daemon::Rcu(_) => 0,
         }
     }
 
@@ -68,6 +74,7 @@ impl Daemon {
     pub const fn runs_on(self) -> DaemonCpus {
         match self {
             Daemon::Kswapd(node) | Daemon::Kcompactd(node) => DaemonCpus::Node(node),
+            Daemon::Rcu(cpu) => DaemonCpus::Cpu(cpu),
             Daemon::Flusher(_) | Daemon::OomReaper | Daemon::StatsFlusher | Daemon::Khugepaged => {
                 DaemonCpus::Any
             }
@@ -83,7 +90,9 @@ impl Daemon {
             Daemon::Flusher(_) | Daemon::StatsFlusher => {
                 TaskFlags::KTHREAD.union(TaskFlags::WORKER)
             }
-            Daemon::Kcompactd(_) | Daemon::OomReaper | Daemon::Khugepaged => TaskFlags::KTHREAD,
+            Daemon::Kcompactd(_) | Daemon::OomReaper | Daemon::Rcu(_) | Daemon::Khugepaged => {
+                TaskFlags::KTHREAD
+            }
         }
     }
 }
@@ -103,6 +112,7 @@ impl<H: Devices> Kernel<H> {
         if self.has_stats_flusher() {
             all.push(Daemon::StatsFlusher);
         }
+        all.extend(self.freed_nodes.cpus().map(Daemon::Rcu));
         if self.huge.is_for_all() {
             all.push(Daemon::Khugepaged);
         }
@@ -125,6 +135,7 @@ impl<H: Devices> Kernel<H> {
             Daemon::Flusher(device) => self.run_flusher(cx, device),
             Daemon::OomReaper => self.run_oom_reaper(cx),
             Daemon::StatsFlusher => self.run_stats_flusher(cx),
+            Daemon::Rcu(cpu) => self.run_rcu(cx, cpu),
             Daemon::Khugepaged => self.run_khugepaged(cx),
         }
         cx.set_flags(before);
@@ -142,6 +153,7 @@ impl<H: Devices> Kernel<H> {
             device.wait.wake_all(cx.host, cx.cpu());
         }
         self.oom.reaper_wait.wake_all(cx.host, cx.cpu());
+        self.freed_nodes.wake_all(cx);
         self.memcg.flusher_wait.wake_all(cx.host, cx.cpu());
         self.huge.khugepaged.wait.wake_all(cx.host, cx.cpu());
     }

@@ -25,7 +25,7 @@ use crate::lru::Lru;
 use crate::memcg::Memcg;
 use crate::page::Pfn;
 use crate::page_alloc::PageAllocator;
-use crate::page_cache::{File, Inodes, PageBuffers, PageWaits, ShadowNodes};
+use crate::page_cache::{File, FreedNodes, Inodes, PageBuffers, PageWaits, ShadowNodes};
 use crate::reclaim::{
     DeferredSplitShrinker, DemandDomain, HugeZeroShrinker, InodeShrinker, OomState, ReclaimState,
     ShadowShrinker, Shrinkers,
@@ -88,6 +88,8 @@ pub struct Kernel<H: Devices> {
     pub(crate) inodes: H::Lock<Inodes>,
     /// Tree nodes that hold shadows only; `Table` class.
     pub(crate) shadow_nodes: H::Lock<ShadowNodes>,
+    /// Tree nodes whose memory goes back after a grace period.
+    pub(crate) freed_nodes: FreedNodes<H>,
     /// Address spaces by number; `Table` class.
     pub(crate) mms: H::Lock<BTreeMap<u32, Arc<Mm<H>>>>,
     pub(crate) next_mm: AtomicU32,
@@ -174,6 +176,7 @@ impl<H: Devices> Kernel<H> {
             inodes: host.new_lock(LockClass::Table, Inodes::new(nr_groups, mem.nr_nodes())),
             shadow_nodes: host
                 .new_lock(LockClass::Table, ShadowNodes::new(nr_groups, mem.nr_nodes())),
+            freed_nodes: FreedNodes::new(host, &mem),
             mms: host.new_lock(LockClass::Table, BTreeMap::new()),
             next_mm: AtomicU32::new(0),
             families: host.new_lock(LockClass::Table, Families::default()),

@@ -437,7 +437,7 @@ impl<H: Devices> Kernel<H> {
             self.note_shadow_only(cx, file, index, change);
         }
         if !stored.freed.is_empty() {
-            self.return_tree_objects(cx, stored.freed);
+            self.free_tree_nodes(cx, stored.freed);
         }
         stored.old
     }

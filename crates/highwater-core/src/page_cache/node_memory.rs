@@ -312,7 +312,7 @@ impl<H: Devices> Kernel<H> {
             let pfn = self.slab(CacheKind::TreeNode).lock(cx.cpu()).pfn_of(object);
             drop(xa);
             self.account_object(cx, pfn).plus(NodeStat::WorkingsetNodereclaim);
-            pages += self.return_tree_objects(cx, freed);
+            pages += self.free_tree_nodes(cx, freed);
             nodes += 1;
         }
         (nodes, pages)

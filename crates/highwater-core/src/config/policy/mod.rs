@@ -107,6 +107,14 @@ policy! {
             /// reaches the end of the file has no mark (7.2).
             RestartAligned,
         } is exploratory,
+        /// When the memory of nodes that leave a file's tree goes back.
+        // rules/slab#tree-nodes
+        tree_nodes: TreeNodes = AtOnce {
+            /// With each node. Linux has no such kernel: the presets' figures were made with it.
+            AtOnce,
+            /// After a grace period of RCU, all that a CPU removed meanwhile together.
+            AfterGracePeriod,
+        } is exploratory,
         /// Unmapping.
         unmap: UnmapPolicy,
         /// Swap.
