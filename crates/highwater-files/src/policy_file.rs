@@ -394,7 +394,7 @@ mod tests {
         let text = "base = \"6.1\"\n[reclaim]\nthrottle = \"none\"\n";
         assert_eq!(error(text), "p.toml:3: reclaim.throttle: is a section, not a value");
         let text = "base = \"6.1\"\n[merge]\nx = 1\n";
-        let known = "must be one of not-isolated, mergeable; not { x = 1 }";
+        let known = "must be one of not-isolated, mergeable, mergeable-retype; not { x = 1 }";
         assert_eq!(error(text), format!("p.toml:2: merge: {known}"));
         let text = "base = \"6.1\"\npcp = { lists = 3 }\n";
         assert!(error(text).starts_with("p.toml:2: pcp.lists: "), "{}", error(text));

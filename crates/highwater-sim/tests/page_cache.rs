@@ -5,8 +5,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use highwater_core::Kernel;
+use highwater_core::audit::check_kernel;
 use highwater_core::block::DeviceId;
-use highwater_core::config::{Machine, preset};
+use highwater_core::config::{Machine, TreeNodes, preset};
 use highwater_core::host::{CpuId, Cx, IoError, TaskFlags};
 use highwater_core::kernel::Error;
 use highwater_core::page_cache::{File, FileSpec, Filesystem, OpenFile};
@@ -24,13 +25,17 @@ const CALL: u64 = 16 * PAGE;
 const SECOND: u64 = 1_000_000_000;
 const LIMIT_NS: u64 = 3600 * SECOND;
 
-fn boot(memory: u64, disk: DiskSpec) -> SimMachine {
+fn config(memory: u64, disk: DiskSpec) -> MachineConfig {
     let machine =
         Machine::from_sizes("test", &[(memory << 20, vec![0, 1, 2, 3])]).expect("machine");
     let costs = CostModel::new(&CostTable::server_3ghz());
     let mut config = MachineConfig::new(machine, costs, preset("6.1").expect("preset"));
     config.disks = vec![disk];
-    SimMachine::boot(config).expect("boot")
+    config
+}
+
+fn boot(memory: u64, disk: DiskSpec) -> SimMachine {
+    SimMachine::boot(config(memory, disk)).expect("boot")
 }
 
 fn nvme() -> DiskSpec {
@@ -59,6 +64,39 @@ fn read_all(
 
 fn count(machine: &SimMachine, item: NodeStat) -> u64 {
     machine.kernel.mem.node(NodeId(0)).stats.read_exact(item as usize)
+}
+
+/// rules/slab#tree-nodes
+#[test]
+fn tree_nodes_are_freed_with_their_pages_or_after_a_grace_period() {
+    const PAGES: u32 = 64 * 140;
+    for rule in [TreeNodes::AtOnce, TreeNodes::AfterGracePeriod] {
+        let mut config = config(256, nvme());
+        config.policy.tree_nodes = rule;
+        let mut machine = SimMachine::boot(config).expect("boot");
+        let file = make_file(&machine, PAGES);
+        let seen = machine.spawn_task("reader", Placement::Pinned(CpuId(1)), move |cx, kernel| {
+            let open = kernel.open(cx, &file);
+            assert_eq!(read_all(cx, kernel, &open), Ok(u64::from(PAGES) * PAGE));
+            let slabs = || {
+                let stats = &kernel.mem.node(NodeId(0)).stats;
+                stats.read_exact(NodeStat::SlabReclaimable as usize)
+            };
+            let full = slabs();
+            kernel.drop_caches(cx, 1);
+            let dropped = slabs();
+            check_kernel(cx, kernel).expect("waiting nodes are counted");
+            cx.host.sim().sleep_ns(SECOND / 10);
+            (full, dropped, slabs())
+        });
+        machine.run_within(LIMIT_NS).expect("run");
+        let (full, dropped, later) = seen.take().expect("done");
+        assert!(full - later >= 2 * 5, "at least ten slabs of order 1: {full}, {later}");
+        match rule {
+            TreeNodes::AtOnce => assert_eq!(dropped, later),
+            TreeNodes::AfterGracePeriod => assert_eq!(dropped, full),
+        }
+    }
 }
 
 #[test]

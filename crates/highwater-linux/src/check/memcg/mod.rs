@@ -60,11 +60,6 @@ const EVENTS: f64 = super::scenario::EVENTS;
 const SLEEP_MS: f64 = 10.0;
 
 /// Kernels, and the switches of each that differ from 6.1.
-///
-/// `pcp.sizing = "auto"` is not among them yet. A CPU that dropped a file of 90,112 pages keeps 4,230
-/// pages on its lists in the model, and at most 535 in Linux. There the file's tree nodes are freed
-/// later, all together, and two slabs of them in a row drain the lists (rules/per-cpu-lists#counted-high).
-/// The model frees each node beside its pages.
 const KERNELS: [(&str, &[Switches]); 3] =
     [("6.1", &[]), ("6.12", &[SINCE_6_12]), ("7.2", &[SINCE_6_12, SINCE_7_2])];
 type Switches = &'static [(&'static str, &'static str)];
@@ -86,13 +81,18 @@ const SINCE_6_12: Switches = &[
     ("block.plug-flush", r#""oldest""#),
     ("fallback", r#""claim-steal""#),
     ("merge", r#""mergeable-retype""#),
+    ("pcp.sizing", r#""auto""#),
+    ("pcp.free-factor", r#""free-count""#),
+    ("pcp.high-order-free", r#""limited-batch""#),
     ("pcp.drain-type", r#""pageblock""#),
+    ("tree-nodes", r#""after-grace-period""#),
 ];
 /// A switch that an earlier kernel changed too has the later value.
 const SINCE_7_2: Switches = &[
     ("memcg.stock-slots", "7"),
     ("memcg.scan-events", r#""node""#),
     ("memcg.reparent-lru", "true"),
+    ("pcp.high-order-free", r#""limited-half-min""#),
     ("pcp.drain-portion", r#""batch""#),
     ("pcp.highatomic-refills", "false"),
     ("reclaim.kswapd.failures-end", r#""balanced""#),
