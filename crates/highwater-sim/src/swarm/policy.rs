@@ -23,9 +23,12 @@ pub(super) fn draw(stream: &mut Stream) -> Policy {
     policy
 }
 
-/// Sets one in `rarity` of all switches to a random one of its values.
+/// Sets one in `rarity` of all switches to a random one of its values. Each has draws of its own, so a
+/// seed means the same when the kernel gets another switch.
 fn turn(stream: &mut Stream, rarity: u64, policy: &mut Policy) {
+    let seed = stream.next_u64();
     for field in Policy::describe() {
+        let mut stream = Stream::new(seed, &field.path);
         if stream.one_in(rarity) {
             let rank = stream.below(field.values.nr_drawn() as u64) as usize;
             policy.set(&field.path, field.values.drawn(rank)).expect("a value of its own");
