@@ -64,7 +64,7 @@ def check(
 
     Args:
         paths: Captured files, or directories to search for them.
-        idle: Seconds that the captured machine idles before a script of memory cgroups, 0 to 3600. No
+        idle: Seconds that the simulated machine idles before a script of memory cgroups, 0 to 3600. No
             capture says when the kernel's periodic work ran last.
         progress: As of `compare`; counts files.
         stop: If it is set from another thread, the call ends with `Stopped` within a second.

@@ -12,7 +12,7 @@ use std::thread;
 use highwater_core::Kernel;
 use highwater_core::config::{Machine, Policy};
 use highwater_core::host::{CpuId, Cx};
-use highwater_core::kernel::{Error, KernelSpec};
+use highwater_core::kernel::{Daemon, DaemonCpus, Error, KernelSpec};
 use highwater_core::page_alloc::boot;
 
 use crate::cpu::{CpuLease, LeaseError};
@@ -61,9 +61,17 @@ impl Drop for KernelTask<'_> {
     }
 }
 
+/// The daemons that run as threads. Each has a CPU for itself, so none can serve another CPU: what
+/// only a CPU's own daemon does (`DaemonCpus::Cpu`), the core does at once.
+fn daemons(kernel: &Kernel<NativeHost>) -> impl Iterator<Item = Daemon> {
+    let all = kernel.daemons().into_iter();
+    all.filter(|daemon| !matches!(daemon.runs_on(), DaemonCpus::Cpu(_)))
+}
+
 impl NativeKernel {
     /// CPUs that the daemons of a kernel with one node take: kswapd, kcompactd, the OOM reaper, and
-    /// one flusher per device. A kernel with huge pages has khugepaged besides.
+    /// one flusher per device. A kernel with huge pages has khugepaged besides, and one with memory
+    /// cgroups the flusher of their statistics.
     pub const fn daemon_cpus(nr_devices: usize) -> usize {
         3 + nr_devices
     }
@@ -89,7 +97,7 @@ impl NativeKernel {
             Kernel::new(&Cx::new(&host, CpuId(0)), memory, spec)
                 .map_err(NativeKernelError::Kernel)?
         };
-        let needed = kernel.daemons().len();
+        let needed = daemons(&kernel).count();
         if needed >= nr_cpus {
             return Err(NativeKernelError::Cpus(nr_cpus, needed));
         }
@@ -98,7 +106,7 @@ impl NativeKernel {
 
     /// CPUs that programs may use: `0..n`.
     pub fn program_cpus(&self) -> usize {
-        self.nr_cpus - self.kernel.daemons().len()
+        self.nr_cpus - daemons(&self.kernel).count()
     }
 
     /// Runs the calling thread on a CPU, waiting until that is free.
@@ -121,7 +129,7 @@ impl NativeKernel {
         let first = self.program_cpus();
         thread::scope(|scope| {
             let (started, starts) = std::sync::mpsc::channel();
-            let daemons = self.kernel.daemons();
+            let daemons: Vec<_> = daemons(&self.kernel).collect();
             for (index, daemon) in daemons.iter().copied().enumerate() {
                 let started = started.clone();
                 scope.spawn(move || {

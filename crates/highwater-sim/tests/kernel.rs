@@ -104,16 +104,19 @@ fn statistics_of_groups_are_added_up_every_two_seconds() {
         with_mm((cx, kernel), |mm| {
             kernel.join_group(cx, Some(mm), group).expect("entered");
             let at = map_anon((cx, kernel), mm, 8);
-            for (page, second) in [(0, 1.0), (1, 1.9), (2, 2.1), (3, 3.9), (4, 4.1)] {
+            let seconds = [1.0, 1.9, 2.05, 2.1, 3.9, 4.1];
+            for (page, second) in seconds.into_iter().enumerate() {
                 let deadline_ns = (second * SECOND as f64) as u64;
                 cx.host.sim().sleep_until(deadline_ns);
                 readings.borrow_mut().push((second, anon().expect("a level")));
-                kernel.touch(cx, mm, at + page, Access::Write).expect("memory");
+                kernel.touch(cx, mm, at + page as u32, Access::Write).expect("memory");
             }
         });
     });
     machine.run_within(LIMIT_NS).expect("run");
-    assert_eq!(*seen.borrow(), [(1.0, 0), (1.9, 0), (2.1, 2), (3.9, 2), (4.1, 4)]);
+    // The page of 2.05 s came after the worker, and before the reader of 2.1 s.
+    let expected = [(1.0, 0), (1.9, 0), (2.05, 2), (2.1, 2), (3.9, 2), (4.1, 5)];
+    assert_eq!(*seen.borrow(), expected);
 }
 
 #[test]

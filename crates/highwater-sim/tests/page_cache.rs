@@ -69,7 +69,7 @@ fn count(machine: &SimMachine, item: NodeStat) -> u64 {
 /// rules/slab#tree-nodes
 #[test]
 fn tree_nodes_are_freed_with_their_pages_or_after_a_grace_period() {
-    const PAGES: u32 = 64 * 140;
+    const PAGES: u32 = 64 * 400;
     for rule in [TreeNodes::AtOnce, TreeNodes::AfterGracePeriod] {
         let mut config = config(256, nvme());
         config.policy.tree_nodes = rule;
@@ -85,13 +85,13 @@ fn tree_nodes_are_freed_with_their_pages_or_after_a_grace_period() {
             let full = slabs();
             kernel.drop_caches(cx, 1);
             let dropped = slabs();
-            check_kernel(cx, kernel).expect("waiting nodes are counted");
+            check_kernel(kernel, cx).expect("waiting nodes are counted");
             cx.host.sim().sleep_ns(SECOND / 10);
             (full, dropped, slabs())
         });
         machine.run_within(LIMIT_NS).expect("run");
         let (full, dropped, later) = seen.take().expect("done");
-        assert!(full - later >= 2 * 5, "at least ten slabs of order 1: {full}, {later}");
+        assert!(full - later >= 20, "most slabs: {full}, {later}");
         match rule {
             TreeNodes::AtOnce => assert_eq!(dropped, later),
             TreeNodes::AfterGracePeriod => assert_eq!(dropped, full),

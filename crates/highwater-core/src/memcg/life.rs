@@ -116,9 +116,13 @@ impl<H: Devices> Kernel<H> {
     /// worker ran.
     #[doc(alias = "flush_memcg_stats_dwork")]
     pub(crate) fn run_stats_flusher(&self, cx: &Cx<'_, H>) {
-        while !self.is_stopping() {
+        self.mem.groups.worker_begins();
+        loop {
             let wait = &self.memcg.flusher_wait;
             wait.wait_jiffies(cx, "statistics to add up", FLUSH_PERIOD, || self.is_stopping());
+            if self.is_stopping() {
+                return;
+            }
             self.mem.groups.flush_all(cx.host.jiffies());
         }
     }

@@ -20,7 +20,7 @@ use core::hint::cold_path;
 use super::PageAllocator;
 use crate::host::{CpuId, Host};
 use crate::page::{Folio, Page};
-use crate::vmstat::{NodeStat, ZoneStat};
+use crate::vmstat::{GroupStat, NodeStat, ZoneStat};
 use crate::zone::{NodeId, ZoneId};
 
 /// The counters of the node and the zone of some pages.
@@ -88,6 +88,17 @@ impl<H: Host> Account<'_, H> {
     #[inline(always)]
     pub fn node_minus(self, item: NodeStat) -> Self {
         self.mem.node(self.node).stats.add(self.cpu, item as usize, -self.pages);
+        self
+    }
+
+    /// The folio's memory cgroup has so many events more.
+    pub(crate) fn group_event(self, item: GroupStat) -> Self {
+        if self.mem.groups.is_on()
+            && let Some(folio) = self.folio
+        {
+            let at = (self.mem.groups.owner(folio), self.node);
+            self.mem.groups.count(self.cpu, at, item, self.pages);
+        }
         self
     }
 

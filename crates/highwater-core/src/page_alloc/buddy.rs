@@ -436,14 +436,22 @@ impl<'a, P: Probe> Buddy<'a, P> {
         if order.0 >= PAGEBLOCK_ORDER - 1 {
             for block in (pfn.0..pfn.0 + (1 << order.0)).step_by(1 << PAGEBLOCK_ORDER) {
                 let old = self.zone.pageblock_type(Pfn(block));
-                if old.is_mergeable() {
-                    self.zone.set_pageblock_type(Pfn(block), MigrateType::Movable);
-                    if retypes && old != MigrateType::Movable {
-                        self.move_pageblock(Pfn(block), MigrateType::Movable, true);
-                    }
+                // A pageblock that cannot give its other blocks too keeps its type and them.
+                if !old.is_mergeable() || (retypes && !self.has_whole_pageblock(Pfn(block))) {
+                    continue;
+                }
+                self.zone.set_pageblock_type(Pfn(block), MigrateType::Movable);
+                if retypes && old != MigrateType::Movable {
+                    self.move_pageblock(Pfn(block), MigrateType::Movable, true);
                 }
             }
         }
         true
+    }
+
+    /// Reports whether all of a frame's pageblock belongs to this zone.
+    pub(super) fn has_whole_pageblock(&self, pfn: Pfn) -> bool {
+        let first = Pfn(pfn.0 & !((1 << PAGEBLOCK_ORDER) - 1));
+        self.zone.spans(first) && first.add(1 << PAGEBLOCK_ORDER) <= self.zone.end
     }
 }

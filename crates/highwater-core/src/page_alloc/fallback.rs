@@ -31,8 +31,6 @@
 
 mod claim;
 
-use claim::Fallen;
-
 use super::{AllocFlags, Buddy};
 use crate::config::{FallbackRule, HighatomicKind};
 use crate::host::{Cost, Probe};
@@ -104,11 +102,11 @@ impl<P: Probe> Buddy<'_, P> {
                         return None;
                     }
                 }
-                FallbackRule::ClaimSteal => match self.claim_or_steal(order, migratetype, flags)? {
-                    Fallen::Claimed => {}
-                    // The refilled list is of the requesting type. A drain finds the pageblock's.
-                    Fallen::Taken(pfn) => break (pfn, migratetype),
-                },
+                FallbackRule::ClaimSteal => {
+                    // The refilled list is of the requesting type, also for a block of a pageblock
+                    // that is not: a drain finds the pageblock's type.
+                    break (self.claim_or_steal(order, migratetype, flags)?, migratetype);
+                }
                 FallbackRule::Largest => {
                     if let Some(pfn) = self.fallback_largest(order, migratetype) {
                         break (pfn, migratetype);

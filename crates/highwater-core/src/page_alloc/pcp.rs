@@ -40,7 +40,8 @@
 //!
 //! # Invariants while the lock is free
 //!
-//! * The word of every block on a list has PCP, its order, and the type to which it will be freed.
+//! * The word of every block on a list has PCP, its order, and a type: that to which it will be
+//!   freed, if the policy does not read the pageblock's again (`pcp.drain-type`).
 //!   The block has no references and is in this zone. High-atomic blocks are on Movable lists, but
 //!   keep their type.
 //! * `count` is the number of pages on all lists. For the zone they are in use: the free count and
@@ -307,8 +308,8 @@ impl<H: Host> PageAllocator<H> {
     ) -> usize {
         cx.host.charge(Cost::PcpFree, pfns.len() as u32);
         // The type is the pageblock's at this moment, read without the zone lock. If it changes while
-        // the block lies here, the block goes back to a list of the old type: one block on the wrong
-        // list, for one lock less on every free.
+        // the block lies here, the block goes back to a list of the old type, unless drains read it again: one block on
+        // the wrong list, for one lock less on every free.
         // Blocks of the high-atomic reserve travel on the movable list, but remember their type.
         let list_type = if migratetype.is_mergeable() { migratetype } else { MigrateType::Movable };
         let index = self.pcp_shape.index(order, list_type);

@@ -25,6 +25,7 @@ use crate::host::{Cx, Devices, Lock, Tasks};
 use crate::kernel::Kernel;
 use crate::page_alloc::PageAllocator;
 use crate::slab::{CacheKind, ObjectId};
+use crate::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use crate::sync::order::LockClass;
 use crate::units::CpuId;
 use crate::wait::WaitQueue;
@@ -41,6 +42,8 @@ pub(crate) struct FreedNodes<H: Tasks> {
 
 struct Waiting<H: Tasks> {
     objects: H::Lock<Vec<ObjectId>>,
+    /// The CPU's daemon runs: a host without it frees nodes at once.
+    has_daemon: AtomicBool,
     /// The CPU's daemon sleeps here.
     daemon: WaitQueue<H>,
 }
@@ -54,6 +57,7 @@ impl<H: Tasks> FreedNodes<H> {
         };
         let waiting = || Waiting {
             objects: host.new_lock(LockClass::Table, Vec::new()),
+            has_daemon: AtomicBool::new(false),
             daemon: WaitQueue::new(host),
         };
         FreedNodes { waiting: (0..nr_cpus).map(|_| waiting()).collect() }
@@ -82,7 +86,8 @@ impl<H: Devices> Kernel<H> {
     /// now.
     #[doc(alias = "radix_tree_node_rcu_free")]
     pub(super) fn free_tree_nodes(&self, cx: &Cx<'_, H>, mut nodes: Objects) -> u64 {
-        let Some(waiting) = self.freed_nodes.waiting.get(cx.cpu().idx()) else {
+        let waiting = self.freed_nodes.waiting.get(cx.cpu().idx());
+        let Some(waiting) = waiting.filter(|waiting| waiting.has_daemon.load(Relaxed)) else {
             return self.return_tree_objects(cx, nodes);
         };
         let was_empty = {
@@ -101,6 +106,7 @@ impl<H: Devices> Kernel<H> {
     #[doc(alias = "rcu_do_batch")]
     pub(crate) fn run_rcu(&self, cx: &Cx<'_, H>, cpu: CpuId) {
         let waiting = &self.freed_nodes.waiting[cpu.idx()];
+        waiting.has_daemon.store(true, Relaxed);
         let is_empty = || waiting.objects.lock(cx.cpu()).is_empty();
         loop {
             let ready = || self.is_stopping() || !is_empty();
@@ -114,7 +120,7 @@ impl<H: Devices> Kernel<H> {
                 self.slab_give(cx, CacheKind::TreeNode, node);
             }
             if nodes.is_empty() && self.is_stopping() {
-                return;
+                return waiting.has_daemon.store(false, Relaxed);
             }
         }
     }

@@ -7,7 +7,7 @@ use crate::config::ZeroPages;
 use crate::host::{Cx, Devices, Lock, Urgency};
 use crate::kernel::Kernel;
 use crate::page::{Folio, Order, PageFlags};
-use crate::vmstat::VmEvent;
+use crate::vmstat::{GroupStat, VmEvent};
 
 /// What a page contains, as far as swap tells it apart (rules/swap#zero-pages).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +45,7 @@ impl<H: Devices> Kernel<H> {
             self.mark_zeros(cx, folio, slot, contents);
             if contents == Contents::Zeros {
                 self.mem.events.add(cx.cpu(), VmEvent::SwpoutZero, folio.nr_pages());
+                self.mem.account(cx.cpu(), folio).group_event(GroupStat::SwpoutZero);
                 self.unlock_page(cx, folio);
                 return;
             }
@@ -89,6 +90,7 @@ impl<H: Devices> Kernel<H> {
         if is_zero {
             cx.host.frame_zero(folio.pfn(), Order::ZERO);
             self.mem.events.add(cx.cpu(), VmEvent::SwpinZero, 1);
+            self.mem.account(cx.cpu(), folio).group_event(GroupStat::SwpinZero);
             self.mem.map.page(folio).flag_set::<H>(PageFlags::UPTODATE);
             self.unlock_page(cx, folio);
         }

@@ -3,7 +3,9 @@
 //! The model keeps no bytes. A program declares that it stores only zeros in a VMA
 //! ([`VmaFlags::ZEROS`]); pages of all others count as having other contents.
 
-use super::VmaFlags;
+use alloc::sync::Arc;
+
+use super::{Backing, Vma, VmaFlags};
 use crate::config::ZeroPages;
 use crate::host::{Cx, Devices, Lock};
 use crate::kernel::Kernel;
@@ -24,7 +26,10 @@ impl<H: Devices> Kernel<H> {
         let Some(mm) = self.mm(cx, id) else { return Contents::Other };
         let tables = mm.tables.lock(cx.cpu());
         let vma = tables.vma(page.index());
-        match vma.is_some_and(|vma| vma.flags.contains(VmaFlags::ZEROS)) {
+        let holds_zeros = |vma: &Arc<Vma<H>>| {
+            matches!(vma.backing, Backing::Anon) && vma.flags.contains(VmaFlags::ZEROS)
+        };
+        match vma.is_some_and(holds_zeros) {
             true => Contents::Zeros,
             false => Contents::Other,
         }

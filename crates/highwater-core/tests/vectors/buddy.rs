@@ -245,6 +245,14 @@ fn a_claim_moves_all_free_pages() {
     let mut b = since_612(one_pageblock(200, 100));
     assert_eq!(b.alloc(0, Unmovable), Some(4396));
     assert_eq!((b.zone.pageblock_type(Pfn(4096)), b.zone.boost()), (Unmovable, 512));
+    let claimed = b.extfrags();
+    assert!(
+        matches!(
+            claimed[..],
+            [Event::PageAllocExtfrag { pfn: Pfn(4396), change_ownership: true, .. }]
+        ),
+        "the page that was given: {claimed:?}"
+    );
     assert_eq!(b.lists(Movable), [0; 11]);
     assert_eq!(b.lists(Unmovable), [1, 1, 0, 0, 1, 0, 1, 1, 0, 0, 0]);
     // Whole pageblocks change hands without a boost, under NOFRAGMENT too.
@@ -285,6 +293,16 @@ fn a_list_holds_blocks_of_its_pageblocks() {
     b.zone.set_marks(&Marks { min: 0, low: 0, high: 0, promo: 0 });
     assert!(b.buddy().isolate(Pfn(4096)));
     assert_eq!((b.list(6, Movable), b.list(6, Unmovable)), (vec![4352], vec![]));
+
+    // A pageblock that reaches out of the zone keeps its type and its blocks.
+    let mut b = since_612(Bench::empty(4096, 4992));
+    b.zone.set_pageblock_type(Pfn(4608), Unmovable);
+    b.free(4608, 8);
+    b.free(4864, 6);
+    b.zone.set_marks(&Marks { min: 0, low: 0, high: 0, promo: 0 });
+    assert!(b.buddy().isolate(Pfn(4608)));
+    assert_eq!(b.zone.pageblock_type(Pfn(4608)), Unmovable);
+    assert_eq!((b.list(6, Movable), b.list(6, Unmovable)), (vec![], vec![4864]));
 }
 
 #[test]

@@ -33,8 +33,7 @@ policy! {
             /// As `limited-batch`, from a batch and half of `high_min` on (7.2).
             LimitedHalfMin,
         },
-        /// How drains grow while a CPU mostly frees: bound of `free_factor`, which doubles the
-        /// batch of repeated drains.
+        /// How repeated drains grow while a CPU mostly frees.
         free_factor: FreeFactor = None {
             /// No doubling: each drain frees one batch.
             None,

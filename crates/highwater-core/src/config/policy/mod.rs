@@ -110,7 +110,7 @@ policy! {
         /// When the memory of nodes that leave a file's tree goes back.
         // rules/slab#tree-nodes
         tree_nodes: TreeNodes = AtOnce {
-            /// With each node. Linux has no such kernel: the presets' figures were made with it.
+            /// At once, with each node. No kernel does this; the presets' figures were made with it.
             AtOnce,
             /// After a grace period of RCU, all that a CPU removed meanwhile together.
             AfterGracePeriod,

@@ -9,7 +9,7 @@ policy! {
         /// time (up to 6.4).
         // rules/faults#frame
         count_retries: bool = true is exploratory,
-        /// Cached pages for which a read fault takes one off the count of misses of its descriptor.
+        /// Which cached pages of a read fault lower the count of misses of its descriptor.
         // rules/readahead#mmap-hits
         mmap_miss: MmapMiss = Page {
             /// Every page that fault-around could map, also when the fault is tried again (up to
@@ -26,7 +26,7 @@ policy! {
 policy! {
     /// Unmapping, and the way of freed pages to the allocator.
     UnmapPolicy {
-        /// Page of several freed together that the CPU's list hands out first.
+        /// Which of several pages that are freed together is allocated first.
         // rules/unmap#reuse-order
         free_order: FreeOrder = Lowest {
             /// The first of them, which has the lowest index: two lists turn their order twice (up to

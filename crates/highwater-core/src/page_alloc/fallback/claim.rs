@@ -13,52 +13,47 @@ use crate::host::Probe;
 use crate::page::BlockFlags;
 use crate::page_alloc::{AllocFlags, Buddy};
 
-/// What another type gave.
-pub(super) enum Fallen {
-    /// Blocks, which are on the requesting type's lists now.
-    Claimed,
-    /// One block, which is on no list. Its pageblock keeps its type.
-    Taken(Pfn),
-}
-
 impl<P: Probe> Buddy<'_, P> {
-    /// A block of another type for a type whose lists are empty, by either way; none if there is
-    /// none.
+    /// Takes a block of another type for a type whose lists are empty, by either way; none if there
+    /// is none.
     pub(super) fn claim_or_steal(
         &mut self,
         order: Order,
         start: MigrateType,
         flags: AllocFlags,
-    ) -> Option<Fallen> {
+    ) -> Option<Pfn> {
         debug_assert_eq!(self.policy.fallback, FallbackRule::ClaimSteal);
-        if !self.has_stolen && self.claim(order, start, flags) {
-            return Some(Fallen::Claimed);
+        if !self.has_stolen
+            && let Some(pfn) = self.claim(order, start, flags)
+        {
+            return Some(pfn);
         }
         if flags.contains(AllocFlags::NOFRAGMENT) {
             return None;
         }
-        let taken = self.steal_smallest(order, start)?;
+        let pfn = self.steal_smallest(order, start)?;
         self.has_stolen = true;
-        Some(Fallen::Taken(taken))
+        Some(pfn)
     }
 
-    /// Gives the pageblock of another type's block to `start`, if the type may have it; from the
-    /// largest block down.
+    /// Gives the pageblock of another type's block to `start`, if the type may have it, and takes a
+    /// block there; from the largest block down.
     #[doc(alias = "__rmqueue_claim")]
-    fn claim(&mut self, order: Order, start: MigrateType, flags: AllocFlags) -> bool {
+    fn claim(&mut self, order: Order, start: MigrateType, flags: AllocFlags) -> Option<Pfn> {
         let no_fragment = flags.contains(AllocFlags::NOFRAGMENT);
         let min = if no_fragment { order.0.max(PAGEBLOCK_ORDER) } else { order.0 };
         for at in (min..=Order::MAX.0).rev().map(Order) {
             if !may_claim(self.zone, at, start) {
-                return false;
+                return None;
             }
-            let Some((pfn, from)) = self.first_of_others(at, start) else { continue };
-            if self.try_claim(pfn, at, start, flags) {
+            let Some((block, from)) = self.first_of_others(at, start) else { continue };
+            if self.try_claim(block, at, start, flags) {
+                let pfn = self.take(order, start)?;
                 self.extfrag(pfn, order, at, start, from);
-                return true;
+                return Some(pfn);
             }
         }
-        false
+        None
     }
 
     /// Claims the pageblock of a free block, or the pageblocks that it covers.
@@ -77,8 +72,7 @@ impl<P: Probe> Buddy<'_, P> {
             return true;
         }
         self.boost_for(flags);
-        let first = Pfn(pfn.0 & !((1 << PAGEBLOCK_ORDER) - 1));
-        if !self.zone.spans(first) {
+        if !self.has_whole_pageblock(pfn) {
             return false;
         }
         let Some((free, movable)) = self.walk_pageblock(pfn, |_, _| {}) else { return false };

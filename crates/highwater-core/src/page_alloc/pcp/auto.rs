@@ -8,8 +8,8 @@
 //! ```text
 //!  high_min ◀───────────────────────── high ─────────────────────────▶ high_max
 //!            falls: kswapd works,             rises: a refill, a free
-//!            the zone is low, a second        that finds the lists full
-//!            passes without use
+//!            the zone is low,                 that finds the lists full
+//!            each second
 //! ```
 //!
 //! | a CPU only | so | in numbers |

@@ -61,6 +61,11 @@ const fn next_priority(priority: u8, raise: bool, got: u64) -> u8 {
     if raise || got == 0 { priority - 1 } else { priority }
 }
 
+/// Reports whether a step did as much as it wanted. Slab counts as freed, not as scanned.
+const fn did_enough(scanned: u64, freed: u64, wanted: u64, counts_freed: bool) -> bool {
+    scanned >= wanted || (counts_freed && freed >= wanted)
+}
+
 /// The target of a step of kswapd, from the high marks of its zones: not the missing pages, but
 /// enough to fill all zones once. Zones empty unevenly, and pages are not reclaimed from the zones
 /// that need them.
@@ -234,12 +239,8 @@ impl<H: Devices> Kernel<H> {
         if sc.order > 0 && sc.nr_reclaimed >= compact_gap(Order(sc.order)) {
             sc.order = 0;
         }
-        // Slab counts as reclaimed, not as scanned.
-        let done = match self.mem.policy.reclaim.kswapd.slab_is_progress {
-            true => sc.nr_scanned.max(sc.nr_reclaimed - before),
-            false => sc.nr_scanned,
-        };
-        done >= sc.nr_to_reclaim
+        let counts_freed = self.mem.policy.reclaim.kswapd.slab_is_progress;
+        did_enough(sc.nr_scanned, sc.nr_reclaimed - before, sc.nr_to_reclaim, counts_freed)
     }
 }
 
@@ -252,6 +253,11 @@ mod tests {
         let wanted = step_target([99, 16_818, 8_250].into_iter());
         assert_eq!(wanted, 25_167);
         assert_eq!(step_target([7].into_iter()), 32, "small zones count a batch");
+        let enough =
+            |scanned, freed| [false, true].map(|rule| did_enough(scanned, freed, wanted, rule));
+        assert_eq!(enough(wanted, 0), [true, true]);
+        assert_eq!(enough(10_000, wanted), [false, true], "mostly slab");
+        assert_eq!(enough(10_000, wanted - 1), [false, false]);
         let next = |scanned: u64, got: u64| next_priority(12, scanned < wanted, got);
         assert_eq!((next(30_000, 500), next(10_000, 500), next(30_000, 0)), (12, 11, 11));
         assert_eq!((compact_gap(Order(9)), compact_gap(Order(0))), (1024, 2));

@@ -7,7 +7,7 @@
 //!
 //! Nothing is allocated if a kernel is made without groups ([`GroupStats::is_on`]).
 //!
-//! Synchronisation: atomics. A flush runs while its caller holds the tree of the groups.
+//! Synchronisation: atomics. Two flushes at a time share the changes between them.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -53,6 +53,8 @@ pub enum GroupStat {
     PgstealProactive,
     Pglazyfree,
     Pglazyfreed,
+    SwpinZero,
+    SwpoutZero,
     ThpFaultAlloc,
     ThpCollapseAlloc,
 }
@@ -95,6 +97,8 @@ pub struct GroupStats {
     held: Box<[Items]>,
     /// Tick of the last flush of everything.
     flushed_at: AtomicU64,
+    /// The kernel's worker runs, and flushes at its times.
+    has_worker: AtomicBool,
     /// `memory.current` and its limits.
     pub(crate) memory: Counters,
     /// `memory.swap.current` and its limits.
@@ -145,6 +149,7 @@ impl GroupStats {
             lateness: Lateness::new(rule, nr_cpus, nr_groups),
             held: sets(if rule == MemcgStats::Batches { nr_sets * nr_cpus } else { 0 }),
             flushed_at: AtomicU64::new(0),
+            has_worker: AtomicBool::new(false),
             memory: Counters::new(nr_groups.max(1)),
             swap: Counters::new(nr_groups.max(1)),
         }
@@ -247,6 +252,11 @@ impl GroupStats {
         }
     }
 
+    /// The kernel's worker begins.
+    pub(crate) fn worker_begins(&self) {
+        self.has_worker.store(true, Relaxed);
+    }
+
     /// Adds up all statistics, as the kernel's worker does.
     pub(crate) fn flush_all(&self, now: u64) {
         self.flushed_at.store(now, Relaxed);
@@ -273,7 +283,8 @@ impl GroupStats {
             return false;
         }
         let since = now.saturating_sub(self.flushed_at.load(Relaxed));
-        since >= FLUSH_PERIOD || self.lateness.should_flush(reader, group, since)
+        let does_workers = !self.has_worker.load(Relaxed) && since >= FLUSH_PERIOD;
+        does_workers || self.lateness.should_flush(reader, group, since)
     }
 
     /// The counts of a group and all below as of the last flush.

@@ -16,7 +16,7 @@ use highwater_core::vm::{Access, Backing, Mm, VmaFlags};
 use highwater_core::vmstat::VmEvent;
 use highwater_core::zone::NodeId;
 use highwater_results::Counters;
-use highwater_results::import::linux61::{Memcg as Captured, Op, Setting};
+use highwater_results::import::linux61::{Memcg as Captured, Op, Setting, Zone};
 use highwater_sim::engine::Placement;
 use highwater_sim::host::SimHost;
 use highwater_sim::machine::{SimKernel, SimMachine};
@@ -102,7 +102,6 @@ fn run(
     let parts = SimKernel::clone(&machine);
     let place = Placement::Pinned(CpuId(0));
     let task = machine.spawn_task("main", place, move |cx, kernel| {
-        machine::adopt_tuned_limits(kernel, cx, &zones);
         let held = baseline.apply(kernel, cx)?;
         let world = Rc::new(World::new(kernel, cx, &script));
         let (mm, own) = first_process(kernel, cx)?;
@@ -122,6 +121,7 @@ fn run(
             workers,
             done,
             readings: &seen,
+            zones: &zones,
             has_begin,
         };
         cx.host.sim().sleep_ns(idle_ns);
@@ -193,6 +193,8 @@ struct Main<'a, 'h> {
     /// Operations since the last snapshot.
     done: Vec<(usize, Outcome)>,
     readings: &'a RefCell<Vec<Reading>>,
+    /// Of the capture.
+    zones: &'a [Zone],
     has_begin: bool,
 }
 
@@ -251,6 +253,10 @@ impl Main<'_, '_> {
             Op::Snap(_) => {
                 if self.readings.borrow().is_empty() && !self.has_begin {
                     self.begin();
+                }
+                if self.readings.borrow().is_empty() {
+                    // The zones were read here.
+                    machine::adopt_tuned_limits(kernel, cx, self.zones);
                 }
                 self.snap();
             }

@@ -405,7 +405,7 @@ pub struct CheckArgs {
     /// Exit with status 0 if at least this percentage of the figures agrees
     #[arg(long, value_name = "PERCENT", default_value_t = 100.0, value_parser = percent)]
     pub min_agreement: f64,
-    /// The captured machine idles so long before a script of memory cgroups: no capture says when
+    /// Time that the simulated machine idles before a script of memory cgroups: no capture says when
     /// the kernel's periodic work ran last
     #[arg(long, value_name = "SECONDS", default_value_t = 0.0, value_parser = idle_seconds)]
     pub idle: f64,
