@@ -16,7 +16,8 @@ use crate::engine::TaskId;
 use crate::host::SimHost;
 use crate::machine::SimKernel;
 
-/// Sleep of a task at the gate before it looks again.
+/// Times between two looks of a task at the gate. All look at the same moments: on a slow machine with
+/// many tasks, one of them would always be awake, and an audit needs a moment at which none is.
 const GATE_SLEEP_NS: u64 = 100_000_000;
 
 /// Counters of work that costs real time.
@@ -146,7 +147,8 @@ impl Shared {
         }
         count(&gate.nr_waiting);
         while gate.is_closed.get() && !cx.is_dying() {
-            cx.host.sim().sleep_ns(GATE_SLEEP_NS);
+            let sim = cx.host.sim();
+            sim.sleep_until((sim.now_ns() / GATE_SLEEP_NS + 1) * GATE_SLEEP_NS);
         }
         gate.nr_waiting.set(gate.nr_waiting.get() - 1);
     }
