@@ -45,7 +45,7 @@ const BATCHES_MAX: u32 = 1 << SHIFT_MAX;
 /// Lists of a cache larger than this many batches keep a batch of high-order blocks.
 const BIG_SLICE_BATCHES: u32 = 3;
 
-/// Whether frees have work to do beyond the comparison with a limit that all CPUs share.
+/// Reports whether frees have work to do beyond the comparison with a limit that all CPUs share.
 pub(in crate::page_alloc) fn counts_frees(policy: &PcpPolicy) -> bool {
     let limited = [HighOrderFree::LimitedBatch, HighOrderFree::LimitedHalfMin];
     policy.sizing == PcpSizing::Auto
@@ -77,7 +77,7 @@ impl Sizes {
     }
 }
 
-/// What lowers the limit of a CPU's lists, or sets it aside.
+/// Conditions that lower the limit of a CPU's lists, or set it aside.
 #[derive(Clone, Copy, Debug, Default)]
 struct Pressure {
     /// The high-order rule applies.
@@ -102,7 +102,7 @@ impl Pcp {
         }
     }
 
-    /// Whether the high-order rule applies to a free of order 1 to 3
+    /// Reports whether the high-order rule applies to a free of order 1 to 3
     /// (rules/per-cpu-lists#counted-high). `freed`: before this one.
     ///
     /// A block of another order in between shows a CPU that works on something else than a stream.
@@ -268,13 +268,26 @@ impl<H: Host> PageAllocator<H> {
     ) {
         let mut left = n;
         while left > 0 {
-            let before = pcp.count;
-            self.bulk_drain(cx, zone, pcp, left.min(zone.pcp_batch()), Some(index));
-            // Whole blocks leave, so a portion may be a few pages more than it was to be.
-            match before - pcp.count {
-                0 => return,
-                gone => left = left.saturating_sub(gone),
-            }
+            left = self.drain_portion(cx, zone, pcp, left, index);
+        }
+    }
+
+    /// Drains a batch of the pages that are left to drain; returns those left then. Whole blocks
+    /// leave, so it may be a few pages more.
+    fn drain_portion(
+        &self,
+        cx: &Cx<'_, H>,
+        zone: &Zone<H>,
+        pcp: &mut Pcp,
+        left: u32,
+        index: usize,
+    ) -> u32 {
+        let before = pcp.count;
+        self.bulk_drain(cx, zone, pcp, left.min(zone.pcp_batch()), Some(index));
+        match before - pcp.count {
+            // The lists are empty.
+            0 => 0,
+            gone => left.saturating_sub(gone),
         }
     }
 
@@ -298,13 +311,8 @@ impl<H: Host> PageAllocator<H> {
         let (falls, mut surplus) = mine.pcp.lock(cx.cpu()).decay(Sizes::of(zone));
         let has_surplus = surplus > 0;
         while surplus > 0 {
-            let mut pcp = mine.pcp.lock(cx.cpu());
-            let before = pcp.count;
-            self.bulk_drain(cx, zone, &mut pcp, surplus.min(zone.pcp_batch()), Some(0));
-            match before - pcp.count {
-                0 => break,
-                gone => surplus = surplus.saturating_sub(gone),
-            }
+            // Each batch under a hold of its own: the CPU may need its lists meanwhile.
+            surplus = self.drain_portion(cx, zone, &mut mine.pcp.lock(cx.cpu()), surplus, 0);
         }
         falls || has_surplus
     }
