@@ -9,7 +9,7 @@ use crate::kernel::Kernel;
 use crate::page::{Folio, Order, PageFlags};
 use crate::vmstat::{GroupStat, VmEvent};
 
-/// What a page contains, as far as swap tells it apart (rules/swap#zero-pages).
+/// Contents of a page, as far as swap tells them apart (rules/swap#zero-pages).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Contents {
     /// Nothing but zeros.

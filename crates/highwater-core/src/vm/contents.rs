@@ -1,4 +1,4 @@
-//! What pages contain, as far as the kernel looks (rules/swap#zero-pages).
+//! Contents of pages, as far as the kernel looks at them (rules/swap#zero-pages).
 //!
 //! The model keeps no bytes. A program declares that it stores only zeros in a VMA
 //! ([`VmaFlags::ZEROS`]); pages of all others count as having other contents.

@@ -23,9 +23,9 @@ use crate::units::GroupId;
 /// count.
 #[derive(Clone, Copy)]
 pub(super) struct PassedOver {
-    /// Those of tasks outside this memory cgroup; the root: none.
+    /// VMAs of tasks outside this memory cgroup; with the root, none.
     group: GroupId,
-    /// Those with one of these flags.
+    /// VMAs with one of these flags.
     flags: VmaFlags,
 }
 
@@ -66,7 +66,7 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// What a reference check for a memory cgroup passes over; the root: for the machine.
+    /// VMAs that a reference check for a memory cgroup passes over; the root stands for the machine.
     pub(super) fn passed_over(&self, group: GroupId) -> PassedOver {
         let flags = match self.mem.policy.reclaim.recency_guard {
             RecencyGuard::Seq => VmaFlags::empty(),

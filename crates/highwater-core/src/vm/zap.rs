@@ -173,7 +173,7 @@ impl<H: Devices> Mm<H> {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// What clearing the entries of a VMA in `part` means.
+    /// Effects of clearing the entries of a VMA in `part`.
     pub(crate) fn zap_of(&self, vma: &Vma<H>, part: Range<u32>) -> Zap {
         let has_recency = self.has_recency(self.flags_of_walk(vma));
         Zap { start: part.start, end: part.end, flags: vma.flags, has_recency, only: None }

@@ -38,7 +38,7 @@ pub struct Position {
     pub wb_dirty: u64,
     /// Write bandwidth of the device, in pages a second.
     pub avg_bandwidth: u64,
-    /// What keeps a small share from counting as none.
+    /// Smallest share of a device that wrote nothing lately.
     pub floor: WbThreshFloor,
 }
 

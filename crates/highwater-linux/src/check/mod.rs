@@ -203,7 +203,7 @@ pub fn check(paths: &[PathBuf]) -> Result<(CheckReport, Vec<InputError>), InputE
     check_telling(paths, CheckOptions::default(), &mut |_, _| {})
 }
 
-/// What no captured file says.
+/// Facts of a captured run that its file does not have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CheckOptions {
     /// Nanoseconds that the machine idles before the script of a `memcg` file. Work that a kernel does

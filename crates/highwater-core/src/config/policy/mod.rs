@@ -95,7 +95,7 @@ policy! {
         reclaim: ReclaimPolicy,
         /// Page faults.
         fault: FaultPolicy,
-        /// What readahead makes of a miss, and where its windows end.
+        /// Windows of readahead: after a miss, and at the end of the file.
         // rules/readahead#decision, rules/readahead#restart
         readahead: ReadaheadRule = Continue {
             /// A miss at the end of the window continues it, and a window whose mark would be on its

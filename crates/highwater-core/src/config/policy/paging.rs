@@ -15,7 +15,7 @@ policy! {
             /// Every page that fault-around could map, also when the fault is tried again (up to
             /// 6.9).
             Page,
-            /// Those of them without the workingset flag (6.10 on).
+            /// The same pages, without those that have the workingset flag (6.10 on).
             PageNotWs,
             /// At most the faulting one, and none when the fault is tried again (7.2).
             Fault,
@@ -53,12 +53,12 @@ policy! {
         /// false: the slot stays until swap is half full, and the page is written to it again (7.2).
         // rules/swap#swap-in
         write_frees_slot: bool = true is exploratory,
-        /// What swapping out does with a page that holds only zeros.
+        /// Swapping out of a page that holds only zeros.
         // rules/swap#zero-pages
         zero_pages: ZeroPages = Io {
-            /// It writes it, as any other page (up to 6.11).
+            /// The page is written, as any other (up to 6.11).
             Io,
-            /// It marks the page's slot; the page is neither written nor read (6.12 on).
+            /// The slot is marked, and the page is neither written nor read (6.12 on).
             Flag,
         } is exploratory,
     }
@@ -67,7 +67,7 @@ policy! {
 policy! {
     /// Limits of dirty pages.
     WritebackPolicy {
-        /// What keeps the share of a device that wrote nothing lately from being 0.
+        /// Smallest share of the dirty limit for a device that wrote nothing lately.
         // rules/dirty-throttling#share-floor
         wb_thresh_floor: WbThreshFloor = Ratio {
             /// The position ratio assumes an eighth of the room to the limit at least; the share

@@ -127,7 +127,7 @@ policy! {
         /// scanned (6.12 on).
         // rules/kswapd#run
         slab_is_progress: bool = false is exploratory,
-        /// What resets a node's count of failed kswapd runs.
+        /// Event that resets a node's count of failed kswapd runs.
         // rules/kswapd#hopeless
         failures_end: FailuresEnd = Progress {
             /// A reclaimer frees a page.
