@@ -6,9 +6,9 @@ use alloc::vec::Vec;
 use super::kernel::{Found, KernelAudit};
 use super::{AuditError, Rule};
 use crate::host::{Devices, Lock};
-use crate::page::{PageFlags, PageMapping, Pfn};
+use crate::page::{Page, PageFlags, PageMapping, Pfn};
 use crate::page_cache::{Buffers, File, Mark};
-use crate::slab::CacheKind;
+use crate::slab::{CacheKind, ObjectId};
 use crate::swap::Slot;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::vmstat::{NodeStat, ZoneStat};
@@ -99,7 +99,10 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
                 true
             });
             shadow_only.extend(
-                tree.nodes().filter(|n| n.nr_pages == 0 && n.nr_swapped == 0).map(|n| n.object),
+                tree.nodes()
+                    .filter(|n| n.nr_pages == 0 && n.nr_swapped == 0)
+                    .map(|n| n.object)
+                    .filter(|&object| object != ObjectId::NONE),
             );
             tree.nr_pages()
         };
@@ -119,9 +122,10 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
         }
         let mut kept = Kept::default();
         for (index, pfn, marks) in pages {
-            let page = self.in_use(pfn, "a file")?;
-            if (page.mapping(), page.index()) != (PageMapping::File(file.id), index) {
-                let owner = (page.mapping(), page.index());
+            let (folio, page) = self.in_folio(pfn, "a file")?;
+            let at = pfn.0 - folio.pfn().0;
+            let owner = (page.mapping(), page.index().wrapping_add(at));
+            if owner != (PageMapping::File(file.id), index) {
                 let found = format!("is page {index} of {:?}, says {owner:?}", file.id);
                 return self.broken(pfn, Rule::FilePage, found);
             }
@@ -129,11 +133,19 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
                 let found = format!("of {:?}, has {:?}", file.id, page.flags());
                 return self.broken(pfn, Rule::FilePage, found);
             }
-            self.marks(pfn, marks)?;
-            self.refer(pfn, Found::FILE);
+            match at {
+                0 => self.marks(pfn, marks)?,
+                // The marks of a folio are on its first page.
+                _ if marks == [false; 2] => {}
+                _ => {
+                    let found = format!("page {index} of {:?} has marks {marks:?}", file.id);
+                    return self.broken(pfn, Rule::FileMarks, found);
+                }
+            }
+            self.refer(folio.pfn(), Found::FILE);
             self.report.cached += 1;
             self.count(page, NodeStat::FilePages, 1);
-            self.buffer(pfn, file)?;
+            self.buffer((pfn, page), file)?;
             if file.is_memory() {
                 self.count(page, NodeStat::Shmem, 1);
             } else if page.is(PageFlags::DIRTY) {
@@ -148,8 +160,8 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
     }
 
     /// A page says that it has buffers if its frame has; every page of a filesystem that reads by blocks has.
-    fn buffer(&self, pfn: Pfn, file: &File<H>) -> Result<(), AuditError> {
-        let says = self.page(pfn).is(PageFlags::BUFFERS);
+    fn buffer(&self, (pfn, page): (Pfn, &Page), file: &File<H>) -> Result<(), AuditError> {
+        let says = page.is(PageFlags::BUFFERS);
         let has = self.k.buffers.lock(self.cx.cpu()).of(pfn).is_some();
         let is_right = match file.spec.filesystem.buffers {
             Buffers::None => !has,

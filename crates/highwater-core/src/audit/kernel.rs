@@ -94,6 +94,7 @@ pub fn check_kernel_besides<H: Devices>(
         named: kernel.swap.areas.iter().map(|area| vec![0; area.spec.pages as usize]).collect(),
         zero_leaves: 0,
         leaves: BTreeMap::new(),
+        frame_maps: BTreeMap::new(),
         nr_processes: 0,
         exclusive: Vec::new(),
         nodes: vec![[0; NodeStat::COUNT]; kernel.mem.nr_nodes()],
@@ -183,6 +184,8 @@ pub(super) struct KernelAudit<'a, 'h, H: Devices> {
     pub(super) zero_leaves: u64,
     /// Leaves that map a huge page, by its first frame.
     pub(super) leaves: BTreeMap<Pfn, u32>,
+    /// Entries that map each frame of a large folio of a file.
+    pub(super) frame_maps: BTreeMap<Pfn, u32>,
     /// Mms that have a process's memory.
     pub(super) nr_processes: u64,
     /// Slots that an entry names as its own alone.

@@ -229,6 +229,9 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
         let is_anon = page.is_anon();
         let found = if is_anon { Found::ANON } else { Found::empty() };
         self.refer(folio.pfn(), found).mapped += 1;
+        if folio.is_large() && !is_anon {
+            *self.frame_maps.entry(pfn).or_default() += 1;
+        }
         *(if is_anon { &mut resident.anon } else { &mut resident.file }) += 1;
         Ok(())
     }

@@ -6,7 +6,7 @@ use super::kernel::{Found, KernelAudit};
 use super::{AuditError, Rule};
 use crate::host::{Devices, Lock};
 use crate::page::map::CHUNK;
-use crate::page::{BlockFlags, PageFlags, PageMapping, Pfn};
+use crate::page::{BlockFlags, Folio, PageFlags, PageMapping, Pfn};
 use crate::slab::CacheKind;
 use crate::vm::PTES;
 use crate::vmstat::{NodeStat, ZoneStat};
@@ -124,7 +124,8 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
             let found = format!("counts {} mappings, {} were found", page.mapcount(), entry.mapped);
             return self.broken(pfn, Rule::Mapcount, found);
         }
-        if page.order().pages() == PTES as u64 {
+        let is_of_file = matches!(page.mapping(), PageMapping::File(_));
+        if page.order().pages() == PTES as u64 && !is_of_file {
             let (found, counted) =
                 (self.leaves.remove(&pfn).unwrap_or(0), self.page(pfn.add(1)).mapcount());
             if found != counted {
@@ -135,7 +136,6 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
                 self.count(page, NodeStat::AnonTransparentHugepages, page.order().pages());
             }
         }
-        let is_of_file = matches!(page.mapping(), PageMapping::File(_));
         if is_of_file != entry.is.contains(Found::FILE) {
             let found = format!("says {:?}, is in a file: {}", page.mapping(), !is_of_file);
             return self.broken(pfn, Rule::FilePage, found);
@@ -151,13 +151,39 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
             );
             return self.broken(pfn, Rule::References, found);
         }
-        if entry.mapped > 0 {
+        let folio = self.k.mem.map.folio(pfn);
+        if is_of_file && folio.is_large() {
+            self.frames_of_file(folio)?;
+        } else if entry.mapped > 0 {
             let is_anon = entry.is.contains(Found::ANON);
             let item = if is_anon { NodeStat::AnonPages } else { NodeStat::Mapped };
             self.count(page, item, page.order().pages());
         }
         if page.is(PageFlags::MLOCKED) {
             self.count_zone(page, ZoneStat::Mlock, page.order().pages());
+        }
+        Ok(())
+    }
+
+    /// Each frame of a large folio of a file counts the entries that map it; only frames of dirty ones are stored to.
+    fn frames_of_file(&mut self, folio: Folio) -> Result<(), AuditError> {
+        let page = self.page(folio.pfn());
+        let mut nr_stored = 0;
+        for frame in folio.frames() {
+            let counted = self.k.mem.map.frame_mapcount(folio, frame);
+            let found = self.frame_maps.remove(&frame).unwrap_or(0);
+            if counted != found {
+                let found =
+                    format!("{frame:?} of it counts {counted} mappings, {found} were found");
+                return self.broken(folio.pfn(), Rule::Mapcount, found);
+            }
+            self.count(page, NodeStat::Mapped, u64::from(found > 0));
+            nr_stored += u32::from(self.page(frame).is(PageFlags::STORED));
+        }
+        let is_dirty = page.is(PageFlags::DIRTY);
+        if is_dirty != (nr_stored > 0) {
+            let found = format!("is dirty: {is_dirty}, {nr_stored} pages of it were stored to");
+            return self.broken(folio.pfn(), Rule::FileMarks, found);
         }
         Ok(())
     }

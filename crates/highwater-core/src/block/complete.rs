@@ -39,7 +39,20 @@ impl<H: Devices> Kernel<H> {
         if is_dma {
             bio.pages.iter().for_each(|&pfn| cx.host.frame_dma(pfn));
         }
-        for (folio, page) in self.mem.map.folios(&bio.pages) {
+        for (folio, page, nr) in self.mem.map.folio_parts(&bio.pages) {
+            if folio.is_large() {
+                if !is_ok {
+                    page.flag_set::<H>(PageFlags::ERROR);
+                }
+                // It is read when all of its pages are.
+                if !self.mem.map.end_piece::<H>(folio, nr) {
+                    continue;
+                }
+                if page.is(PageFlags::ERROR) {
+                    self.read_ended(cx, folio);
+                    continue;
+                }
+            }
             page.flag_set::<H>(outcome);
             self.read_ended(cx, folio);
         }

@@ -210,7 +210,7 @@ impl<H: Devices> Kernel<H> {
     pub fn submit_bio(&self, cx: &Cx<'_, H>, mut bio: Bio) {
         self.count_bio(cx, &bio);
         let is_read = matches!(bio.kind, BioKind::FileRead | BioKind::SwapRead);
-        let is_back = |&pfn: &Pfn| self.mem.map.page(pfn).is(PageFlags::WORKINGSET);
+        let is_back = |&pfn: &Pfn| self.mem.map.lookup(pfn).1.is(PageFlags::WORKINGSET);
         // Pages that were reclaimed too early come back.
         let _stall = (is_read && bio.pages.iter().any(is_back)).then(|| cx.stall(Stall::Memory));
         self.trim_bio_vectors(cx);

@@ -13,8 +13,8 @@
 //! | a folio to be freed | a plain block | [`PageMap::dissolve_folio`] |
 //!
 //! Support for larger folios: lists, isolation, references, accounting, leaves of page tables and
-//! their unmapping take any order. Swap takes orders 0 and 9; order 9 can be split (`vm::huge`).
-//! The page cache holds single pages ([`crate::Kernel::add_to_page_cache`] checks it).
+//! their unmapping take any order, and so does the page cache (`page_cache::folios`). Anonymous memory and swap take
+//! orders 0 and 9; order 9 can be split (`vm::huge`).
 //!
 //! The other frames of a larger folio are marked as tails ([`BlockFlags::TAIL`]) with the folio's
 //! order. Blocks are aligned to their size, so the head is found from any of them.
@@ -22,8 +22,10 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::{BlockFlags, MigrateType, Order, Page, PageMap, Pfn};
+use super::usage::{count_down, count_up};
+use super::{BlockFlags, MigrateType, Order, Page, PageFlags, PageMap, Pfn};
 use crate::host::Host;
+use crate::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// One or more frames that are managed as one page (`struct folio`).
 ///
@@ -158,6 +160,25 @@ impl PageMap {
         })
     }
 
+    /// The folios of frames of which consecutive ones may be parts of a folio, with the number of those.
+    ///
+    /// As with [`PageMap::folios`], the caller may drop the last reference to each.
+    pub fn folio_parts<'a>(
+        &'a self,
+        frames: &'a [Pfn],
+    ) -> impl Iterator<Item = (Folio, &'a Page, u32)> + use<'a> {
+        let mut at = 0;
+        core::iter::from_fn(move || {
+            let (folio, page) = self.lookup(*frames.get(at)?);
+            let nr = match folio.is_large() {
+                false => 1,
+                true => frames[at..].iter().take_while(|&&pfn| folio.contains(pfn)).count(),
+            };
+            at += nr;
+            Some((folio, page, nr as u32))
+        })
+    }
+
     /// Makes a folio of a block from the allocator: its tail frames know their head.
     ///
     /// # Panics
@@ -174,14 +195,79 @@ impl PageMap {
         folio
     }
 
-    /// All of a large folio is handed to a device, which may do it in pieces.
-    pub(crate) fn begin_pieces(&self, folio: Folio) {
-        self.page(pieces(folio)).init_mapcount(folio.nr_pages() as u32);
+    /// `nr` pages of a large folio are handed to a device, which may do them in pieces.
+    pub(crate) fn begin_pieces(&self, folio: Folio, nr: u32) {
+        self.second(folio).pieces().store(nr, Relaxed);
     }
 
     /// The device is done with `nr` pages of a large folio; true if those were the last.
-    pub(crate) fn end_piece<H: Host>(&self, folio: Folio, nr: usize) -> bool {
-        self.page(pieces(folio)).map_remove::<H>(nr as u32)
+    pub(crate) fn end_piece<H: Host>(&self, folio: Folio, nr: u32) -> bool {
+        count_down::<H>(self.second(folio).pieces(), nr)
+    }
+
+    fn second(&self, folio: Folio) -> &Page {
+        debug_assert!(folio.is_large(), "a single page has no second frame");
+        self.page(folio.pfn().add(1))
+    }
+
+    /// The count of a frame of a large folio of a file: how many entries map this page of it. Their sum is the folio's
+    /// mapcount.
+    #[inline]
+    fn frame_mapped(&self, folio: Folio, frame: Pfn) -> &AtomicU32 {
+        match frame == folio.pfn() {
+            true => self.second(folio).first_mapped(),
+            false => self.page(frame).mapcount_cell(),
+        }
+    }
+
+    /// A fresh large folio enters a file: none of its pages is mapped or stored to.
+    pub(crate) fn reset_frames(&self, folio: Folio) {
+        self.second(folio).first_mapped().store(0, Relaxed);
+        for frame in folio.frames().skip(1) {
+            self.page(frame).init_flags(PageFlags::empty());
+            self.page(frame).init_mapcount(0);
+        }
+    }
+
+    /// An entry more maps a frame of a file's folio; true if none did before.
+    #[inline]
+    pub(crate) fn map_frame<H: Host>(&self, folio: Folio, frame: Pfn) -> bool {
+        let is_first = self.page(folio).map_add::<H>(1);
+        if !folio.is_large() {
+            return is_first;
+        }
+        count_up::<H>(self.frame_mapped(folio, frame))
+    }
+
+    /// An entry less maps a frame of a file's folio; true if none does now.
+    #[inline]
+    pub(crate) fn unmap_frame<H: Host>(&self, folio: Folio, frame: Pfn) -> bool {
+        let is_last = self.page(folio).map_remove::<H>(1);
+        if !folio.is_large() {
+            return is_last;
+        }
+        count_down::<H>(self.frame_mapped(folio, frame), 1)
+    }
+
+    /// The entries that map a frame of a large folio of a file.
+    pub fn frame_mapcount(&self, folio: Folio, frame: Pfn) -> u32 {
+        self.frame_mapped(folio, frame).load(Relaxed)
+    }
+
+    /// The frame of a file's folio that holds page `index` of the file.
+    #[inline(always)]
+    pub fn frame_of(&self, folio: Folio, index: u32) -> Pfn {
+        match folio.is_large() {
+            true => folio.pfn().add(index.wrapping_sub(self.page(folio).index())),
+            false => folio.pfn(),
+        }
+    }
+
+    /// The pages of a file that a folio of it holds: the first one, and the one after the last.
+    #[inline]
+    pub fn indices_of(&self, folio: Folio) -> (u32, u32) {
+        let first = self.page(folio).index();
+        (first, first.saturating_add(folio.nr_pages() as u32))
     }
 
     /// A folio without users becomes a plain block again, to be freed.
@@ -196,11 +282,6 @@ impl PageMap {
             self.page(folio.pfn()).remove_block_flags(BlockFlags::HEAD);
         }
     }
-}
-
-/// The frame whose mapcount, meaningless for a tail, counts pages that a device still has.
-fn pieces(folio: Folio) -> Pfn {
-    folio.pfn().add(2)
 }
 
 #[cfg(test)]

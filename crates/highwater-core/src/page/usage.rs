@@ -18,6 +18,7 @@ use bitflags::bitflags;
 
 use super::Page;
 use crate::host::Host;
+use crate::sync::atomic::AtomicU32;
 use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 bitflags! {
@@ -77,6 +78,9 @@ bitflags! {
         const NOTED = 1 << 23;
         /// A task may wait for LOCKED or WRITEBACK to be cleared: set and cleared by `page_cache::page_waits`.
         const WAITERS = 1 << 24;
+        /// Of each frame of a large folio of a file: this page of it was stored to, and is written when the
+        /// folio is.
+        const STORED = 1 << 25;
     }
 }
 
@@ -325,16 +329,54 @@ impl Page {
     /// `n` mappings less; true if they were the last.
     #[inline(always)]
     pub(crate) fn map_remove<H: Host>(&self, n: u32) -> bool {
-        let before = if H::THREADED {
-            self.mapcount.fetch_sub(n, AcqRel)
-        } else {
-            let before = self.mapcount.load(Relaxed);
-            self.mapcount.store(before.wrapping_sub(n), Relaxed);
-            before
-        };
-        debug_assert!(before >= n, "unmapped more often than mapped");
-        before == n
+        count_down::<H>(&self.mapcount, n)
     }
+}
+
+/// Counts of a large folio that lie in the descriptor of its second frame, which has no mapping of its own.
+impl Page {
+    /// Mappings of the folio's first page alone.
+    #[inline]
+    pub(super) fn first_mapped(&self) -> &AtomicU32 {
+        &self.index
+    }
+
+    /// The mapcount itself: of a frame of a large folio that is not the first, the entries that map this page.
+    #[inline]
+    pub(super) fn mapcount_cell(&self) -> &AtomicU32 {
+        &self.mapcount
+    }
+
+    /// Pages of the folio that a device still has.
+    #[inline]
+    pub(super) fn pieces(&self) -> &AtomicU32 {
+        &self.mapping
+    }
+}
+
+/// Subtracts from a count of a page; true if nothing is left.
+#[inline(always)]
+pub(super) fn count_down<H: Host>(count: &AtomicU32, n: u32) -> bool {
+    let before = if H::THREADED {
+        count.fetch_sub(n, AcqRel)
+    } else {
+        let before = count.load(Relaxed);
+        count.store(before.wrapping_sub(n), Relaxed);
+        before
+    };
+    debug_assert!(before >= n, "less was counted than goes");
+    before == n
+}
+
+/// Adds one to a count of a page; true if it was 0.
+#[inline(always)]
+pub(super) fn count_up<H: Host>(count: &AtomicU32) -> bool {
+    if H::THREADED {
+        return count.fetch_add(1, AcqRel) == 0;
+    }
+    let before = count.load(Relaxed);
+    count.store(before + 1, Relaxed);
+    before == 0
 }
 
 /// References.

@@ -7,7 +7,7 @@
 //! page moves            ── move_buffers ────▶ the object belongs to the new frame
 //! ```
 //!
-//! A page of 4 KiB is one block, so it has one object. The model needs only the object's memory. It
+//! A page of 4 KiB is one block, so it has one object, and a folio has one for each of its pages. The model needs only the object's memory. It
 //! lies where memory was free at the page's first write, in an unmovable slab, and exists as long
 //! as the page.
 //!
@@ -90,9 +90,15 @@ impl<H: Devices> Kernel<H> {
         debug_assert!(page.is(PageFlags::LOCKED), "buffers for a page that is not locked");
         // The page's group pays for them.
         let payer = self.mem.groups.owner_if_on(folio).unwrap_or_default();
-        let id = self.slab_take_for(cx, CacheKind::BufferHead, Gfp::GFP_NOFS, payer);
-        let id = id.ok_or(Error::NoMemory)?;
-        self.buffers.lock(cx.cpu()).put(folio.pfn(), id);
+        for (nr, frame) in folio.frames().enumerate() {
+            let id = self.slab_take_for(cx, CacheKind::BufferHead, Gfp::GFP_NOFS, payer);
+            let Some(id) = id else {
+                // All of them or none.
+                folio.frames().take(nr).for_each(|frame| self.give_buffer(cx, frame));
+                return Err(Error::NoMemory);
+            };
+            self.buffers.lock(cx.cpu()).put(frame, id);
+        }
         page.flag_set::<H>(PageFlags::BUFFERS);
         Ok(())
     }
@@ -108,8 +114,12 @@ impl<H: Devices> Kernel<H> {
 
     #[inline(never)]
     fn give_buffers(&self, cx: &Cx<'_, H>, folio: Folio) {
-        let id = self.buffers.lock(cx.cpu()).take(folio.pfn());
-        debug_assert!(id.is_some(), "{folio:?} says that it has buffers");
+        folio.frames().for_each(|frame| self.give_buffer(cx, frame));
+    }
+
+    fn give_buffer(&self, cx: &Cx<'_, H>, frame: Pfn) {
+        let id = self.buffers.lock(cx.cpu()).take(frame);
+        debug_assert!(id.is_some(), "{frame:?} says that it has buffers");
         if let Some(id) = id {
             self.slab_give(cx, CacheKind::BufferHead, id);
         }

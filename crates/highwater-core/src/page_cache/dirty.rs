@@ -23,6 +23,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::{DirtyAccount, File, Mappings, Mark};
+use crate::config::FileFolios;
 use crate::host::{Cx, Devices, Lock};
 use crate::kernel::Kernel;
 use crate::page::{Folio, Page, PageFlags, PageMapping, Pfn};
@@ -42,6 +43,7 @@ impl<H: Devices> Kernel<H> {
         match page.mapping() {
             PageMapping::File(id) => {
                 page.flag_test_clear::<H>(PageFlags::RECLAIM);
+                self.all_stored(folio);
                 if page.is(PageFlags::DIRTY) {
                     return false;
                 }
@@ -119,6 +121,7 @@ impl<H: Devices> Kernel<H> {
         let page = self.mem.map.page(folio);
         debug_assert!(page.is(PageFlags::LOCKED), "cleaned a page that was not locked");
         if page.is_mapped() && self.clean_mappings(cx, folio) {
+            self.all_stored(folio);
             self.dirty_file_page(cx, file, folio);
         }
         let was_dirty = page.flag_test_clear::<H>(PageFlags::DIRTY);
@@ -133,6 +136,9 @@ impl<H: Devices> Kernel<H> {
     #[doc(alias = "cancel_dirty_page")]
     pub fn cancel_dirty(&self, cx: &Cx<'_, H>, file: &File<H>, folio: Folio) {
         let was_dirty = self.mem.map.page(folio).flag_test_clear::<H>(PageFlags::DIRTY);
+        if was_dirty && folio.is_large() {
+            self.forget_stored(folio);
+        }
         if was_dirty && !file.is_memory() {
             self.count_cleaned(cx, file, folio);
         }
@@ -174,7 +180,7 @@ impl<H: Devices> Kernel<H> {
             page.flag_set::<H>(PageFlags::WRITEBACK);
         }
         if folio.is_large() {
-            self.mem.map.begin_pieces(folio);
+            self.mem.map.begin_pieces(folio, self.nr_to_write(folio, page));
         }
         let account = self.mem.account(cx.cpu(), folio);
         account.plus(NodeStat::Writeback).zone_plus(ZoneStat::ZoneWritePending);
@@ -193,17 +199,30 @@ impl<H: Devices> Kernel<H> {
 
     /// [`Kernel::end_page_writeback`] for frames of one file; none = of the swap cache.
     pub(crate) fn end_writeback_of(&self, cx: &Cx<'_, H>, file: Option<&File<H>>, frames: &[Pfn]) {
-        // A huge page that the device took in pieces is under writeback until the last of them is done.
-        if let Some((folio, _)) = frames.first().map(|&pfn| self.mem.map.lookup(pfn))
-            && folio.is_large()
-            && frames.len() as u64 <= folio.nr_pages()
-        {
-            if self.mem.map.end_piece::<H>(folio, frames.len()) {
-                self.end_writeback_runs(cx, file, &folio.frames().collect::<Vec<_>>());
-            }
-            return;
+        if file.is_none() || self.mem.policy.folio.file != FileFolios::None {
+            return self.end_writeback_in_pieces(cx, file, frames);
         }
         self.end_writeback_runs(cx, file, frames);
+    }
+
+    /// Does that for frames of which some belong to larger folios. A folio that the device took in pieces is under
+    /// writeback until the last of them is done.
+    fn end_writeback_in_pieces(&self, cx: &Cx<'_, H>, file: Option<&File<H>>, frames: &[Pfn]) {
+        let mut at = 0;
+        while let Some(&pfn) = frames.get(at) {
+            let folio = self.mem.map.folio(pfn);
+            let same_kind = |&pfn: &Pfn| match folio.is_large() {
+                true => folio.contains(pfn),
+                false => !self.mem.map.folio(pfn).is_large(),
+            };
+            let nr = frames[at..].iter().take_while(|&pfn| same_kind(pfn)).count();
+            if !folio.is_large() {
+                self.end_writeback_runs(cx, file, &frames[at..at + nr]);
+            } else if self.mem.map.end_piece::<H>(folio, nr as u32) {
+                self.end_writeback_runs(cx, file, &folio.frames().collect::<Vec<_>>());
+            }
+            at += nr;
+        }
     }
 
     fn end_writeback_runs(&self, cx: &Cx<'_, H>, file: Option<&File<H>>, frames: &[Pfn]) {

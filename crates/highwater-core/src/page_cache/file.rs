@@ -191,7 +191,7 @@ impl<H: Tasks> OpenFile<H> {
     pub(super) fn store_window(&self, cx: &Cx<'_, H>, decided: &ReadAhead) {
         let mut state = self.readahead.lock(cx.cpu());
         (state.start, state.size) = (decided.start, decided.size);
-        state.async_size = decided.async_size;
+        (state.async_size, state.order) = (decided.async_size, decided.order);
     }
 }
 

@@ -12,6 +12,7 @@ use super::filesystem::Buffers;
 use super::node_memory::Objects;
 use super::{Entry, File, Mark, Tree};
 use crate::block::{Bio, BioKind, BioVector};
+use crate::config::FileFolios;
 use crate::host::{Cost, Cx, Devices, IoError, Lock, Probe, Urgency};
 use crate::kernel::Kernel;
 use crate::lru::{BATCH_MAX, PAGEVEC, Shadow};
@@ -102,7 +103,12 @@ impl<H: Devices> Kernel<H> {
         cx.charge(Cost::PageCacheLookup, 1);
         batch.clear();
         let end = index.saturating_add(max);
-        let max = max.min(self.lookup_batch() as u32);
+        let nr_folios = self.lookup_batch();
+        // A folio of several pages is one entry of the batch.
+        let max = match self.mem.policy.folio.file {
+            FileFolios::None => max.min(nr_folios as u32),
+            _ => max,
+        };
         loop {
             let mut is_first_frozen = false;
             let tree = file.tree.lock(cx.cpu());
@@ -114,6 +120,12 @@ impl<H: Devices> Kernel<H> {
             }
             tree.run(index, max, |at, pfn| {
                 let (folio, page) = self.mem.map.lookup(pfn);
+                if folio.is_large() && batch.last() == Some(&folio) {
+                    return true;
+                }
+                if batch.len() == nr_folios {
+                    return false;
+                }
                 if !page.try_get::<H>() {
                     is_first_frozen = at == index;
                     return false;
@@ -187,7 +199,18 @@ impl<H: Devices> Kernel<H> {
         index: u32,
         gfp: Gfp,
     ) -> Result<Folio, AddError> {
-        let folio = self.mem.alloc_folio_wished(cx, self, gfp, Order::ZERO, Wish::Task);
+        self.create_folio(cx, file, (index, Order::ZERO), gfp)
+    }
+
+    /// A fresh folio of an order from an index on, locked, with a reference for the caller.
+    pub(crate) fn create_folio(
+        &self,
+        cx: &Cx<'_, H>,
+        file: &File<H>,
+        (index, order): (u32, Order),
+        gfp: Gfp,
+    ) -> Result<Folio, AddError> {
+        let folio = self.mem.alloc_folio_wished(cx, self, gfp, order, Wish::Task);
         let folio = folio.ok_or(AddError::NoMemory)?;
         match self.add_to_page_cache(cx, file, index, folio, gfp) {
             Ok(()) => Ok(folio),
@@ -199,9 +222,9 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Calls `f` for each page of `start..end` that a fault may map without waiting: cached, up to
-    /// date, neither locked nor marked for readahead. Ascending. If `f` returns that it mapped the
-    /// page, the mapping now owns a reference. `f` takes no lock (the caller holds the page
-    /// table's).
+    /// date, neither locked nor marked for readahead. Ascending. `f` gets the page's folio, and returns how many
+    /// entries for pages of this folio it made; each owns a reference now. `f` takes no lock (the caller holds the
+    /// page table's).
     ///
     /// If tasks share a thread, nothing runs between the check of the page and `f`. On other hosts
     /// the page is locked meanwhile, so truncation either finds the mapping or comes first.
@@ -212,14 +235,14 @@ impl<H: Devices> Kernel<H> {
         file: &File<H>,
         start: u32,
         end: u32,
-        mut f: impl FnMut(u32, Folio) -> bool,
+        mut f: impl FnMut(u32, Folio) -> u32,
     ) {
         let end = u64::from(end).min(file.size_pages()) as u32;
         if !H::THREADED {
             file.tree.lock(cx.cpu()).walk(start, end, |index, pfn| {
                 let (folio, page) = self.mem.map.lookup(pfn);
-                if is_mappable(page.flags()) && page.refcount() != 0 && f(index, folio) {
-                    page.get::<H>(1);
+                if is_mappable(page.flags()) && page.refcount() != 0 {
+                    page.get::<H>(f(index, folio));
                 }
                 true
             });
@@ -243,16 +266,15 @@ impl<H: Devices> Kernel<H> {
                 true
             });
             for &(index, folio) in &found[..nr] {
-                let is_mapped = self.try_lock_page(folio) && {
-                    let flags = self.mem.map.page(folio).flags() - PageFlags::LOCKED;
-                    let is_mapped =
-                        self.is_page_of(file, folio) && is_mappable(flags) && f(index, folio);
+                if self.try_lock_page(folio) {
+                    let page = self.mem.map.page(folio);
+                    let flags = page.flags() - PageFlags::LOCKED;
+                    if self.is_page_of(file, folio) && is_mappable(flags) {
+                        page.get::<H>(f(index, folio));
+                    }
                     self.unlock_page(cx, folio);
-                    is_mapped
-                };
-                if !is_mapped {
-                    self.put_page(cx, folio);
                 }
+                self.put_page(cx, folio);
             }
             from = next;
         }
@@ -272,6 +294,9 @@ impl<H: Devices> Kernel<H> {
     /// tree has one reference more; a shadow found is a refault unless `gfp` has WRITE. Memory for
     /// the tree is had as `gfp` allows.
     ///
+    /// A larger folio takes as many slots as it has pages, from `index` on, and the tree has a reference for each. If
+    /// there are shadows in them, the last one counts, for all of its pages.
+    ///
     /// # Errors
     /// See [`AddError`]; the page is as it was.
     #[doc(alias = "filemap_add_folio")]
@@ -284,7 +309,10 @@ impl<H: Devices> Kernel<H> {
         folio: Folio,
         gfp: Gfp,
     ) -> Result<(), AddError> {
-        debug_assert!(!folio.is_large(), "a slot of the tree holds a single page");
+        debug_assert!(
+            index.is_multiple_of(folio.nr_pages() as u32),
+            "a folio is aligned in its file"
+        );
         // The group that touches a page first pays for it; others use it for free.
         if !self.charge_folio(cx, folio, self.group_of_task(cx), gfp) {
             return Err(AddError::NoMemory);
@@ -293,7 +321,10 @@ impl<H: Devices> Kernel<H> {
         let backed = if file.is_memory() { PageFlags::SWAPBACKED } else { PageFlags::empty() };
         page.init_flags(PageFlags::LOCKED | backed);
         page.set_mapping(PageMapping::File(file.id), index);
-        page.get::<H>(1);
+        page.get::<H>(folio.nr_pages() as u32);
+        if folio.is_large() {
+            self.mem.map.reset_frames(folio);
+        }
         let is_inserted = match file.spec.filesystem.buffers {
             Buffers::All => self.attach_buffers(cx, file, folio).map_err(|_| AddError::NoMemory),
             Buffers::None | Buffers::Written => Ok(()),
@@ -310,7 +341,7 @@ impl<H: Devices> Kernel<H> {
                 self.release_buffers(cx, (folio, page));
                 page.init_flags(PageFlags::empty());
                 page.set_mapping(PageMapping::None, 0);
-                page.put::<H>(1);
+                page.put::<H>(folio.nr_pages() as u32);
                 Err(error)
             }
         }
@@ -334,7 +365,11 @@ impl<H: Devices> Kernel<H> {
                 break Err(AddError::Deleted);
             }
             let mut tree = file.tree.lock(cx.cpu());
-            let missing = tree.nodes_missing(index);
+            let nr = folio.nr_pages() as u32;
+            let missing = match folio.is_large() {
+                false => tree.nodes_missing(index),
+                true => tree.nodes_missing_for(index, nr),
+            };
             if missing > spare.len() {
                 drop(tree);
                 drop(xa);
@@ -343,6 +378,9 @@ impl<H: Devices> Kernel<H> {
                     None => break Err(AddError::NoMemory),
                 }
                 continue;
+            }
+            if folio.is_large() {
+                break self.insert_folio(cx, file, index, folio, (tree, &mut spare));
             }
             if let Entry::Page(_) | Entry::Swapped(_) = tree.get(index) {
                 break Err(AddError::Exists);
@@ -387,6 +425,9 @@ impl<H: Devices> Kernel<H> {
         shadow: Option<Shadow>,
     ) {
         self.release_buffers(cx, (folio, page));
+        if folio.is_large() {
+            return self.delete_folio(cx, file, (folio, page), shadow);
+        }
         let index = page.index();
         let mut tree = file.tree.lock(cx.cpu());
         let evicted = shadow.and_then(|shadow| tree.evict(index, folio.pfn(), shadow));
@@ -443,7 +484,7 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Removes a page from its file for reclaim (rules/page-decisions#remove): freezes the
-    /// references at two, the caller's and the tree's, and leaves a shadow. True if the page
+    /// references at two, the caller's and the tree's (which has one for each page of a folio), and leaves a shadow. True if the page
     /// belongs to the caller now (no references, off the tree). The page is locked. `target`: whose
     /// limit reclaims, the root if it is the machine.
     ///
@@ -477,7 +518,7 @@ impl<H: Devices> Kernel<H> {
         target: GroupId,
     ) -> bool {
         let _xa = file.xa_lock.lock(cx.cpu());
-        let Some(frozen) = page.freeze::<H>(2) else {
+        let Some(frozen) = page.freeze::<H>(1 + folio.nr_pages() as u32) else {
             cold_path();
             return false;
         };
@@ -539,16 +580,33 @@ impl<H: Devices> Kernel<H> {
     /// If the device could not read it.
     #[doc(alias = "filemap_read_folio")]
     pub fn read_page(&self, cx: &Cx<'_, H>, file: &File<H>, folio: Folio) -> Result<(), IoError> {
+        self.read_pages(cx, file, folio, folio.nr_pages() as u32)
+    }
+
+    /// The same for the first `nr` pages of a folio; the caller fills the others.
+    ///
+    /// # Errors
+    /// If the device could not read them.
+    pub(crate) fn read_pages(
+        &self,
+        cx: &Cx<'_, H>,
+        file: &File<H>,
+        folio: Folio,
+        nr: u32,
+    ) -> Result<(), IoError> {
         let page = self.mem.map.page(folio);
         page.flag_test_clear::<H>(PageFlags::ERROR);
         let bio = Bio {
             device: file.spec.device,
             kind: BioKind::FileRead,
             start: file.device_page(page.index()),
-            pages: folio.frames().collect(),
+            pages: folio.frames().take(nr as usize).collect(),
             urgency: Urgency::Sync,
             vector: BioVector::Inline,
         };
+        if folio.is_large() {
+            self.mem.map.begin_pieces(folio, nr);
+        }
         self.submit_bio(cx, bio);
         self.wait_on_locked(cx, folio);
         if page.is(PageFlags::UPTODATE) { Ok(()) } else { Err(IoError::Device) }

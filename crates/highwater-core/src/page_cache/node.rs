@@ -172,8 +172,12 @@ impl Node {
         self.pages == 0 && self.nr_shadows == 0 && self.nr_swapped == 0
     }
 
-    /// It holds shadows and nothing else.
+    /// It holds shadows and nothing else. One without memory of its own does not count: its shadows are in the node
+    /// above.
     pub(super) fn is_shadow_only(&self) -> bool {
-        self.pages == 0 && self.nr_shadows != 0 && self.nr_swapped == 0
+        self.object != ObjectId::NONE
+            && self.pages == 0
+            && self.nr_shadows != 0
+            && self.nr_swapped == 0
     }
 }

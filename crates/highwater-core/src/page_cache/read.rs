@@ -6,6 +6,7 @@
 
 use super::lookup::{AddError, FILE_GFP, PageBatch};
 use super::{Entry, File, MemoryFiles, MemoryPage, OpenFile};
+use crate::config::FileFolios;
 use crate::host::{Cost, Cx, Devices, Lock, Phase, Probe};
 use crate::kernel::Kernel;
 use crate::memcg::Charge;
@@ -91,7 +92,7 @@ impl<H: Devices> Kernel<H> {
             }
             // The file may have become shorter.
             let end = wanted.min(open.file.size());
-            let end = end.min((at >> PAGE_SHIFT << PAGE_SHIFT) + (batch.len() * PAGE_SIZE) as u64);
+            let end = end.min(self.end_of_batch(at, &batch));
             if at < end {
                 self.copy_pages(cx, open, (at, end), &batch);
             }
@@ -157,7 +158,7 @@ impl<H: Devices> Kernel<H> {
         pages: &[Folio],
     ) {
         let prev = open.readahead.lock(cx.cpu()).prev_pos;
-        let was_read = prev.is_some_and(|prev| prev >> PAGE_SHIFT == at >> PAGE_SHIFT);
+        let was_read = prev.is_some_and(|prev| self.are_of_one_folio(pages[0], prev, at));
         let mut nr_read = 0;
         for (i, &folio) in pages.iter().enumerate() {
             if at >= end {
@@ -166,14 +167,40 @@ impl<H: Devices> Kernel<H> {
             if i > 0 || !was_read {
                 self.mark_accessed(cx, folio);
             }
-            let offset = at as usize & (PAGE_SIZE - 1);
-            let part = (PAGE_SIZE - offset).min((end - at) as usize);
-            cx.host.frame_copy_out(folio.pfn(), offset, part);
-            at += part as u64;
-            nr_read += 1;
+            let behind = match folio.is_large() {
+                true => end.min(u64::from(self.mem.map.indices_of(folio).1) << PAGE_SHIFT),
+                false => end.min(((at >> PAGE_SHIFT) + 1) << PAGE_SHIFT),
+            };
+            while at < behind {
+                let offset = at as usize & (PAGE_SIZE - 1);
+                let part = (PAGE_SIZE - offset).min((behind - at) as usize);
+                let frame = self.mem.map.frame_of(folio, (at >> PAGE_SHIFT) as u32);
+                cx.host.frame_copy_out(frame, offset, part);
+                at += part as u64;
+                nr_read += 1;
+            }
         }
         cx.charge(Cost::ReadHit, nr_read);
         open.readahead.lock(cx.cpu()).prev_pos = Some(at - 1);
+    }
+
+    /// The byte behind the pages of a batch, of which the first one has byte `at`.
+    fn end_of_batch(&self, at: u64, batch: &[Folio]) -> u64 {
+        match batch.last() {
+            Some(&last) if self.mem.policy.folio.file != FileFolios::None => {
+                u64::from(self.mem.map.indices_of(last).1) << PAGE_SHIFT
+            }
+            _ => (at >> PAGE_SHIFT << PAGE_SHIFT) + (batch.len() * PAGE_SIZE) as u64,
+        }
+    }
+
+    /// True if a folio that has byte `at` has byte `prev` too.
+    fn are_of_one_folio(&self, folio: Folio, prev: u64, at: u64) -> bool {
+        if !folio.is_large() {
+            return prev >> PAGE_SHIFT == at >> PAGE_SHIFT;
+        }
+        let (first, end) = self.mem.map.indices_of(folio);
+        (first.into()..end.into()).contains(&(prev >> PAGE_SHIFT))
     }
 
     /// Fills `batch` with up-to-date pages from the one of byte `at` on, at least one, for a call
@@ -218,10 +245,15 @@ impl<H: Devices> Kernel<H> {
                 }
             }
             let Some(&last) = batch.last() else { continue };
-            let before = batch.len() as u32 - 1;
             let flags = self.mem.map.page(last).flags();
             if flags.contains(PageFlags::READAHEAD) {
-                self.readahead_async(cx, open, last, index + before, req - before);
+                // What is wanted from the first page of its folio on, which the call may begin behind.
+                let first = match self.mem.policy.folio.file {
+                    FileFolios::None => index + (batch.len() as u32 - 1),
+                    _ => self.mem.map.page(last).index(),
+                };
+                let wanted = index.saturating_add(req).saturating_sub(first);
+                self.readahead_async(cx, open, last, first, wanted);
             }
             if self.mem.map.page(last).is(PageFlags::UPTODATE) {
                 return Ok(());

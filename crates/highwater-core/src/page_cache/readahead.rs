@@ -8,7 +8,7 @@
 //! ```
 //!
 //! [`ReadAhead`] is a descriptor's state. Its methods decide, as pure functions of the state and
-//! the tree; `Kernel::submit_window` submits the reads. A decision works on a copy of the state:
+//! the tree; `Kernel::submit_window` ([`submit`]) submits the reads. A decision works on a copy of the state:
 //! tasks that share a descriptor may overwrite each other's state, as in the kernel.
 //!
 //! [`ReadAhead::decide`] has the rule up to 6.10, [`restart`] the later ones.
@@ -16,17 +16,13 @@
 //! From: `read`, `vm::fault` · to: `block`.
 
 mod restart;
+mod submit;
 
-use alloc::vec::Vec;
-
-use super::lookup::{AddError, FILE_GFP};
 use super::{File, OpenFile, ReadMode, Tree};
-use crate::block::{Bio, BioKind, BioVector};
 use crate::config::{MmapMiss, ReadaheadRule};
-use crate::host::{Cx, Devices, Lock, Phase, Urgency};
+use crate::host::{Cx, Devices, Lock};
 use crate::kernel::Kernel;
-use crate::page::{Folio, PAGE_SHIFT, PAGE_SIZE, PageFlags, Pfn};
-use crate::page_alloc::Gfp;
+use crate::page::{Folio, Order, PAGE_SHIFT, PAGE_SIZE, PageFlags};
 
 /// Forced reading goes in pieces of 2 MiB.
 const FORCED_CHUNK: u32 = (2 << 20) / PAGE_SIZE as u32;
@@ -34,10 +30,6 @@ const FORCED_CHUNK: u32 = (2 << 20) / PAGE_SIZE as u32;
 const MMAP_MISSES: u32 = 100;
 /// Most net misses that are counted.
 const MMAP_MISSES_MAX: u32 = 10 * MMAP_MISSES;
-
-/// Flags for allocating pages that are not needed yet: those of any file page, but without
-/// filesystem calls and without retries.
-const READAHEAD_GFP: Gfp = FILE_GFP.difference(Gfp::FS).union(Gfp::NORETRY).union(Gfp::NOWARN);
 
 /// State of a descriptor's readahead (`struct file_ra_state`).
 #[doc(alias = "file_ra_state")]
@@ -51,6 +43,9 @@ pub struct ReadAhead {
     pub async_size: u32,
     /// Last byte read by read(); none before the first.
     pub prev_pos: Option<u64>,
+    /// Order of the folios of the current window, which the next one's go by (7.2). Not the order of every folio in
+    /// it: alignment makes smaller ones.
+    pub order: u8,
     /// Net misses of faults.
     pub mmap_miss: u32,
     /// Most pages of a window; 0 = none.
@@ -75,8 +70,23 @@ pub struct Window {
 enum Trigger {
     /// The page is missing.
     Miss,
-    /// The page is cached and has the mark.
-    Mark,
+    /// The page is cached and has the mark; its folio has so many pages, and this order.
+    Mark(Order),
+}
+
+impl Trigger {
+    /// The order of the folio that has the mark.
+    const fn marked(self) -> Order {
+        match self {
+            Trigger::Miss => Order::ZERO,
+            Trigger::Mark(order) => order,
+        }
+    }
+
+    /// True if page `index`, the first one of its folio, is the one with the mark at `mark`.
+    const fn is_at(self, index: u32, mark: u32) -> bool {
+        index == mark >> self.marked().0 << self.marked().0
+    }
 }
 
 /// Computes the size of the first readahead window for a request.
@@ -137,11 +147,11 @@ impl ReadAhead {
         let end = self.start.saturating_add(self.size);
         if index == 0 {
             self.begin(index, req, max);
-        } else if index == end - self.async_size.min(end) || index == end {
+        } else if trigger.is_at(index, end - self.async_size.min(end)) || index == end {
             self.start = end;
             self.size = self.size.max(next_size(self.size, max));
             self.async_size = self.size;
-        } else if trigger == Trigger::Mark {
+        } else if trigger != Trigger::Miss {
             // Somebody else read this window: go on behind it, at the speed it suggests.
             let missing = tree.next_missing(index + 1, max)?;
             self.start = missing;
@@ -209,6 +219,7 @@ impl ReadAhead {
         if self.mmap_miss > MMAP_MISSES {
             return None;
         }
+        self.order = 0;
         self.start = index.saturating_sub(self.ra_pages / 2);
         self.size = self.ra_pages;
         self.async_size = self.ra_pages / 4;
@@ -249,7 +260,7 @@ impl<H: Devices> Kernel<H> {
             return;
         }
         page.flag_test_clear::<H>(PageFlags::READAHEAD);
-        self.readahead(cx, open, state, (index, req), Trigger::Mark);
+        self.readahead(cx, open, state, (index, req), Trigger::Mark(folio.order()));
     }
 
     fn readahead(
@@ -261,6 +272,7 @@ impl<H: Devices> Kernel<H> {
         trigger: Trigger,
     ) {
         let max = state.max_window(req, self.io_pages(&open.file));
+        let marked = trigger.marked();
         let window = {
             let tree = open.file.tree.lock(cx.cpu());
             match self.mem.policy.readahead {
@@ -268,9 +280,12 @@ impl<H: Devices> Kernel<H> {
                 rule => state.decide_anew(index, req, max, trigger, &tree, rule),
             }
         };
+        let order = window.map_or(Order::ZERO, |window| {
+            self.order_of_window(&open.file, &mut state, window, marked)
+        });
         open.store_window(cx, &state);
         if let Some(window) = window {
-            self.submit_window(cx, &open.file, window);
+            self.submit_window(cx, &open.file, window, order);
         }
     }
 
@@ -283,7 +298,8 @@ impl<H: Devices> Kernel<H> {
         let mut start = index;
         while start < end {
             let size = (end - start).min(FORCED_CHUNK);
-            self.submit_window(cx, &open.file, Window { start, size, async_size: 0 });
+            let window = Window { start, size, async_size: 0 };
+            self.submit_window(cx, &open.file, window, Order::ZERO);
             start += size;
         }
     }
@@ -307,10 +323,13 @@ impl<H: Devices> Kernel<H> {
             ReadMode::Sequential => self.readahead_sync(cx, open, index, state.ra_pages),
             ReadMode::Normal => {
                 let window = state.around(index);
+                let order = window.map_or(Order::ZERO, |window| {
+                    self.order_of_window(&open.file, &mut state, window, Order::ZERO)
+                });
                 open.store_window(cx, &state);
                 open.readahead.lock(cx.cpu()).mmap_miss = state.mmap_miss;
                 if let Some(window) = window {
-                    self.submit_window(cx, &open.file, window);
+                    self.submit_window(cx, &open.file, window, order);
                 }
             }
         }
@@ -356,68 +375,6 @@ impl<H: Devices> Kernel<H> {
     fn io_pages(&self, file: &File<H>) -> u32 {
         self.block.device(file.spec.device).spec.max_request_pages
     }
-
-    /// Reads the absent pages of a window, up to the end of the file, without waiting
-    /// (rules/readahead#submit): one bio for each run of them. Ends early where there is no memory.
-    #[doc(alias = "page_cache_ra_unbounded")]
-    #[doc(alias = "__do_page_cache_readahead")]
-    #[doc(alias = "do_page_cache_ra")]
-    fn submit_window(&self, cx: &Cx<'_, H>, file: &File<H>, window: Window) {
-        let _phase = cx.phase(Phase::Readahead);
-        let end = u64::from(window.start) + u64::from(window.size);
-        let has_mark = window.async_size != 0
-            && (end < file.size_pages()
-                || self.mem.policy.readahead != ReadaheadRule::RestartAligned);
-        let mark = has_mark.then(|| end.saturating_sub(window.async_size.into()));
-        let end = end.min(file.size_pages()).min(file.spec.max_pages.into()) as u32;
-        self.plug_start(cx);
-        let mut run = Vec::new();
-        let mut index = window.start;
-        while index < end {
-            let created = match self.is_cached(cx, file, index) {
-                true => Err(AddError::Exists),
-                false => self.create_page(cx, file, index, READAHEAD_GFP),
-            };
-            match created {
-                Ok(folio) => {
-                    if mark == Some(index.into()) {
-                        self.mem.map.page(folio).flag_set::<H>(PageFlags::READAHEAD);
-                    }
-                    if run.is_empty() {
-                        run.reserve_exact((end - index) as usize);
-                    }
-                    folio.push_frames(&mut run);
-                }
-                Err(AddError::Exists) => self.submit_run(cx, file, index, &mut run),
-                Err(_) => break,
-            }
-            index += 1;
-        }
-        self.submit_run(cx, file, index, &mut run);
-        self.plug_finish(cx);
-    }
-
-    fn is_cached(&self, cx: &Cx<'_, H>, file: &File<H>, index: u32) -> bool {
-        file.tree.lock(cx.cpu()).page(index).is_some()
-    }
-
-    /// Submits the reads of fresh pages that end right before `end`. They stay locked until they
-    /// are read. A locked page stays in the tree, whose reference keeps it.
-    #[doc(alias = "read_pages")]
-    fn submit_run(&self, cx: &Cx<'_, H>, file: &File<H>, end: u32, run: &mut Vec<Pfn>) {
-        if run.is_empty() {
-            return;
-        }
-        for (_, page) in self.mem.map.folios(run) {
-            let is_last = page.put::<H>(1);
-            debug_assert!(!is_last, "a locked page left the cache");
-        }
-        let pages = core::mem::take(run);
-        let (device, start) = (file.spec.device, file.device_page(end - pages.len() as u32));
-        let (kind, vector) = (BioKind::FileRead, BioVector::Inline);
-        let bio = Bio { device, kind, start, pages, urgency: Urgency::Sync, vector };
-        self.submit_bio(cx, bio);
-    }
 }
 
 #[cfg(test)]
@@ -426,11 +383,15 @@ mod tests {
     use super::super::tree::Entry;
     use super::*;
     use crate::block::DeviceSpec;
+    use crate::page::Pfn;
+    use alloc::vec::Vec;
 
     const RA_PAGES: u32 = DeviceSpec::RA_PAGES;
     use crate::slab::ObjectId;
 
     const MAX: u32 = 32;
+    /// A single page has the mark.
+    pub(super) const MARK: Trigger = Trigger::Mark(Order::ZERO);
 
     /// Caches pages `range`.
     pub(super) fn cache(tree: &mut Tree, range: core::ops::Range<u32>) {
@@ -459,7 +420,7 @@ mod tests {
         let mut page = 0;
         while seen.len() < windows {
             let left = pages - page % pages;
-            let trigger = if tree.page(page).is_none() { Trigger::Miss } else { Trigger::Mark };
+            let trigger = if tree.page(page).is_none() { Trigger::Miss } else { MARK };
             if trigger == Trigger::Miss || mark == Some(page) {
                 let window = decide(&mut state, page, left, trigger, &tree).unwrap();
                 cache(&mut tree, window.start..window.start + window.size);
@@ -553,11 +514,11 @@ mod tests {
         let mut tree = Tree::default();
         cache(&mut tree, 200..212);
         let mut state = ReadAhead::new(RA_PAGES);
-        let window = state.decide(204, 1, MAX, Trigger::Mark, &tree);
+        let window = state.decide(204, 1, MAX, MARK, &tree);
         assert_eq!(window, Some(Window { start: 212, size: 18, async_size: 18 }));
         cache(&mut tree, 212..300);
         let before = state;
-        assert_eq!(state.decide(204, 1, MAX, Trigger::Mark, &tree), None);
+        assert_eq!(state.decide(204, 1, MAX, MARK, &tree), None);
         assert_eq!(state, before);
     }
 

@@ -395,7 +395,7 @@ fn faults_may_map_what_is_ready() {
     let before = [references(2), references(4)];
     stage.kernel.map_pages(&cx, &file, 2, u32::MAX, |index, _| {
         seen.push(index);
-        index == 4
+        u32::from(index == 4)
     });
     assert_eq!(seen, [2, 4, 7, 8]);
     assert_eq!([references(2), references(4)], [before[0], before[1] + 1]);

@@ -10,7 +10,8 @@
 //! Groups and chunks exist only while they have entries, so the cost of a sparse file depends on
 //! its pages. The kernel's tree has a node wherever there is a [`Node`] here, above the first of
 //! them one for each group, and one for each chunk; each is an object of [`super::node_memory`],
-//! which the caller passes in and gets back. (Not modelled: the levels above chunks, one node for
+//! which the caller passes in and gets back. A folio that fills whole nodes is one entry of the node above, so the nodes
+//! under it have no memory in the kernel, and no object here. (Not modelled: the levels above chunks, one node for
 //! 64 GiB; and the kernel's saving of the node when only page 0 is cached.)
 //!
 //! A tree is plain data; [`super::File`] says which locks it needs.
@@ -373,8 +374,9 @@ impl Tree {
         let groups = || chunks().flat_map(|chunk| chunk.groups.iter().flatten());
         let upper = chunks().filter(|chunk| chunk.object.is_some()).count()
             + groups().filter(|group| group.object.is_some()).count();
-        let nodes: u32 = groups().map(|group| group.exists.count_ones()).sum();
-        upper as u64 + u64::from(nodes)
+        let nodes = groups().flat_map(|group| group.nodes.iter().flatten());
+        let with_object = nodes.filter(|node| node.object != ObjectId::NONE).count();
+        (upper + with_object) as u64
     }
 
     /// First index of the first node with shadows among those for `from..end`.
@@ -412,13 +414,59 @@ impl Tree {
     pub fn nodes_missing(&self, index: u32) -> usize {
         let chunk = self.chunks.get(chunk_number(index)).and_then(Option::as_ref);
         let group = chunk.and_then(|chunk| chunk.groups[group_slot(index)].as_ref());
-        if group.is_some_and(|group| group.nodes[node_slot(index)].is_some()) {
-            return 0;
+        if let Some(node) = group.and_then(|group| group.nodes[node_slot(index)].as_ref()) {
+            return usize::from(node.object == ObjectId::NONE);
         }
         let (has_group_node, has_chunk_node) = Self::upper_nodes(index);
         let group = has_group_node && group.is_none_or(|group| group.object.is_none());
         let chunk = has_chunk_node && chunk.is_none_or(|chunk| chunk.object.is_none());
         1 + usize::from(group) + usize::from(chunk)
+    }
+
+    /// Nodes that storing a folio of `nr` pages would add. One that fills whole nodes is an entry of the node above
+    /// them, so only that needs memory.
+    pub fn nodes_missing_for(&self, index: u32, nr: u32) -> usize {
+        if nr < SLOTS as u32 {
+            return self.nodes_missing(index);
+        }
+        let (_, has_chunk_node) = Self::upper_nodes(index);
+        let chunk = self.chunks.get(chunk_number(index)).and_then(Option::as_ref);
+        let group = chunk.and_then(|chunk| chunk.groups[group_slot(index)].as_ref());
+        let has_object = group.is_some_and(|group| group.object.is_some());
+        let chunk_has_object = chunk.is_some_and(|chunk| chunk.object.is_some());
+        usize::from(!has_object) + usize::from(has_chunk_node && !chunk_has_object)
+    }
+
+    /// Gives the nodes above those of an index their memory, before a folio that fills whole nodes is stored.
+    pub fn give_upper(&mut self, index: u32, spare: &mut Objects) {
+        if self.chunks.len() <= chunk_number(index) {
+            self.chunks.resize_with(chunk_number(index) + 1, || None);
+        }
+        let (_, has_chunk_node) = Self::upper_nodes(index);
+        let chunk = self.chunks[chunk_number(index)].get_or_insert_with(|| Box::new(Chunk::new()));
+        if has_chunk_node && chunk.object.is_none() {
+            chunk.object = spare.pop();
+        }
+        let group = &mut chunk.groups[group_slot(index)];
+        let group = group.get_or_insert_with(|| Box::new(Group::new()));
+        if group.object.is_none() {
+            group.object = spare.pop();
+        }
+    }
+
+    /// Gives the node of an index memory of its own; false if it has some.
+    pub fn give_node(&mut self, index: u32, spare: &mut Objects) -> bool {
+        let Some(node) = self.node_mut(index).filter(|node| node.object == ObjectId::NONE) else {
+            return false;
+        };
+        node.object = spare.pop().unwrap_or(ObjectId::NONE);
+        true
+    }
+
+    /// True if one of `nr` indices has a page or a swap slot.
+    pub fn is_any_taken(&self, index: u32, nr: u32) -> bool {
+        (index..index + nr)
+            .any(|index| matches!(self.get(index), Entry::Page(_) | Entry::Swapped(_)))
     }
 
     /// Is there a node for the group, and for the chunk, of an index, if nothing lies beyond it?
@@ -449,10 +497,13 @@ impl Tree {
             }
             Box::new(Node::new(spare.pop().unwrap_or(ObjectId::NONE)))
         });
+        let was_shadow_only = node.is_shadow_only();
+        if node.object == ObjectId::NONE {
+            node.object = spare.pop().unwrap_or(ObjectId::NONE);
+        }
         chunk.exists |= 1 << group_slot(index);
         group.exists |= 1 << node_slot(index);
 
-        let was_shadow_only = node.is_shadow_only();
         let bit = 1 << slot(index);
         for mark in Mark::ALL {
             self.nr_marked[mark as usize] -= u64::from(node.marked(mark) & bit != 0);
@@ -504,7 +555,9 @@ impl Tree {
         let mut freed = Objects::default();
         let Some(Some(chunk)) = self.chunks.get_mut(chunk_number(index)) else { return freed };
         if let Some(group) = &mut chunk.groups[group_slot(index)] {
-            if let Some(node) = group.nodes[node_slot(index)].take() {
+            if let Some(node) = group.nodes[node_slot(index)].take()
+                && node.object != ObjectId::NONE
+            {
                 freed.push(node.object);
             }
             group.exists &= !(1 << node_slot(index));

@@ -55,6 +55,7 @@ impl<H: Devices> Kernel<H> {
     #[doc(alias = "truncate_inode_pages_range")]
     #[doc(alias = "shmem_undo_range")]
     fn truncate_pages(&self, cx: &Cx<'_, H>, file: &File<H>, first: u32) {
+        self.cut_folio(cx, file, first);
         loop {
             self.remove_pages(cx, file, first);
             self.drop_shadows(cx, file, first, u32::MAX);
@@ -82,6 +83,14 @@ impl<H: Devices> Kernel<H> {
         while let Some((index, _)) = { file.tree.lock(cx.cpu()).next_page(from) } {
             from = index;
             let Some(folio) = self.find_lock_page(cx, file, index) else { continue };
+            let (begins, ends) = self.mem.map.indices_of(folio);
+            if begins < first {
+                // Cut by the range, and it could not be split.
+                self.unlock_page(cx, folio);
+                self.put_page(cx, folio);
+                from = ends;
+                continue;
+            }
             self.wait_on_writeback(cx, folio);
             let mut batch = PageBatch::default();
             batch.push(folio);
@@ -90,7 +99,7 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Takes locked pages out of their file, gives up the caller's references and the tree's.
-    fn truncate_locked(&self, cx: &Cx<'_, H>, file: &File<H>, pages: &[Folio]) {
+    pub(super) fn truncate_locked(&self, cx: &Cx<'_, H>, file: &File<H>, pages: &[Folio]) {
         if pages.is_empty() {
             return;
         }
@@ -108,7 +117,7 @@ impl<H: Devices> Kernel<H> {
         drop(xa);
         for &folio in pages {
             self.unlock_page(cx, folio);
-            let is_last = self.mem.map.page(folio).put::<H>(1);
+            let is_last = self.mem.map.page(folio).put::<H>(folio.nr_pages() as u32);
             debug_assert!(!is_last, "the caller had a reference of its own");
         }
         self.lru_add_drain(cx);
@@ -131,9 +140,9 @@ impl<H: Devices> Kernel<H> {
                 let is_dropped = self.invalidate_page(cx, file, folio);
                 self.unlock_page(cx, folio);
                 if is_dropped {
-                    dropped += 1;
+                    dropped += folio.nr_pages();
                 } else {
-                    failed += 1;
+                    failed += folio.nr_pages();
                     if !self.mem.map.page(folio).is(PageFlags::UNEVICTABLE) {
                         self.lru_batch(cx, BatchKind::DeactivateFile, folio);
                     }
@@ -178,11 +187,17 @@ impl<H: Devices> Kernel<H> {
         let mut next = None;
         file.tree.lock(cx.cpu()).walk(from, end, |index, pfn| {
             let (folio, page) = self.mem.map.lookup(pfn);
+            if found.last() == Some(&folio) && folio.is_large() {
+                return true;
+            }
             if found.len() == max {
                 next = Some(index);
                 return false;
             }
-            if page.try_get::<H>() {
+            // A folio that sticks out of the range is not dropped for it.
+            let is_whole =
+                !folio.is_large() || File::<H>::covers((from, end), self.mem.map.indices_of(folio));
+            if is_whole && page.try_get::<H>() {
                 found.push(folio);
             }
             true

@@ -390,13 +390,8 @@ impl<H: Devices> Kernel<H> {
             }
             References::Reclaim | References::ReclaimClean => {}
         }
-        if !page.is_anon() {
-            // A slot of the page cache is for a single page.
-            if folio.is_large() {
-                cold_path();
-                return Verdict::Keep;
-            }
-        } else if let flags = page.flags()
+        if page.is_anon()
+            && let flags = page.flags()
             && flags & (PageFlags::SWAPBACKED | PageFlags::SWAPCACHE) == PageFlags::SWAPBACKED
         {
             // Without IO the page cannot be written, so it needs no slot. A pinned page may change

@@ -219,7 +219,11 @@ impl<H: Devices> Kernel<H> {
                 Rss::add::<H>(&copied.rss.file, 1);
             }
             page.get::<H>(1);
-            page.map_add::<H>(1);
+            match page.is_anon() {
+                true => drop(page.map_add::<H>(1)),
+                // The parent's entry maps the frame already.
+                false => drop(self.mem.map.map_frame::<H>(folio, pte.pfn().unwrap_or(folio.pfn()))),
+            }
             copied.pages += 1;
             to.fill(vpn, pte.with_young(false));
         }

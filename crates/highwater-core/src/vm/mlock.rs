@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 use super::{Access, Mm, Vma, VmaFlags};
 use crate::host::{Cost, Cx, Devices, Lock, Phase, Probe};
 use crate::kernel::Kernel;
+use crate::page::PageFlags;
 use crate::units::Error;
 
 impl<H: Devices> Kernel<H> {
@@ -68,9 +69,23 @@ impl<H: Devices> Kernel<H> {
                 let mut last = None;
                 let ptes = table.lock(cx.cpu());
                 for vpn in part {
-                    let Some(folio) = self.mapped_folio(ptes.get(vpn)) else { continue };
-                    // A larger folio is locked as a whole, once, while a leaf maps it.
-                    if folio.is_large()
+                    let pte = ptes.get(vpn);
+                    let Some(folio) = self.mapped_folio(pte) else { continue };
+                    let page = self.mem.map.page(folio);
+                    if folio.is_large() && !page.is_anon() {
+                        // A file's folio too, where all of it lies in the VMA; munlock unlocks it in any case.
+                        let frame = pte.pfn().unwrap_or(folio.pfn());
+                        let is_due = match locked {
+                            true => self.is_locked_whole((folio, frame), vpn, vma.start..vma.end),
+                            false => {
+                                page.is(PageFlags::MLOCKED) && last.replace(folio) != Some(folio)
+                            }
+                        };
+                        if !is_due {
+                            continue;
+                        }
+                    } else if folio.is_large()
+                        // A larger folio is locked as a whole, once, while a leaf maps it.
                         && (ptes.leaf().is_none() || last.replace(folio) == Some(folio))
                     {
                         continue;

@@ -40,6 +40,7 @@ mod process;
 mod pte;
 mod recency;
 mod rmap;
+mod rmap_folio;
 mod tables;
 mod task;
 mod tlb;

@@ -122,6 +122,11 @@ impl<H: Devices> Trail<H> {
         self.group = group;
     }
 
+    /// Whose uses count.
+    pub(super) fn group(&self) -> GroupId {
+        self.group
+    }
+
     /// A file by number.
     #[inline(always)]
     pub(crate) fn file(
@@ -186,6 +191,18 @@ impl<H: Devices> Kernel<H> {
                 let _ = self.visit_place(cx, first.mm, vpn, step, &mut visit);
             }
         }
+    }
+
+    /// Visits one place of a walk over several that the caller knows.
+    pub(super) fn visit_at(
+        &self,
+        cx: &Cx<'_, H>,
+        mm: MmId,
+        vpn: u32,
+        trail: &mut Trail<H>,
+        mut visit: impl FnMut(&Place<'_, H>) -> Flow,
+    ) -> Flow {
+        self.visit_place_again(cx, mm, vpn, &mut trail.step, &mut visit)
     }
 
     /// Visits the VMAs of a file that map a page, in their order, a few for each hold of their
@@ -333,6 +350,9 @@ impl<H: Devices> Kernel<H> {
         mut left: u32,
         trail: &mut Trail<H>,
     ) -> Referenced {
+        if folio.is_large() && !self.mem.map.page(folio).is_anon() {
+            return self.folio_of_file_referenced(cx, folio, trail);
+        }
         let (mut users, mut flags) = (0, VmaFlags::empty());
         let over = self.passed_over(trail.group);
         let passes_over_any = over.is_any();
@@ -379,6 +399,9 @@ impl<H: Devices> Kernel<H> {
     pub(crate) fn try_to_unmap(&self, cx: &Cx<'_, H>, folio: Folio, trail: &mut Trail<H>) -> bool {
         let _phase = cx.phase(Phase::Unmap);
         let page = self.mem.map.page(folio);
+        if folio.is_large() && !page.is_anon() {
+            return self.unmap_folio_of_file(cx, folio, trail);
+        }
         cx.charge(Cost::RmapWalk, 1);
         self.each_place(cx, folio, trail, |place| {
             let mut ptes = place.table.lock(cx.cpu());
@@ -407,7 +430,7 @@ impl<H: Devices> Kernel<H> {
                 Rss::add::<H>(&place.mm.rss.swap, 1);
             }
             let mut tally = Tally::default();
-            tally.unmapped(self, cx.cpu(), folio, 1, page.is_anon());
+            tally.unmapped(self, cx.cpu(), (folio, folio.pfn()), 1, page.is_anon());
             tally.flush(self, cx.cpu(), place.mm);
             let was_last = page.put::<H>(1);
             debug_assert!(!was_last, "a page without its reclaimer's reference");
@@ -484,7 +507,7 @@ impl<H: Devices> Kernel<H> {
                 cx.charge(Cost::SetPte, 1);
                 nr_swapped += 1;
             }
-            tally.unmapped(self, cx.cpu(), folio, 1, true);
+            tally.unmapped(self, cx.cpu(), (folio, frame), 1, true);
             let was_last = page.put::<H>(1);
             debug_assert!(!was_last, "a page without its reclaimer's reference");
         }
@@ -533,7 +556,7 @@ impl<H: Devices> Kernel<H> {
     /// Defers the TLB flush of an entry that reclaim cleared: other CPUs are flushed later, all at
     /// once. This CPU's own translation is cheaper to drop now.
     #[doc(alias = "set_tlb_ubc_flush_pending")]
-    fn flush_later(&self, cx: &Cx<'_, H>, place: &Place<'_, H>, is_dirty: bool) {
+    pub(super) fn flush_later(&self, cx: &Cx<'_, H>, place: &Place<'_, H>, is_dirty: bool) {
         let cpus = place.mm.cpus.load();
         if cpus.without(cx.cpu()).is_empty() {
             self.flush_tlb(cx, place.mm, FlushRange::page(place.vpn));
@@ -567,6 +590,9 @@ impl<H: Devices> Mappings<H> for Kernel<H> {
         if !page.is_mapped() || page.is_anon() {
             return false;
         }
+        if folio.is_large() {
+            return self.clean_folio_of_file(cx, folio);
+        }
         let mut nr_cleaned = 0;
         cx.charge(Cost::RmapWalk, 1);
         self.each_place(cx, folio, &mut Trail::default(), |place| {
@@ -598,6 +624,9 @@ impl<H: Devices> Mappings<H> for Kernel<H> {
         if !page.is_mapped() {
             return;
         }
+        if folio.is_large() {
+            return self.unmap_folio_everywhere(cx, folio);
+        }
         cx.charge(Cost::RmapWalk, 1);
         self.each_place(cx, folio, &mut Trail::default(), |place| {
             cx.charge(Cost::RmapMapping, 1);
@@ -605,8 +634,7 @@ impl<H: Devices> Mappings<H> for Kernel<H> {
             let has_recency = self.has_recency(flags);
             let mut gather = Gather::new(place.mm);
             self.drain_to_unmap(cx);
-            let end = start + folio.nr_pages() as u32;
-            let zap = Zap { start, end, flags, has_recency, only: Some(folio) };
+            let zap = Zap { start, end: start + 1, flags, has_recency, only: Some(folio) };
             self.zap_range(cx, &mut gather, &zap);
             self.gather_finish(cx, gather);
             if page.is_mapped() { Flow::Continue(()) } else { Flow::Break(()) }

@@ -19,7 +19,7 @@ use super::{FlushRange, Gather, Mm, PTES, PageTable, Pte, Rss, Vma, VmaFlags};
 use crate::config::UnmapYoung;
 use crate::host::{Cost, CpuId, Cx, Devices, Lock, Probe};
 use crate::kernel::Kernel;
-use crate::page::Folio;
+use crate::page::{Folio, PageFlags, Pfn};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::units::GroupId;
 use crate::vmstat::NodeStat;
@@ -61,12 +61,16 @@ impl Tally {
         &mut self,
         kernel: &Kernel<H>,
         cpu: CpuId,
-        folio: Folio,
+        (folio, frame): (Folio, Pfn),
         nr: u64,
         is_anon: bool,
     ) {
         let page = kernel.mem.map.page(folio);
-        let is_last = page.map_remove::<H>(nr as u32);
+        // The pages that are mapped no longer: all of an anonymous folio with its last entry, of a file's each on its own.
+        let (is_last, gone) = match is_anon || !folio.is_large() {
+            true => (page.map_remove::<H>(nr as u32), folio.nr_pages()),
+            false => (kernel.mem.map.unmap_frame::<H>(folio, frame), nr),
+        };
         if is_anon {
             self.rss_anon += nr;
         } else {
@@ -87,7 +91,7 @@ impl Tally {
         if is_anon {
             self.anon_pages += folio.nr_pages() as i64;
         } else {
-            self.mapped += folio.nr_pages() as i64;
+            self.mapped += gone as i64;
         }
     }
 
@@ -299,9 +303,12 @@ impl<H: Devices> Kernel<H> {
                 self.transfer_young(cx, folio);
             }
         }
-        tally.unmapped(self, cx.cpu(), folio, nr, is_anon);
+        let frame = pte.pfn().unwrap_or(folio.pfn());
+        tally.unmapped(self, cx.cpu(), (folio, frame), nr, is_anon);
         let is_part = nr != folio.nr_pages();
-        if zap.flags.contains(VmaFlags::LOCKED) && !is_part {
+        // The first entry of a file's folio that goes unlocks all of it.
+        let is_locked_file = || !is_anon && page.is(PageFlags::MLOCKED);
+        if zap.flags.contains(VmaFlags::LOCKED) && (!is_part || is_locked_file()) {
             self.munlock_page(cx, folio);
         }
         if is_anon && folio.is_large() {

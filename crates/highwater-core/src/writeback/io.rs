@@ -10,10 +10,11 @@ use alloc::vec::Vec;
 
 use super::WriteReason;
 use crate::block::{Bio, BioKind};
+use crate::config::FileFolios;
 use crate::host::{Cost, Cx, Devices, Lock, Phase, Probe, Urgency};
 use crate::kernel::Kernel;
 use crate::lru::{BATCH_MAX, PAGEVEC};
-use crate::page::{Folio, PageFlags, PageMapping};
+use crate::page::{Folio, PageFlags, PageMapping, Pfn};
 use crate::page_cache::{File, Mark};
 
 /// Most pages of a bio.
@@ -80,6 +81,8 @@ impl<H: Devices> Kernel<H> {
         } else {
             Mark::Dirty
         };
+        // The mark of a folio is on its first page, which may lie before the range.
+        let start = self.first_of_folio(cx, file, start);
         let mut out = Written { pages: 0, next: start };
         let mut filling = Filling { file, bio: None, urgency };
         self.writeback_of(file).begin_sample(cx);
@@ -95,8 +98,10 @@ impl<H: Devices> Kernel<H> {
             let (mut refs, mut nr_refs) = ([Folio::default(); BATCH_MAX], 0);
             for &(index, folio) in &batch[..found] {
                 if out.pages < nr {
-                    out.pages += u64::from(self.write_one(cx, &mut filling, index, folio, mark));
-                    out.next = index.saturating_add(1);
+                    if self.write_one(cx, &mut filling, index, folio, mark) {
+                        out.pages += folio.nr_pages();
+                    }
+                    out.next = index.saturating_add(folio.nr_pages() as u32);
                 }
                 refs[nr_refs] = folio;
                 nr_refs += 1;
@@ -108,6 +113,16 @@ impl<H: Devices> Kernel<H> {
         self.plug_finish(cx);
         self.writeback_of(file).end_sample(cx);
         out
+    }
+
+    /// The first page of the folio that has a page of a file; that page itself, if it is not cached.
+    fn first_of_folio(&self, cx: &Cx<'_, H>, file: &File<H>, index: u32) -> u32 {
+        if self.mem.policy.folio.file == FileFolios::None {
+            return index;
+        }
+        let tree = file.tree.lock(cx.cpu());
+        let folio = tree.page(index).map(|pfn| self.mem.map.folio(pfn));
+        folio.map_or(index, |folio| self.mem.map.page(folio).index())
     }
 
     /// Looks up pages with a mark, a reference on each; how many.
@@ -165,6 +180,12 @@ impl<H: Devices> Kernel<H> {
             return false;
         }
         self.start_writeback_of(cx, Some(file), folio);
+        if folio.is_large() {
+            // A program that stores to it from now on waits for the lock, and is written the next time.
+            self.add(cx, filling, index, folio);
+            self.unlock_page(cx, folio);
+            return true;
+        }
         self.unlock_page(cx, folio);
         self.add(cx, filling, index, folio);
         true
@@ -191,19 +212,38 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
+    /// Adds the pages of a folio that were stored to, run by run.
     fn add(&self, cx: &Cx<'_, H>, filling: &mut Filling<'_, H>, index: u32, folio: Folio) {
+        if !folio.is_large() {
+            return self.add_frames(cx, filling, index, &[folio.pfn()]);
+        }
+        let mut runs = Vec::new();
+        self.take_stored(folio, |run| runs.push(run));
+        for run in runs {
+            let frames: Vec<Pfn> = run.clone().map(|at| folio.pfn().add(at)).collect();
+            let mut at = index + run.start;
+            for part in frames.chunks(BIO_PAGES) {
+                self.add_frames(cx, filling, at, part);
+                at += part.len() as u32;
+            }
+        }
+    }
+
+    fn add_frames(&self, cx: &Cx<'_, H>, filling: &mut Filling<'_, H>, index: u32, frames: &[Pfn]) {
         let spec = &filling.file.spec;
         let at = filling.file.device_page(index);
         if let Some(bio) = &mut filling.bio {
-            if bio.start + bio.pages.len() as u64 == at && bio.pages.len() < BIO_PAGES {
-                folio.push_frames(&mut bio.pages);
+            if bio.start + bio.pages.len() as u64 == at
+                && bio.pages.len() + frames.len() <= BIO_PAGES
+            {
+                bio.pages.extend_from_slice(frames);
                 return;
             }
             self.send(cx, filling);
         }
         let kind = BioKind::FileWrite;
-        let mut pages = Vec::with_capacity(PAGEVEC);
-        folio.push_frames(&mut pages);
+        let mut pages = Vec::with_capacity(PAGEVEC.max(frames.len()));
+        pages.extend_from_slice(frames);
         let urgency = filling.urgency;
         let vector = self.bio_vector(cx, spec.filesystem.writer);
         filling.bio = Some(Bio { device: spec.device, kind, start: at, pages, urgency, vector });
@@ -229,14 +269,19 @@ impl<H: Devices> Kernel<H> {
             self.redirty_page(cx, file, folio);
             return PageWrite::Refused;
         }
-        let start = file.device_page(self.mem.map.page(folio).index());
+        let first = self.mem.map.page(folio).index();
         self.start_writeback_of(cx, Some(file), folio);
+        let mut runs = Vec::new();
+        self.take_stored(folio, |run| runs.push(run));
         self.unlock_page(cx, folio);
         let (device, kind) = (file.spec.device, BioKind::FileWrite);
-        let pages = folio.frames().collect();
-        let vector = self.bio_vector(cx, file.spec.filesystem.writer);
-        let urgency = Urgency::Normal;
-        self.submit_bio(cx, Bio { device, kind, start, pages, urgency, vector });
+        for run in runs {
+            let start = file.device_page(first + run.start);
+            let pages = run.map(|at| folio.pfn().add(at)).collect();
+            let vector = self.bio_vector(cx, file.spec.filesystem.writer);
+            let urgency = Urgency::Normal;
+            self.submit_bio(cx, Bio { device, kind, start, pages, urgency, vector });
+        }
         PageWrite::Started
     }
 

@@ -2,7 +2,7 @@
 //!
 //! The mechanisms read their switches from the policy. Each switch is one difference between kernel
 //! versions or between the two sides of a study; no other code of the core knows a version. A
-//! switch is declared once, in its section's table ([`allocator`], [`compaction`], [`reclaim`],
+//! switch is declared once, in its section's table ([`allocator`], [`compaction`], [`mod@folio`], [`reclaim`],
 //! [`throttle`], [`locks`], [`memcg`], [`paging`]); [`table`] has the form. [`mod@super::preset`] has the values of each
 //! kernel.
 //!
@@ -14,6 +14,7 @@
 mod algorithm;
 mod allocator;
 mod compaction;
+mod folio;
 mod locks;
 mod memcg;
 mod own;
@@ -31,6 +32,7 @@ pub use algorithm::Algorithm;
 pub(crate) use algorithm::algorithms;
 pub use allocator::*;
 pub use compaction::*;
+pub use folio::*;
 pub use locks::*;
 pub use memcg::*;
 pub use own::*;
@@ -95,6 +97,8 @@ policy! {
         reclaim: ReclaimPolicy,
         /// Page faults.
         fault: FaultPolicy,
+        /// Large folios in the page cache.
+        folio: FolioPolicy,
         /// Windows of readahead: after a miss, and at the end of the file.
         // rules/readahead#decision, rules/readahead#restart
         readahead: ReadaheadRule = Continue {

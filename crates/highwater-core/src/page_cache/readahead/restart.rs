@@ -8,9 +8,9 @@ use super::{ReadAhead, Trigger, Window, init_size, next_size};
 use crate::config::ReadaheadRule;
 use crate::page_cache::Tree;
 
-/// Order of the folios that a window asks for when the mark starts it (7.2). Files of single pages
-/// get none, but the window ends where such a folio would.
-const MARK_ORDER: u32 = 2;
+/// How many orders more the folios of a window that the mark starts may have than those of the window before (7.2).
+/// Files of single pages get none, but the window ends where such a folio would.
+const MORE_ORDERS: u8 = 2;
 
 impl ReadAhead {
     /// Decides what to read when page `index` is wanted, `req` pages of it and its successors, from
@@ -26,13 +26,14 @@ impl ReadAhead {
     ) -> Option<Window> {
         match trigger {
             Trigger::Miss => self.decide_miss(index, req, max, tree),
-            Trigger::Mark => self.decide_mark(index, req, max, tree, rule),
+            Trigger::Mark(_) => self.decide_mark(index, req, max, tree, (trigger, rule)),
         }
     }
 
     /// The page is missing: a first window, a random read, or a sequence that the cache shows.
     fn decide_miss(&mut self, index: u32, req: u32, max: u32, tree: &Tree) -> Option<Window> {
         if index == 0 || req > max || self.is_next(index) {
+            self.order = 0;
             self.start = index;
             self.size = init_size(req, max);
             // A request as large as the window leaves none of it to read ahead: half of it is.
@@ -43,6 +44,7 @@ impl ReadAhead {
         if before <= req {
             return Some(Window { start: index, size: req, async_size: 0 });
         }
+        self.order = 0;
         self.follow_history(index, req, max, before);
         Some(self.window())
     }
@@ -54,10 +56,10 @@ impl ReadAhead {
         req: u32,
         max: u32,
         tree: &Tree,
-        rule: ReadaheadRule,
+        (trigger, rule): (Trigger, ReadaheadRule),
     ) -> Option<Window> {
         let end = self.start.saturating_add(self.size);
-        if index == end - self.async_size.min(end) {
+        if trigger.is_at(index, end - self.async_size.min(end)) {
             self.start = end;
             self.size = self.size.max(next_size(self.size, max));
         } else {
@@ -75,7 +77,8 @@ impl ReadAhead {
     /// Ends the window at a multiple of the folios that it asks for, if that leaves any of it. The
     /// folios are no larger than the largest power of two that divides `max`.
     fn end_aligned(&mut self, max: u32) {
-        let order = MARK_ORDER.min(max.trailing_zeros());
+        self.order += MORE_ORDERS;
+        let order = u32::from(self.order).min(max.trailing_zeros());
         let end = self.start.saturating_add(self.size) >> order << order;
         if end > self.start {
             self.size = end - self.start;
@@ -85,7 +88,7 @@ impl ReadAhead {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{cache, sequential_by};
+    use super::super::tests::{MARK, cache, sequential_by};
     use super::*;
     use crate::block::DeviceSpec;
     use crate::page::PAGE_SIZE;
@@ -107,6 +110,8 @@ mod tests {
         for rule in RULES {
             let sequential = |max, pages, windows| {
                 sequential_by(pages, windows, |state, index, left, trigger, tree| {
+                    // Of single pages, so that the state remembers no order.
+                    state.order = 0;
                     state.decide_anew(index, left, max, trigger, tree, rule)
                 })
             };
@@ -174,12 +179,12 @@ mod tests {
     fn a_window_of_the_mark_may_end_at_a_multiple_of_four() {
         let mut tree = Tree::default();
         cache(&mut tree, 200..212);
-        let mark = |rule, max| fresh().decide_anew(204, 1, max, Trigger::Mark, &tree, rule);
+        let mark = |rule, max| fresh().decide_anew(204, 1, max, MARK, &tree, rule);
         assert_eq!(mark(ReadaheadRule::Restart, MAX), window(212, 18, 18));
         assert_eq!(mark(ReadaheadRule::RestartAligned, MAX), window(212, 16, 16));
         assert_eq!(mark(ReadaheadRule::RestartAligned, 33), window(212, 18, 18), "an odd maximum");
         cache(&mut tree, 212..300);
-        let mark = |rule| fresh().decide_anew(204, 1, MAX, Trigger::Mark, &tree, rule);
+        let mark = |rule| fresh().decide_anew(204, 1, MAX, MARK, &tree, rule);
         assert_eq!(RULES.map(mark), [None, None]);
     }
 }

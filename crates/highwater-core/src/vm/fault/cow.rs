@@ -160,17 +160,20 @@ impl<H: Devices> Kernel<H> {
         self.map_new_anon(pass, &mut ptes, new);
         if let Some(source) = source {
             let page = self.mem.map.page(source);
-            let (rss, item) = match page.is_anon() {
-                true => (&pass.mm.rss.anon, NodeStat::AnonPages),
-                false => (&pass.mm.rss.file, NodeStat::Mapped),
-            };
-            Rss::add::<H>(rss, -1);
-            if page.map_remove::<H>(1) {
-                self.mem.account(cx.cpu(), source).minus(item);
-            } else if source.is_large() {
-                // This part may be unmapped everywhere now.
-                let frame = old.pfn().map_or(0, |pfn| pfn.0);
-                self.queue_if_partly_mapped(cx, source, frame..frame + 1);
+            let frame = old.pfn().unwrap_or(source.pfn());
+            if !page.is_anon() {
+                Rss::add::<H>(&pass.mm.rss.file, -1);
+                if self.mem.map.unmap_frame::<H>(source, frame) {
+                    self.mem.account(cx.cpu(), source).of_pages(1).minus(NodeStat::Mapped);
+                }
+            } else {
+                Rss::add::<H>(&pass.mm.rss.anon, -1);
+                if page.map_remove::<H>(1) {
+                    self.mem.account(cx.cpu(), source).minus(NodeStat::AnonPages);
+                } else if source.is_large() {
+                    // This part may be unmapped everywhere now.
+                    self.queue_if_partly_mapped(cx, source, frame.0..frame.0 + 1);
+                }
             }
             if pass.vma.flags.contains(VmaFlags::LOCKED) {
                 self.munlock_page(cx, source);

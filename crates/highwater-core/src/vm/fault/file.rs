@@ -2,19 +2,20 @@
 //! rules/faults#file-write).
 
 use alloc::sync::Arc;
+use core::ops::Range;
 
 use super::{Pass, Step};
-use crate::config::MmapMiss;
-use crate::host::{Cost, Devices, Probe};
+use crate::config::{FaultMaps, MmapMiss};
+use crate::host::{Cost, Cx, Devices, Probe};
 use crate::kernel::Kernel;
-use crate::page::{Folio, PageFlags};
+use crate::page::{Folio, PageFlags, Pfn};
 use crate::page_alloc::Gfp;
 use crate::page_cache::{
     DirtyAccount, File, HeldPage, MemoryFiles, MemoryPage, OpenFile, ReadMode,
 };
 use crate::units::Error;
 use crate::vm::mm::Rss;
-use crate::vm::{Backing, PTES, PageTable, Pte, Vma, VmaFlags};
+use crate::vm::{Backing, PTES, PageTable, Pte, Ptes, Vma, VmaFlags};
 use crate::vmstat::{GroupStat, NodeStat, VmEvent};
 
 /// Pages that one fault maps at most (`fault_around_bytes`, 64 KiB).
@@ -74,7 +75,8 @@ impl<H: Devices> Kernel<H> {
             return Ok(Step::Done);
         }
         let Some(page) = self.fault_page(pass)? else { return Ok(Step::Retry) };
-        let pte = Pte::new(page.folio().pfn()).with_writable(may_write_unseen(&pass.vma));
+        let frame = self.frame_at(pass, page.folio())?;
+        let pte = Pte::new(frame).with_writable(may_write_unseen(&pass.vma));
         let is_used = self.map_missing(pass, &table, page.folio(), pte);
         cx.charge(Cost::FileMap, 1);
         page.unlock_used(is_used);
@@ -93,7 +95,13 @@ impl<H: Devices> Kernel<H> {
                 return other.map(|_| Step::Retry);
             }
         };
-        self.copy_frame(cx, source.folio().pfn(), new);
+        match self.frame_at(pass, source.folio()) {
+            Ok(frame) => self.copy_frame(cx, frame, new),
+            Err(error) => {
+                self.put_page(cx, new);
+                return Err(error);
+            }
+        }
         let is_used = self.pass_table(pass).map(|table| {
             let mut ptes = table.lock(cx.cpu());
             let is_none = ptes.get(pass.vpn).is_none();
@@ -116,7 +124,8 @@ impl<H: Devices> Kernel<H> {
         let Some(page) = self.fault_page(pass)? else { return Ok(Step::Retry) };
         let folio = page.folio();
         self.before_write(pass, folio)?;
-        let pte = Pte::new(folio.pfn()).with_writable(true).with_dirty(true);
+        let frame = self.frame_at(pass, folio)?;
+        let pte = Pte::new(frame).with_writable(true).with_dirty(true);
         let table = self.pass_table(pass)?;
         let is_used = self.map_missing(pass, &table, folio, pte);
         pass.cx.charge(Cost::SharedWriteFault, 1);
@@ -199,8 +208,68 @@ impl<H: Devices> Kernel<H> {
         let is_none = ptes.get(pass.vpn).is_none();
         if is_none {
             self.map_page(pass, &mut ptes, folio, pte);
+            if folio.is_large() && self.mem.policy.folio.fault_maps == FaultMaps::Folio {
+                self.map_folio(pass, &mut ptes, folio, pte);
+            }
         }
         is_none
+    }
+
+    /// The frame of a file's folio that belongs at the fault's address.
+    fn frame_at(&self, pass: &Pass<'_, '_, H>, folio: Folio) -> Result<Pfn, Error> {
+        let (_, index) = file_of(&pass.vma, pass.vpn)?;
+        Ok(self.mem.map.frame_of(folio, index))
+    }
+
+    /// The virtual pages where all of a file's folio would be mapped; none if not all of it lies in the file, in the VMA
+    /// and in the page table of `vpn` (rules/large-folios#faults).
+    fn place_of_folio(&self, vma: &Vma<H>, vpn: u32, folio: Folio) -> Option<Range<u32>> {
+        let (open, index) = file_of(vma, vpn).ok()?;
+        let (first, end) = self.mem.map.indices_of(folio);
+        let start = vpn.checked_sub(index.checked_sub(first)?)?;
+        let place = start..start.checked_add(end - first)?;
+        let is_within = vma.start <= place.start
+            && place.end <= vma.end
+            && u64::from(end) <= open.file.size_pages()
+            && place.start / PTES as u32 == (place.end - 1) / PTES as u32;
+        is_within.then_some(place)
+    }
+
+    /// Maps the pages of a folio that are not mapped, where all of it can be; `like`: an entry of one of them. Each new
+    /// entry has a reference. Returns their number.
+    #[doc(alias = "set_pte_range")]
+    fn map_folio(
+        &self,
+        pass: &Pass<'_, '_, H>,
+        ptes: &mut Ptes<'_, H>,
+        folio: Folio,
+        like: Pte,
+    ) -> u32 {
+        let Some(place) = self.place_of_folio(&pass.vma, pass.vpn, folio) else { return 0 };
+        let nr = self.map_frames(pass.cx, ptes, (folio, place), like);
+        self.mem.map.page(folio).get::<H>(nr);
+        Rss::add::<H>(&pass.mm.rss.file, nr.into());
+        nr
+    }
+
+    /// Does that at a place, without references and the mm's count.
+    fn map_frames(
+        &self,
+        cx: &Cx<'_, H>,
+        ptes: &mut Ptes<'_, H>,
+        (folio, place): (Folio, Range<u32>),
+        like: Pte,
+    ) -> u32 {
+        let mut nr = 0;
+        for (vpn, frame) in place.zip(folio.frames()) {
+            if ptes.get(vpn).is_none() {
+                self.map_file_frame(cx, folio, frame);
+                let (writable, dirty) = (like.is_writable(), like.is_dirty());
+                ptes.set(vpn, Pte::new(frame).with_writable(writable).with_dirty(dirty));
+                nr += 1;
+            }
+        }
+        nr
     }
 
     /// Maps the cached and ready pages around a read fault; true if the faulting one is mapped now.
@@ -233,29 +302,48 @@ impl<H: Devices> Kernel<H> {
         let (first, last) = fault_around(pass.vpn, vma.start, vma.end);
         let (open, index) = file_of(vma, first)?;
         let (mut mapped, mut nr, mut hits) = ([Folio::default(); FAULT_AROUND as usize], 0, 0);
+        let mut nr_large = 0;
         let is_writable = may_write_unseen(vma);
         let mut ptes = table.lock(cx.cpu());
         self.map_pages(cx, &open.file, index, index + (last - first) + 1, |at, folio| {
             let vpn = first + (at - index);
             hits += u32::from(is_hit(vpn, folio));
-            let is_none = ptes.get(vpn).is_none();
-            if is_none {
-                if self.mem.map.page(folio).map_add::<H>(1) {
-                    self.mem.account(cx.cpu(), folio).plus(NodeStat::Mapped);
-                }
-                ptes.set(vpn, Pte::new(folio.pfn()).with_writable(is_writable));
-                mapped[nr] = folio;
-                nr += 1;
+            if !ptes.get(vpn).is_none() {
+                return 0;
             }
-            is_none
+            let entry = Pte::new(folio.pfn()).with_writable(is_writable);
+            if folio.is_large() {
+                let place = match self.mem.policy.folio.fault_maps {
+                    FaultMaps::Folio => self.place_of_folio(vma, vpn, folio),
+                    FaultMaps::Window => None,
+                };
+                let new = match place {
+                    Some(place) => self.map_frames(cx, &mut ptes, (folio, place), entry),
+                    None => {
+                        let frame = self.mem.map.frame_of(folio, at);
+                        self.map_file_frame(cx, folio, frame);
+                        ptes.set(vpn, Pte::new(frame).with_writable(is_writable));
+                        1
+                    }
+                };
+                nr_large += new;
+                return new;
+            }
+            if self.mem.map.page(folio).map_add::<H>(1) {
+                self.mem.account(cx.cpu(), folio).plus(NodeStat::Mapped);
+            }
+            ptes.set(vpn, entry);
+            mapped[nr] = folio;
+            nr += 1;
+            1
         });
-        Rss::add::<H>(&pass.mm.rss.file, nr as i64);
+        Rss::add::<H>(&pass.mm.rss.file, nr as i64 + i64::from(nr_large));
         if vma.flags.contains(VmaFlags::LOCKED) {
             mapped[..nr].iter().for_each(|&folio| self.mlock_page(cx, folio));
         }
         let is_mapped = !ptes.get(pass.vpn).is_none();
         drop(ptes);
-        cx.charge(Cost::FileMap, nr as u32);
+        cx.charge(Cost::FileMap, nr as u32 + nr_large);
         if hits > 0 {
             self.note_mmap_hits(cx, open, hits);
         }

@@ -6,7 +6,7 @@ use super::{Access, Fault, Pass, Step};
 use crate::host::{Cost, Cx, Devices, Lock, Phase, Probe, TaskFlags};
 use crate::kernel::Kernel;
 use crate::memcg::Charge;
-use crate::page::{Folio, Order};
+use crate::page::{Folio, Order, Pfn};
 use crate::page_alloc::Gfp;
 use crate::units::Error;
 use crate::vm::mm::Rss;
@@ -177,18 +177,28 @@ impl<H: Devices> Kernel<H> {
         pte: Pte,
     ) {
         let page = self.mem.map.page(folio);
-        let is_first = page.map_add::<H>(1);
-        let (rss, item) = match page.is_anon() {
-            true => (&pass.mm.rss.anon, NodeStat::AnonPages),
-            false => (&pass.mm.rss.file, NodeStat::Mapped),
-        };
-        Rss::add::<H>(rss, 1);
-        if is_first {
-            self.mem.account(pass.cx.cpu(), folio).plus(item);
+        match page.is_anon() {
+            true => {
+                Rss::add::<H>(&pass.mm.rss.anon, 1);
+                if page.map_add::<H>(1) {
+                    self.mem.account(pass.cx.cpu(), folio).plus(NodeStat::AnonPages);
+                }
+            }
+            false => {
+                Rss::add::<H>(&pass.mm.rss.file, 1);
+                self.map_file_frame(pass.cx, folio, pte.pfn().unwrap_or(folio.pfn()));
+            }
         }
         if pass.vma.flags.contains(VmaFlags::LOCKED) && !folio.is_large() {
             self.mlock_page(pass.cx, folio);
         }
         ptes.set(pass.vpn, pte);
+    }
+
+    /// An entry more maps a frame of a file's folio.
+    pub(in crate::vm) fn map_file_frame(&self, cx: &Cx<'_, H>, folio: Folio, frame: Pfn) {
+        if self.mem.map.map_frame::<H>(folio, frame) {
+            self.mem.account(cx.cpu(), folio).of_pages(1).plus(NodeStat::Mapped);
+        }
     }
 }
