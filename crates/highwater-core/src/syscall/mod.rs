@@ -18,6 +18,8 @@
 mod caches;
 mod exit;
 mod fadvise;
+#[cfg(test)]
+mod folio_tests;
 mod groups;
 mod madvise;
 mod memory_policy;
