@@ -45,8 +45,11 @@ fn overlap(range: &MapRange, first: u32, end: u32) -> Option<(Range<u32>, u32)> 
     let pages = range.end - range.start;
     let from = first.max(range.file_page);
     let to = end.min(range.file_page.saturating_add(pages));
-    let start = range.start + from.checked_sub(range.file_page)?;
-    (from < to).then(|| (start..start + (to - from), from))
+    if from >= to {
+        return None;
+    }
+    let start = range.start + (from - range.file_page);
+    Some((start..start + (to - from), from))
 }
 
 impl<H: Devices> Kernel<H> {
@@ -248,6 +251,8 @@ mod tests {
         assert_eq!(overlap(&range, 128, 160), Some((1088..1100, 128)));
         assert_eq!(overlap(&range, 0, 32), None);
         assert_eq!(overlap(&range, 160, 192), None);
+        let last = MapRange { start: u32::MAX - 10, end: u32::MAX, file_page: 0, ..range };
+        assert_eq!(overlap(&last, 512, 1024), None);
         assert_eq!(overlap(&range, 0, 512), Some((1000..1100, 40)));
     }
 }
