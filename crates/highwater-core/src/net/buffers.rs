@@ -296,20 +296,22 @@ impl Buffers {
         self.sender.is_closed = true;
     }
 
-    /// The receiver ends, with bytes unread: the connection is reset. Both queues are empty then.
-    /// Returns the pages of both ends.
-    pub(super) fn reset(&mut self) -> [Spare; 2] {
+    /// The receiver ends: the connection is reset, so that nothing is queued or sent any more.
+    pub(super) fn reset(&mut self) {
         self.receiver.is_closed = true;
-        self.unsent.clear();
-        self.flight.clear();
-        self.arrived.clear();
         self.nr_unread = 0;
         self.is_throttled = false;
-        let of = |socket: &mut Socket| {
-            let used = socket.used;
-            (socket.group, socket.shrink(used))
-        };
-        [of(&mut self.receiver), of(&mut self.sender)]
+    }
+
+    /// After a reset: frees one skb, the receiver's first. Returns the pages that its socket does not
+    /// need any more; `None`: there is no skb left.
+    pub(super) fn free_skb(&mut self) -> Option<Spare> {
+        debug_assert!(self.receiver.is_closed, "only a reset throws skbs away");
+        if let Some((_, bytes)) = self.arrived.pop_front() {
+            return Some((self.receiver.group, self.receiver.shrink(bytes + SKB_BYTES)));
+        }
+        let bytes = self.flight.pop_front().or_else(|| self.unsent.pop_front())?;
+        Some((self.sender.group, self.sender.shrink(bytes + SKB_BYTES)))
     }
 
     /// The sockets name no group any more. Returns those that they named.
@@ -337,6 +339,8 @@ fn wanted(socket: &Socket, bytes: u64) -> Wanted {
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec::Vec;
+
     use super::*;
 
     const A: GroupId = GroupId(1);
@@ -452,7 +456,13 @@ mod tests {
         let mut buffers = connection(1 << 20);
         send(&mut buffers, 10 * SEGMENT);
         let (sender, receiver) = charged(&buffers);
-        assert_eq!(buffers.reset(), [(B, receiver), (A, sender)]);
+        buffers.reset();
+        let freed: Vec<Spare> = core::iter::from_fn(|| buffers.free_skb()).collect();
+        // Skb by skb, the receiver's first.
+        assert_eq!((freed.len(), &freed[..2]), (11, &[(B, 8), (B, 9)][..]));
+        let of =
+            |group| freed.iter().filter(|spare| spare.0 == group).map(|spare| spare.1).sum::<u64>();
+        assert_eq!((of(A), of(B)), (sender, receiver));
         assert_eq!((charged(&buffers), buffers.is_at_end()), ((0, 0), true));
         assert_eq!(buffers.next_segment(), None);
     }

@@ -287,28 +287,27 @@ impl<H: Devices> Kernel<H> {
     /// Linux: same name.
     pub fn tcp_close(&self, cx: &Cx<'_, H>, connection: &Connection<H>, end: End) {
         cx.host.charge(Cost::Syscall, 1);
-        let spare = {
-            let mut state = connection.state.lock(cx.cpu());
-            match end {
-                End::Sender => {
-                    state.close_sender();
-                    None
-                }
-                End::Receiver => Some(state.reset()),
+        match end {
+            End::Sender => connection.state.lock(cx.cpu()).close_sender(),
+            End::Receiver => {
+                connection.state.lock(cx.cpu()).reset();
+                self.forget(cx, connection);
             }
-        };
-        if let Some(spare) = spare {
-            self.uncharge_ends(cx, spare);
-            self.forget(cx, connection);
         }
         self.transmit(cx, connection);
         connection.changed.wake_all(cx.host, cx.cpu());
     }
 
-    /// A connection without a receiver is gone: its blocks are freed, its sockets name no group.
+    /// A connection without a receiver is gone: its skbs are freed one by one, so that each goes
+    /// through the CPU's stock, then its blocks; its sockets name no group.
     fn forget(&self, cx: &Cx<'_, H>, connection: &Connection<H>) {
         if self.connections.lock(cx.cpu()).open.remove(&connection.id).is_none() {
             return;
+        }
+        loop {
+            let freed = connection.state.lock(cx.cpu()).free_skb();
+            let Some((group, pages)) = freed else { break };
+            self.uncharge_socket(cx, group, pages);
         }
         let (blocks, groups) = {
             let mut state = connection.state.lock(cx.cpu());

@@ -47,6 +47,7 @@ const SOURCES: &[(&str, &str)] = &[
     ("core/lru/workingset", "mm/workingset.c"),
     ("core/memcg", "mm/memcontrol.c"),
     ("core/memcg/dirty", "mm/page-writeback.c"),
+    ("core/net", "net/ipv4/tcp.c"),
     ("core/migrate", "mm/migrate.c"),
     ("core/page", "include/linux/mm.h, page_ref.h, page-flags.h"),
     ("core/page_alloc", "mm/page_alloc.c"),
