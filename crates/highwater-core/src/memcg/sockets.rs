@@ -63,9 +63,9 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// Charges pages for a socket's buffers to its group; false if the group's limit refuses.
+    /// Charges pages for a socket's buffers to its group. Returns false if the group's limit refuses.
     ///
-    /// Linux: the same choice of flags by context. A refusal puts the socket under memory pressure.
+    /// Linux: a refusal also marks the group's sockets as under memory pressure.
     #[doc(alias = "mem_cgroup_charge_skmem")]
     #[must_use]
     pub(crate) fn charge_socket(

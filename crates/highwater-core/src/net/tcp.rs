@@ -87,8 +87,8 @@ impl<H: Devices> Kernel<H> {
         connection
     }
 
-    /// The running task takes the receiving end, which its group pays for from now on: also for
-    /// what has arrived, whatever its limit.
+    /// The running task takes the receiving end. Its group pays for it from now on, and for what has
+    /// arrived, whatever its limit.
     #[doc(alias = "inet_csk_accept")]
     pub fn tcp_accept(&self, cx: &Cx<'_, H>, connection: &Connection<H>) {
         cx.host.charge(Cost::Syscall, 1);
@@ -97,8 +97,8 @@ impl<H: Devices> Kernel<H> {
         let _ = self.charge_socket(cx, (group, pages), Side::Program, Must::Succeed);
     }
 
-    /// Sends up to `bytes` bytes; returns how many the send buffer took, which is less if it is full,
-    /// or if there is no memory for more.
+    /// Sends up to `bytes` bytes. Returns how many the send buffer took: fewer if it is full, or if
+    /// there is no memory for more.
     ///
     /// # Errors
     /// [`Error::Invalid`] if the other end is closed (EPIPE), [`Error::Killed`].
@@ -225,8 +225,8 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// Receives up to `bytes` bytes; 0: there are none now, and if [`Connection::is_at_end`], none
-    /// will come.
+    /// Receives up to `bytes` bytes. 0 means that there are none now, and none will come if
+    /// [`Connection::is_at_end`].
     #[doc(alias = "tcp_recvmsg")]
     pub fn tcp_receive(&self, cx: &Cx<'_, H>, connection: &Connection<H>, bytes: u64) -> u64 {
         cx.host.charge(Cost::Syscall, 1);
@@ -255,9 +255,9 @@ impl<H: Devices> Kernel<H> {
         done
     }
 
-    /// Waits until the end can go on, for `jiffies` timer ticks at most: a sender until a third of its
-    /// buffer is free, a receiver until bytes arrive; both until the other end is gone. A task that
-    /// is to die stops waiting.
+    /// Waits until the end can go on, for `jiffies` timer ticks at most. A sender waits until a third
+    /// of its buffer is free, a receiver until bytes arrive, and both until the other end is gone. A
+    /// task that is to die stops waiting.
     #[doc(alias = "sk_stream_wait_memory")]
     #[doc(alias = "sk_wait_data")]
     pub fn tcp_wait(&self, cx: &Cx<'_, H>, connection: &Connection<H>, end: End, jiffies: u64) {
