@@ -113,10 +113,11 @@ fn a_server_reads_what_clients_send() {
     let dir = tempfile::tempdir().unwrap();
     let document = run(&file(dir.path(), SERVED));
     let of = |name: &str| figure(&document, name);
-    // The receive buffers hold at most a window each, the send buffers are never full.
+    // Receive buffers hold a window each, send buffers 1 MiB each; four CPUs keep 64 pages each.
     let (clients, server) = (of("clients peak"), of("server peak"));
-    assert!(server <= 1.0 && clients <= 6.0, "{server} and {clients} MiB");
-    assert!(of("clients end") < 0.5 && of("server end") < 0.5);
+    assert!(server <= 2.0 * 18.0 / 256.0 + 1.0, "{server} MiB");
+    assert!(clients > 0.3 && clients <= 2.0 + 1.0, "{clients} MiB");
+    assert!(of("clients end") <= 1.0 && of("server end") <= 1.0, "stocks of the CPUs");
     let text = stdout(&["run", &file(dir.path(), SERVED), "--machine", SMALL]);
     assert!(!text.contains("to the end of the job"), "{text}");
 }
