@@ -6,12 +6,12 @@ use alloc::sync::Arc;
 use super::buffers::{Block, Buffers, SEGMENT, Wanted};
 use super::{Connection, End, Holds};
 use crate::host::{Cost, CpuId, Cx, Devices, HZ, Lock};
-use crate::kernel::{Error, Kernel};
+use crate::kernel::Kernel;
 use crate::memcg::{Must, Side};
 use crate::page::{PAGE_SIZE, PageFlags};
 use crate::page_alloc::Gfp;
 use crate::sync::order::LockClass;
-use crate::units::{GroupId, Order};
+use crate::units::{Error, GroupId, Order};
 use crate::wait::WaitQueue;
 
 /// Blocks that payload is cut from: 32 KiB, else single pages.
