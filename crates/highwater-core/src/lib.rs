@@ -25,6 +25,7 @@
 //! | [`writeback`] | dirty limits, flushers |
 //! | [`compaction`] | makes free blocks by moving pages |
 //! | [`reclaim`] | kswapd, direct reclaim, reclaim algorithms, throttling, the OOM killer |
+//! | [`net`] | TCP connections on the loopback device, and the memory of their buffers |
 //! | [`syscall`] | system calls that several of these serve |
 //! | [`kernel`] | [`Kernel`]: all of it together |
 //! | [`audit`] | checkers that are independent of the code they check |
@@ -103,6 +104,8 @@ pub mod migrate;
 pub mod compaction;
 
 pub mod reclaim;
+
+pub mod net;
 
 pub mod syscall;
 

@@ -11,8 +11,8 @@ use crate::memcg::objects::TokenId;
 use crate::memcg::{GroupLife, Kept};
 use crate::page::{BlockFlags, PAGE_SIZE};
 use crate::slab::CacheKind;
-use crate::units::{GroupId, LruKind};
-use crate::vmstat::{NodeStat, USER_LEVELS};
+use crate::units::{GroupId, LruKind, NodeId};
+use crate::vmstat::{GroupStat, NodeStat, USER_LEVELS};
 
 /// Memory and slots that name a group.
 #[derive(Clone, Copy, Debug, Default)]
@@ -20,6 +20,9 @@ struct Named {
     user_pages: u64,
     kernel_pages: u64,
     object_bytes: u64,
+    /// Sockets, and pages of their buffers.
+    nr_sockets: u64,
+    socket_pages: u64,
     /// Pages in stocks of CPUs.
     stocked: u64,
     slots: u64,
@@ -34,6 +37,7 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
         self.name_pages(&mut named);
         self.name_objects(&mut named);
         self.name_slots(&mut named);
+        self.name_sockets(&mut named);
         for cpu in self.k.mem.cpus() {
             let stock = self.k.memcg.stocks[cpu.idx()].lock(self.cx.cpu());
             // A group's place in a stock may outlast its pages, and the group.
@@ -72,6 +76,14 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
             let found = format!("{group:?} keeps {kept:?} pages (users, kernel), named: {own:?}");
             return self.broken(None, Rule::Group, found);
         }
+        let kept = [Kept::Sockets, Kept::SocketPages].map(|kind| memcg.kept(group, kind));
+        let counted = counters.own_count(group, NodeId(0), GroupStat::Sock);
+        if kept != [own.nr_sockets, own.socket_pages] || counted != own.socket_pages as i64 {
+            let found = format!(
+                "{group:?} keeps {kept:?} (sockets, pages of them) and shows {counted} pages, named: {own:?}"
+            );
+            return self.broken(None, Rule::Group, found);
+        }
         // A removed group's kernel memory is its parent's to pay.
         if !memcg.is_online(group) {
             return Ok(());
@@ -82,7 +94,8 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
         let mut slots = 0;
         for (&other, named) in named {
             let is_below = within(other);
-            pages += if is_below { named.user_pages + named.stocked } else { 0 };
+            let exact = named.user_pages + named.socket_pages + named.stocked;
+            pages += if is_below { exact } else { 0 };
             pages += if pays(other) { named.kernel_pages } else { 0 };
             slots += if is_below { named.slots } else { 0 };
             if pays(other) {
@@ -139,6 +152,20 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
             for id in (1..area.spec.pages).map(|offset| slots.owner(offset)) {
                 if let Some(group) = self.k.memcg.by_id(id).filter(|_| id != 0) {
                     named.entry(group).or_default().slots += 1;
+                }
+            }
+        }
+    }
+
+    /// Each end of an open connection names its group, for the pages that it is charged for.
+    fn name_sockets(&self, named: &mut BTreeMap<GroupId, Named>) {
+        let open = self.k.connections.lock(self.cx.cpu());
+        for connection in open.open.values() {
+            for (group, pages) in connection.holds(self.cx.cpu()).ends {
+                if !group.is_root() {
+                    let named = named.entry(group).or_default();
+                    named.nr_sockets += 1;
+                    named.socket_pages += pages;
                 }
             }
         }

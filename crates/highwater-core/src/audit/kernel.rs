@@ -106,6 +106,7 @@ pub fn check_kernel_besides<H: Devices>(
     audit.swap()?;
     audit.lists()?;
     audit.slabs()?;
+    audit.sockets()?;
     audit.users(is_foreign)?;
     audit.counters()?;
     audit.groups()?;

@@ -22,6 +22,7 @@ mod lists;
 mod lru;
 mod mms;
 mod slots;
+mod sockets;
 #[cfg(test)]
 mod tests;
 mod users;

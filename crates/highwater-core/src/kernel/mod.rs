@@ -23,6 +23,7 @@ use crate::config::{Answers, LruTopology};
 use crate::host::{CpuId, CpuSet, Cx, Devices, NoSuchCpu};
 use crate::lru::Lru;
 use crate::memcg::Memcg;
+use crate::net::Connections;
 use crate::page::Pfn;
 use crate::page_alloc::PageAllocator;
 use crate::page_cache::{File, FreedNodes, Inodes, PageBuffers, PageWaits, ShadowNodes};
@@ -100,6 +101,8 @@ pub struct Kernel<H: Devices> {
     /// Huge pages.
     pub(crate) huge: Huge<H>,
     pub(crate) page_waits: PageWaits<H>,
+    /// Open connections; `Table` class.
+    pub(crate) connections: H::Lock<Connections<H>>,
     /// The page of zeros that reads of untouched anonymous memory map.
     pub(crate) zero_page: Pfn,
     pub(crate) is_stopping: AtomicBool,
@@ -183,6 +186,7 @@ impl<H: Devices> Kernel<H> {
             cpu_mm: cpu_mm.into(),
             huge: Huge::new(host, &mem),
             page_waits: PageWaits::new(host, mem.policy.locks.page_lock),
+            connections: host.new_lock(LockClass::Table, Connections::default()),
             zero_page,
             is_stopping: AtomicBool::new(false),
             mem,

@@ -46,6 +46,8 @@ pub enum GroupEvent {
     OomKill,
     /// All its processes were killed together.
     OomGroupKill,
+    /// A charge of a socket was refused, so its sender waits (7.2).
+    SockThrottled,
     /// A charge found it over `memory.swap.high`.
     SwapHigh,
     /// A page was refused a slot by `memory.swap.max`.
@@ -56,13 +58,14 @@ pub enum GroupEvent {
 
 impl GroupEvent {
     /// Every event.
-    pub const ALL: [GroupEvent; 9] = [
+    pub const ALL: [GroupEvent; 10] = [
         GroupEvent::Low,
         GroupEvent::High,
         GroupEvent::Max,
         GroupEvent::Oom,
         GroupEvent::OomKill,
         GroupEvent::OomGroupKill,
+        GroupEvent::SockThrottled,
         GroupEvent::SwapHigh,
         GroupEvent::SwapMax,
         GroupEvent::SwapFail,
@@ -77,6 +80,7 @@ impl GroupEvent {
             GroupEvent::Oom => ("memory.events", "oom"),
             GroupEvent::OomKill => ("memory.events", "oom_kill"),
             GroupEvent::OomGroupKill => ("memory.events", "oom_group_kill"),
+            GroupEvent::SockThrottled => ("memory.events", "sock_throttled"),
             GroupEvent::SwapHigh => ("memory.swap.events", "high"),
             GroupEvent::SwapMax => ("memory.swap.events", "max"),
             GroupEvent::SwapFail => ("memory.swap.events", "fail"),
@@ -113,6 +117,9 @@ struct Group {
     object_bytes: AtomicU64,
     /// Pages of users that are charged to it.
     user_pages: AtomicU64,
+    /// Sockets that name it, which keep it, and pages that are charged for their buffers.
+    nr_sockets: AtomicU64,
+    socket_pages: AtomicU64,
     /// Sleeps of its tasks and those below for `memory.high`: number, nanoseconds.
     sleeps: [AtomicU64; 2],
 }
@@ -378,6 +385,8 @@ impl<H: Tasks> Memcg<H> {
             Kept::User => &group.user_pages,
             Kept::Kernel => &group.kernel_pages,
             Kept::Objects => &group.object_bytes,
+            Kept::Sockets => &group.nr_sockets,
+            Kept::SocketPages => &group.socket_pages,
         };
         count.fetch_add(by as u64, Relaxed);
     }
@@ -389,6 +398,8 @@ impl<H: Tasks> Memcg<H> {
             Kept::User => group.user_pages.load(Relaxed),
             Kept::Kernel => group.kernel_pages.load(Relaxed),
             Kept::Objects => group.object_bytes.load(Relaxed),
+            Kept::Sockets => group.nr_sockets.load(Relaxed),
+            Kept::SocketPages => group.socket_pages.load(Relaxed),
         }
     }
 
@@ -448,6 +459,10 @@ pub(crate) enum Kept {
     Kernel,
     /// Bytes of slab objects.
     Objects,
+    /// Sockets that name it.
+    Sockets,
+    /// Pages of their buffers.
+    SocketPages,
 }
 
 impl Group {
@@ -461,6 +476,8 @@ impl Group {
             kernel_pages: AtomicU64::new(0),
             object_bytes: AtomicU64::new(0),
             user_pages: AtomicU64::new(0),
+            nr_sockets: AtomicU64::new(0),
+            socket_pages: AtomicU64::new(0),
             sleeps: Default::default(),
         }
     }

@@ -65,8 +65,9 @@ impl<H: Devices> Kernel<H> {
     #[cold]
     fn release(&self, cx: &Cx<'_, H>, group: GroupId) {
         let has_child = self.memcg.tree.first_child(group).is_some();
-        let has_pages = self.memcg.kept(group, Kept::User) != 0;
-        if has_child || has_pages || self.mem.groups.swap[group].usage() != 0 {
+        let keepers = [Kept::User, Kept::Sockets, Kept::SocketPages];
+        let is_kept = keepers.iter().any(|&kind| self.memcg.kept(group, kind) != 0);
+        if has_child || is_kept || self.mem.groups.swap[group].usage() != 0 {
             return;
         }
         self.memcg.set_life(group, GroupLife::Hollow);

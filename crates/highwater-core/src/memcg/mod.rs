@@ -10,6 +10,7 @@
 //! | [`life`] | the end of groups; they are made and removed in `syscall::groups` |
 //! | [`owner`] | charging pages of users |
 //! | [`kernel_memory`] | charging pages and objects of the kernel |
+//! | [`sockets`] | charging buffers of sockets |
 //! | [`stat`] | what the files of a group show |
 //! | [`stock`], [`objects`] | a CPU's charged pages, and bytes of objects, that nobody uses yet |
 //! | [`protection`] | `memory.min` and `memory.low`: who is protected, and list sizes under protection |
@@ -23,7 +24,7 @@
 //!
 //! Nothing is allocated, and no branch but one is taken, if a kernel is made without groups.
 //!
-//! From: `vm`, `page_cache`, `slab`, `swap` (charges), `reclaim` · to: `vmstat`.
+//! From: `vm`, `page_cache`, `slab`, `swap`, `net` (charges), `reclaim` · to: `vmstat`.
 
 pub(crate) mod dirty;
 mod group;
@@ -33,6 +34,7 @@ mod life;
 pub(crate) mod objects;
 mod owner;
 pub(crate) mod protection;
+mod sockets;
 mod stat;
 pub(crate) mod stock;
 pub(crate) mod walk;
@@ -41,6 +43,7 @@ pub use group::{GroupEvent, GroupLife, Memcg, Throttled};
 pub(crate) use group::{Kept, TaskGroup};
 pub(crate) use kernel_memory::Uncharge;
 pub(crate) use life::Stocks;
+pub(crate) use sockets::{Must, Side};
 pub use stat::{GroupLimits, StatLine, stat_not_modelled};
 pub(crate) use stock::Surplus;
 

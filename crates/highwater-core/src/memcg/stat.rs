@@ -81,7 +81,7 @@ const LINES: &[Line] = &{
         level("pagetables", Pages(NodeStat::PageTablePages)).since(5, 11),
         level("sec_pagetables", Zero).since(6, 1),
         level("percpu", Zero),
-        level("sock", Zero),
+        level("sock", OwnPages(GroupStat::Sock)),
         level("vmalloc", Zero).since(5, 18),
         level("shmem", Pages(NodeStat::Shmem)),
         level("zswap", Zero).since(5, 19),

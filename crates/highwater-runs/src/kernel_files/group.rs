@@ -119,6 +119,7 @@ fn events(kernel: &Kernel<SimHost>, group: GroupId, file: &str, of: usize) -> St
         let (its_file, name) = event.file_and_name();
         let is_there = match event {
             GroupEvent::OomGroupKill => version >= OOM_GROUP_KILL_SINCE,
+            GroupEvent::SockThrottled => kernel.mem.policy.memcg.sock_throttled,
             GroupEvent::SwapHigh => version >= SWAP_HIGH_SINCE,
             _ => true,
         };

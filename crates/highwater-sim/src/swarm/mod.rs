@@ -35,6 +35,7 @@ mod policy;
 mod run;
 mod seeds;
 mod shared;
+mod sockets;
 mod worker;
 
 use std::cell::RefCell;

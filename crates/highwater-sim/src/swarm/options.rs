@@ -67,6 +67,8 @@ pub struct Options {
     pub is_pinned: bool,
     /// Memory cgroups that tasks may make, at most; 0: the kernel has none.
     pub nr_groups: u16,
+    /// Tasks use sockets.
+    pub has_sockets: bool,
     /// Number of times that all programs stop for an audit before the end.
     pub nr_audits: u64,
 }
@@ -101,7 +103,7 @@ impl Options {
             0 => s.magnitude(64, room),
             _ => (room * s.range(1, 9) / nr_tasks).clamp(64, room),
         };
-        let drawn = policy.clone();
+        let nr_groups = draw_groups(&mut Stream::new(seed, "swarm/groups"), &policy);
         Options {
             seed,
             costs,
@@ -119,7 +121,8 @@ impl Options {
             has_mems_allowed: machine.nodes.len() > 1 && s.one_in(4),
             is_pinned: s.one_in(3),
             nr_audits: s.pick(&[0, 0, 1, 1, 3]),
-            nr_groups: draw_groups(&mut Stream::new(seed, "swarm/groups"), &drawn),
+            nr_groups,
+            has_sockets: nr_groups > 0 && Stream::new(seed, "swarm/sockets").one_in(3),
             machine,
         }
     }
@@ -505,7 +508,7 @@ impl fmt::Display for Options {
         writeln!(
             f,
             "ballast {} pages; {} to {} tasks; work {} pages; reach {} pages; cpusets {}; pinned {}; \
-             groups {}; {} audits before the end",
+             groups {}; sockets {}; {} audits before the end",
             self.ballast,
             self.nr_tasks,
             self.nr_tasks_max,
@@ -514,6 +517,7 @@ impl fmt::Display for Options {
             self.has_mems_allowed,
             self.is_pinned,
             self.nr_groups,
+            self.has_sockets,
             self.nr_audits
         )?;
         writeln!(f, "mix {}", self.mix)?;

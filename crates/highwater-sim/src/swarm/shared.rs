@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use highwater_core::host::{Cx, Signals};
+use highwater_core::net::Connection;
 use highwater_core::page::{Order, Pfn};
 use highwater_core::page_cache::File;
 use highwater_core::vm::Mm;
@@ -45,6 +46,9 @@ pub(super) struct Shared {
     pub(super) tasks: RefCell<Vec<Enlisted>>,
     /// Blocks that tasks took straight from the allocator, by first frame.
     pub(super) blocks: RefCell<BTreeSet<Pfn>>,
+    /// Connections that no task has accepted, and those that are open.
+    pub(super) listening: RefCell<Vec<Arc<Connection<SimHost>>>>,
+    pub(super) nr_sockets: Cell<u64>,
     /// Tasks that were started and have not ended.
     pub(super) nr_alive: Cell<u64>,
     /// Tasks so far.
@@ -97,6 +101,8 @@ impl Shared {
             small: RefCell::new(Vec::new()),
             tasks: RefCell::new(Vec::new()),
             blocks: RefCell::new(BTreeSet::new()),
+            listening: RefCell::new(Vec::new()),
+            nr_sockets: Cell::new(0),
             nr_alive: Cell::new(0),
             nr_started: Cell::new(0),
             spent: Cell::new(0),

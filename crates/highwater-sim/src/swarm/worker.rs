@@ -12,6 +12,7 @@ use highwater_core::page_cache::OpenFile;
 use super::draw::Draw;
 use super::mix::{Mix, Op};
 use super::shared::{Enlisted, Group, Region, Shared, count};
+use super::sockets::Ends;
 use crate::engine::Placement;
 use crate::host::SimHost;
 use crate::machine::SimKernel;
@@ -24,6 +25,9 @@ const LAST_PART: u64 = 4;
 
 /// One turn in so many changes something about memory cgroups, if there are any.
 const GROUPS_RARITY: u64 = 8;
+
+/// One turn in so many does something with a connection, in runs with sockets.
+const SOCKETS_RARITY: u64 = 6;
 
 /// The address space in which a task begins.
 pub(super) enum Start {
@@ -57,7 +61,7 @@ pub(super) fn spawn_beyond(shared: &Rc<Shared>, start: Start) {
             signals: Arc::clone(cx.signals()),
         };
         shared.tasks.borrow_mut().push(me.clone());
-        live(cx, kernel, &shared, start, stream);
+        live(cx, kernel, &shared, start, (index, stream));
         shared.tasks.borrow_mut().retain(|task| task.id != me.id);
         shared.nr_alive.set(shared.nr_alive.get() - 1);
     });
@@ -82,7 +86,7 @@ fn live(
     kernel: &Kernel<SimHost>,
     shared: &Rc<Shared>,
     start: Start,
-    mut stream: Stream,
+    (index, mut stream): (u64, Stream),
 ) {
     if shared.options.has_mems_allowed && stream.one_in(2) {
         cx.set_mems_allowed(shared.options.draw_mems_allowed(&mut stream));
@@ -92,6 +96,7 @@ fn live(
     }
     let mix = shared.options.mix.of_task(&mut stream);
     let groups = Stream::indexed(shared.options.seed, "swarm/groups", stream.below(u64::MAX));
+    let sockets = Stream::indexed(shared.options.seed, "swarm/sockets", index);
     let group = match start {
         Start::Own => match kernel.create_mm(cx) {
             Ok(mm) => Group::new(mm),
@@ -112,6 +117,8 @@ fn live(
         shared,
         stream,
         groups,
+        sockets,
+        ends: Ends::default(),
         mix,
         group,
         open,
@@ -132,6 +139,7 @@ fn live(
     if worker.shared.is_live() {
         worker.finish();
     }
+    worker.close_sockets();
     worker.leave_mm();
     kernel.exit_task(cx);
     for (pfn, order) in std::mem::take(&mut worker.blocks) {
@@ -146,6 +154,9 @@ pub(super) struct Worker<'a, 'h> {
     pub(super) stream: Stream,
     /// Draws its operations on memory cgroups.
     pub(super) groups: Stream,
+    /// Draws its operations on connections.
+    pub(super) sockets: Stream,
+    pub(super) ends: Ends,
     mix: Mix,
     pub(super) group: Rc<Group>,
     /// Open files.
@@ -171,6 +182,9 @@ impl Worker<'_, '_> {
     fn turn(&mut self) {
         if self.shared.options.nr_groups != 0 && self.groups.one_in(GROUPS_RARITY) {
             self.change_groups();
+        }
+        if self.shared.options.has_sockets && self.sockets.one_in(SOCKETS_RARITY) {
+            self.use_sockets();
         }
         let op = match self.mix.choose(&mut self.stream) {
             // Tasks end when they have done all.

@@ -184,6 +184,12 @@ impl<H: Devices> Running<'_, '_, H> {
             }
             Action::RemoveGroup { group } => self.ground.groups.remove(kernel, cx, group)?,
             Action::Join { group } => self.join(group)?,
+            Action::Connect { socket, is_unread } => self.connect(socket, is_unread),
+            Action::Send { socket, bytes, waits } => {
+                self.send(socket, bytes, waits)?;
+            }
+            Action::Receive { socket, bytes } => self.receive(socket, bytes)?,
+            Action::Close { socket } => self.ends.close(kernel, cx, socket),
             Action::Mark(ref label) => {
                 let label = label.as_deref().map(|label| numbered(label, self.round));
                 (self.ground.mark)(cx, label);

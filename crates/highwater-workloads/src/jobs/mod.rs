@@ -14,7 +14,7 @@
 //! file, maps names to numbers, and starts tasks.
 //!
 //! Key types: [`Task`], [`Phase`], [`Action`], [`Pattern`]; [`Ground`] (the state that tasks
-//! share), [`Groups`] (memory cgroups), [`Recorded`] (their results), [`CutShort`] (the remaining
+//! share), [`Groups`] (memory cgroups), [`Sockets`] (connections), [`Recorded`] (their results), [`CutShort`] (the remaining
 //! work of a task that died), [`Helper`].
 
 mod act;
@@ -26,6 +26,7 @@ mod pick;
 mod record;
 mod request;
 mod run;
+mod sockets;
 
 pub use act::Area;
 pub use files::{FileHow, Files};
@@ -34,6 +35,7 @@ pub use held::Ask;
 pub use pick::Pattern;
 pub use record::Recorded;
 pub use run::{CutShort, Failed, Ground, Helper, Inherited, Joined, Why, help, numbered, run};
+pub use sockets::Sockets;
 
 use highwater_core::reclaim::GroupSetting;
 use highwater_core::syscall::{FileAdvice, MemoryAdvice};
@@ -284,6 +286,34 @@ pub enum Action {
     Join {
         /// The group's number.
         group: usize,
+    },
+    /// Opens a TCP connection on the loopback device.
+    Connect {
+        /// The number of its name.
+        socket: usize,
+        /// No task of the job receives from it: the task has both ends.
+        is_unread: bool,
+    },
+    /// Sends bytes on the task's connection.
+    Send {
+        /// The number of its name.
+        socket: usize,
+        /// Bytes.
+        bytes: u64,
+        /// Waits for room in the send buffer; else what does not fit is not sent.
+        waits: bool,
+    },
+    /// Receives bytes; accepts a connection first, if the task has none.
+    Receive {
+        /// The number of its name.
+        socket: usize,
+        /// Bytes.
+        bytes: u64,
+    },
+    /// Closes the task's ends of a connection.
+    Close {
+        /// The number of its name.
+        socket: usize,
     },
     /// Marks the end of a step, so that counters are read. The name may contain `{n}`, the number
     /// of the round, or `{2n}`, twice that. `None`: the first step begins.

@@ -18,6 +18,7 @@ use super::held::Held;
 use super::pick::Picker;
 use super::record::Recorded;
 use super::request::{Pickers, Steps};
+use super::sockets::{Ends, Sockets};
 use super::{Action, Often, Pattern, Phase, Task, When};
 use crate::process;
 use crate::random::Random;
@@ -117,6 +118,8 @@ pub struct Ground<'a, H: Devices> {
     pub files: &'a Files<H>,
     /// Memory cgroups, by number.
     pub groups: &'a Groups,
+    /// Connections that no task has accepted.
+    pub sockets: &'a Sockets<H>,
     /// True if the job has ended.
     pub is_over: &'a dyn Fn() -> bool,
     /// Uses the CPU for a number of nanoseconds.
@@ -175,6 +178,7 @@ pub fn run<H: Devices>(
         open,
         places: Rc::new(RefCell::new(places)),
         held: Rc::default(),
+        ends: Ends::default(),
         pickers: Pickers::new(0, 0),
         records,
         round: 0,
@@ -189,6 +193,7 @@ pub fn run<H: Devices>(
         running.leave_later_phases(task, &mut random);
     }
     running.held.free_all(ground.kernel, cx);
+    running.ends.close_all(ground.kernel, cx);
     cx.set_flags(flags);
     running.leave();
     process::end(ground.kernel, cx, &running.mm);
@@ -239,6 +244,8 @@ pub fn help<H: Devices>(
         open,
         places,
         held,
+        // Only the task itself sends and receives.
+        ends: Ends::default(),
         pickers,
         records,
         round,
@@ -264,6 +271,7 @@ pub(super) struct Running<'a, 'h, H: Devices> {
     pub(super) open: Rc<Descriptors<H>>,
     pub(super) places: Rc<RefCell<Places>>,
     pub(super) held: Rc<Held>,
+    pub(super) ends: Ends<H>,
     /// Pickers of the request that it serves.
     pub(super) pickers: Steps,
     pub(super) records: &'a mut [Recorded],

@@ -47,6 +47,7 @@ const SOURCES: &[(&str, &str)] = &[
     ("core/lru/workingset", "mm/workingset.c"),
     ("core/memcg", "mm/memcontrol.c"),
     ("core/memcg/dirty", "mm/page-writeback.c"),
+    ("core/net", "net/ipv4/tcp.c"),
     ("core/migrate", "mm/migrate.c"),
     ("core/page", "include/linux/mm.h, page_ref.h, page-flags.h"),
     ("core/page_alloc", "mm/page_alloc.c"),
@@ -123,6 +124,12 @@ const SOURCES: &[(&str, &str)] = &[
 
 /// Names that Linux has in another file than those around them.
 const ELSEWHERE: &[(&str, &[&str])] = &[
+    ("include/linux/tcp.h", &["tcp_sock"]),
+    ("net/core/sock.c", &["sk_wait_data", "skb_page_frag_refill"]),
+    ("net/core/stream.c", &["sk_stream_wait_memory"]),
+    ("net/ipv4/inet_connection_sock.c", &["inet_csk_accept"]),
+    ("net/ipv4/tcp_ipv4.c", &["tcp_v4_connect"]),
+    ("net/ipv4/tcp_output.c", &["tcp_write_xmit"]),
     ("arch/x86/include/asm/pgtable.h", &["ZERO_PAGE"]),
     ("block/blk-merge.c", &["bio_split_to_limits"]),
     ("fs/exec.c", &["exec_mmap"]),

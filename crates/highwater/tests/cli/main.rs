@@ -38,6 +38,7 @@ mod set_job;
 mod settings;
 mod several;
 mod show;
+mod sockets;
 mod state;
 mod stutterp;
 mod swarm;

@@ -68,6 +68,9 @@ policy! {
         /// they stay on the removed group's lists until they are reclaimed.
         // rules/memory-cgroups#removal
         reparent_lru: bool = false is exploratory,
+        /// A refused charge of a socket counts as `sock_throttled` in `memory.events` (7.2).
+        // rules/memory-cgroups#sockets
+        sock_throttled: bool = false is exploratory,
         /// Protection that no child claims goes to the children's unclaimed usage (mount option
         /// `memory_recursiveprot`).
         recursive_prot: bool = false is exploratory,

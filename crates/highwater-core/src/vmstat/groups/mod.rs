@@ -40,6 +40,8 @@ pub enum GroupStat {
     SlabReclaimable,
     /// Bytes of other slab objects.
     SlabUnreclaimable,
+    /// Pages that are charged for buffers of sockets.
+    Sock,
     Pgfault,
     Pgmajfault,
     Pgrefill,

@@ -100,6 +100,7 @@ const LEVELS: &[&str] = &[
     "anon",
     "file",
     "kernel",
+    "sock",
     "slab",
     "swapcached",
     "inactive_anon",

@@ -94,6 +94,7 @@ const SINCE_7_2: Switches = &[
     ("memcg.stock-slots", "7"),
     ("memcg.scan-events", r#""node""#),
     ("memcg.reparent-lru", "true"),
+    ("memcg.sock-throttled", "true"),
     ("pcp.high-order-free", r#""limited-half-min""#),
     ("pcp.drain-portion", r#""batch""#),
     ("pcp.highatomic-refills", "false"),
@@ -178,7 +179,6 @@ fn policy(captured: &Captured) -> Result<Option<(Policy, Option<String>)>, Input
 fn not_modelled(op: &Op) -> Option<&'static str> {
     match op {
         Op::Work { work: Work::Negative { .. }, .. } => Some("negative dentries"),
-        Op::Work { work: Work::Tcp { .. }, .. } => Some("sockets"),
         _ => None,
     }
 }

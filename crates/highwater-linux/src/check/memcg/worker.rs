@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use highwater_core::host::{CpuId, Cx, Host};
 use highwater_core::kernel::{Error, Kernel};
+use highwater_core::net::{Connection, End};
 use highwater_core::page::PAGE_SIZE;
 use highwater_core::syscall::MemoryAdvice;
 use highwater_core::units::GroupId;
@@ -63,8 +64,14 @@ impl Start {
             mm.add_task(cx);
             let (maps, group) = (BTreeMap::new(), self.group);
             let (reads, writes) = (false, false);
-            let mut worker = Worker { start: self, kernel, cx, group, maps, reads, writes };
+            let sockets = Vec::new();
+            let mut worker =
+                Worker { start: self, kernel, cx, group, maps, sockets, reads, writes };
             let outcome = worker.live();
+            for socket in &worker.sockets {
+                kernel.tcp_close(cx, socket, End::Sender);
+                kernel.tcp_close(cx, socket, End::Receiver);
+            }
             kernel.exit_mm(cx, &mm);
             mm.remove_task(cx);
             desk.leave(cx, outcome);
@@ -80,6 +87,8 @@ struct Worker<'a, 'h> {
     group: GroupId,
     /// First page and number of pages.
     maps: BTreeMap<String, (u32, u32)>,
+    /// Connections of which it has both ends.
+    sockets: Vec<Arc<Connection<SimHost>>>,
     /// It has its buffers.
     reads: bool,
     writes: bool,
@@ -209,8 +218,14 @@ impl Worker<'_, '_> {
                     outcome.done += 1;
                 }
             }
+            Work::Tcp { kib } => {
+                let socket = kernel.tcp_connect(cx);
+                kernel.tcp_accept(cx, &socket);
+                self.sockets.push(Arc::clone(&socket));
+                outcome.done = kernel.tcp_send(cx, &socket, kib * 1024)? / 1024;
+            }
             // Not modelled: the program ends before them. `live` handles the end.
-            Work::Negative { .. } | Work::Tcp { .. } | Work::Exit => {}
+            Work::Negative { .. } | Work::Exit => {}
         }
         Ok(())
     }

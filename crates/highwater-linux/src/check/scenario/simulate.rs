@@ -15,7 +15,7 @@ use highwater_results::import::linux61::{NodeLevels, Run, Scenario as Captured, 
 use highwater_sim::engine::Placement;
 use highwater_sim::host::SimHost;
 use highwater_sim::machine::SimMachine;
-use highwater_workloads::jobs::{self, Action, Files, Ground, Groups, Task};
+use highwater_workloads::jobs::{self, Action, Files, Ground, Groups, Sockets, Task};
 use highwater_workloads::scenario::{FileMaker, ScenarioError};
 
 use super::super::machine::{self, System};
@@ -170,6 +170,7 @@ fn play(
         kernel,
         files: &files,
         groups: &Groups::default(),
+        sockets: &Sockets::default(),
         is_over: &|| false,
         compute: &|cx: &Cx<'_, SimHost>, ns| cx.host.sim().compute(ns),
         // There is one task.

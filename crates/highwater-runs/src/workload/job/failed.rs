@@ -86,7 +86,8 @@ fn of_phase((written, action): (&JobPhase, &Action), why: &Why, machine: &Machin
             Action::SetGroup { .. }
             | Action::Reclaim { .. }
             | Action::RemoveGroup { .. }
-            | Action::Join { .. },
+            | Action::Join { .. }
+            | Action::Send { .. },
         ) => format!("cannot {does} {of}: {reason}"),
         (Why::NotMapped, _) => {
             format!("cannot {does} {of}: it is not mapped then, as a program would crash")

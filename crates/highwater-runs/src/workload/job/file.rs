@@ -100,7 +100,7 @@ impl JsonSchema for JobDisk {
 }
 
 /// Keys of a job that are true or false, at any depth.
-pub const FLAGS: [&str; 12] = [
+pub const FLAGS: [&str; 13] = [
     "memory",
     "background",
     "forked",
@@ -111,6 +111,7 @@ pub const FLAGS: [&str; 12] = [
     "write",
     "update",
     "behind",
+    "no-wait",
     "forever",
     "oom-group",
 ];
@@ -237,7 +238,7 @@ pub struct JobPhase {
     /// `touch`: reads and writes back, as `x += 1` does.
     #[serde(default, skip_serializing_if = "is_false")]
     pub update: bool,
-    /// `read`, `write`, `append`: bytes of a block; default: 64K.
+    /// `read`, `write`, `append`: bytes of a block; `send`, `receive`: bytes of a call. Default: 64K.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<Bytes>,
     /// `touch`, `read`, `write`: choice of pages or blocks: `sequential` (the default), `stride N`,
@@ -252,6 +253,9 @@ pub struct JobPhase {
     /// `advise` of a file: only what this task has read or written of it since its last advice.
     #[serde(default, skip_serializing_if = "is_false")]
     pub behind: bool,
+    /// `send`: does not wait for room in the send buffer; what does not fit is not sent.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub no_wait: bool,
     /// `alloc`: GFP flags; default: `kernel`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gfp: Option<GfpName>,
@@ -325,6 +329,7 @@ impl JobPhase {
             pattern: None,
             advice: None,
             behind: false,
+            no_wait: false,
             gfp: None,
             order: None,
             count: None,
@@ -449,6 +454,18 @@ pub enum Do {
     RemoveGroup,
     /// Moves the task to the group `of`: what it uses from now on is charged there.
     Join,
+    /// Opens a TCP connection with the name `of` on the loopback device. Its buffers are charged to
+    /// the task's group. If no task of the job has a `receive` of that name, the task has both ends,
+    /// and what it sends stays in the buffers until it ends.
+    Connect,
+    /// Sends `bytes` on the task's connection `of`, and waits until the send buffer has taken them.
+    Send,
+    /// Receives `bytes` from a connection `of`, and waits for them. A task without one first accepts
+    /// the oldest connection of that name that no task has, and pays for its receive buffer. At the
+    /// end of a connection it receives less; the next `receive` accepts another one.
+    Receive,
+    /// Closes the task's ends of the connection `of`; the end of the task does the same.
+    Close,
     /// Ends the step with the name `of`: counters are reported for each step. `{n}` in the name is
     /// the number of the round, `{2n}` twice that. Without `of` the first step begins here, and
     /// earlier work belongs to no step.

@@ -73,6 +73,28 @@ impl Names<'_> {
         found("task", "of", phase.of.as_deref(), &tasks)
     }
 
+    /// The number of a connection's name: those that tasks open, in the order of the job.
+    fn socket(&self, name: Option<&str>) -> Result<usize, Wrong> {
+        let mut names: Vec<&str> = Vec::new();
+        for phase in self.all_phases().filter(|phase| phase.action == Do::Connect) {
+            let name = phase.of.as_deref().unwrap_or_default();
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        found("connection", "of", name, &names)
+    }
+
+    /// True if no task receives from connections of a name.
+    fn is_unread(&self, name: Option<&str>) -> bool {
+        !self.all_phases().any(|phase| phase.action == Do::Receive && phase.of.as_deref() == name)
+    }
+
+    /// Phases of all tasks, and their steps.
+    fn all_phases(&self) -> impl Iterator<Item = &JobPhase> {
+        self.params.task.iter().flat_map(|task| &task.phase).flat_map(JobPhase::all)
+    }
+
     pub(super) fn phase(&self, phase: &JobPhase, memory_pages: u64) -> Result<Phase, Wrong> {
         let action = self.action(phase, memory_pages)?;
         let times =
@@ -321,6 +343,12 @@ impl Names<'_> {
             Do::SetGroup | Do::Reclaim | Do::RemoveGroup | Do::Join => {
                 group::action(self.params, phase, memory_pages)?
             }
+            Do::Connect => {
+                Action::Connect { socket: self.socket(of)?, is_unread: self.is_unread(of) }
+            }
+            Do::Send => Action::Send { socket: self.socket(of)?, bytes, waits: !phase.no_wait },
+            Do::Receive => Action::Receive { socket: self.socket(of)?, bytes },
+            Do::Close => Action::Close { socket: self.socket(of)? },
             Do::Mark => Action::Mark(of.map(str::to_owned)),
         })
     }
@@ -363,6 +391,9 @@ fn not_a_step(step: &JobPhase, depth: u32) -> Option<&'static str> {
         Do::Fork | Do::Wait | Do::Exec | Do::Exit | Do::RemoveGroup | Do::Join | Do::Mark => {
             Some("must be a separate phase, not a step of a request")
         }
+        Do::Connect | Do::Send | Do::Receive | Do::Close if depth > 1 => {
+            Some("requests that are under way at once cannot share a connection: depth = 1")
+        }
         Do::Map | Do::Unmap if depth > 1 => {
             Some("requests that are under way at once share what is mapped: map it before")
         }
@@ -373,12 +404,12 @@ fn not_a_step(step: &JobPhase, depth: u32) -> Option<&'static str> {
 /// Refuses keys that the action does not use: the user expects an effect that would not happen.
 fn check_keys(phase: &JobPhase) -> Result<(), Wrong> {
     use Do::{
-        Advise, Alloc, Append, Compact, Compute, DropCaches, Exec, Exit, Fsync, Map, Read, Reclaim,
-        Request, Set, SetGroup, Sleep, Touch, Truncate, Write,
+        Advise, Alloc, Append, Compact, Compute, DropCaches, Exec, Exit, Fsync, Map, Read, Receive,
+        Reclaim, Request, Send, Set, SetGroup, Sleep, Touch, Truncate, Write,
     };
     let has = |actions: &[Do]| actions.contains(&phase.action);
     let is_work = !has(&[Exit]);
-    let keys: [Key; 28] = [
+    let keys: [Key; 29] = [
         ("size", phase.size.is_some(), has(&[Map, Truncate, SetGroup, Reclaim])),
         ("file", phase.file.is_some(), has(&[Map])),
         ("shared", phase.shared, has(&[Map])),
@@ -389,7 +420,8 @@ fn check_keys(phase: &JobPhase) -> Result<(), Wrong> {
         ("update", phase.update, has(&[Touch])),
         ("setting", phase.setting.is_some(), has(&[SetGroup])),
         ("value", phase.value.is_some(), has(&[Set, SetGroup, DropCaches])),
-        ("bytes", phase.bytes.is_some(), has(&[Read, Write, Append])),
+        ("bytes", phase.bytes.is_some(), has(&[Read, Write, Append, Send, Receive])),
+        ("no-wait", phase.no_wait, has(&[Send])),
         ("depth", phase.depth.is_some(), has(&[Read, Write, Append, Fsync, Request])),
         ("pattern", phase.pattern.is_some(), has(&[Touch, Read, Write, Advise])),
         ("advice", phase.advice.is_some(), has(&[Advise, Map])),

@@ -17,7 +17,8 @@ use highwater_sim::host::SimHost;
 use highwater_sim::machine::SimKernel;
 use highwater_sim::pressure;
 use highwater_workloads::jobs::{
-    self, CutShort, Failed, Files, Ground, Groups, Helper, Inherited, Joined, Recorded, Task, Why,
+    self, CutShort, Failed, Files, Ground, Groups, Helper, Inherited, Joined, Recorded, Sockets,
+    Task, Why,
 };
 
 use super::super::ends::{Ends, Worker};
@@ -68,6 +69,7 @@ struct Plan {
     nr_operations: usize,
     files: Files<SimHost>,
     groups: Groups,
+    sockets: Sockets<SimHost>,
     /// The machine's resources, for error messages.
     has: failed::Machine,
     seed: u64,
@@ -154,6 +156,7 @@ pub(super) fn run(params: &JobParams, unit: &Unit<'_>) -> Result<Outcome, RunErr
         nr_operations: operations.len(),
         files,
         groups,
+        sockets: Sockets::default(),
         has,
         seed,
         end_ns: (params.seconds * 1e9) as u64,
@@ -313,6 +316,7 @@ fn drive(machine: &SimKernel, cx: &Cx<'_, SimHost>, plan: Rc<Plan>) -> Result<En
         // Background tasks were meant to run until now.
         until_ns = until_ns.min(cx.host.now_ns());
     }
+    plan.sockets.close_all(&machine.kernel, cx);
     if let Some(number) = plan.idle.get() {
         return Err(idle::error(number, &plan.told[number].name, &plan.tasks[number]));
     }
@@ -485,6 +489,7 @@ fn on_ground<T>(
         kernel: &machine.kernel,
         files: &plan.files,
         groups: &plan.groups,
+        sockets: &plan.sockets,
         is_over: &is_over,
         compute: &|cx: &Cx<'_, SimHost>, ns| cx.host.sim().compute(ns),
         wait: &|cx: &Cx<'_, SimHost>, task: usize| {
