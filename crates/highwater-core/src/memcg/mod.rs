@@ -14,6 +14,7 @@
 //! | [`stock`], [`objects`] | a CPU's charged pages, and bytes of objects, that nobody uses yet |
 //! | [`protection`] | `memory.min` and `memory.low`: who is protected, and list sizes under protection |
 //! | [`high`] | `memory.high`: how long a task sleeps |
+//! | [`version_one`] | what only groups of version 1 have: soft limits, swappiness, tasks that wait |
 //! | [`walk`] | the tree of groups, and the order in which reclaim visits them |
 //! | [`dirty`] | dirty limits of a group |
 //!
@@ -35,6 +36,7 @@ mod owner;
 pub(crate) mod protection;
 mod stat;
 pub(crate) mod stock;
+mod version_one;
 pub(crate) mod walk;
 
 pub use group::{GroupEvent, GroupLife, Memcg, Throttled};
@@ -43,6 +45,7 @@ pub(crate) use kernel_memory::Uncharge;
 pub(crate) use life::Stocks;
 pub use stat::{GroupLimits, StatLine, stat_not_modelled};
 pub(crate) use stock::Surplus;
+pub use version_one::OomControl;
 
 use crate::host::{Cx, Devices};
 use crate::page_alloc::Gfp;

@@ -98,6 +98,7 @@ impl<H: Devices> Kernel<H> {
         self.mem.groups.set_owner(folio, GroupId::ROOT);
         self.mem.groups.memory.uncharge(owner, folio.nr_pages());
         self.memcg.keep(owner, Kept::User, -(folio.nr_pages() as i64));
+        self.oom_recover(cx, owner);
         self.release_if_empty(cx, owner);
     }
 

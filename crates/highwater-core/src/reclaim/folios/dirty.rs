@@ -14,10 +14,19 @@ use crate::host::{Cx, Devices, Phase, Probe};
 use crate::kernel::Kernel;
 use crate::lru::PageType;
 use crate::page::{Folio, Page, PageFlags, PageMapping};
+use crate::reclaim::Control;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::trace::Event;
 use crate::vmstat::NodeStat;
 use crate::writeback::PageWrite;
+
+/// Reports whether reclaim of a version 1 group waits for a page under writeback: if it was met
+/// before, and the task holds nothing that the write may need.
+///
+/// Linux: case 3 of a page under writeback in `shrink_folio_list`.
+pub(super) const fn waits_for_writeback(sc: &Control, flags: PageFlags) -> bool {
+    flags.contains(PageFlags::RECLAIM) && sc.may_enter_fs(flags.contains(PageFlags::SWAPCACHE))
+}
 
 impl<H: Devices> Kernel<H> {
     /// Steps 12 to 14, of a page to which one of them applies: a verdict, or none if it can go now.
@@ -85,7 +94,7 @@ impl<H: Devices> Kernel<H> {
         file.is_some_and(|f| self.block.device(f.spec.device).is_congested(Pool::Async))
     }
 
-    /// Step 6. Reclaim never waits for a page here. It flags the page, so that the end of writeback
+    /// Step 6, unless the page is waited for ([`waits_for_writeback`]). It flags the page, so that the end of writeback
     /// moves it to the tail. If it meets only such pages, the pass slows down.
     ///
     /// If kswapd meets a page a second time, on lists where it met only such pages lately, the page
