@@ -10,7 +10,7 @@
 //! | [`life`] | the end of groups; they are made and removed in `syscall::groups` |
 //! | [`owner`] | charging pages of users |
 //! | [`kernel_memory`] | charging pages and objects of the kernel |
-//! | [`stat`] | what the files of a group show |
+//! | [`stat`], [`stat_v1`] | what the files of a group show |
 //! | [`stock`], [`objects`] | a CPU's charged pages, and bytes of objects, that nobody uses yet |
 //! | [`protection`] | `memory.min` and `memory.low`: who is protected, and list sizes under protection |
 //! | [`high`] | `memory.high`: how long a task sleeps |
@@ -35,6 +35,7 @@ pub(crate) mod objects;
 mod owner;
 pub(crate) mod protection;
 mod stat;
+mod stat_v1;
 pub(crate) mod stock;
 mod version_one;
 pub(crate) mod walk;
@@ -44,6 +45,7 @@ pub(crate) use group::{Kept, TaskGroup};
 pub(crate) use kernel_memory::Uncharge;
 pub(crate) use life::Stocks;
 pub use stat::{GroupLimits, StatLine, stat_not_modelled};
+pub use stat_v1::CounterV1;
 pub(crate) use stock::Surplus;
 pub use version_one::OomControl;
 

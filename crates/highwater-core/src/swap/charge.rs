@@ -18,6 +18,7 @@ use crate::kernel::Kernel;
 use crate::memcg::{GroupEvent, Kept};
 use crate::page::Folio;
 use crate::units::GroupId;
+use crate::vmstat::GroupStat;
 
 impl<H: Devices> Kernel<H> {
     /// Charges the slots of a folio to its group, or, if that was removed, to the nearest group
@@ -83,6 +84,7 @@ impl<H: Devices> Kernel<H> {
             memsw.uncharge(owner, pages);
         }
         self.memcg.keep(owner, Kept::User, -(pages as i64));
+        self.count_paging(cx, folio, owner, GroupStat::Pgpgout);
         self.oom_recover(cx, owner);
         self.release_if_empty(cx, owner);
     }

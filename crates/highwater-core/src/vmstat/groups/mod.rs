@@ -57,6 +57,10 @@ pub enum GroupStat {
     SwpoutZero,
     ThpFaultAlloc,
     ThpCollapseAlloc,
+    /// Pages charged, of version 1 groups only.
+    Pgpgin,
+    /// Pages uncharged.
+    Pgpgout,
 }
 
 impl GroupStat {
@@ -67,7 +71,7 @@ impl GroupStat {
     pub const STOLEN: [GroupStat; 3] =
         [GroupStat::PgstealKswapd, GroupStat::PgstealDirect, GroupStat::PgstealProactive];
     /// Number of them.
-    pub const COUNT: usize = GroupStat::ThpCollapseAlloc as usize + 1;
+    pub const COUNT: usize = GroupStat::Pgpgout as usize + 1;
 
     /// Place in a set of counts.
     const fn idx(self) -> usize {
