@@ -36,7 +36,7 @@ use highwater_sim::pressure::{self, Resource};
 
 pub use file::FLAGS;
 pub use file::{AdviceName, Do, GfpName, JobDisk, JobFile, JobParams, JobPhase, JobTask};
-pub use group::{JobGroup, MountOption, SettingName};
+pub use group::{GroupVersion, JobGroup, MountOption, SettingName};
 pub(crate) use memory::columns_of as task_columns;
 pub use text::{Amount, PatternText, SpacingText};
 

@@ -131,6 +131,7 @@ pub(super) fn run(params: &JobParams, unit: &Unit<'_>) -> Result<Outcome, RunErr
     let groups = group::groups(params, memory_pages);
     if !groups.is_empty() {
         config.groups = groups.len() as u16 + GROUPS_SPARE;
+        config.policy.memcg.hierarchy = group::hierarchy(params);
         config.policy.memcg.recursive_prot |= group::is_recursive(params, unit.policy.kernel);
     }
     let seed = config.seed;
