@@ -45,7 +45,7 @@ pub(crate) use group::{Kept, TaskGroup};
 pub(crate) use kernel_memory::Uncharge;
 pub(crate) use life::Stocks;
 pub use stat::{GroupLimits, StatLine, stat_not_modelled};
-pub use stat_v1::CounterV1;
+pub use stat_v1::{CounterV1, limit_in_bytes};
 pub(crate) use stock::Surplus;
 pub use version_one::OomControl;
 

@@ -151,12 +151,25 @@ impl<H: Devices> Kernel<H> {
 /// The least limit of a group and those above it, in bytes.
 fn least_limit(counters: &Counters, group: GroupId) -> u64 {
     let limits = counters.ancestors(group).map(|at| counters[at].max());
-    limits.min().unwrap_or_default() * PAGE_SIZE as u64
+    limit_in_bytes(limits.min().unwrap_or_default())
+}
+
+/// A limit of so many pages as files of version 1 show it. No limit is the largest number of whole
+/// pages that fits a signed number.
+pub const fn limit_in_bytes(pages: u64) -> u64 {
+    const MOST: u64 = i64::MAX as u64 / PAGE_SIZE as u64;
+    (if pages < MOST { pages } else { MOST }) * PAGE_SIZE as u64
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_limit_is_a_large_number() {
+        assert_eq!(limit_in_bytes(3), 12_288);
+        assert_eq!(limit_in_bytes(crate::vmstat::UNLIMITED), 9_223_372_036_854_771_712);
+    }
 
     #[test]
     fn each_line_is_there_once() {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use highwater_core::Kernel;
 use highwater_core::config::KernelVersion;
 use highwater_core::host::HZ;
-use highwater_core::memcg::{GroupEvent, StatLine};
+use highwater_core::memcg::{GroupEvent, StatLine, limit_in_bytes};
 use highwater_core::page::PAGE_SIZE;
 use highwater_core::units::GroupId;
 use highwater_sim::engine::Look;
@@ -127,14 +127,15 @@ fn of_group_v1(
 ) {
     add("cgroup.procs", procs(pids.get(&group).map_or(&[][..], Vec::as_slice)));
     let bytes = |pages: u64| format!("{}\n", pages * PAGE);
+    let limit = |pages: u64| format!("{}\n", limit_in_bytes(pages));
     let [memory, memsw] = kernel.group_counters_v1(jiffies, group);
     for (prefix, counter) in [("memory", memory), ("memory.memsw", memsw)] {
         add(&format!("{prefix}.usage_in_bytes"), bytes(counter.usage));
         add(&format!("{prefix}.max_usage_in_bytes"), bytes(counter.max_usage));
-        add(&format!("{prefix}.limit_in_bytes"), bytes(counter.limit));
+        add(&format!("{prefix}.limit_in_bytes"), limit(counter.limit));
         add(&format!("{prefix}.failcnt"), format!("{}\n", counter.failcnt));
     }
-    add("memory.soft_limit_in_bytes", bytes(kernel.group_soft_limit(group)));
+    add("memory.soft_limit_in_bytes", limit(kernel.group_soft_limit(group)));
     add("memory.swappiness", format!("{}\n", kernel.group_swappiness(group)));
     add("memory.use_hierarchy", "1\n".to_owned());
     add("memory.move_charge_at_immigrate", "0\n".to_owned());

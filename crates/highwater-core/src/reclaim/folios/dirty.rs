@@ -214,3 +214,24 @@ impl<H: Devices> Kernel<H> {
         is_busy().then_some(Verdict::Keep)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page_alloc::Gfp;
+    use crate::zone::ZoneType;
+
+    /// The first time it is marked; the second time a task that holds nothing waits for it.
+    #[test]
+    fn a_page_is_waited_for_the_second_time() {
+        let with = |gfp| Control::new(32, 0, gfp, ZoneType::Device);
+        let met = PageFlags::WRITEBACK | PageFlags::RECLAIM;
+        let full = with(Gfp::GFP_KERNEL);
+        assert!(!waits_for_writeback(&full, PageFlags::WRITEBACK));
+        assert!(waits_for_writeback(&full, met));
+        // Without FS the task may hold what the write of a file needs, but not of a page to swap.
+        let without_fs = with(Gfp::GFP_NOFS);
+        assert!(!waits_for_writeback(&without_fs, met));
+        assert!(waits_for_writeback(&without_fs, met | PageFlags::SWAPCACHE));
+    }
+}

@@ -57,29 +57,34 @@ impl Params for JobParams {
             field: "seconds",
             doc: "Seconds of virtual time after which the job ends, if its tasks have not ended before.",
             rules: &["must be above 0"],
+            left_out: None,
         },
         Param {
             field: "disk",
             doc: "Disks that the job adds to those of the machine, in the format of a machine file.",
             rules: &[],
+            left_out: None,
         },
         Param {
             field: "file",
             doc: "Files on the disk when the job begins; none of their pages is in memory.",
             rules: &[],
+            left_out: None,
         },
-        Param { field: "group", doc: "Memory cgroups.", rules: &[] },
+        Param { field: "group", doc: "Memory cgroups.", rules: &[], left_out: None },
         Param {
             field: "group_version",
             doc: "Version of the hierarchy that the groups are in: 2, or 1, whose groups have `limit`, `memsw-limit`, `soft-limit`, `swappiness` and `oom-control`.",
             rules: &[],
+            left_out: Some(2),
         },
         Param {
             field: "group_mount",
             doc: "Options with which memory cgroups are mounted. `memory_recursiveprot` (since 5.7): protection that no child claims goes to the children's unclaimed usage.",
             rules: &[],
+            left_out: None,
         },
-        Param { field: "task", doc: "Tasks.", rules: &[] },
+        Param { field: "task", doc: "Tasks.", rules: &[], left_out: None },
     ];
 
     fn problem(&self) -> Option<Problem> {
