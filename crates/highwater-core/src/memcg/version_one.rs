@@ -17,7 +17,7 @@ use super::group::TaskGroup;
 use crate::host::{Cx, Devices, Stall, Tasks};
 use crate::kernel::Kernel;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use crate::units::{GroupId, LruVecId};
+use crate::units::GroupId;
 use crate::vmstat::UNLIMITED;
 use crate::wait::WaitQueue;
 
@@ -114,15 +114,6 @@ impl<H: Devices> Kernel<H> {
         match self.memcg.v1.own.get(group.idx()) {
             Some(own) if !group.is_root() => own.swappiness.load(SeqCst),
             _ => self.mem.tunables.swappiness.get(),
-        }
-    }
-
-    /// The same for a set of lists.
-    #[inline]
-    pub(crate) fn swappiness_of(&self, vec: LruVecId) -> u64 {
-        match self.mem.groups.is_on() && self.mem.groups.is_v1() {
-            true => self.group_swappiness(self.lru.group_of(vec)),
-            false => self.mem.tunables.swappiness.get(),
         }
     }
 

@@ -248,6 +248,15 @@ impl<H: Devices> Kernel<H> {
         self.balance_weights_with(cx, vec, self.swappiness_of(vec))
     }
 
+    /// The swappiness that reclaim of a set of lists goes by: version 1's groups have their own.
+    #[inline]
+    pub(crate) fn swappiness_of(&self, vec: LruVecId) -> u64 {
+        match self.mem.groups.is_on() && self.mem.groups.is_v1() {
+            true => self.group_swappiness(self.lru.group_of(vec)),
+            false => self.mem.tunables.swappiness.get(),
+        }
+    }
+
     /// The same by another swappiness: costs are the reclaimed group's, swappiness is that of a
     /// group below it (version 1).
     pub(crate) fn balance_weights_with(

@@ -5,7 +5,8 @@ use highwater_workloads::jobs::{Arrivals, Spacing};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
-use super::group::{GroupVersion, JobGroup, MountOption, SettingName};
+use super::group::{JobGroup, MountOption};
+use super::group_settings::{GroupVersion, SettingName};
 use super::plan::DEPTH_MAX;
 use super::text::{Amount, PatternText, SpacingText};
 use crate::workload::params::{Param, Params, Problem};

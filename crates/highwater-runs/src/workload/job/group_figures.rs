@@ -31,7 +31,8 @@ use highwater_sim::pressure::{self, Lines, Reading, Resource};
 use highwater_workloads::jobs::Groups;
 
 use super::file::JobParams;
-use super::group::{SettingName, ever_set, number};
+use super::group::{ever_set, number};
+use super::group_settings::SettingName;
 use super::named;
 use crate::sampling::{More, PressureNow};
 
