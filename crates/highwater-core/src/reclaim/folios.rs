@@ -53,8 +53,6 @@
 
 mod dirty;
 
-use dirty::waits_for_writeback;
-
 use alloc::vec::Vec;
 use core::hint::cold_path;
 
@@ -402,7 +400,7 @@ impl<H: Devices> Kernel<H> {
             self.count_dirty_state(cx, batch, (folio, page), flags);
             // Read again: a look at the page's device may have waited.
             if page.is(PageFlags::WRITEBACK) {
-                if self.is_reclaim_of_v1(batch.sc) && waits_for_writeback(batch.sc, page.flags()) {
+                if self.waits_for_page(batch, page) {
                     return Verdict::AfterWriteback;
                 }
                 return self.under_writeback(batch, (folio, page));

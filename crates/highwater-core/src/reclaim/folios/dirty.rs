@@ -24,7 +24,7 @@ use crate::writeback::PageWrite;
 /// before, and the task holds nothing that the write may need.
 ///
 /// Linux: case 3 of a page under writeback in `shrink_folio_list`.
-pub(super) const fn waits_for_writeback(sc: &Control, flags: PageFlags) -> bool {
+const fn waits_for_writeback(sc: &Control, flags: PageFlags) -> bool {
     flags.contains(PageFlags::RECLAIM) && sc.may_enter_fs(flags.contains(PageFlags::SWAPCACHE))
 }
 
@@ -92,6 +92,16 @@ impl<H: Devices> Kernel<H> {
         let PageMapping::File(id) = page.mapping() else { return false };
         let file = batch.trail.file(self, cx, id);
         file.is_some_and(|f| self.block.device(f.spec.device).is_congested(Pool::Async))
+    }
+
+    /// True if this reclaim waits for a page under writeback. kswapd on lists full of such pages
+    /// does not: its pass waits.
+    #[inline]
+    pub(super) fn waits_for_page(&self, batch: &Batch<'_, H>, page: &Page) -> bool {
+        let sc = &batch.sc;
+        self.is_reclaim_of_v1(sc)
+            && !(sc.is_kswapd && batch.tail.full_of_writeback.load(Relaxed))
+            && waits_for_writeback(sc, page.flags())
     }
 
     /// Step 6, unless the page is waited for ([`waits_for_writeback`]). It flags the page, so that the end of writeback
