@@ -108,6 +108,14 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
             }
         }
         let (usage, swap) = (counters.memory[group].usage(), counters.swap[group].usage());
+        let memsw = counters.memory.memsw().map_or(pages + slots, |memsw| memsw[group].usage());
+        if memsw != pages + slots {
+            let found = format!(
+                "{group:?} uses {memsw} of memory and swap together; {pages} pages and {slots} \
+                 slots were found: {named:?}"
+            );
+            return self.broken(None, Rule::Group, found);
+        }
         if usage != pages || swap != slots {
             let found = format!(
                 "{group:?} uses {usage} pages and {swap} slots; {pages} and {slots} were found: \

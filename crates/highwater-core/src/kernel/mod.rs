@@ -124,8 +124,8 @@ impl<H: Devices> Kernel<H> {
         Self::check(&mem, spec)?;
         if spec.groups != 0 {
             let (frames, capacity) = (mem.map.len(), usize::from(spec.groups) + 1);
-            let (nodes, cpus, rule) = (mem.nr_nodes(), mem.nr_cpus(), mem.policy.memcg.stats);
-            mem.groups = GroupStats::new(frames, capacity, nodes, cpus, rule);
+            let (nodes, cpus, policy) = (mem.nr_nodes(), mem.nr_cpus(), &mem.policy.memcg);
+            mem.groups = GroupStats::new(frames, capacity, nodes, cpus, policy);
         }
         let zero_page = mem
             .alloc(

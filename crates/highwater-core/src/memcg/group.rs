@@ -22,6 +22,7 @@ use core::fmt::Write as _;
 
 use super::objects::{ObjectStock, TokenId, Tokens};
 use super::stock::Stock;
+use super::version_one::VersionOne;
 use super::walk::{Position, Tree};
 use crate::host::{CpuId, Lock, TaskLocal, Tasks};
 use crate::page_alloc::PageAllocator;
@@ -155,6 +156,8 @@ pub(crate) struct TaskGroup {
     pub(crate) group: Cell<GroupId>,
     /// Pages charged while a group on the path was over `memory.high` (`memcg_nr_pages_over_high`).
     pub(crate) over_high: Cell<u64>,
+    /// The group without OOM kills (version 1) whose limit refused the task's last charge.
+    pub(crate) in_oom: Cell<Option<GroupId>>,
 }
 
 impl TaskLocal for TaskGroup {}
@@ -179,6 +182,8 @@ pub struct Memcg<H: Tasks> {
     pub(crate) batch: u64,
     /// The worker that adds up statistics sleeps here.
     pub(crate) flusher_wait: WaitQueue<H>,
+    /// What only version 1 has.
+    pub(crate) v1: VersionOne<H>,
 }
 
 impl<H: Tasks> Memcg<H> {
@@ -203,6 +208,7 @@ impl<H: Tasks> Memcg<H> {
             stocks: (0..nr_stocks).map(|_| host.new_lock(LockClass::Table, stock())).collect(),
             batch,
             flusher_wait: WaitQueue::new(host),
+            v1: VersionOne::new(host, if mem.groups.is_v1() { capacity } else { 0 }),
         };
         if let Some(root) = all.groups.first() {
             root.life.store(GroupLife::Online as u8, Relaxed);
@@ -379,7 +385,7 @@ impl<H: Tasks> Memcg<H> {
         Throttled { nr_sleeps: nr_sleeps.load(Relaxed), ns: ns.load(Relaxed) }
     }
 
-    pub(super) fn keep(&self, group: GroupId, kind: Kept, by: i64) {
+    pub(crate) fn keep(&self, group: GroupId, kind: Kept, by: i64) {
         let group = &self.groups[group.idx()];
         let count = match kind {
             Kept::User => &group.user_pages,

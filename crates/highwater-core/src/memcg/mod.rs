@@ -11,10 +11,11 @@
 //! | [`owner`] | charging pages of users |
 //! | [`kernel_memory`] | charging pages and objects of the kernel |
 //! | [`sockets`] | charging buffers of sockets |
-//! | [`stat`] | what the files of a group show |
+//! | [`stat`], [`stat_v1`] | what the files of a group show |
 //! | [`stock`], [`objects`] | a CPU's charged pages, and bytes of objects, that nobody uses yet |
 //! | [`protection`] | `memory.min` and `memory.low`: who is protected, and list sizes under protection |
 //! | [`high`] | `memory.high`: how long a task sleeps |
+//! | [`version_one`] | what only groups of version 1 have: soft limits, swappiness, tasks that wait |
 //! | [`walk`] | the tree of groups, and the order in which reclaim visits them |
 //! | [`dirty`] | dirty limits of a group |
 //!
@@ -36,7 +37,9 @@ mod owner;
 pub(crate) mod protection;
 mod sockets;
 mod stat;
+mod stat_v1;
 pub(crate) mod stock;
+mod version_one;
 pub(crate) mod walk;
 
 pub use group::{GroupEvent, GroupLife, Memcg, Throttled};
@@ -45,7 +48,9 @@ pub(crate) use kernel_memory::Uncharge;
 pub(crate) use life::Stocks;
 pub(crate) use sockets::{Must, Side};
 pub use stat::{GroupLimits, StatLine, stat_not_modelled};
+pub use stat_v1::{CounterV1, limit_in_bytes};
 pub(crate) use stock::Surplus;
+pub use version_one::OomControl;
 
 use crate::host::{Cx, Devices};
 use crate::page_alloc::Gfp;

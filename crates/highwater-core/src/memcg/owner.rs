@@ -68,14 +68,30 @@ impl<H: Devices> Kernel<H> {
         if !self.try_charge(cx, group, gfp, folio.nr_pages()) {
             return false;
         }
-        self.own_folio(folio, group);
+        self.own_folio(cx, folio, group);
         true
     }
 
-    fn own_folio(&self, folio: Folio, group: GroupId) {
+    fn own_folio(&self, cx: &Cx<'_, H>, folio: Folio, group: GroupId) {
         debug_assert!(self.mem.groups.owner(folio).is_root(), "{folio:?} is charged twice");
         self.mem.groups.set_owner(folio, group);
         self.memcg.keep(group, Kept::User, folio.nr_pages() as i64);
+        self.count_paging(cx, folio, group, GroupStat::Pgpgin);
+    }
+
+    /// Counts the pages of a folio that was charged or uncharged. Only version 1 shows such counts.
+    #[inline]
+    pub(crate) fn count_paging(
+        &self,
+        cx: &Cx<'_, H>,
+        folio: Folio,
+        group: GroupId,
+        item: GroupStat,
+    ) {
+        if self.mem.groups.is_v1() {
+            let at = (group, self.mem.map.page(folio).node());
+            self.mem.groups.count(cx.cpu(), at, item, folio.nr_pages() as i64);
+        }
     }
 
     /// Uncharges a folio that is about to be freed. Its pages do not go into the CPU's stock.
@@ -98,6 +114,8 @@ impl<H: Devices> Kernel<H> {
         self.mem.groups.set_owner(folio, GroupId::ROOT);
         self.mem.groups.memory.uncharge(owner, folio.nr_pages());
         self.memcg.keep(owner, Kept::User, -(folio.nr_pages() as i64));
+        self.count_paging(cx, folio, owner, GroupStat::Pgpgout);
+        self.oom_recover(cx, owner);
         self.release_if_empty(cx, owner);
     }
 

@@ -15,7 +15,7 @@
 use arrayvec::ArrayVec;
 
 use crate::units::GroupId;
-use crate::vmstat::Counters;
+use crate::vmstat::{Counters, Over};
 
 /// The most groups with a stock on one CPU (7.2).
 pub(crate) const SLOTS_MAX: usize = 7;
@@ -160,7 +160,7 @@ impl Stock {
         counters: &Counters,
         group: GroupId,
         pages: u64,
-    ) -> Result<u64, GroupId> {
+    ) -> Result<u64, Over> {
         if self.consume(group, pages) {
             return Ok(0);
         }
@@ -227,7 +227,7 @@ mod tests {
         counters.uncharge(A, 1);
         assert_eq!(counters[A].usage(), 960);
         counters.charge(A, 40);
-        assert_eq!(stock.charge(&counters, A, 1), Err(A));
+        assert_eq!(stock.charge(&counters, A, 1), Err(Over { group: A, is_memsw: false }));
         assert_eq!((counters[A].usage(), counters[A].failcnt()), (1000, 3));
     }
 

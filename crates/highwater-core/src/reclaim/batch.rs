@@ -138,6 +138,9 @@ impl<H: Devices> Kernel<H> {
             // All pages are dirty and not under writeback: the flushers are behind. They are woken
             // for all their work, not for these pages, because writing in file order is faster.
             self.wake_flushers(cx, WriteReason::Vmscan);
+            if self.is_reclaim_of_v1(sc) {
+                self.wait_for_flushers(cx, node);
+            }
         }
         // What follows from it is decided for the whole pass, except by the waits of 4.5.
         let sums = sums_of(&stats, page_type, isolated.nr_taken);
@@ -280,8 +283,9 @@ impl<H: Devices> Kernel<H> {
         sc: &Control,
         page_type: PageType,
     ) -> bool {
-        // It is one task, and the others wait for it: it must not wait for them.
-        if sc.is_kswapd {
+        // It is one task, and the others wait for it: it must not wait for them. Reclaim of a
+        // version 1 group waits for pages under writeback instead.
+        if sc.is_kswapd || self.is_reclaim_of_v1(sc) {
             return false;
         }
         let stats = &self.mem.node(node).stats;

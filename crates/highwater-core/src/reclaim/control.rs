@@ -178,7 +178,7 @@ impl Control {
     /// only I/O.
     ///
     /// Linux: same name.
-    pub(super) fn may_enter_fs(&self, is_swap_cache: bool) -> bool {
+    pub(super) const fn may_enter_fs(&self, is_swap_cache: bool) -> bool {
         self.gfp.contains(Gfp::FS) || (is_swap_cache && self.gfp.contains(Gfp::IO))
     }
 }

@@ -140,6 +140,7 @@ impl<H: Devices> Kernel<H> {
                 continue;
             }
             last = Some(entry.node);
+            self.soft_limit_reclaim(cx, entry.node, sc);
             self.shrink_node(cx, entry.node, sc);
             self.consider_after_node(cx, entry.node, sc);
         }

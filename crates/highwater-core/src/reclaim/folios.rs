@@ -19,7 +19,7 @@
 //! replaced entry must name it (rules/rmap#unmap). A page is unmapped before it is written, because
 //! a page that programs can still write may be dirty again at the end.
 //!
-//! # Reclaim never waits for a page
+//! # Reclaim does not wait for a page
 //!
 //! It does not wait for its lock, which may be held for the length of a read, or by a task that
 //! waits for memory. It does not wait for its writeback: there are 31 other pages in the batch, and
@@ -28,6 +28,10 @@
 //! (rules/page-decisions#end-of-writeback). So an anonymous page needs at least two scans: one
 //! writes it, one frees it (rules/swap#swap-out). If *all* scanned pages are of this kind, the pass
 //! as a whole slows down ([`super::throttle`]); it learns this from [`BatchStats`].
+//!
+//! One reclaim does wait: that of a version 1 memory cgroup, for a page that it meets under
+//! writeback a second time. Nothing else holds up the writers of such a group
+//! (rules/memory-cgroups#v1-writeback).
 //!
 //! # When may a page be freed?
 //!
@@ -113,6 +117,8 @@ enum Verdict {
     KeepUnlocked,
     /// To the active list.
     Activate,
+    /// To be judged again when its writeback has ended: reclaim of a version 1 group.
+    AfterWriteback,
 }
 
 /// The result of walking a page's mappings, and its flags.
@@ -292,6 +298,11 @@ impl<H: Devices> Kernel<H> {
             return None;
         }
         let page = self.mem.map.page(folio);
+        if verdict == Verdict::AfterWriteback {
+            self.unlock(cx, folio, page);
+            self.wait_on_writeback(cx, folio);
+            return self.shrink_again(cx, batch, freed, folio, rules);
+        }
         if verdict == Verdict::Activate {
             self.activate(cx, batch, (folio, page));
         }
@@ -299,6 +310,20 @@ impl<H: Devices> Kernel<H> {
             self.unlock(cx, folio, page);
         }
         Some(folio)
+    }
+
+    /// Judges a page after its writeback, for which this task waited.
+    #[cold]
+    #[inline(never)]
+    fn shrink_again<F: Fn(&Uses) -> Decision>(
+        &self,
+        cx: &Cx<'_, H>,
+        batch: &mut Batch<'_, H>,
+        freed: &mut Freed,
+        folio: Folio,
+        rules: &Rules<F>,
+    ) -> Option<Folio> {
+        self.shrink_page(cx, batch, freed, folio, rules)
     }
 
     /// Flushes the TLB, then frees the batch. In the other order a CPU could still write through a
@@ -375,6 +400,9 @@ impl<H: Devices> Kernel<H> {
             self.count_dirty_state(cx, batch, (folio, page), flags);
             // Read again: a look at the page's device may have waited.
             if page.is(PageFlags::WRITEBACK) {
+                if self.waits_for_page(batch, page) {
+                    return Verdict::AfterWriteback;
+                }
                 return self.under_writeback(batch, (folio, page));
             }
         }

@@ -131,12 +131,17 @@ impl<H: Devices> Kernel<H> {
         };
         let keeps_shadow = self.mem.policy.reclaim.anon_workingset;
         let users = 1 + folio.nr_pages() as u32;
+        let mut payer = 0;
         let unused = self.swap.area(slot).change(cx.cpu(), |slots| {
             let frozen = page.freeze::<H>(users)?;
             if page.is(PageFlags::DIRTY) {
                 return None;
             }
             frozen.keep();
+            payer = self.charge_swapped_out(folio);
+            if payer != 0 {
+                slots_of(folio, slot).for_each(|offset| slots.set_owner(offset, payer));
+            }
             let shadow = keeps_shadow.then(|| self.workingset_eviction((folio, page), target));
             Some(uncache_all(slots, slots_of(folio, slot), shadow))
         });
@@ -144,6 +149,9 @@ impl<H: Devices> Kernel<H> {
             return false;
         };
         self.leave_cache(cx, page, folio);
+        if payer != 0 {
+            self.leave_memory(cx, folio, payer);
+        }
         self.free_slots(cx, slot, &unused);
         true
     }
@@ -194,6 +202,7 @@ impl<H: Devices> Kernel<H> {
             slots.cache(slot.offset, folio.pfn())
         };
         self.count_cached(cx, folio, true);
+        self.uncharge_swapped_in(cx, slot);
         ReadPage::Added(shadow)
     }
 

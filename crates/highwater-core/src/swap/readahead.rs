@@ -86,6 +86,7 @@ impl<H: Devices> Kernel<H> {
         if let Some(shadow) = shadow {
             self.workingset_refault(cx, folio, shadow);
         }
+        self.uncharge_swapped_in(cx, slot);
         self.lru_add(cx, folio);
         self.swap_readpage(cx, folio, slot, true);
         Some(folio)

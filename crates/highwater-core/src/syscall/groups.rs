@@ -27,6 +27,7 @@ impl<H: Devices> Kernel<H> {
         self.mem.groups.reset(group);
         self.mem.groups.memory.reset(group, parent);
         self.mem.groups.swap.reset(group, parent);
+        self.reset_version_one(group, parent);
         self.memcg.tokens.give(TokenId(group.0), group);
         for node in self.mem.nodes() {
             let vec = self.lru.vec(self.lru.id_of_group(group, node.id));

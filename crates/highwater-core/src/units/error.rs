@@ -15,6 +15,8 @@ pub enum Error {
     Fault,
     /// An argument makes no sense (EINVAL).
     Invalid,
+    /// What is to change is in use (EBUSY).
+    Busy,
     /// The task was killed; it is to exit.
     Killed,
     /// The caller's CPU is none of the machine's.
@@ -37,6 +39,7 @@ impl fmt::Display for Error {
             Error::Io(error) => error.fmt(f),
             Error::Fault => f.write_str("no such mapping, or access not allowed"),
             Error::Invalid => f.write_str("invalid argument"),
+            Error::Busy => f.write_str("in use"),
             Error::Killed => f.write_str("killed"),
             Error::NoSuchCpu(wrong) => wrong.fmt(f),
             Error::TooSmall { managed, needed } => {

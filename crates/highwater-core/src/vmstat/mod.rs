@@ -11,7 +11,7 @@ mod items;
 
 pub use counters::StatSet;
 pub use events::EventSet;
-pub(crate) use groups::{Counters, FLUSH_PERIOD, Reader, Shown, UNLIMITED, USER_LEVELS};
+pub(crate) use groups::{Counters, FLUSH_PERIOD, Over, Reader, Shown, UNLIMITED, USER_LEVELS};
 pub use groups::{GroupStat, GroupStats};
 pub use items::{NodeStat, NumaStat, VmEvent, ZoneStat, meaning, names, since};
 

@@ -108,6 +108,10 @@ impl<H: Devices> Kernel<H> {
     /// The dirty pages and limits of the running task's group; none for the root's tasks.
     pub(super) fn look_at_group(&self, cx: &Cx<'_, H>) -> Option<GroupLook> {
         let group = self.group_of_task(cx);
+        if self.mem.groups.is_v1() {
+            // Version 1 has no dirty limits of groups.
+            return None;
+        }
         (!group.is_root()).then(|| self.group_look(cx, group))
     }
 
@@ -132,7 +136,7 @@ impl<H: Devices> Kernel<H> {
 
     /// True if any group has more dirty pages than its background limit.
     pub(super) fn is_group_over_background(&self, cx: &Cx<'_, H>) -> bool {
-        if !self.mem.groups.is_on() {
+        if !self.mem.groups.is_on() || self.mem.groups.is_v1() {
             return false;
         }
         // Limits cost a walk to the root: most groups have nothing dirty.

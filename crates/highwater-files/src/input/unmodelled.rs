@@ -42,18 +42,16 @@ pub const FEATURES: &[Feature] = &[
     },
     Feature {
         anchor: "cgroup-v1",
-        name: "memory cgroups of version 1",
+        name: "charges that move, kernel memory limits and notifications of cgroup version 1",
         patterns: &[
-            "memory.limit_in_bytes",
-            "memory.soft_limit_in_bytes",
-            "memory.memsw.*",
             "memory.kmem.*",
             "memory.use_hierarchy",
-            "memory.oom_control",
             "memory.move_charge_at_immigrate",
+            "memory.pressure_level",
+            "memory.force_empty",
         ],
         since: "2.6.25",
-        nearest: "version 2, a job's [[group]]; capture translates settings and lists those that it cannot",
+        nearest: "a job with group-version = 1, whose groups have limit, memsw-limit, soft-limit, swappiness, oom-control",
         is_default: false,
     },
     Feature {
@@ -62,6 +60,10 @@ pub const FEATURES: &[Feature] = &[
         patterns: &[
             "*cgroup*",
             "*memcg*",
+            "memory.limit_in_bytes",
+            "memory.soft_limit_in_bytes",
+            "memory.memsw.*",
+            "memory.oom_control",
             "memory.high",
             "memory.max",
             "memory.low",

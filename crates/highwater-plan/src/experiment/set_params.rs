@@ -10,7 +10,6 @@ use crate::settings::Setting;
 use crate::settings::place::{Node, names};
 use highwater_files::input::names::{there, unknown};
 use highwater_files::input::{InputError, one_line};
-use highwater_runs::workload::Param;
 
 /// Most elements of a list that an error names one by one.
 const NAMED_MAX: usize = 12;
@@ -20,9 +19,9 @@ impl Experiment {
     pub(super) fn set_param(&mut self, setting: &Setting) -> Result<(), InputError> {
         let wrong = |reason: String| setting.wrong(one_line(&reason));
         let mut params = self.job.params().map_err(wrong)?;
-        // A list that is empty may be left out there.
-        for key in self.job.entry().params.iter().map(Param::key) {
-            params.entry(key).or_insert_with(|| Value::Array(Vec::new()));
+        // A list that is empty may be left out there, and a number that is its default.
+        for param in self.job.entry().params {
+            params.entry(param.key()).or_insert_with(|| param.value_left_out());
         }
         let (table, numbers) = self.place(setting, &mut params).map_err(wrong)?;
         let key = numbers.last().cloned().unwrap_or_default();

@@ -1,12 +1,13 @@
-//! The tree of memory cgroups, `/sys/fs/cgroup` (cgroup v2). The files are those of the policy's
-//! kernel (rules/memory-cgroups#files).
+//! The tree of memory cgroups: `/sys/fs/cgroup` (version 2), or `/sys/fs/cgroup/memory` (version
+//! 1). The files are those of the policy's kernel (rules/memory-cgroups#files,
+//! rules/memory-cgroups#v1-files).
 
 use std::collections::BTreeMap;
 
 use highwater_core::Kernel;
 use highwater_core::config::KernelVersion;
 use highwater_core::host::HZ;
-use highwater_core::memcg::{GroupEvent, StatLine};
+use highwater_core::memcg::{GroupEvent, StatLine, limit_in_bytes};
 use highwater_core::page::PAGE_SIZE;
 use highwater_core::units::GroupId;
 use highwater_sim::engine::Look;
@@ -16,6 +17,7 @@ use super::machine::{Seen, pressure};
 use super::{Texts, line};
 
 const ROOT: &str = "sys/fs/cgroup";
+const ROOT_V1: &str = "sys/fs/cgroup/memory";
 const PAGE: u64 = PAGE_SIZE as u64;
 /// First kernels with a file or a line.
 const PEAK_SINCE: KernelVersion = KernelVersion::new(5, 19);
@@ -39,7 +41,15 @@ pub(super) fn files(
         texts.insert(format!("{ROOT}/cgroup.controllers"), String::new());
         return;
     }
+    let is_v1 = kernel.mem.groups.is_v1();
     for group in kernel.memcg.all().filter(|&group| kernel.memcg.is_online(group)) {
+        if is_v1 {
+            let dir = format!("{ROOT_V1}{}", seen.path(group).trim_end_matches('/'));
+            of_group_v1(kernel, group, pids, jiffies, &mut |name, text| {
+                texts.insert(format!("{dir}/{name}"), text);
+            });
+            continue;
+        }
         let dir = format!("{ROOT}{}", seen.path(group).trim_end_matches('/'));
         of_group(kernel, group, pids, jiffies, &mut |name, text| {
             texts.insert(format!("{dir}/{name}"), text);
@@ -105,6 +115,42 @@ fn of_group(
     }
     add("memory.swap.max", limit(set.swap_max));
     add("memory.swap.events", events(kernel, group, "memory.swap.events", 0));
+}
+
+/// The files of a version 1 group; the root has them too.
+fn of_group_v1(
+    kernel: &Kernel<SimHost>,
+    group: GroupId,
+    pids: &BTreeMap<GroupId, Vec<u32>>,
+    jiffies: u64,
+    add: &mut dyn FnMut(&str, String),
+) {
+    add("cgroup.procs", procs(pids.get(&group).map_or(&[][..], Vec::as_slice)));
+    let bytes = |pages: u64| format!("{}\n", pages * PAGE);
+    let limit = |pages: u64| format!("{}\n", limit_in_bytes(pages));
+    let [memory, memsw] = kernel.group_counters_v1(jiffies, group);
+    for (prefix, counter) in [("memory", memory), ("memory.memsw", memsw)] {
+        add(&format!("{prefix}.usage_in_bytes"), bytes(counter.usage));
+        add(&format!("{prefix}.max_usage_in_bytes"), bytes(counter.max_usage));
+        add(&format!("{prefix}.limit_in_bytes"), limit(counter.limit));
+        add(&format!("{prefix}.failcnt"), format!("{}\n", counter.failcnt));
+    }
+    add("memory.soft_limit_in_bytes", limit(kernel.group_soft_limit(group)));
+    add("memory.swappiness", format!("{}\n", kernel.group_swappiness(group)));
+    add("memory.use_hierarchy", "1\n".to_owned());
+    add("memory.move_charge_at_immigrate", "0\n".to_owned());
+    if !group.is_root() {
+        let control = kernel.oom_control(group);
+        let [_, kills] = kernel.memcg.events(group, GroupEvent::OomKill);
+        let (disable, under) = (u8::from(control.oom_kill_disable), u8::from(control.under_oom));
+        let text = format!("oom_kill_disable {disable}\nunder_oom {under}\noom_kill {kills}\n");
+        add("memory.oom_control", text);
+    }
+    let mut stat = String::new();
+    for (name, value) in kernel.group_stat_v1(jiffies, group) {
+        line!(stat, "{name} {value}");
+    }
+    add("memory.stat", stat);
 }
 
 fn procs(pids: &[u32]) -> String {

@@ -125,7 +125,8 @@ impl Work {
         let mut texts = Texts::new();
         self.seen.see(kernel);
         machine::files(&mut texts, kernel, look, &mut self.seen, at_ns);
-        let pids = process::files(&mut texts, &self.seen, &look.tasks());
+        let hierarchy = if kernel.mem.groups.is_v1() { "1:memory:" } else { "0::" };
+        let pids = process::files(&mut texts, &self.seen, &look.tasks(), hierarchy);
         group::files(&mut texts, kernel, &pids, &self.seen, (at_ns, look));
         texts
     }

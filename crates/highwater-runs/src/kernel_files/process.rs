@@ -41,17 +41,19 @@ struct Shown {
     path: String,
 }
 
-/// Adds the files, and returns the processes of each group.
+/// Adds the files, and returns the processes of each group. `hierarchy` is the line's start in
+/// `PID/cgroup`.
 pub(super) fn files(
     texts: &mut Texts,
     seen: &Seen,
     tasks: &[TaskView],
+    hierarchy: &str,
 ) -> BTreeMap<GroupId, Vec<u32>> {
     let mut pids: BTreeMap<GroupId, Vec<u32>> = BTreeMap::new();
     for process in seen.processes.values() {
         let group = process.group;
         pids.entry(group).or_default().push(process.pid);
-        add(texts, &of_process(process, tasks, seen.path(group).to_owned()));
+        add(texts, &of_process(process, tasks, seen.path(group).to_owned()), hierarchy);
     }
     let daemons = tasks.iter().filter(|task| task.is_daemon && !task.is_interrupt);
     for (pid, task) in (KERNEL_THREADS..).zip(daemons) {
@@ -70,6 +72,7 @@ pub(super) fn files(
                 oom_score_adj: 0,
                 path: "/".to_owned(),
             },
+            hierarchy,
         );
     }
     pids
@@ -98,14 +101,14 @@ fn of_process(process: &Process<SimHost>, tasks: &[TaskView], path: String) -> S
     }
 }
 
-fn add(texts: &mut Texts, shown: &Shown) {
+fn add(texts: &mut Texts, shown: &Shown, hierarchy: &str) {
     let dir = format!("proc/{}", shown.pid);
     let [size, resident, file, ..] = shown.pages;
     // A program's text is no memory of the model: `trs` is 0, `drs` all of it.
     texts.insert(format!("{dir}/statm"), format!("{size} {resident} {file} 0 0 {size} 0\n"));
     texts.insert(format!("{dir}/stat"), stat(shown));
     texts.insert(format!("{dir}/status"), status(shown));
-    texts.insert(format!("{dir}/cgroup"), format!("0::{}\n", shown.path));
+    texts.insert(format!("{dir}/cgroup"), format!("{hierarchy}{}\n", shown.path));
     texts.insert(format!("{dir}/oom_score_adj"), format!("{}\n", shown.oom_score_adj));
     let comm = comm(&shown.name);
     texts.insert(format!("{dir}/comm"), format!("{comm}\n"));

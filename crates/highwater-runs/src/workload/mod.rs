@@ -369,13 +369,13 @@ impl Entry {
             text.push_str(line);
             text.push('\n');
         }
-        // Lists that a file need not have are not among the defaults.
+        // Keys that a file need not have are not among the defaults.
         let is_left_out = |param: &&Param| !defaults.lines().any(|line| is_of(line, &param.key()));
         for param in self.params.iter().filter(is_left_out) {
             for doc in param.doc.lines() {
                 text.push_str(&format!("# {}\n", doc.trim()));
             }
-            text.push_str(&format!("{} = []\n", param.key()));
+            text.push_str(&format!("{} = {}\n", param.key(), param.value_left_out()));
         }
         text
     }

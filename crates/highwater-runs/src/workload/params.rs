@@ -13,12 +13,22 @@ pub struct Param {
     pub doc: &'static str,
     /// What must be true of it, as messages have it; none: every value of its type will do.
     pub rules: &'static [&'static str],
+    /// The number that a definition leaves out; none: it leaves out an empty list, or nothing.
+    pub left_out: Option<u32>,
 }
 
 impl Param {
     /// Its key in files.
     pub fn key(&self) -> String {
         key(self.field)
+    }
+
+    /// The value of a key that a definition leaves out.
+    pub fn value_left_out(&self) -> toml::Value {
+        match self.left_out {
+            Some(number) => toml::Value::Integer(number.into()),
+            None => toml::Value::Array(Vec::new()),
+        }
     }
 }
 
@@ -105,6 +115,7 @@ macro_rules! params {
                     field: stringify!($field),
                     doc: concat!($($doc, "\n"),+),
                     rules: &[$($reason),*],
+                    left_out: None,
                 },)*
             ];
 

@@ -22,12 +22,21 @@ const USUAL_MIN: u64 = 200;
 pub(super) fn lift_limits(cx: &Cx<'_, SimHost>, shared: &Shared) {
     let kernel = &shared.machine.kernel;
     let all: Vec<GroupId> = kernel.memcg.all().filter(|group| !group.is_root()).collect();
-    let settings =
-        [GroupSetting::Max, GroupSetting::High, GroupSetting::SwapMax, GroupSetting::SwapHigh];
+    // Memory may not have more than memory and swap together, so that comes first.
+    let settings = [
+        GroupSetting::Max(u64::MAX),
+        GroupSetting::High(u64::MAX),
+        GroupSetting::SwapMax(u64::MAX),
+        GroupSetting::SwapHigh(u64::MAX),
+        GroupSetting::MemswLimit(u64::MAX),
+        GroupSetting::Limit(u64::MAX),
+        GroupSetting::OomControl(false),
+    ];
+    let is_v1 = kernel.mem.groups.is_v1();
     for group in all {
-        for setting in settings {
+        for setting in settings.into_iter().filter(|setting| setting.is_of_v1() == is_v1) {
             // A removed group's limits cannot be written; no task is in it.
-            let _ = kernel.set_group(cx, group, setting(u64::MAX));
+            let _ = kernel.set_group(cx, group, setting);
         }
     }
 }
@@ -83,6 +92,9 @@ impl Worker<'_, '_> {
             true => u64::MAX,
             false => self.groups.magnitude(least, reach.max(least + 1)),
         };
+        if self.kernel.mem.groups.is_v1() {
+            return self.setting_of_v1(pages);
+        }
         match self.groups.below(9) {
             0..=2 => GroupSetting::Max(pages),
             3 | 4 => GroupSetting::High(pages),
@@ -91,6 +103,18 @@ impl Worker<'_, '_> {
             7 if self.groups.one_in(2) => GroupSetting::SwapHigh(pages),
             7 => GroupSetting::SwapMax(pages),
             _ => GroupSetting::OomGroup(self.groups.one_in(2)),
+        }
+    }
+
+    /// A limit below the usage may be refused, and memory may not have more than memory and swap
+    /// together: both are part of the game.
+    fn setting_of_v1(&mut self, pages: u64) -> GroupSetting {
+        match self.groups.below(9) {
+            0..=2 => GroupSetting::Limit(pages),
+            3 | 4 => GroupSetting::MemswLimit(pages),
+            5 | 6 => GroupSetting::SoftLimit(pages),
+            7 => GroupSetting::Swappiness(self.groups.below(201)),
+            _ => GroupSetting::OomControl(!self.shared.is_live() && self.groups.one_in(2)),
         }
     }
 }

@@ -177,7 +177,11 @@ impl<H: Devices> Running<'_, '_, H> {
             }
             Action::Policy(policy) => kernel.set_memory_policy(cx, policy)?,
             Action::SetGroup { group, setting } => {
-                self.ground.groups.set(kernel, cx, (group, setting))?;
+                match self.ground.groups.set(kernel, cx, (group, setting)) {
+                    // A limit of version 1 that does not fit: the old one stays.
+                    Err(Error::Busy) => counted.failed = 1,
+                    set => set?,
+                }
             }
             Action::Reclaim { group, pages } => {
                 counted.failed = self.ground.groups.reclaim(kernel, cx, (group, pages))?;

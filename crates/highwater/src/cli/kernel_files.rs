@@ -41,7 +41,7 @@ fn begin(
         [first, ..] => format!("{}/UNIT ({first}, ...; {} of them)", dir.display(), dirs.len()),
     };
     let every_s = every_ns as f64 / 1e9;
-    remark(&format!("{place}: files of /proc and cgroup v2 every {every_s} s of virtual time"));
+    remark(&format!("{place}: files of /proc and cgroups every {every_s} s of virtual time"));
     if let Some((policy, _)) = plan.policies.first() {
         remark(&format!("not modelled in these files: {}", not_modelled(policy)));
     }

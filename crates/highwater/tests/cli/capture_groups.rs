@@ -273,20 +273,23 @@ fn groups_of_version_2_come_with_their_settings() {
 }
 
 #[test]
-fn groups_of_version_1_are_translated() {
+fn groups_of_version_1_stay_so() {
     let tree = Tree::v1(&[MOUNT_V1]);
     let done = tree.captured(&[]);
-    assert_eq!(done.groups(), ["name batch", "name one, max 256M, parent batch, swap-max 128M"]);
+    assert_eq!(
+        done.groups(),
+        ["name batch", "name one, limit 256M, memsw-limit 384M, parent batch"]
+    );
+    assert_eq!(done.toml()["group-version"].to_string(), "1");
     // The root has no settings.
     assert_eq!(done.tasks(), ["worker one", "keeper -"]);
     for part in [
         "memory cgroups are version 1, at ",
-        "the job's groups are version 2: ",
-        "/batch/one: memory.memsw.limit_in_bytes = 384M: became `swap-max` = 128M",
+        "the job's groups are version 1 too; its other controllers are not read",
     ] {
         done.says(part);
     }
-    assert!(!done.output.contains("soft_limit") && !done.output.contains("swappiness"));
+    assert!(!done.output.contains("memsw") && !done.output.contains("swappiness"));
     let explained =
         "not explained: 9.3 MiB of other processes, 7.2 MiB of page cache, 5.0 MiB of the kernel";
     assert!(done.job.contains(explained), "{}", done.job);
@@ -305,12 +308,31 @@ fn groups_of_version_1_are_translated() {
         ],
     );
     let done = tree.captured(&[]);
-    assert_eq!(done.groups()[1], "name one, max 256M, swap-max 128M");
+    assert_eq!(
+        done.groups(),
+        ["name batch, soft-limit 1M, swappiness 0", "name one, limit 256M, memsw-limit 384M"]
+    );
     done.says(
         "/batch/one: not charged to /batch (memory.use_hierarchy = 0): in the job it has no parent",
     );
-    done.says("/batch: memory.soft_limit_in_bytes = 1M: version 2 has no soft limit");
-    done.says("/batch: memory.swappiness = 0: the job has the machine's, vm.swappiness = 60");
+    done.run();
+
+    // A group has its parent's swappiness, so one that has the machine's below it says so.
+    tree.files(
+        &format!("{V1}/batch"),
+        &[
+            ("memory.use_hierarchy", "1"),
+            ("memory.oom_control", "oom_kill_disable 1\nunder_oom 0\noom_kill 0"),
+        ],
+    );
+    let done = tree.captured(&[]);
+    assert_eq!(
+        done.groups(),
+        [
+            "name batch, oom-control true, soft-limit 1M, swappiness 0",
+            "name one, limit 256M, memsw-limit 384M, parent batch, swappiness 60"
+        ]
+    );
 }
 
 #[test]
@@ -349,7 +371,7 @@ fn a_container_sees_its_own_group_as_the_top() {
     tree.write(&format!("{V1}/cgroup.procs"), "101\n102\n");
     tree.files(V1, &[("memory.limit_in_bytes", "1073741824")]);
     let done = tree.captured(&["--cgroup", "/docker/3f8a"]);
-    assert_eq!(done.groups(), ["name 3f8a, max 1G"]);
+    assert_eq!(done.groups(), ["name 3f8a, limit 1G"]);
     done.says("own group /docker/3f8a and those below it");
     let hidden = Tree::new(&[MOUNT_V2], ["0::/x\n"; 2]);
     hidden.write(&format!("{V2}/y/cgroup.procs"), "0\n0\n");

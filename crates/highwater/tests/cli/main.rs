@@ -14,6 +14,7 @@ mod diagnose;
 mod explain;
 mod fit;
 mod groups;
+mod groups_v1;
 mod jobs;
 mod kernel_settings;
 mod locks;

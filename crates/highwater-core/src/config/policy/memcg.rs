@@ -71,6 +71,19 @@ policy! {
         /// A refused charge of a socket counts as `sock_throttled` in `memory.events` (7.2).
         // rules/memory-cgroups#sockets
         sock_throttled: bool = false is exploratory,
+        /// Version of the hierarchy that has the memory controller.
+        // rules/memory-cgroups#v1
+        hierarchy: GroupHierarchy = V2 {
+            /// Limits, protection, `memory.high` and a limit of swap; dirty limits of each group.
+            V2,
+            /// Limits of memory, and of memory and swap together; soft limits and swappiness of
+            /// each group; no dirty limits of groups.
+            V1,
+        } is exploratory,
+        /// Global reclaim takes from groups over their soft limits first (version 1, up to 6.12);
+        /// false: soft limits have no effect (7.2).
+        // rules/memory-cgroups#v1-soft-limit
+        soft_limit: bool = true is exploratory,
         /// Protection that no child claims goes to the children's unclaimed usage (mount option
         /// `memory_recursiveprot`).
         recursive_prot: bool = false is exploratory,

@@ -41,7 +41,7 @@ use crate::kernel::Kernel;
 use crate::units::LruVecId;
 
 /// Largest `vm.swappiness`: anonymous memory only.
-const SWAPPINESS_MAX: u64 = 200;
+pub(crate) const SWAPPINESS_MAX: u64 = 200;
 
 /// The cost of a type, as reclaim and refaults report it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -245,8 +245,27 @@ impl<H: Devices> Kernel<H> {
     /// The weights of a pass over the lists `vec`: events before the pass count, events during it
     /// do not.
     pub(crate) fn balance_weights(&self, cx: &Cx<'_, H>, vec: LruVecId) -> Weights {
+        self.balance_weights_with(cx, vec, self.swappiness_of(vec))
+    }
+
+    /// The swappiness that reclaim of a set of lists goes by: version 1's groups have their own.
+    #[inline]
+    pub(crate) fn swappiness_of(&self, vec: LruVecId) -> u64 {
+        match self.mem.groups.is_on() && self.mem.groups.is_v1() {
+            true => self.group_swappiness(self.lru.group_of(vec)),
+            false => self.mem.tunables.swappiness.get(),
+        }
+    }
+
+    /// The same by another swappiness: costs are the reclaimed group's, swappiness is that of a
+    /// group below it (version 1).
+    pub(crate) fn balance_weights_with(
+        &self,
+        cx: &Cx<'_, H>,
+        vec: LruVecId,
+        swappiness: u64,
+    ) -> Weights {
         let lists = self.lru.vec(vec);
-        let swappiness = self.mem.tunables.swappiness.get();
         let size = |page_type| {
             lists.size(LruKind::new(page_type, false)) + lists.size(LruKind::new(page_type, true))
         };

@@ -74,12 +74,13 @@ impl<H: Devices> Kernel<H> {
         file_is_tiny: bool,
         cache_trim_mode: bool,
     ) -> ModeInput {
+        let swappiness = self.swappiness_of(vec);
         // For the limit of a group, swappiness 0 is a ban (rules/memory-cgroups#reclaim).
-        let is_banned = sc.is_of_group() && self.mem.tunables.swappiness.get() == 0;
+        let is_banned = sc.is_of_group() && swappiness == 0;
         ModeInput {
             can_swap: sc.may_swap && !is_banned && self.can_swap_from(vec),
             priority: sc.priority,
-            swappiness: self.mem.tunables.swappiness.get(),
+            swappiness,
             file_is_tiny,
             cache_trim_mode,
         }

@@ -14,10 +14,19 @@ use crate::host::{Cx, Devices, Phase, Probe};
 use crate::kernel::Kernel;
 use crate::lru::PageType;
 use crate::page::{Folio, Page, PageFlags, PageMapping};
+use crate::reclaim::Control;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::trace::Event;
 use crate::vmstat::NodeStat;
 use crate::writeback::PageWrite;
+
+/// Reports whether reclaim of a version 1 group waits for a page under writeback: if it was met
+/// before, and the task holds nothing that the write may need.
+///
+/// Linux: case 3 of a page under writeback in `shrink_folio_list`.
+const fn waits_for_writeback(sc: &Control, flags: PageFlags) -> bool {
+    flags.contains(PageFlags::RECLAIM) && sc.may_enter_fs(flags.contains(PageFlags::SWAPCACHE))
+}
 
 impl<H: Devices> Kernel<H> {
     /// Steps 12 to 14, of a page to which one of them applies: a verdict, or none if it can go now.
@@ -85,7 +94,17 @@ impl<H: Devices> Kernel<H> {
         file.is_some_and(|f| self.block.device(f.spec.device).is_congested(Pool::Async))
     }
 
-    /// Step 6. Reclaim never waits for a page here. It flags the page, so that the end of writeback
+    /// True if this reclaim waits for a page under writeback. kswapd on lists full of such pages
+    /// does not: its pass waits.
+    #[inline]
+    pub(super) fn waits_for_page(&self, batch: &Batch<'_, H>, page: &Page) -> bool {
+        let sc = &batch.sc;
+        self.is_reclaim_of_v1(sc)
+            && !(sc.is_kswapd && batch.tail.full_of_writeback.load(Relaxed))
+            && waits_for_writeback(sc, page.flags())
+    }
+
+    /// Step 6, unless the page is waited for ([`waits_for_writeback`]). It flags the page, so that the end of writeback
     /// moves it to the tail. If it meets only such pages, the pass slows down.
     ///
     /// If kswapd meets a page a second time, on lists where it met only such pages lately, the page
@@ -203,5 +222,26 @@ impl<H: Devices> Kernel<H> {
             return Some(Verdict::KeepUnlocked);
         }
         is_busy().then_some(Verdict::Keep)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page_alloc::Gfp;
+    use crate::zone::ZoneType;
+
+    /// The first time it is marked; the second time a task that holds nothing waits for it.
+    #[test]
+    fn a_page_is_waited_for_the_second_time() {
+        let with = |gfp| Control::new(32, 0, gfp, ZoneType::Device);
+        let met = PageFlags::WRITEBACK | PageFlags::RECLAIM;
+        let full = with(Gfp::GFP_KERNEL);
+        assert!(!waits_for_writeback(&full, PageFlags::WRITEBACK));
+        assert!(waits_for_writeback(&full, met));
+        // Without FS the task may hold what the write of a file needs, but not of a page to swap.
+        let without_fs = with(Gfp::GFP_NOFS);
+        assert!(!waits_for_writeback(&without_fs, met));
+        assert!(waits_for_writeback(&without_fs, met | PageFlags::SWAPCACHE));
     }
 }

@@ -231,6 +231,7 @@ impl<H: Devices> Kernel<H> {
     /// Linux 4.8 on.
     #[doc(alias = "kswapd_shrink_node")]
     fn shrink_kswapd_node(&self, cx: &Cx<'_, H>, node: NodeId, sc: &mut Control) -> bool {
+        self.soft_limit_reclaim(cx, node, sc);
         let before = sc.nr_reclaimed;
         let zones = self.zones_upto(node, sc.reclaim_idx);
         sc.nr_to_reclaim = step_target(zones.map(|zone| zone.mark(Mark::High)));

@@ -8,6 +8,7 @@ use crate::kernel::Kernel;
 use crate::memcg::{Charge, GroupEvent, Stocks, TaskGroup};
 use crate::page_alloc::Gfp;
 use crate::units::GroupId;
+use crate::vmstat::Over;
 
 /// Rounds without a page before the OOM killer is asked (`MAX_RECLAIM_RETRIES`).
 const RETRIES: u32 = 16;
@@ -29,7 +30,7 @@ impl<H: Devices> Charge<H> for Kernel<H> {
         };
         let charged = match charged {
             Ok(charged) => charged,
-            Err(over) => match self.charge_over(cx, (group, over), gfp, pages) {
+            Err(over) => match self.charge_over(cx, group, over, gfp, pages) {
                 Some(charged) => charged,
                 None => return false,
             },
@@ -52,12 +53,13 @@ impl<H: Devices> Charge<H> for Kernel<H> {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// Charges pages to a group although the limit of `over` refused them: reclaims from that group
-    /// until they fit, or gives up. Returns the pages that went through the counters; none: refused.
+    /// Charges pages to a group although a limit refused them: reclaims from the limit's group until
+    /// they fit, or gives up. Returns the pages that went through the counters; none: refused.
     fn charge_over(
         &self,
         cx: &Cx<'_, H>,
-        (group, mut over): (GroupId, GroupId),
+        group: GroupId,
+        mut refused: Over,
         gfp: Gfp,
         pages: u64,
     ) -> Option<u64> {
@@ -65,10 +67,12 @@ impl<H: Devices> Kernel<H> {
         let may_wait = gfp.contains(Gfp::DIRECT_RECLAIM);
         let is_atomic = !may_wait && gfp.contains(Gfp::HIGH);
         let forces_atomic = self.mem.policy.memcg.atomic == AtomicCharge::Force;
+        cx.local::<TaskGroup>().in_oom.set(None);
         let mut left = RETRIES;
         let (mut is_drained, mut has_killed, mut is_counted) = (false, false, false);
         // Ends with whether the charge is forced whatever its flags say.
         let is_forced = loop {
+            let over = refused.group;
             // A task that reclaims for itself must not wait for itself.
             if (is_atomic && forces_atomic) || cx.flags().contains(TaskFlags::MEMALLOC) {
                 break true;
@@ -80,7 +84,12 @@ impl<H: Devices> Kernel<H> {
             is_counted = true;
             let got = {
                 let _stall = cx.stall(Stall::Memory);
-                self.reclaim_group(cx, (Phase::LimitReclaim, over), pages, gfp)
+                let why = (Phase::LimitReclaim, over);
+                match refused.is_memsw {
+                    false => self.reclaim_group(cx, why, pages, gfp),
+                    // A page in swap counts as before.
+                    true => self.reclaim_group_without_swap(cx, why, pages, gfp),
+                }
             };
             if counters.margin(over) < pages {
                 if !is_drained {
@@ -109,7 +118,7 @@ impl<H: Devices> Kernel<H> {
             drop(stock);
             match counters.try_charge(group, pages) {
                 Ok(()) => return Some(pages),
-                Err(other) => over = other,
+                Err(other) => refused = other,
             }
         };
         if !is_forced && !gfp.intersects(Gfp::NOFAIL | Gfp::HIGH) {
@@ -117,7 +126,7 @@ impl<H: Devices> Kernel<H> {
         }
         // Kernels before 6.1 do not count a charge that is forced.
         if !is_counted && !forces_atomic {
-            self.memcg.event(over, GroupEvent::Max);
+            self.memcg.event(refused.group, GroupEvent::Max);
         }
         counters.charge(group, pages);
         Some(pages)

@@ -35,6 +35,18 @@ impl<H: Devices> Kernel<H> {
         self.run_for_group(cx, why, Control::of_group(group, pages, gfp))
     }
 
+    /// The same, but nothing is swapped out: the limit is one of memory and swap together.
+    pub(super) fn reclaim_group_without_swap(
+        &self,
+        cx: &Cx<'_, H>,
+        (why, group): (Phase, GroupId),
+        pages: u64,
+        gfp: Gfp,
+    ) -> u64 {
+        let sc = Control { may_swap: false, ..Control::of_group(group, pages, gfp) };
+        self.run_for_group(cx, why, sc)
+    }
+
     /// The same, because a program asked for it.
     pub(super) fn reclaim_group_proactively(
         &self,

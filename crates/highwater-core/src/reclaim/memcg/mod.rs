@@ -15,6 +15,8 @@
 //! | [`high`] | `memory.high`: reclaim and sleep |
 //! | [`oom`] | killing within a group |
 //! | [`settings`] | writes to limits, `memory.reclaim` |
+//! | [`version_one`] | limits and rules of version 1 |
+//! | [`soft_limit`] | soft limits of version 1 |
 //!
 //! kswapd never reclaims for a limit: the task whose charge does not fit does, in its own time, on
 //! whatever CPU that is. So a group with a low limit slows down itself and nobody else.
@@ -27,7 +29,11 @@ mod limit;
 mod oom;
 mod pass;
 mod settings;
+mod soft_limit;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_v1;
+mod version_one;
 
 pub use settings::{GroupSetting, NotReclaimed};

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use crate::host::{Cx, Devices, Lock, Phase, TaskFlags};
 use crate::kernel::Kernel;
-use crate::memcg::GroupEvent;
+use crate::memcg::{GroupEvent, TaskGroup};
 use crate::page::Order;
 use crate::page_alloc::Gfp;
 use crate::reclaim::oom::{Choice, Kill, Why, candidate, choose};
@@ -29,6 +29,11 @@ impl<H: Devices> Kernel<H> {
             return false;
         }
         self.memcg.event(over, GroupEvent::Oom);
+        if self.memcg.v1.is_oom_kill_disabled(over) {
+            // The fault waits, once it holds no lock (`memcg::version_one`).
+            cx.local::<TaskGroup>().in_oom.set(Some(over));
+            return false;
+        }
         let _phase = cx.phase(Phase::OomKill);
         self.kill_in_group(cx, over, gfp, pages)
     }
@@ -52,9 +57,13 @@ impl<H: Devices> Kernel<H> {
         let mms: Vec<_> = all.into_iter().filter(|mm| in_group(over, mm)).collect();
         let has_tasks = |mm: &Mm<H>| mm.any_task(cx, |_| true);
         let candidates: Vec<_> = mms.iter().map(|mm| candidate(mm, has_tasks(mm))).collect();
-        let swap = match self.mem.tunables.swappiness.get() {
+        let most = match counters.memory.memsw() {
+            None => counters.swap[over].max(),
+            Some(memsw) => memsw[over].max().saturating_sub(counters.memory[over].max()),
+        };
+        let swap = match self.group_swappiness(over) {
             0 => 0,
-            _ => counters.swap[over].max().min(self.swap.nr_total()),
+            _ => most.min(self.swap.nr_total()),
         };
         let total = match counters.memory[over].max() {
             UNLIMITED => self.mem.populated_zones().map(|zone| zone.managed()).sum(),

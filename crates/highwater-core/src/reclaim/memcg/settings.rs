@@ -1,8 +1,10 @@
 //! Writes to a group's settings (rules/memory-cgroups#settings).
 
+use super::version_one::Limit;
 use crate::config::ReclaimBatch;
 use crate::host::{Cx, Devices, Phase};
 use crate::kernel::Kernel;
+use crate::lru::balance::SWAPPINESS_MAX;
 use crate::memcg::{GroupEvent, Stocks};
 use crate::page_alloc::Gfp;
 use crate::units::{Error, GroupId};
@@ -27,6 +29,16 @@ pub enum GroupSetting {
     SwapMax(u64),
     /// `memory.oom.group`: an OOM kill takes all tasks.
     OomGroup(bool),
+    /// `memory.limit_in_bytes` of version 1: the limit.
+    Limit(u64),
+    /// `memory.memsw.limit_in_bytes` of version 1: the limit of memory and swap together.
+    MemswLimit(u64),
+    /// `memory.soft_limit_in_bytes` of version 1: global reclaim takes the excess first.
+    SoftLimit(u64),
+    /// `memory.swappiness` of version 1, 0 to 200. Not in pages.
+    Swappiness(u64),
+    /// `memory.oom_control` of version 1: tasks wait instead of an OOM kill.
+    OomControl(bool),
 }
 
 /// A write to `memory.reclaim` that got less than it asked for (EAGAIN).
@@ -43,17 +55,20 @@ impl<H: Devices> Kernel<H> {
     /// may kill.
     ///
     /// # Errors
-    /// If there is no such group, or it is the root, which has no settings.
+    /// [`Error::Invalid`] if there is no such group, if it is the root, which has no settings, or if
+    /// the hierarchy is not of the setting's version. Limits of version 1 also fail with
+    /// [`Error::Invalid`] if memory alone could have more than memory and swap together, and with
+    /// [`Error::Busy`] if they are below the usage and reclaim cannot make room.
     pub fn set_group(
         &self,
         cx: &Cx<'_, H>,
         group: GroupId,
         setting: GroupSetting,
     ) -> Result<(), Error> {
-        if group.is_root() || !self.memcg.is_online(group) {
+        let groups = &self.mem.groups;
+        if group.is_root() || !self.memcg.is_online(group) || setting.is_of_v1() != groups.is_v1() {
             return Err(Error::Invalid);
         }
-        let groups = &self.mem.groups;
         match setting {
             GroupSetting::Min(pages) => groups.memory.set_min(group, capped(pages)),
             GroupSetting::Low(pages) => groups.memory.set_low(group, capped(pages)),
@@ -62,6 +77,18 @@ impl<H: Devices> Kernel<H> {
             GroupSetting::SwapHigh(pages) => groups.swap.set_high(group, capped(pages)),
             GroupSetting::SwapMax(pages) => groups.swap.set_max(group, capped(pages)),
             GroupSetting::OomGroup(all) => self.memcg.set_oom_group(group, all),
+            GroupSetting::Limit(pages) => {
+                return self.set_group_limit(cx, group, Limit::Memory, capped(pages));
+            }
+            GroupSetting::MemswLimit(pages) => {
+                return self.set_group_limit(cx, group, Limit::Memsw, capped(pages));
+            }
+            GroupSetting::SoftLimit(pages) => self.memcg.v1.set_soft_limit(group, capped(pages)),
+            GroupSetting::Swappiness(value) if value > SWAPPINESS_MAX => {
+                return Err(Error::Invalid);
+            }
+            GroupSetting::Swappiness(value) => self.memcg.v1.set_swappiness(group, value),
+            GroupSetting::OomControl(disable) => self.set_oom_control(cx, group, disable),
         }
         Ok(())
     }
@@ -129,7 +156,8 @@ impl<H: Devices> Kernel<H> {
     /// pages reclaimed, which may be more than asked for.
     ///
     /// # Errors
-    /// If sixteen rounds got nothing; what was reclaimed before stays so.
+    /// If sixteen rounds got nothing; what was reclaimed before stays so. Version 1 has no such
+    /// file.
     #[doc(alias = "memory_reclaim")]
     pub fn reclaim_from_group(
         &self,
@@ -137,6 +165,9 @@ impl<H: Devices> Kernel<H> {
         group: GroupId,
         wanted: u64,
     ) -> Result<u64, NotReclaimed> {
+        if self.mem.groups.is_v1() {
+            return Err(NotReclaimed { got: 0, wanted });
+        }
         let (mut got, mut left) = (0, RETRIES);
         while got < wanted {
             if cx.is_dying() {

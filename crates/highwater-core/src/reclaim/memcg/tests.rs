@@ -26,18 +26,18 @@ const RW: VmaFlags = VmaFlags::READ.union(VmaFlags::WRITE);
 const PAGE: u64 = PAGE_SIZE as u64;
 
 /// One task with an mm, in the root group at first.
-struct Stage<'h> {
-    cx: Cx<'h, Solo>,
-    kernel: Kernel<Solo>,
-    mm: Arc<Mm<Solo>>,
+pub(super) struct Stage<'h> {
+    pub(super) cx: Cx<'h, Solo>,
+    pub(super) kernel: Kernel<Solo>,
+    pub(super) mm: Arc<Mm<Solo>>,
 }
 
 impl<'h> Stage<'h> {
-    fn new(host: &'h Solo, swap_pages: u32) -> Self {
+    pub(super) fn new(host: &'h Solo, swap_pages: u32) -> Self {
         Stage::with(host, swap_pages, &preset("6.1").unwrap())
     }
 
-    fn with(host: &'h Solo, swap_pages: u32, policy: &Policy) -> Self {
+    pub(super) fn with(host: &'h Solo, swap_pages: u32, policy: &Policy) -> Self {
         let machine = Machine::from_sizes("stage", &[(256 << 20, vec![0, 1])]).unwrap();
         let cx = Cx::new(host, CPU);
         let mem = boot(host, &machine, policy).unwrap();
@@ -51,55 +51,55 @@ impl<'h> Stage<'h> {
     }
 
     /// A group with a limit, in which the task is from now on.
-    fn group(&self, parent: GroupId, max: u64) -> GroupId {
+    pub(super) fn group(&self, parent: GroupId, max: u64) -> GroupId {
         let group = self.kernel.make_group(&self.cx, parent).unwrap();
         self.set(group, GroupSetting::Max(max));
         group
     }
 
-    fn join(&self, group: GroupId) {
+    pub(super) fn join(&self, group: GroupId) {
         self.kernel.join_group(&self.cx, Some(&self.mm), group).unwrap();
     }
 
-    fn set(&self, group: GroupId, setting: GroupSetting) {
+    pub(super) fn set(&self, group: GroupId, setting: GroupSetting) {
         self.kernel.set_group(&self.cx, group, setting).unwrap();
     }
 
-    fn map(&self, pages: u32) -> u32 {
+    pub(super) fn map(&self, pages: u32) -> u32 {
         self.kernel.mmap(&self.cx, &self.mm, pages, 512, RW, Backing::Anon).unwrap()
     }
 
-    fn touch(&self, start: u32, pages: u32) -> Result<(), Error> {
+    pub(super) fn touch(&self, start: u32, pages: u32) -> Result<(), Error> {
         for vpn in start..start + pages {
             self.kernel.touch(&self.cx, &self.mm, vpn, Access::Write)?;
         }
         Ok(())
     }
 
-    fn file(&self, pages: u32) -> Arc<OpenFile<Solo>> {
+    pub(super) fn file(&self, pages: u32) -> Arc<OpenFile<Solo>> {
         let spec = FileSpec::new(Filesystem::EXT4, DeviceId(0), 0, pages);
         self.kernel.open(&self.cx, &self.kernel.create_file(&self.cx, spec))
     }
 
-    fn read(&self, open: &OpenFile<Solo>, pages: u64) {
+    pub(super) fn read(&self, open: &OpenFile<Solo>, pages: u64) {
         let read = self.kernel.file_read(&self.cx, open, 0, pages * PAGE);
         assert_eq!(read, Ok(pages * PAGE));
     }
 
-    fn usage(&self, group: GroupId) -> u64 {
+    pub(super) fn usage(&self, group: GroupId) -> u64 {
         self.kernel.group_usage(group)
     }
 
-    fn events(&self, group: GroupId, event: GroupEvent) -> [u64; 2] {
+    pub(super) fn events(&self, group: GroupId, event: GroupEvent) -> [u64; 2] {
         self.kernel.memcg.events(group, event)
     }
 
-    fn stat(&self, group: GroupId, name: &str) -> u64 {
+    pub(super) fn stat(&self, group: GroupId, name: &str) -> u64 {
         let lines = self.kernel.group_stat(&self.cx, group);
         lines.iter().find(|line| line.name == name).expect("a line of memory.stat").value
     }
 
-    fn check(&self) {
+    pub(super) fn check(&self) {
         self.kernel.lru_add_drain_all(&self.cx);
         if let Err(broken) = check_kernel(&self.kernel, &self.cx) {
             panic!("{broken}");

@@ -173,7 +173,12 @@ impl<H: Devices> Kernel<H> {
     /// Writes what a report says of a group whose limit is the reason.
     #[doc(alias = "mem_cgroup_print_oom_meminfo")]
     fn group_info(&self, w: &mut String, cx: &Cx<'_, H>, group: GroupId) -> fmt::Result {
-        let counters = [("memory", &self.mem.groups.memory), ("swap", &self.mem.groups.swap)];
+        let groups = &self.mem.groups;
+        let second = match groups.memory.memsw() {
+            None => ("swap", &groups.swap),
+            Some(memsw) => ("memory+swap", memsw),
+        };
+        let counters = [("memory", &groups.memory), second];
         for (name, counters) in counters {
             let counter = &counters[group];
             let (usage, limit) = (counter.usage() * KB_PER_PAGE, counter.max() * KB_PER_PAGE);

@@ -137,7 +137,8 @@ impl<H: Devices> Kernel<H> {
         }
         let timeout = policy.node_pass_jiffies.into();
         if !sc.is_kswapd {
-            if sc.is_of_group() && sc.sums.dirty != 0 && sc.sums.dirty == sc.sums.congested {
+            let is_stuck = sc.sums.dirty != 0 && sc.sums.dirty == sc.sums.congested;
+            if sc.is_of_group() && is_stuck && !self.is_reclaim_of_v1(sc) {
                 // kswapd does not look after a group's lists: its own reclaimers do.
                 let vec = self.lru.id_of_target(sc.target, node);
                 self.reclaim.vec(vec).congested.store(true, Relaxed);

@@ -58,7 +58,14 @@ impl<H: Devices> Kernel<H> {
                 self.mem.events.add(cx.cpu(), VmEvent::Pgfault, 1);
                 self.count_of_task(cx, GroupStat::Pgfault);
             }
-            let step = self.handle_fault(&mut pass).map_err(|error| Self::fate(cx, error))?;
+            let step = match self.handle_fault(&mut pass) {
+                Ok(step) => step,
+                Err(Error::NoMemory) if self.waits_in_group_oom(&mut pass) => {
+                    is_retry = true;
+                    continue;
+                }
+                Err(error) => return Err(Self::fate(cx, error)),
+            };
             // A task that had to wait counts a major fault, even if another task did the reading.
             let went = match pass.is_major || is_retry {
                 true => Fault::Major,
@@ -70,6 +77,13 @@ impl<H: Devices> Kernel<H> {
                 Step::Retry => is_retry = true,
             }
         }
+    }
+
+    /// No memory was to be had for a fault: true if the task waited until its group has some.
+    #[cold]
+    fn waits_in_group_oom(&self, pass: &mut Pass<'_, '_, H>) -> bool {
+        drop((pass.table.take(), pass.lock.take()));
+        self.waits_for_group_memory(pass.cx)
     }
 
     /// The allocator fails a task only if no victim is left, or if the task is the victim.

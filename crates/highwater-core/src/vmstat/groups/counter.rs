@@ -4,9 +4,13 @@
 //! A counter also tells its parent how much of its usage is protected: `min(usage, setting)`. The
 //! parent has the sum over its children at hand when reclaim asks who is entitled to what.
 //!
-//! Key types: [`Counter`] (one group's), [`Counters`] (all groups'). A machine has one set for
-//! memory and one for swap. The root's counter holds what its descendants charge; charges of the
-//! root itself are free, and callers do not make them.
+//! Key types: [`Counter`] (one group's), [`Counters`] (all groups'), [`Over`] (a refusal). A machine
+//! has one set for memory and one for swap. The root's counter holds what its descendants charge;
+//! charges of the root itself are free, and callers do not make them.
+//!
+//! In a version 1 hierarchy the memory counters have a second set, for memory and swap together
+//! (`memsw`). Each charge of memory is charged there first, and each uncharge counts there too. A
+//! page that goes to swap leaves the first set only.
 //!
 //! Synchronisation: none. A charge adds first and compares afterwards, so `usage <= max` holds
 //! without a lock, and a large attempt that fails may make a small one beside it fail too.
@@ -122,12 +126,23 @@ impl Counter {
     }
 }
 
+/// A charge was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Over {
+    /// The group whose limit refused.
+    pub group: GroupId,
+    /// It was the limit of memory and swap together: swapping does not help.
+    pub is_memsw: bool,
+}
+
 /// The counters of all groups, by [`GroupId`].
 #[derive(Debug)]
 pub(crate) struct Counters {
     counters: Box<[Counter]>,
     /// The root's is the root itself.
     parents: Box<[AtomicU16]>,
+    /// Memory and swap together, of memory counters in a version 1 hierarchy.
+    memsw: Option<Box<Counters>>,
 }
 
 impl Index<GroupId> for Counters {
@@ -147,7 +162,21 @@ impl Counters {
         Counters {
             counters: iter::repeat_with(Counter::new).take(capacity).collect(),
             parents: iter::repeat_with(|| AtomicU16::new(0)).take(capacity).collect(),
+            memsw: None,
         }
+    }
+
+    /// The same for memory in a version 1 hierarchy: every charge counts for memory and swap
+    /// together too.
+    pub(crate) fn with_memsw(capacity: usize) -> Counters {
+        let memsw = Some(Box::new(Counters::new(capacity)));
+        Counters { memsw, ..Counters::new(capacity) }
+    }
+
+    /// Counters of memory and swap together, if the hierarchy is version 1.
+    #[inline]
+    pub(crate) fn memsw(&self) -> Option<&Counters> {
+        self.memsw.as_deref()
     }
 
     /// Makes a number's counter that of a new group below `parent`: nothing charged, no limits, no
@@ -169,6 +198,9 @@ impl Counters {
             sum.store(0, Relaxed);
         }
         self.parents[group.idx()].store(parent.0, Relaxed);
+        if let Some(memsw) = self.memsw() {
+            memsw.reset(group, parent);
+        }
     }
 
     /// The parent of a group; none for the root.
@@ -190,12 +222,25 @@ impl Counters {
     }
 
     /// Charges pages to a group and its ancestors, unless that would put one of them above its
-    /// `max`.
+    /// `max`. Memory and swap together are charged first.
     ///
     /// # Errors
     /// The group whose `max` refused, the lowest one. Nothing is charged then.
     #[doc(alias = "page_counter_try_charge")]
-    pub(crate) fn try_charge(&self, group: GroupId, pages: u64) -> Result<(), GroupId> {
+    pub(crate) fn try_charge(&self, group: GroupId, pages: u64) -> Result<(), Over> {
+        if let Some(memsw) = self.memsw() {
+            memsw.try_charge_own(group, pages).map_err(|group| Over { group, is_memsw: true })?;
+        }
+        self.try_charge_own(group, pages).map_err(|over| {
+            if let Some(memsw) = self.memsw() {
+                memsw.uncharge(group, pages);
+            }
+            Over { group: over, is_memsw: false }
+        })
+    }
+
+    /// The same in this set alone.
+    fn try_charge_own(&self, group: GroupId, pages: u64) -> Result<(), GroupId> {
         for at in self.ancestors(group) {
             let counter = &self[at];
             let usage = counter.usage.fetch_add(pages, Relaxed) + pages;
@@ -217,6 +262,9 @@ impl Counters {
     /// Charges pages to a group and its ancestors, even above their limits.
     #[doc(alias = "page_counter_charge")]
     pub(crate) fn charge(&self, group: GroupId, pages: u64) {
+        if let Some(memsw) = self.memsw() {
+            memsw.charge(group, pages);
+        }
         for at in self.ancestors(group) {
             let usage = self[at].usage.fetch_add(pages, Relaxed) + pages;
             self.report_protected(at);
@@ -227,12 +275,23 @@ impl Counters {
     /// Takes pages off a group and its ancestors.
     #[doc(alias = "page_counter_uncharge")]
     pub(crate) fn uncharge(&self, group: GroupId, pages: u64) {
+        self.uncharge_own(group, pages);
+        if let Some(memsw) = self.memsw() {
+            memsw.uncharge_own(group, pages);
+        }
+    }
+
+    /// Takes pages off this set alone: they went to swap, so memory and swap together stay.
+    pub(crate) fn uncharge_own(&self, group: GroupId, pages: u64) {
         self.ancestors(group).for_each(|at| self.subtract(at, pages));
     }
 
     /// Takes pages off a group that its parent goes on paying for.
     pub(crate) fn hand_up(&self, group: GroupId, pages: u64) {
         self.subtract(group, pages);
+        if let Some(memsw) = self.memsw() {
+            memsw.subtract(group, pages);
+        }
     }
 
     /// Sets the hard protection of a group.
@@ -257,16 +316,28 @@ impl Counters {
 
     /// Sets the limit that refuses charges, also below the usage: the caller then reclaims.
     ///
-    /// Linux: fails if the usage is higher, which only cgroup v1 needs.
-    #[doc(alias = "page_counter_set_max")]
+    /// Linux: fails if the usage is higher, which only version 1 needs: [`Self::lower_max`].
     pub(crate) fn set_max(&self, group: GroupId, pages: u64) {
         self[group].max.store(pages, Relaxed);
     }
 
-    /// Returns how many pages the group's own `max` still allows.
+    /// Sets the limit, unless the usage is higher (version 1). True if it is set.
+    #[doc(alias = "page_counter_set_max")]
+    pub(crate) fn lower_max(&self, group: GroupId, pages: u64) -> bool {
+        let before = self[group].max.swap(pages, Relaxed);
+        // A charge that came between the two saw either limit.
+        let fits = self[group].usage() <= pages;
+        if !fits {
+            self[group].max.store(before, Relaxed);
+        }
+        fits
+    }
+
+    /// Returns how many pages the group's own limits still allow.
     #[doc(alias = "mem_cgroup_margin")]
     pub(crate) fn margin(&self, group: GroupId) -> u64 {
-        self[group].max().saturating_sub(self[group].usage())
+        let own = self[group].max().saturating_sub(self[group].usage());
+        self.memsw().map_or(own, |memsw| own.min(memsw.margin(group)))
     }
 
     /// Takes pages off one counter.
@@ -306,6 +377,7 @@ mod tests {
     const P: GroupId = GroupId(1);
     const A: GroupId = GroupId(2);
     const B: GroupId = GroupId(3);
+    const OVER_P: Over = Over { group: P, is_memsw: false };
 
     /// Groups A and B below P.
     fn family() -> Counters {
@@ -336,7 +408,7 @@ mod tests {
         assert_eq!(counters.try_charge(A, 64), Ok(()));
         assert_eq!(counters.try_charge(B, 30), Ok(()));
         assert_eq!(usages(&counters), [94, 94, 64, 30]);
-        assert_eq!(counters.try_charge(B, 64), Err(P));
+        assert_eq!(counters.try_charge(B, 64), Err(OVER_P));
         assert_eq!(usages(&counters), [94, 94, 64, 30]);
         assert_eq!([P, B].map(|group| counters[group].failcnt()), [1, 0]);
         // The child passed its own limit with the refused pages.
@@ -375,7 +447,7 @@ mod tests {
         counters.set_low(P, 15);
         assert_eq!(counters[GroupId::ROOT].children_low_usage(), 15);
         counters.set_max(P, 26);
-        assert_eq!(counters.try_charge(A, 2), Err(P));
+        assert_eq!(counters.try_charge(A, 2), Err(OVER_P));
         assert_eq!(sums(), (24, 2));
     }
 
@@ -391,5 +463,42 @@ mod tests {
         let counter = &counters[A];
         assert_eq!((counter.max(), counter.high(), counter.peak()), (UNLIMITED, UNLIMITED, 0));
         assert_eq!((counters.parent(A), counters[P].children_low_usage()), (Some(B), 0));
+    }
+
+    /// A refusal by either limit charges nothing; memory and swap together are asked first.
+    #[test]
+    fn memory_and_swap_together_are_charged_first() {
+        let counters = Counters::with_memsw(4);
+        counters.reset(P, GroupId::ROOT);
+        counters.reset(A, P);
+        let memsw = counters.memsw().unwrap();
+        let usage = |group| (counters[group].usage(), memsw[group].usage());
+        memsw.set_max(P, 100);
+        counters.set_max(P, 90);
+        assert_eq!(counters.try_charge(A, 80), Ok(()));
+        assert_eq!((usage(A), usage(P)), ((80, 80), (80, 80)));
+        let over = |is_memsw| Err(Over { group: P, is_memsw });
+        assert_eq!(counters.try_charge(A, 30), over(true), "both are too low");
+        assert_eq!((memsw[P].failcnt(), counters[P].failcnt()), (1, 0));
+        assert_eq!(counters.try_charge(A, 15), over(false));
+        assert_eq!((usage(A), usage(P)), ((80, 80), (80, 80)));
+        assert_eq!((memsw[P].failcnt(), counters[P].failcnt()), (1, 1));
+        // 60 pages go to swap.
+        counters.uncharge_own(A, 60);
+        assert_eq!((usage(A), usage(P), counters.margin(P)), ((20, 80), (20, 80), 20));
+        assert_eq!(counters.try_charge(A, 21), over(true));
+        counters.uncharge(A, 20);
+        assert_eq!((usage(A), usage(P)), ((0, 60), (0, 60)));
+    }
+
+    #[test]
+    fn a_limit_below_the_usage_is_not_set() {
+        let counters = family();
+        counters.set_max(A, 50);
+        counters.charge(A, 20);
+        assert!(!counters.lower_max(A, 19));
+        assert_eq!(counters[A].max(), 50);
+        assert!(counters.lower_max(A, 20));
+        assert_eq!((counters[A].max(), counters.margin(A)), (20, 0));
     }
 }

@@ -16,12 +16,12 @@ use core::hint::cold_path;
 mod counter;
 mod lateness;
 
-pub(crate) use counter::{Counters, UNLIMITED};
+pub(crate) use counter::{Counters, Over, UNLIMITED};
 use lateness::{BYTES_BATCH, ITEM_BATCH, Lateness, batched};
 pub(crate) use lateness::{FLUSH_PERIOD, Reader};
 
 use super::NodeStat;
-use crate::config::MemcgStats;
+use crate::config::{GroupHierarchy, MemcgPolicy, MemcgStats};
 use crate::host::CpuId;
 use crate::page::zeroed::ZeroedSlice;
 use crate::page::{Folio, Pfn};
@@ -59,6 +59,10 @@ pub enum GroupStat {
     SwpoutZero,
     ThpFaultAlloc,
     ThpCollapseAlloc,
+    /// Pages charged, of version 1 groups only.
+    Pgpgin,
+    /// Pages uncharged.
+    Pgpgout,
 }
 
 impl GroupStat {
@@ -69,7 +73,7 @@ impl GroupStat {
     pub const STOLEN: [GroupStat; 3] =
         [GroupStat::PgstealKswapd, GroupStat::PgstealDirect, GroupStat::PgstealProactive];
     /// Number of them.
-    pub const COUNT: usize = GroupStat::ThpCollapseAlloc as usize + 1;
+    pub const COUNT: usize = GroupStat::Pgpgout as usize + 1;
 
     /// Place in a set of counts.
     const fn idx(self) -> usize {
@@ -101,9 +105,10 @@ pub struct GroupStats {
     flushed_at: AtomicU64,
     /// The kernel's worker runs, and flushes at its times.
     has_worker: AtomicBool,
-    /// `memory.current` and its limits.
+    /// `memory.current` and its limits; in a version 1 hierarchy memory and swap together too.
     pub(crate) memory: Counters,
-    /// `memory.swap.current` and its limits.
+    /// `memory.swap.current` and its limits. Version 1 has the usage only: pages that are in swap
+    /// and not in memory.
     pub(crate) swap: Counters,
 }
 
@@ -128,7 +133,7 @@ fn sets(nr: usize) -> Box<[Items]> {
 impl GroupStats {
     /// For a kernel without groups.
     pub(crate) fn off() -> GroupStats {
-        GroupStats::new(0, 0, 0, 0, MemcgStats::Batches)
+        GroupStats::new(0, 0, 0, 0, &MemcgPolicy::default())
     }
 
     /// For `nr_groups` groups, the root included. 0: no groups.
@@ -137,8 +142,9 @@ impl GroupStats {
         nr_groups: usize,
         nr_nodes: usize,
         nr_cpus: usize,
-        rule: MemcgStats,
+        policy: &MemcgPolicy,
     ) -> Self {
+        let rule = policy.stats;
         let nr_sets = nr_groups * nr_nodes;
         let nr_frames = if nr_groups == 0 { 0 } else { nr_frames };
         GroupStats {
@@ -152,7 +158,10 @@ impl GroupStats {
             held: sets(if rule == MemcgStats::Batches { nr_sets * nr_cpus } else { 0 }),
             flushed_at: AtomicU64::new(0),
             has_worker: AtomicBool::new(false),
-            memory: Counters::new(nr_groups.max(1)),
+            memory: match policy.hierarchy {
+                GroupHierarchy::V2 => Counters::new(nr_groups.max(1)),
+                GroupHierarchy::V1 => Counters::with_memsw(nr_groups.max(1)),
+            },
             swap: Counters::new(nr_groups.max(1)),
         }
     }
@@ -161,6 +170,12 @@ impl GroupStats {
     #[inline(always)]
     pub fn is_on(&self) -> bool {
         !self.own.is_empty()
+    }
+
+    /// True if the groups are version 1's.
+    #[inline]
+    pub fn is_v1(&self) -> bool {
+        self.memory.memsw().is_some()
     }
 
     /// Number of groups that fit, the root included; 0 if groups are off.

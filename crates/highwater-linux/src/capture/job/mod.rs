@@ -24,7 +24,7 @@ use super::{Capture, Names as FileNames, Nearest};
 use highwater_files::input::InputError;
 use highwater_plan::experiment::Experiment;
 use highwater_runs::workload::Registry;
-use highwater_runs::workload::job::{JobFile, JobGroup, JobTask};
+use highwater_runs::workload::job::{GroupVersion, JobFile, JobGroup, JobTask};
 
 pub(super) use groups::names as names_of_groups;
 
@@ -100,6 +100,9 @@ pub(super) fn to_toml(
         processes.len(),
         capture.system.kernel
     );
+    if capture.groups.version() == GroupVersion::V1 {
+        text.push_str("group-version = 1\n");
+    }
     if capture.groups.is_recursive {
         text.push_str("group-mount = [\"memory_recursiveprot\"]\n");
     }

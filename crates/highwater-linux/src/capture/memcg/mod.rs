@@ -22,7 +22,7 @@ use std::collections::BTreeSet;
 use super::process::Process;
 use super::{Source, System};
 use highwater_files::input::InputError;
-use highwater_runs::workload::job::JobGroup;
+use highwater_runs::workload::job::{GroupVersion, JobGroup};
 
 use self::members::{Members, is_below};
 use self::mounts::Mounts;
@@ -35,6 +35,8 @@ pub use usage::{Parts, Usage};
 
 /// The mount option with which unclaimed protection goes down the tree.
 const RECURSIVE: &str = "memory_recursiveprot";
+/// `vm.swappiness` of a machine that does not say.
+const SWAPPINESS: u32 = 60;
 /// The mount option with which hugetlb pages are charged.
 const HUGETLB: &str = "memory_hugetlb_accounting";
 
@@ -203,11 +205,8 @@ impl Groups {
             None => format!("memory cgroups are version {version}, at {dir}"),
         });
         if !mount.is_v2 {
-            self.notes.push(
-                "the job's groups are version 2: writers are throttled by group, and other controllers of version 1 are not \
-                 read"
-                    .to_owned(),
-            );
+            let lost = "the job's groups are version 1 too; its other controllers are not read";
+            self.notes.push(lost.to_owned());
         }
         if !has_root {
             self.notes.push(format!(
@@ -240,14 +239,6 @@ impl Groups {
     ) -> Result<(), InputError> {
         let path = mount.path(below);
         let dir = mount.dir_of(below);
-        let notes = &mut self.notes;
-        let mut files = Files { source, dir: &dir, strictness, notes };
-        let swappiness = system.settings.get("vm.swappiness").map(String::as_str);
-        let settings = match mount.is_v2 {
-            true => settings::v2(&mut files)?,
-            false => settings::v1(&mut files, swappiness)?,
-        };
-        let usage = usage::read(&mut files, mount.is_v2)?;
         let above = below.rfind('/').map_or("", |at| &below[..at]);
         let mut parent = self.all.iter().position(|group| group.path == mount.path(above));
         if !mount.is_v2 && !below.is_empty() {
@@ -263,9 +254,34 @@ impl Groups {
                 parent = None;
             }
         }
+        let swappiness = self.swappiness(parent, system);
+        let notes = &mut self.notes;
+        let mut files = Files { source, dir: &dir, strictness, notes };
+        let settings = match mount.is_v2 {
+            true => settings::v2(&mut files)?,
+            false => settings::v1(&mut files, swappiness)?,
+        };
+        let usage = usage::read(&mut files, mount.is_v2)?;
         self.notes.extend(settings.lost.iter().map(|lost| format!("{path}: {lost}")));
         self.all.push(Group { path, parent, settings: settings.job, usage, ..Group::default() });
         Ok(())
+    }
+
+    /// The swappiness that a version 1 group below `parent` has in the job without a setting: its
+    /// parent's, at last the machine's.
+    fn swappiness(&self, parent: Option<usize>, system: &System) -> u32 {
+        let line = std::iter::successors(parent, |at| self.all[*at].parent);
+        let mut settings = line.map(|at| self.all[at].settings.swappiness);
+        let machine = || system.settings.get("vm.swappiness")?.trim().parse().ok();
+        settings.find_map(|own| own).or_else(machine).unwrap_or(SWAPPINESS)
+    }
+
+    /// The version that the job's groups are of.
+    pub fn version(&self) -> GroupVersion {
+        match self.mount.as_ref().is_some_and(|mount| !mount.is_v2) {
+            true => GroupVersion::V1,
+            false => GroupVersion::V2,
+        }
     }
 
     /// True if a group's memory is charged to another one: to itself, or to one above.

@@ -1,8 +1,7 @@
 //! Settings of a group: those that the job has, and those that it has not.
 //!
-//! Version 2 has the settings of a job's group. Those of version 1 are translated where the job
-//! can express them. The settings in `LOST_V2` and `LOST_V1` are listed unless they are at their
-//! defaults; others are not read.
+//! A job's groups are of the captured version, and have its settings. The settings in `LOST_V2` and
+//! `LOST_V1` are listed unless they are at their defaults; others are not read.
 
 use super::super::Source;
 use super::Strictness;
@@ -109,16 +108,11 @@ const LOST_V2: [Lost; 7] = [
     ("cpuset.mems", str::is_empty, "a job's groups have no nodes; a task has `node` and `policy`"),
     ("io.max", str::is_empty, "a job's groups have no I/O limits"),
 ];
-const LOST_V1: [Lost; 4] = [
-    (
-        "memory.soft_limit_in_bytes",
-        is_unlimited,
-        "version 2 has no soft limit; `low` of the other groups is the nearest",
-    ),
+const LOST_V1: [Lost; 3] = [
     (
         "memory.kmem.limit_in_bytes",
         is_unlimited,
-        "kernel memory counts against `max` only, as in kernels since 5.16",
+        "kernel memory counts against `limit` only, as in kernels since 5.16",
     ),
     ("memory.kmem.tcp.limit_in_bytes", is_unlimited, "memory of sockets is not limited separately"),
     (
@@ -166,40 +160,25 @@ pub(super) fn v2(files: &mut Files<'_>) -> Result<Settings, InputError> {
     Ok(settings)
 }
 
-/// Settings of a version 1 group; `swappiness` is the machine's.
+/// Settings of a version 1 group; `above`: the swappiness that it has in the job without a setting.
 ///
 /// # Errors
 /// If a file cannot be read or parsed.
-pub(super) fn v1(files: &mut Files<'_>, swappiness: Option<&str>) -> Result<Settings, InputError> {
+pub(super) fn v1(files: &mut Files<'_>, above: u32) -> Result<Settings, InputError> {
     let mut settings = Settings::default();
     let limited = |size: &Amount| *size != Amount::Unlimited;
-    settings.job.max = files.limit("memory.limit_in_bytes")?.filter(limited);
-    let both = files.limit("memory.memsw.limit_in_bytes")?.filter(limited);
-    if let (Some(Amount::Bytes(both)), Some(Amount::Bytes(memory))) = (both, settings.job.max) {
-        let swap = both.saturating_sub(memory);
-        settings.job.swap_max = Some(Amount::Bytes(swap));
-        settings.lost.push(format!(
-            "memory.memsw.limit_in_bytes = {}: became `swap-max` = {}, that is, without memory.limit_in_bytes; version 1 \
-             limits the sum, the job swap alone",
-            size_text(both),
-            size_text(swap)
-        ));
-    }
-    lost(files, &LOST_V1, &mut settings.lost)?;
-    let own = files.text("memory.swappiness")?;
-    if let Some(own) = own.filter(|own| swappiness.is_some_and(|machine| machine != own)) {
-        let machine = swappiness.unwrap_or_default();
-        settings.lost.push(format!(
-            "memory.swappiness = {own}: the job has the machine's, vm.swappiness = {machine}"
-        ));
+    settings.job.limit = files.limit("memory.limit_in_bytes")?.filter(limited);
+    settings.job.memsw_limit = files.limit("memory.memsw.limit_in_bytes")?.filter(limited);
+    settings.job.soft_limit = files.limit("memory.soft_limit_in_bytes")?.filter(limited);
+    if let Some(own) = files.text("memory.swappiness")? {
+        let number = own.parse().ok().filter(|own| (0..=200).contains(own));
+        let number =
+            number.ok_or_else(|| files.malformed("memory.swappiness", &own, "from 0 to 200"))?;
+        settings.job.swappiness = Some(number).filter(|number| *number != above);
     }
     let control = files.text("memory.oom_control")?.unwrap_or_default();
-    if control.lines().any(|line| line.trim() == "oom_kill_disable 1") {
-        settings.lost.push(
-            "memory.oom_control: oom_kill_disable 1: the job kills where these tasks would wait"
-                .to_owned(),
-        );
-    }
+    settings.job.oom_control = control.lines().any(|line| line.trim() == "oom_kill_disable 1");
+    lost(files, &LOST_V1, &mut settings.lost)?;
     Ok(settings)
 }
 
@@ -280,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn version_1_is_translated_as_far_as_it_can_be() {
+    fn version_1_has_settings_of_its_own() {
         let none = "9223372036854771712";
         let texts = [
             ("memory.limit_in_bytes", "536870912"),
@@ -292,22 +271,28 @@ mod tests {
             ("memory.swappiness", "10"),
             ("memory.oom_control", "oom_kill_disable 1\nunder_oom 0"),
         ];
-        let settings = read(&texts, |files| v1(files, Some("60"))).unwrap();
-        let sizes = (settings.job.max, settings.job.swap_max);
-        assert_eq!(sizes, (Some(Amount::Bytes(512 << 20)), Some(Amount::Bytes(256 << 20))));
-        let files: Vec<&str> =
-            settings.lost.iter().filter_map(|line| Some(line.split_once(": ")?.0)).collect();
-        assert_eq!(
-            files,
-            [
-                "memory.memsw.limit_in_bytes = 768M",
-                "memory.soft_limit_in_bytes = 256M",
-                "memory.swappiness = 10",
-                "memory.oom_control",
-            ]
-        );
-        let texts = [("memory.limit_in_bytes", none), ("memory.memsw.limit_in_bytes", none)];
-        assert_eq!(read(&texts, |files| v1(files, Some("60"))), Ok(Settings::default()));
+        let mib = |mib: u64| Some(Amount::Bytes(mib << 20));
+        let expected = JobGroup {
+            limit: mib(512),
+            memsw_limit: mib(768),
+            soft_limit: mib(256),
+            swappiness: Some(10),
+            oom_control: true,
+            ..JobGroup::default()
+        };
+        let settings = Settings { job: expected, lost: Vec::new() };
+        assert_eq!(read(&texts, |files| v1(files, 60)), Ok(settings));
+        let texts = [
+            ("memory.limit_in_bytes", none),
+            ("memory.memsw.limit_in_bytes", none),
+            ("memory.swappiness", "60"),
+            ("memory.kmem.limit_in_bytes", "1048576"),
+        ];
+        let lost = "memory.kmem.limit_in_bytes = 1M: kernel memory counts against `limit` only, as in kernels since 5.16";
+        let settings = Settings { lost: vec![lost.to_owned()], ..Settings::default() };
+        assert_eq!(read(&texts, |files| v1(files, 60)), Ok(settings));
+        let error = read(&[("memory.swappiness", "201")], |files| v1(files, 60)).unwrap_err();
+        assert_eq!(error, "memory.swappiness: \"201\" is not from 0 to 200");
     }
 
     #[test]

@@ -95,6 +95,7 @@ const SINCE_7_2: Switches = &[
     ("memcg.scan-events", r#""node""#),
     ("memcg.reparent-lru", "true"),
     ("memcg.sock-throttled", "true"),
+    ("memcg.soft-limit", "false"),
     ("pcp.high-order-free", r#""limited-half-min""#),
     ("pcp.drain-portion", r#""batch""#),
     ("pcp.highatomic-refills", "false"),

@@ -5,7 +5,8 @@ use highwater_workloads::jobs::{Arrivals, Spacing};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
-use super::group::{JobGroup, MountOption, SettingName};
+use super::group::{JobGroup, MountOption};
+use super::group_settings::{GroupVersion, SettingName};
 use super::plan::DEPTH_MAX;
 use super::text::{Amount, PatternText, SpacingText};
 use crate::workload::params::{Param, Params, Problem};
@@ -25,6 +26,10 @@ pub struct JobParams {
     // Results of jobs without any keep their bytes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub group: Vec<JobGroup>,
+    /// Version of the hierarchy that the groups are in: 2, or 1, whose groups have `limit`,
+    /// `memsw-limit`, `soft-limit`, `swappiness` and `oom-control`.
+    #[serde(skip_serializing_if = "GroupVersion::is_default")]
+    pub group_version: GroupVersion,
     /// Options with which memory cgroups are mounted. `memory_recursiveprot` (since 5.7):
     /// protection that no child claims goes to the children's unclaimed usage.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -40,6 +45,7 @@ impl Default for JobParams {
             disk: Vec::new(),
             file: Vec::new(),
             group: Vec::new(),
+            group_version: GroupVersion::V2,
             group_mount: Vec::new(),
             task: Vec::new(),
         }
@@ -52,24 +58,34 @@ impl Params for JobParams {
             field: "seconds",
             doc: "Seconds of virtual time after which the job ends, if its tasks have not ended before.",
             rules: &["must be above 0"],
+            left_out: None,
         },
         Param {
             field: "disk",
             doc: "Disks that the job adds to those of the machine, in the format of a machine file.",
             rules: &[],
+            left_out: None,
         },
         Param {
             field: "file",
             doc: "Files on the disk when the job begins; none of their pages is in memory.",
             rules: &[],
+            left_out: None,
         },
-        Param { field: "group", doc: "Memory cgroups.", rules: &[] },
+        Param { field: "group", doc: "Memory cgroups.", rules: &[], left_out: None },
+        Param {
+            field: "group_version",
+            doc: "Version of the hierarchy that the groups are in: 2, or 1, whose groups have `limit`, `memsw-limit`, `soft-limit`, `swappiness` and `oom-control`.",
+            rules: &[],
+            left_out: Some(2),
+        },
         Param {
             field: "group_mount",
             doc: "Options with which memory cgroups are mounted. `memory_recursiveprot` (since 5.7): protection that no child claims goes to the children's unclaimed usage.",
             rules: &[],
+            left_out: None,
         },
-        Param { field: "task", doc: "Tasks.", rules: &[] },
+        Param { field: "task", doc: "Tasks.", rules: &[], left_out: None },
     ];
 
     fn problem(&self) -> Option<Problem> {
@@ -100,7 +116,7 @@ impl JsonSchema for JobDisk {
 }
 
 /// Keys of a job that are true or false, at any depth.
-pub const FLAGS: [&str; 13] = [
+pub const FLAGS: [&str; 14] = [
     "memory",
     "background",
     "forked",
@@ -114,6 +130,7 @@ pub const FLAGS: [&str; 13] = [
     "no-wait",
     "forever",
     "oom-group",
+    "oom-control",
 ];
 
 /// A file.
@@ -277,7 +294,8 @@ pub struct JobPhase {
     /// `set-group`: the setting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub setting: Option<SettingName>,
-    /// `set`: the value. `set-group` of `oom-group`: 1 or 0.
+    /// `set`: the value. `set-group` of `oom-group` and `oom-control`: 1 or 0; of `swappiness`: 0 to
+    /// 200.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<u32>,
     /// Number of operations. Without any of `times`, `passes`, `seconds` and `forever`: as many as
@@ -445,7 +463,8 @@ pub enum Do {
     /// Sets the task's memory policy to `of`: `local`, `bind NODES`, `interleave NODES`, `preferred
     /// NODE`, `preferred-many NODES`; nodes are `0,2`, or `all`.
     Policy,
-    /// Writes the setting `setting` of the group `of`: `size`, or of `oom-group` `value`.
+    /// Writes the setting `setting` of the group `of`: `size`, or `value` of a setting that is no
+    /// size. A limit of version 1 that does not fit is counted (`failed`) and is not an error.
     SetGroup,
     /// Reclaims `size` from the group `of` and those below it, as a write to its `memory.reclaim`
     /// does. Pages that it gets less than that are counted (`failed`) and are not an error.

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use highwater_core::config::KernelVersion;
-use highwater_core::reclaim::GroupSetting;
+use highwater_core::config::{GroupHierarchy, KernelVersion};
 use highwater_workloads::jobs::{Action, GroupHow};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::file::{Do, JobParams, JobPhase, is_false};
+use super::group_settings::{GroupVersion, NUMBERS, SIZES, SettingName};
 use super::names::{Wrong, found, wrong};
 use super::plan::pages_down;
 use super::text::Amount;
@@ -49,6 +49,27 @@ pub struct JobGroup {
     /// `memory.oom.group`: an OOM kill in the group takes all of its tasks.
     #[serde(default, skip_serializing_if = "is_false")]
     pub oom_group: bool,
+    /// Version 1's `memory.limit_in_bytes`, of the same form as `max`: the limit. It cannot be set
+    /// below what the group uses unless reclaim makes room.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Amount>,
+    /// Version 1's `memory.memsw.limit_in_bytes`, of the same form: the limit of memory and swap
+    /// together, at least `limit`. A share is one of the parent's `limit`, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memsw_limit: Option<Amount>,
+    /// Version 1's `memory.soft_limit_in_bytes`, of the same form: when the machine is short of
+    /// memory, the group that is furthest above gives first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub soft_limit: Option<Amount>,
+    /// Version 1's `memory.swappiness`, 0 to 200, for reclaim of the group; default: its parent's,
+    /// of the root `vm.swappiness`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 200))]
+    pub swappiness: Option<u32>,
+    /// Version 1's `memory.oom_control`: a fault that finds no memory below the limit waits until
+    /// there is some, instead of an OOM kill.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub oom_control: bool,
 }
 
 /// An option with which memory cgroups are mounted.
@@ -57,53 +78,6 @@ pub struct JobGroup {
 pub enum MountOption {
     /// Protection that no child claims goes to the children's unclaimed usage.
     MemoryRecursiveprot,
-}
-
-/// A setting of a memory cgroup.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "kebab-case")]
-pub enum SettingName {
-    /// `memory.max`.
-    Max,
-    /// `memory.high`.
-    High,
-    /// `memory.low`.
-    Low,
-    /// `memory.min`.
-    Min,
-    /// `memory.swap.max`.
-    SwapMax,
-    /// `memory.swap.high`.
-    SwapHigh,
-    /// `memory.oom.group`: `value` is 1 or 0.
-    OomGroup,
-}
-
-/// Settings that are sizes.
-const SIZES: [SettingName; 6] = [
-    SettingName::Max,
-    SettingName::High,
-    SettingName::Low,
-    SettingName::Min,
-    SettingName::SwapMax,
-    SettingName::SwapHigh,
-];
-
-impl SettingName {
-    /// The setting with a size; none of `oom-group`.
-    const fn of_pages(self, pages: u64) -> Option<GroupSetting> {
-        Some(match self {
-            SettingName::Max => GroupSetting::Max(pages),
-            SettingName::High => GroupSetting::High(pages),
-            SettingName::Low => GroupSetting::Low(pages),
-            SettingName::Min => GroupSetting::Min(pages),
-            SettingName::SwapMax => GroupSetting::SwapMax(pages),
-            SettingName::SwapHigh => GroupSetting::SwapHigh(pages),
-            SettingName::OomGroup => return None,
-        })
-    }
 }
 
 /// The kernel with which the mount option `memory_recursiveprot` came.
@@ -121,8 +95,55 @@ impl JobGroup {
             SettingName::Min => self.min,
             SettingName::SwapMax => self.swap_max,
             SettingName::SwapHigh => self.swap_high,
-            SettingName::OomGroup => None,
+            SettingName::Limit => self.limit,
+            SettingName::MemswLimit => self.memsw_limit,
+            SettingName::SoftLimit => self.soft_limit,
+            SettingName::OomGroup | SettingName::Swappiness | SettingName::OomControl => None,
         }
+    }
+
+    /// A number of the group that is no size.
+    const fn number(&self, setting: SettingName) -> Option<u32> {
+        match setting {
+            SettingName::OomGroup if self.oom_group => Some(1),
+            SettingName::OomControl if self.oom_control => Some(1),
+            SettingName::Swappiness => self.swappiness,
+            _ => None,
+        }
+    }
+
+    /// What it may have of memory: `max`, or `limit` of version 1.
+    const fn most(&self) -> Option<Amount> {
+        match self.max {
+            None => self.limit,
+            max => max,
+        }
+    }
+
+    /// The first error in its settings, where a job's groups are of a version: the key, and why.
+    fn problem(&self, version: GroupVersion) -> Option<(&'static str, String)> {
+        let is_set = |&name: &SettingName| self.size(name).is_some() || self.number(name).is_some();
+        for name in SIZES.into_iter().chain(NUMBERS).filter(is_set) {
+            let (key, ..) = name.key();
+            let number = self.number(name);
+            if let Some(reason) = name.problem_in(version) {
+                return Some((key, reason));
+            }
+            if number.is_some_and(|number| name.of_number(number).is_none()) {
+                return Some((key, "must be from 0 to 200".to_owned()));
+            }
+        }
+        // Shares are known on a machine only; there the kernel refuses them (EINVAL).
+        let is_below = match (self.memsw_limit, self.limit) {
+            (Some(Amount::Bytes(memsw)), Some(Amount::Bytes(limit))) => memsw < limit,
+            (Some(Amount::Share(memsw)), Some(Amount::Share(limit))) => memsw < limit,
+            (Some(Amount::Bytes(_)), None | Some(Amount::Unlimited)) => true,
+            _ => false,
+        };
+        is_below.then(|| {
+            let reason = "memory and swap together may not have less than limit";
+            ("memsw-limit", reason.to_owned())
+        })
     }
 }
 
@@ -157,6 +178,16 @@ pub(super) fn problem(params: &JobParams) -> Option<Problem> {
         if at >= GROUPS_MAX {
             return wrong(format!("group.{at}.name"), format!("at most {GROUPS_MAX} groups"));
         }
+    }
+    let version = params.group_version;
+    for (at, group) in params.group.iter().enumerate() {
+        if let Some((key, reason)) = group.problem(version) {
+            return wrong(format!("group.{at}.{key}"), reason);
+        }
+    }
+    if version == GroupVersion::V1 && !params.group_mount.is_empty() {
+        let reason = "memory_recursiveprot is an option of version 2, and the job's groups are version 1 (group-version)";
+        return wrong("group-mount".to_owned(), reason.to_owned());
     }
     for (at, group) in params.group.iter().enumerate() {
         let Some(parent) = group.parent.as_deref() else { continue };
@@ -204,7 +235,7 @@ fn circle(params: &JobParams, from: usize, to: usize) -> Option<String> {
 fn whole(params: &JobParams, at: usize, memory_pages: u64) -> u64 {
     let parent = params.group[at].parent.as_deref().and_then(|name| number(params, name));
     let Some(above) = parent.filter(|&above| above < at) else { return memory_pages };
-    match params.group[above].max {
+    match params.group[above].most() {
         None | Some(Amount::Unlimited) => whole(params, above, memory_pages),
         Some(max) => pages_down(max, whole(params, above, memory_pages)),
     }
@@ -217,9 +248,10 @@ pub(super) fn groups(params: &JobParams, memory_pages: u64) -> Vec<GroupHow> {
         let sizes = SIZES
             .iter()
             .filter_map(|&setting| setting.of_pages(pages_down(group.size(setting)?, whole)));
-        let oom_group = group.oom_group.then_some(GroupSetting::OomGroup(true));
+        let numbers =
+            NUMBERS.iter().filter_map(|&setting| setting.of_number(group.number(setting)?));
         let parent = group.parent.as_deref().and_then(|name| number(params, name));
-        GroupHow { parent, settings: sizes.chain(oom_group).collect() }
+        GroupHow { parent, settings: sizes.chain(numbers).collect() }
     };
     params.group.iter().enumerate().map(how).collect()
 }
@@ -227,6 +259,21 @@ pub(super) fn groups(params: &JobParams, memory_pages: u64) -> Vec<GroupHow> {
 /// True if protection that no child claims goes down the tree, in a kernel.
 pub(super) fn is_recursive(params: &JobParams, kernel: KernelVersion) -> bool {
     params.group_mount.contains(&MountOption::MemoryRecursiveprot) && kernel >= RECURSIVE_SINCE
+}
+
+/// True if tasks of some group may ever wait instead of an OOM kill.
+pub(super) fn may_wait(params: &JobParams) -> bool {
+    let mut phases = params.task.iter().flat_map(|task| &task.phase).flat_map(JobPhase::all);
+    params.group.iter().any(|group| group.oom_control)
+        || phases.any(|phase| phase.setting == Some(SettingName::OomControl))
+}
+
+/// The hierarchy of a job's groups.
+pub(super) const fn hierarchy(params: &JobParams) -> GroupHierarchy {
+    match params.group_version {
+        GroupVersion::V1 => GroupHierarchy::V1,
+        GroupVersion::V2 => GroupHierarchy::V2,
+    }
 }
 
 /// The remark about a mount option of groups that a kernel does not have.
@@ -256,17 +303,36 @@ pub(super) fn action(
 ) -> Result<Action, Wrong> {
     let group = found("group", "of", phase.of.as_deref(), &names(params))?;
     let whole = || whole(params, group, memory_pages);
+    let version = params.group_version;
+    if let (Do::SetGroup, Some(reason)) =
+        (phase.action, phase.setting.and_then(|setting| setting.problem_in(version)))
+    {
+        return Err(wrong("setting", reason));
+    }
+    if phase.action == Do::Reclaim && version == GroupVersion::V1 {
+        let reason = "version 1 has no memory.reclaim (group-version); lower the group's limit";
+        return Err(wrong("do", reason));
+    }
     Ok(match (phase.action, phase.setting) {
         (Do::SetGroup, None) => {
-            let reason =
-                "set-group wants a setting: max, high, low, min, swap-max, swap-high or oom-group";
+            let reason = match version {
+                GroupVersion::V1 => {
+                    "set-group wants a setting: limit, memsw-limit, soft-limit, swappiness or oom-control"
+                }
+                GroupVersion::V2 => {
+                    "set-group wants a setting: max, high, low, min, swap-max, swap-high or oom-group"
+                }
+            };
             return Err(wrong("do", reason));
         }
-        (Do::SetGroup, Some(SettingName::OomGroup)) => {
-            let setting = match (phase.value, phase.size) {
-                (Some(value @ 0..=1), None) => GroupSetting::OomGroup(value == 1),
-                (_, Some(_)) => return Err(wrong("size", "oom-group has a value, 0 or 1")),
-                _ => return Err(wrong("value", "oom-group is 0 or 1")),
+        (Do::SetGroup, Some(name)) if NUMBERS.contains(&name) => {
+            let ((key, ..), range) = (name.key(), name.range());
+            if phase.size.is_some() {
+                return Err(wrong("size", format!("{key} has a value, {range}")));
+            }
+            let setting = phase.value.and_then(|value| name.of_number(value));
+            let Some(setting) = setting else {
+                return Err(wrong("value", format!("{key} is {range}")));
             };
             Action::SetGroup { group, setting }
         }
@@ -296,6 +362,8 @@ pub(super) fn action(
 
 #[cfg(test)]
 mod tests {
+    use highwater_core::reclaim::GroupSetting;
+
     use super::*;
     use crate::workload::params::Params;
 
@@ -418,6 +486,97 @@ mod tests {
                 "setting: this action does not have it",
             ),
             ("do = \"map\"\nof = \"m\"\nsize = \"max\"", "size: max is for groups; how much?"),
+        ] {
+            assert_eq!(phase(bad), Some(format!("task.0.phase.0.{reason}")), "{bad}");
+        }
+    }
+
+    /// Keys of the other version, and values that cannot be, are refused in one line.
+    #[test]
+    fn each_version_has_keys_of_its_own() {
+        let v1 = "group-version = 1\n";
+        let one = "limit = \"8M\"\nmemsw-limit = \"12M\"\nsoft-limit = \"4M\"\nswappiness = 0\noom-control = true";
+        let good = job(&format!("{v1}{}", group("a", one)));
+        assert_eq!((good.problem(), hierarchy(&good)), (None, GroupHierarchy::V1));
+        let settings = groups(&good, 1 << 20)[0].settings.clone();
+        let expected = [
+            GroupSetting::Limit(2048),
+            GroupSetting::MemswLimit(3072),
+            GroupSetting::SoftLimit(1024),
+            GroupSetting::Swappiness(0),
+            GroupSetting::OomControl(true),
+        ];
+        assert_eq!(settings, expected);
+        let other = |key: &str, of, version, nearest: &str| {
+            format!(
+                "group.0.{key}: {key} is a setting of version {of}, and the job's groups are version {version} \
+                 (group-version); the nearest there is {nearest}"
+            )
+        };
+        for (text, reason) in [
+            (format!("{v1}{}", group("a", "max = \"8M\"")), other("max", 2, 1, "limit")),
+            (format!("{v1}{}", group("a", "oom-group = true")), other("oom-group", 2, 1, "oom-control")),
+            (group("a", "limit = \"8M\""), other("limit", 1, 2, "max")),
+            (
+                group("a", "swappiness = 1"),
+                other("swappiness", 1, 2, "vm.swappiness of the machine"),
+            ),
+            (
+                format!("{v1}{}", group("a", "swappiness = 201")),
+                "group.0.swappiness: must be from 0 to 200".to_owned(),
+            ),
+            (
+                format!("{v1}{}", group("a", "limit = \"8M\"\nmemsw-limit = \"7M\"")),
+                "group.0.memsw-limit: memory and swap together may not have less than limit"
+                    .to_owned(),
+            ),
+            (
+                format!("{v1}group-mount = [\"memory_recursiveprot\"]\n{}", group("a", "")),
+                "group-mount: memory_recursiveprot is an option of version 2, and the job's groups are version 1 \
+                 (group-version)"
+                    .to_owned(),
+            ),
+        ] {
+            assert_eq!(error(&text), reason);
+        }
+        let wrong = toml::from_str::<JobParams>("group-version = 3").unwrap_err();
+        assert!(wrong.to_string().contains("the version of cgroups is 1 or 2"), "{wrong}");
+    }
+
+    #[test]
+    fn phases_have_the_settings_of_the_version() {
+        let phase = |phase: &str| {
+            let text = format!(
+                "group-version = 1\n{}[[task]]\nname = \"x\"\n[[task.phase]]\n{phase}\n",
+                group("db", "limit = \"8M\"")
+            );
+            job(&text).problem().map(|Problem { path, reason }| format!("{path}: {reason}"))
+        };
+        for good in [
+            "do = \"set-group\"\nof = \"db\"\nsetting = \"limit\"\nsize = \"50%\"",
+            "do = \"set-group\"\nof = \"db\"\nsetting = \"swappiness\"\nvalue = 200",
+            "do = \"set-group\"\nof = \"db\"\nsetting = \"oom-control\"\nvalue = 1",
+        ] {
+            assert_eq!(phase(good), None, "{good}");
+        }
+        for (bad, reason) in [
+            (
+                "do = \"set-group\"\nof = \"db\"",
+                "do: set-group wants a setting: limit, memsw-limit, soft-limit, swappiness or oom-control",
+            ),
+            (
+                "do = \"set-group\"\nof = \"db\"\nsetting = \"swappiness\"\nvalue = 201",
+                "value: swappiness is 0 to 200",
+            ),
+            (
+                "do = \"set-group\"\nof = \"db\"\nsetting = \"high\"\nsize = \"1M\"",
+                "setting: high is a setting of version 2, and the job's groups are version 1 (group-version); the nearest \
+                 there is soft-limit",
+            ),
+            (
+                "do = \"reclaim\"\nof = \"db\"\nsize = \"1M\"",
+                "do: version 1 has no memory.reclaim (group-version); lower the group's limit",
+            ),
         ] {
             assert_eq!(phase(bad), Some(format!("task.0.phase.0.{reason}")), "{bad}");
         }

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `group/NAME/current` | `memory.current`, pages |
 //! | `group/NAME/swap` | `memory.swap.current`, pages |
-//! | `group/NAME/max`, `high`, `low` | the settings, pages; only of a group that the job ever gives one. 0: none at this time |
+//! | `group/NAME/max`, `high`, `low` | the settings, pages (`max`: also version 1's `limit`); only of a group that the job ever gives one. 0: none at this time |
 //! | `group/NAME/refault` | refaults of anonymous and file pages |
 //! | `group/NAME/memory-some`, `memory-full` | totals of `memory.pressure`, microseconds; of kernels that have it |
 //! | `group/NAME/throttled` | time that its tasks slept for `memory.high`, microseconds |
@@ -31,7 +31,8 @@ use highwater_sim::pressure::{self, Lines, Reading, Resource};
 use highwater_workloads::jobs::Groups;
 
 use super::file::JobParams;
-use super::group::{SettingName, ever_set, number};
+use super::group::{ever_set, number};
+use super::group_settings::SettingName;
 use super::named;
 use crate::sampling::{More, PressureNow};
 
@@ -57,8 +58,11 @@ pub(super) const STALLS: [&str; 3] = ["memory-some-us", "memory-full-us", "throt
 const OF_FILE: [GroupEvent; 5] =
     [GroupEvent::Low, GroupEvent::High, GroupEvent::Max, GroupEvent::Oom, GroupEvent::OomKill];
 /// Limits in charts, and the settings that they are.
-const LIMITS: [(&str, SettingName); 3] =
-    [("max", SettingName::Max), ("high", SettingName::High), ("low", SettingName::Low)];
+const LIMITS: [(&str, &[SettingName]); 3] = [
+    ("max", &[SettingName::Max, SettingName::Limit]),
+    ("high", &[SettingName::High]),
+    ("low", &[SettingName::Low]),
+];
 const REFAULTS: [NodeStat; 2] = [NodeStat::WorkingsetRefaultAnon, NodeStat::WorkingsetRefaultFile];
 const MIB_PAGES: f64 = 256.0;
 const NS_PER_US: u64 = 1000;
@@ -219,7 +223,8 @@ impl OverTime {
             let ever = ever_set(params, at);
             let of_group: Vec<&str> = LIMITS
                 .iter()
-                .filter_map(|(name, setting)| ever.contains(setting).then_some(*name))
+                .filter(|(_, settings)| settings.iter().any(|setting| ever.contains(setting)))
+                .map(|(name, _)| *name)
                 .collect();
             columns.extend(of_group.iter().map(|name| column(name, Unit::Pages, Kind::Limit)));
             columns.push(column("refault", Unit::Events, Kind::Total));

@@ -19,6 +19,7 @@ mod figures;
 mod file;
 mod group;
 mod group_figures;
+mod group_settings;
 mod idle;
 mod memory;
 mod names;
@@ -36,7 +37,8 @@ use highwater_sim::pressure::{self, Resource};
 
 pub use file::FLAGS;
 pub use file::{AdviceName, Do, GfpName, JobDisk, JobFile, JobParams, JobPhase, JobTask};
-pub use group::{JobGroup, MountOption, SettingName};
+pub use group::{JobGroup, MountOption};
+pub use group_settings::{GroupVersion, SettingName};
 pub(crate) use memory::columns_of as task_columns;
 pub use text::{Amount, PatternText, SpacingText};
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use highwater_core::config::{Machine, Thp};
 use highwater_core::host::{CpuId, Cx, Host};
-use highwater_core::kernel::Error;
-use highwater_core::reclaim::OomReport;
+use highwater_core::kernel::{Error, Kernel};
+use highwater_core::reclaim::{GroupSetting, OomReport};
 use highwater_core::vm::Mm;
 use highwater_results::words::was;
 use highwater_results::{Counters, EndedEarly, KERNEL_LOG_FILE, Times};
@@ -40,6 +40,8 @@ use crate::outcome::{Outcome, RunError, snapshot};
 
 /// How often a task that waits for another one looks.
 const LOOK_NS: u64 = 1_000_000;
+/// How often the task that ends waits for memory looks whether the job is over.
+const LIFT_LOOK_NS: u64 = 100_000_000;
 /// Groups that a kernel has room for beyond those of the job.
 const GROUPS_SPARE: u16 = 16;
 /// Number of OOM kills whose kernel log line is reported.
@@ -70,6 +72,8 @@ struct Plan {
     files: Files<SimHost>,
     groups: Groups,
     sockets: Sockets<SimHost>,
+    /// Tasks may wait instead of an OOM kill.
+    may_wait: bool,
     /// The machine's resources, for error messages.
     has: failed::Machine,
     seed: u64,
@@ -133,6 +137,7 @@ pub(super) fn run(params: &JobParams, unit: &Unit<'_>) -> Result<Outcome, RunErr
     let groups = group::groups(params, memory_pages);
     if !groups.is_empty() {
         config.groups = groups.len() as u16 + GROUPS_SPARE;
+        config.policy.memcg.hierarchy = group::hierarchy(params);
         config.policy.memcg.recursive_prot |= group::is_recursive(params, unit.policy.kernel);
     }
     let seed = config.seed;
@@ -157,6 +162,7 @@ pub(super) fn run(params: &JobParams, unit: &Unit<'_>) -> Result<Outcome, RunErr
         files,
         groups,
         sockets: Sockets::default(),
+        may_wait: group::may_wait(params),
         has,
         seed,
         end_ns: (params.seconds * 1e9) as u64,
@@ -279,6 +285,13 @@ fn drive(machine: &SimKernel, cx: &Cx<'_, SimHost>, plan: Rc<Plan>) -> Result<En
             start(machine, &plan, number, None);
         }
     }
+    if plan.may_wait {
+        let mine = Rc::clone(&plan);
+        let lifter = machine.spawn_task("lifter", Placement::Anywhere, move |cx, kernel| {
+            lift_limits(kernel, cx, &mine);
+        });
+        drop(lifter);
+    }
     let mut ends = Ends::new(Job::NAME);
     let mut records = vec![Recorded::default(); plan.nr_operations];
     let of_task = |task: &JobTask| EndedEarly { task: task.name.clone(), ..EndedEarly::default() };
@@ -348,6 +361,22 @@ fn drive(machine: &SimKernel, cx: &Cx<'_, SimHost>, plan: Rc<Plan>) -> Result<En
     let stuck = plan.stuck.clone();
     let groups = group_figures::read(machine, &plan.groups);
     Ok(Ended { records, early, failed: plan.failed.take(), stuck, steps, groups, times })
+}
+
+/// At the end of the job, raises the limits of groups whose tasks wait for memory, or they would
+/// never see that the job is over.
+fn lift_limits(kernel: &Kernel<SimHost>, cx: &Cx<'_, SimHost>, plan: &Plan) {
+    while !plan.is_over.get() && cx.host.now_ns() < plan.end_ns {
+        cx.host.sleep_ns(LIFT_LOOK_NS.min(plan.end_ns - cx.host.now_ns()));
+    }
+    for group in plan.groups.ids() {
+        if kernel.oom_control(group).oom_kill_disable {
+            for setting in [GroupSetting::MemswLimit(u64::MAX), GroupSetting::Limit(u64::MAX)] {
+                // A removed group has no tasks.
+                let _ = kernel.set_group(cx, group, setting);
+            }
+        }
+    }
 }
 
 /// Starts a copy of a task.

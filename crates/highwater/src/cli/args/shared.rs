@@ -65,7 +65,7 @@ pub struct SampleArgs {
 /// The machine's own files.
 #[derive(Clone, Debug, Default, Args)]
 pub struct CgroupfsArgs {
-    /// Also write the simulated machine's files of /proc and of cgroup v2 to this directory, in the
+    /// Also write the simulated machine's files of /proc and of cgroups to this directory, in the
     /// kernel's text, for tools that read Linux: DIR/proc and DIR/sys/fs/cgroup are the latest
     /// ones, and `run` keeps those of each time in DIR/000012.500s
     #[arg(long, value_name = "DIR")]

@@ -58,7 +58,7 @@ struct Pass {
 impl<H: Devices> ReclaimAlgorithm<H> for TwoList {
     fn shrink(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, at: At, sc: &mut Control) -> u64 {
         let inputs = match sc.inputs {
-            Some(inputs) => inputs,
+            Some(inputs) => kernel.inputs_of_group(cx, at, sc, inputs),
             None => kernel.prepare(cx, at, sc),
         };
         let targets = kernel.scan_targets(at, sc, &inputs);
@@ -127,6 +127,19 @@ impl<H: Devices> Kernel<H> {
         };
         let may_deactivate = [may_anon, may_file];
         Inputs { weights, may_deactivate, cache_trim_mode, file_is_tiny }
+    }
+
+    /// The shared inputs of a pass, for one of its groups: version 1's groups each have a
+    /// swappiness.
+    #[inline]
+    fn inputs_of_group(&self, cx: &Cx<'_, H>, at: At, sc: &Control, shared: Inputs) -> Inputs {
+        if !self.mem.groups.is_v1() {
+            return shared;
+        }
+        let (node, vec) = at;
+        let target = self.lru.id_of_target(sc.target, node);
+        let weights = self.balance_weights_with(cx, target, self.swappiness_of(vec));
+        Inputs { weights, ..shared }
     }
 
     /// The pages to scan of each of the lists.
