@@ -154,10 +154,10 @@ pub const FEATURES: &[Feature] = &[
     },
     Feature {
         anchor: "large-folios",
-        name: "large folios (files of XFS; mTHP came with 6.8)",
+        name: "anonymous folios between a page and a huge page (mTHP)",
         patterns: &["*large_folio*", "*mthp*", "hugepages_*kb*", "*anon_orders*"],
-        since: "5.18",
-        nearest: "huge pages of anonymous memory, vm.thp=always",
+        since: "6.8",
+        nearest: "folios of files, policy folio.file; huge pages, vm.thp=always",
         is_default: true,
     },
     Feature {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use highwater_core::block::{DeviceId, Writer};
 use highwater_core::config::{
-    LruTopology, Machine, Policy, Thp, ThpDefrag, Tunables, ZoneSpec, preset,
+    FileFolios, LruTopology, Machine, Policy, Thp, ThpDefrag, Tunables, ZoneSpec, preset,
 };
 use highwater_core::page_cache::{Buffers, FileSpec, Filesystem};
 use highwater_core::swap::SwapSpec;
@@ -80,7 +80,11 @@ impl Options {
         let bytes = memory_of(&machine);
         machine.tunables = draw_tunables(&mut Stream::new(seed, "swarm/tunables"), bytes);
         draw_huge_pages(&mut Stream::new(seed, "swarm/huge"), &mut machine.tunables);
-        let policy = policy::draw(&mut Stream::new(seed, "swarm/policy"));
+        let mut policy = policy::draw(&mut Stream::new(seed, "swarm/policy"));
+        policy::draw_folios(&mut Stream::new(seed, "swarm/folios"), &mut policy);
+        if policy.folio.file != FileFolios::None {
+            leave_room_for_folios(&mut machine.tunables);
+        }
         let mut s = Stream::new(seed, "swarm/tasks");
         let nr_tasks = s.magnitude(1, NR_TASKS_MAX);
         let pages = bytes >> PAGE_BITS;
@@ -297,6 +301,17 @@ fn draw_movable(s: &mut Stream, machine: &mut Machine) {
     last.managed_at_boot = last.managed_at_boot.min(last.managed);
     let start = last.start_pfn + last.spanned;
     zones.push(ZoneSpec::full(ZoneType::Movable, start, taken));
+}
+
+/// Limits of dirty pages that are larger than folios. Under a smaller limit a task that stores through a mapping may
+/// never get on, in Linux as here: its folio alone exceeds the limit, so the task waits, and the flusher protects the
+/// page again meanwhile (rules/large-folios#dirty).
+fn leave_room_for_folios(t: &mut Tunables) {
+    const LEAST: u64 = 16 << 20;
+    if t.dirty_bytes != 0 {
+        t.dirty_bytes = t.dirty_bytes.max(LEAST);
+    }
+    t.dirty_ratio = t.dirty_ratio.max(20);
 }
 
 fn draw_tunables(s: &mut Stream, bytes: u64) -> Tunables {

@@ -1,6 +1,8 @@
 //! Policies of a swarm: a preset, often with switches in combinations that no kernel ever had.
 
-use highwater_core::config::{PRESETS, Policy, preset};
+use highwater_core::config::{
+    FaultMaps, FileFolios, FolioCut, PRESETS, Policy, ReadaheadRule, preset,
+};
 
 use super::draw::Draw;
 use crate::rng::Stream;
@@ -21,6 +23,23 @@ pub(super) fn draw(stream: &mut Stream) -> Policy {
         policy.name.push_str(TURNED);
     }
     policy
+}
+
+/// Gives the files large folios, in one run of four.
+pub(super) fn draw_folios(stream: &mut Stream, policy: &mut Policy) {
+    if !stream.one_in(4) {
+        return;
+    }
+    let folio = &mut policy.folio;
+    folio.file = stream.pick(&[FileFolios::All, FileFolios::All, FileFolios::Xfs]);
+    folio.order1 = stream.one_in(2);
+    folio.fault_maps = stream.pick(&[FaultMaps::Window, FaultMaps::Folio]);
+    folio.truncate = stream.pick(&[FolioCut::Pages, FolioCut::Halves]);
+    let rules = [ReadaheadRule::Continue, ReadaheadRule::Restart, ReadaheadRule::RestartAligned];
+    policy.readahead = stream.pick(&rules);
+    if !policy.name.ends_with(TURNED) {
+        policy.name.push_str(TURNED);
+    }
 }
 
 /// Sets one in `rarity` of all switches to a random one of its values. Each has draws of its own, so a
