@@ -45,8 +45,8 @@ pub(crate) enum Maker {
     Write,
 }
 
-/// The order of the folio that a write of `bytes` begins at page `index`: as large as the write, and as the index is
-/// aligned (rules/large-folios#writes).
+/// Computes the order of the folio that a write of `bytes` begins at page `index` (rules/large-folios#writes): as large
+/// as the write, and no larger than the index's alignment.
 #[doc(alias = "fgf_set_order")]
 pub(crate) fn write_order(index: u32, bytes: u64, max: Order) -> Order {
     let size = (bytes >> PAGE_SHIFT).max(1).ilog2();
@@ -90,7 +90,7 @@ impl Iterator for Placement {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// The largest folios of a file.
+    /// Returns the order of the largest folios of a file.
     #[doc(alias = "mapping_max_folio_order")]
     pub(crate) fn max_folio_order(&self, file: &File<H>, maker: Maker) -> Order {
         let filesystem = file.spec.filesystem;
@@ -227,8 +227,8 @@ impl<H: Devices> Kernel<H> {
         self.take_stored(folio, |_| {});
     }
 
-    /// Finds or makes the folio that a write of `bytes` at page `index` begins in: locked, with a reference for the
-    /// caller; a new one comes with `true` and is not up to date (rules/large-folios#writes).
+    /// Finds or makes the folio in which a write of `bytes` at page `index` begins (rules/large-folios#writes). It is
+    /// locked, with a reference for the caller. A new one comes with `true` and is not up to date.
     ///
     /// # Errors
     /// If there is no memory, or the file was deleted meanwhile.

@@ -42,7 +42,7 @@ pub const FEATURES: &[Feature] = &[
     },
     Feature {
         anchor: "cgroup-v1",
-        name: "charges that move, kernel memory limits and notifications of cgroup version 1",
+        name: "moving charges, kmem limits and notifications of cgroup v1",
         patterns: &[
             "memory.kmem.*",
             "memory.use_hierarchy",
@@ -51,7 +51,7 @@ pub const FEATURES: &[Feature] = &[
             "memory.force_empty",
         ],
         since: "2.6.25",
-        nearest: "a job with group-version = 1, whose groups have limit, memsw-limit, soft-limit, swappiness, oom-control",
+        nearest: "a job with group-version = 1 (limit, memsw-limit, soft-limit, swappiness, oom-control)",
         is_default: false,
     },
     Feature {

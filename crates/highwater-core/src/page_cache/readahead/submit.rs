@@ -40,8 +40,8 @@ impl ReadAhead {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// The order of the folios that a window that was decided on is filled with; `marked`: of the folio with the mark
-    /// that started it, or 0 (rules/large-folios#readahead).
+    /// Returns the order of the folios that fill a window (rules/large-folios#readahead). `marked`: the order of the
+    /// folio with the mark that started it, or 0.
     #[doc(alias = "page_cache_ra_order")]
     pub(super) fn order_of_window(
         &self,
