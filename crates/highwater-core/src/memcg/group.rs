@@ -182,7 +182,7 @@ pub struct Memcg<H: Tasks> {
     pub(crate) batch: u64,
     /// The worker that adds up statistics sleeps here.
     pub(crate) flusher_wait: WaitQueue<H>,
-    /// What only version 1 has.
+    /// Settings and waiting tasks of version 1.
     pub(crate) v1: VersionOne<H>,
 }
 

@@ -80,7 +80,10 @@ impl<H: Devices> Kernel<H> {
         match how {
             Uncharge::ToStock => self.refill_stock(cx, payer, pages),
             Uncharge::AtOnce if payer.is_root() => {}
-            Uncharge::AtOnce => self.mem.groups.memory.uncharge(payer, pages),
+            Uncharge::AtOnce => {
+                self.mem.groups.memory.uncharge(payer, pages);
+                self.oom_recover(cx, payer);
+            }
         }
         self.release_if_empty(cx, group);
     }
@@ -104,6 +107,7 @@ impl<H: Devices> Kernel<H> {
     /// Uncharges what a stock had too much of.
     pub(crate) fn uncharge_surplus(&self, cx: &Cx<'_, H>, surplus: Surplus) {
         surplus.uncharge(&self.mem.groups.memory);
+        self.oom_recover(cx, surplus.group);
         self.release_if_empty(cx, surplus.group);
     }
 

@@ -33,7 +33,7 @@ pub(crate) enum Side {
     SoftInterrupt,
 }
 
-/// Whether a charge may be refused.
+/// The answer that a charge may get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Must {
     /// It may.
@@ -44,9 +44,14 @@ pub(crate) enum Must {
 
 impl<H: Devices> Kernel<H> {
     /// A new socket of the running task: it names the task's group. Kernel threads and interrupts
-    /// have none.
+    /// have none, and groups of version 1 do not pay for sockets.
+    ///
+    /// Linux: version 1 counts them for `memory.kmem.tcp`, apart from memory.
     #[doc(alias = "mem_cgroup_sk_alloc")]
     pub(crate) fn group_of_new_socket(&self, cx: &Cx<'_, H>) -> GroupId {
+        if self.mem.groups.is_v1() {
+            return GroupId::ROOT;
+        }
         let group = self.payer(cx);
         if !group.is_root() {
             self.memcg.keep(group, Kept::Sockets, 1);
@@ -127,6 +132,7 @@ impl<H: Devices> Kernel<H> {
             self.refill_stock(cx, group, pages);
         } else {
             self.mem.groups.memory.uncharge(group, pages);
+            self.oom_recover(cx, group);
             self.release_if_empty(cx, group);
         }
     }

@@ -1,4 +1,4 @@
-//! What only groups of a version 1 hierarchy have: soft limits, a swappiness of each group, and
+//! Parts that only groups of a version 1 hierarchy have: soft limits, a swappiness of each group, and
 //! tasks that wait instead of an OOM kill (rules/memory-cgroups#v1).
 //!
 //! The limits of version 1 are counters: `vmstat::groups`. Writes to its settings, and reclaim for
@@ -132,6 +132,14 @@ impl<H: Devices> Kernel<H> {
         OomControl {
             oom_kill_disable: v1.is_oom_kill_disabled(group),
             under_oom: self.memcg.ancestors(group).any(waits),
+        }
+    }
+
+    /// A fault begins: a refusal of an earlier system call is none of its own.
+    #[inline]
+    pub(crate) fn forget_refusal(&self, cx: &Cx<'_, H>) {
+        if self.mem.groups.is_v1() {
+            cx.local::<TaskGroup>().in_oom.set(None);
         }
     }
 

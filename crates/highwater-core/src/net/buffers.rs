@@ -50,7 +50,7 @@ impl Block {
     }
 }
 
-/// What a socket holds and pays for.
+/// Bytes and pages of a socket.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Socket {
     pub(super) group: GroupId,
@@ -118,6 +118,8 @@ pub(super) struct Buffers {
     pub(super) retry_at: u64,
     /// The sender was refused memory, and nothing was freed since.
     pub(super) is_throttled: bool,
+    /// Tasks that are sending: each may write to the last block.
+    pub(super) nr_sending: u32,
 }
 
 impl Buffers {
@@ -137,6 +139,7 @@ impl Buffers {
             is_delivering: false,
             retry_at: 0,
             is_throttled: false,
+            nr_sending: 0,
         }
     }
 
@@ -185,7 +188,7 @@ impl Buffers {
         if is_new { bytes + SKB_BYTES } else { bytes }
     }
 
-    /// What has to be charged before `bytes` are queued.
+    /// The pages to charge before `bytes` are queued.
     pub(super) fn wanted_to_send(&self, bytes: u64) -> Wanted {
         wanted(&self.sender, self.growth(bytes))
     }
@@ -215,7 +218,7 @@ impl Buffers {
         (is_due && is_open).then_some(bytes)
     }
 
-    /// What has to be charged before a segment of `bytes` arrives.
+    /// The pages to charge before a segment of `bytes` arrives.
     pub(super) fn wanted_to_receive(&self, bytes: u64) -> Wanted {
         wanted(&self.receiver, bytes + SKB_BYTES)
     }
@@ -303,6 +306,11 @@ impl Buffers {
         self.is_throttled = false;
     }
 
+    /// The receiver is gone, and no task is about to write to a block.
+    pub(super) fn is_to_be_forgotten(&self) -> bool {
+        self.receiver.is_closed && self.nr_sending == 0
+    }
+
     /// After a reset: frees one skb, the receiver's first. Returns the pages that its socket does not
     /// need any more; `None`: there is no skb left.
     pub(super) fn free_skb(&mut self) -> Option<Spare> {
@@ -319,7 +327,7 @@ impl Buffers {
         [core::mem::take(&mut self.sender.group), core::mem::take(&mut self.receiver.group)]
     }
 
-    /// What an audit wants to know.
+    /// A summary for audits.
     pub(super) fn holds(&self) -> Holds {
         let end = |socket: &Socket| (socket.group, socket.charged);
         Holds {

@@ -70,7 +70,7 @@ impl<H: Devices> Default for Connections<H> {
     }
 }
 
-/// What an audit wants to know of a connection.
+/// A connection, for audits.
 pub(crate) struct Holds {
     /// Each end's group, and the pages that it is charged for.
     pub(crate) ends: [(GroupId, u64); 2],

@@ -109,6 +109,26 @@ impl<H: Devices> Kernel<H> {
         connection: &Connection<H>,
         bytes: u64,
     ) -> Result<u64, Error> {
+        connection.state.lock(cx.cpu()).nr_sending += 1;
+        let sent = self.send_bytes(cx, connection, bytes);
+        let is_forgotten = {
+            let mut state = connection.state.lock(cx.cpu());
+            state.nr_sending -= 1;
+            state.is_to_be_forgotten()
+        };
+        if is_forgotten {
+            // The receiver closed meanwhile, and left the blocks to this task, which wrote to them.
+            self.forget(cx, connection);
+        }
+        sent
+    }
+
+    fn send_bytes(
+        &self,
+        cx: &Cx<'_, H>,
+        connection: &Connection<H>,
+        bytes: u64,
+    ) -> Result<u64, Error> {
         cx.host.charge(Cost::Syscall, 1);
         cx.host.charge(Cost::PacketSend, 1);
         let mut done = 0;
@@ -160,14 +180,14 @@ impl<H: Devices> Kernel<H> {
     /// Charges the sender for bytes that lie in the last block, and queues them; false if its group
     /// refuses. Bytes for a connection that was reset meanwhile are dropped.
     fn queue(&self, cx: &Cx<'_, H>, connection: &Connection<H>, bytes: u64) -> bool {
-        let mut charged = 0;
+        let (mut payer, mut charged) = (GroupId::ROOT, 0);
         let spare = loop {
             let Wanted { group, pages, is_guaranteed } = {
                 let mut state = connection.state.lock(cx.cpu());
                 let wanted = state.wanted_to_send(bytes);
                 if state.is_closed() {
-                    // A reset, while this task waited for memory.
-                    break (wanted.group, charged);
+                    // A reset, while this task waited for memory: the socket names no group any more.
+                    break (payer, charged);
                 }
                 if wanted.pages <= charged {
                     break state.queue(bytes, charged);
@@ -180,7 +200,7 @@ impl<H: Devices> Kernel<H> {
                 connection.state.lock(cx.cpu()).is_throttled = true;
                 return false;
             }
-            charged = pages;
+            (payer, charged) = (group, pages);
         };
         self.uncharge_socket(cx, spare.0, spare.1);
         true
@@ -290,8 +310,14 @@ impl<H: Devices> Kernel<H> {
         match end {
             End::Sender => connection.state.lock(cx.cpu()).close_sender(),
             End::Receiver => {
-                connection.state.lock(cx.cpu()).reset();
-                self.forget(cx, connection);
+                let is_unused = {
+                    let mut state = connection.state.lock(cx.cpu());
+                    state.reset();
+                    state.is_to_be_forgotten()
+                };
+                if is_unused {
+                    self.forget(cx, connection);
+                }
             }
         }
         self.transmit(cx, connection);

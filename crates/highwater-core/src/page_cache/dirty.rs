@@ -157,11 +157,18 @@ impl<H: Devices> Kernel<H> {
     #[doc(alias = "set_page_writeback")]
     pub fn start_page_writeback(&self, cx: &Cx<'_, H>, folio: Folio) {
         let file = self.file_of_page(cx, folio);
-        self.start_writeback_of(cx, file.as_deref(), folio);
+        self.start_writeback_of(cx, file.as_deref(), folio, folio.nr_pages() as u32);
     }
 
-    /// [`Kernel::start_page_writeback`] for a page with a known file; `None`: a swap cache page.
-    pub(crate) fn start_writeback_of(&self, cx: &Cx<'_, H>, file: Option<&File<H>>, folio: Folio) {
+    /// [`Kernel::start_page_writeback`] for a page with a known file; `None`: a swap cache page. Of a larger folio `nr`
+    /// pages are written.
+    pub(crate) fn start_writeback_of(
+        &self,
+        cx: &Cx<'_, H>,
+        file: Option<&File<H>>,
+        folio: Folio,
+        nr: u32,
+    ) {
         let page = self.mem.map.page(folio);
         debug_assert!(!page.is(PageFlags::WRITEBACK), "written twice at a time");
         if let Some(file) = file {
@@ -180,7 +187,7 @@ impl<H: Devices> Kernel<H> {
             page.flag_set::<H>(PageFlags::WRITEBACK);
         }
         if folio.is_large() {
-            self.mem.map.begin_pieces(folio, self.nr_to_write(folio, page));
+            self.mem.map.begin_pieces(folio, nr);
         }
         let account = self.mem.account(cx.cpu(), folio);
         account.plus(NodeStat::Writeback).zone_plus(ZoneStat::ZoneWritePending);

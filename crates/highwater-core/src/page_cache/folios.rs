@@ -20,13 +20,13 @@ use super::lookup::AddError;
 use super::node::SLOTS;
 use super::node_memory::Objects;
 use super::{Entry, File, Tree};
-use crate::block::Writer;
+use crate::block::{Bio, BioKind, BioVector, Writer};
 use crate::config::FileFolios;
-use crate::host::{Cost, Cx, Devices, Lock, Probe, Tasks};
+use crate::host::{Cost, Cx, Devices, IoError, Lock, Probe, Tasks, Urgency};
 use crate::kernel::Kernel;
 use crate::lru::Shadow;
 use crate::page::{Folio, Order, PAGE_SHIFT, Page, PageFlags, PageMapping};
-use crate::page_alloc::Gfp;
+use crate::page_alloc::{Gfp, Wish};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::vmstat::NodeStat;
 
@@ -36,7 +36,7 @@ const MAX_FILE_ORDER: Order = Order(9);
 /// Pages of one node of a file's tree.
 pub(super) const NODE_PAGES: u32 = SLOTS as u32;
 
-/// Who makes a folio.
+/// The maker of a folio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Maker {
     /// Readahead.
@@ -188,43 +188,29 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// Pages of a folio that are written when it is.
-    pub(super) fn nr_to_write(&self, folio: Folio, page: &Page) -> u32 {
-        if !matches!(page.mapping(), PageMapping::File(_)) {
-            return folio.nr_pages() as u32;
-        }
-        let is_stored = |frame: &_| self.mem.map.page(*frame).is(PageFlags::STORED);
-        let nr = folio.frames().filter(is_stored).count() as u32;
-        debug_assert!(nr != 0, "a dirty folio has a page that was stored to");
-        nr
-    }
-
-    /// Hands the runs of pages that are to be written to `run`, as positions in the folio. They are written from now
-    /// on, and what is stored later is written the next time.
-    pub(crate) fn take_stored(&self, folio: Folio, mut run: impl FnMut(Range<u32>)) {
-        if !folio.is_large() {
-            return run(0..1);
-        }
-        let mut begun = None;
-        for (at, frame) in (0..).zip(folio.frames()) {
-            let is_stored = self.mem.map.page(frame).flag_test_clear::<H>(PageFlags::STORED);
-            match (begun, is_stored) {
-                (None, true) => begun = Some(at),
-                (Some(first), false) => {
-                    run(first..at);
-                    begun = None;
-                }
-                _ => {}
+    /// The runs of pages of a locked folio that are written now, as positions in it. Pages that are stored to later are
+    /// written the next time. A folio that a mapping made dirty at this moment may have none yet: all of it is written.
+    pub(crate) fn take_stored(&self, folio: Folio) -> Vec<Range<u32>> {
+        let nr = folio.nr_pages() as u32;
+        let mut runs: Vec<Range<u32>> = Vec::new();
+        for (at, frame) in (0..nr).zip(folio.frames()) {
+            if !self.mem.map.page(frame).flag_test_clear::<H>(PageFlags::STORED) {
+                continue;
+            }
+            match runs.last_mut() {
+                Some(run) if run.end == at => run.end += 1,
+                _ => runs.push(at..at + 1),
             }
         }
-        if let Some(first) = begun {
-            run(first..folio.nr_pages() as u32);
+        if runs.is_empty() {
+            runs.push(0..nr);
         }
+        runs
     }
 
     /// A dirty folio becomes clean without being written.
     pub(super) fn forget_stored(&self, folio: Folio) {
-        self.take_stored(folio, |_| {});
+        self.take_stored(folio);
     }
 
     /// Finds or makes the folio in which a write of `bytes` at page `index` begins (rules/large-folios#writes). It is
@@ -254,6 +240,57 @@ impl<H: Devices> Kernel<H> {
             }
         }
         self.find_or_create_page(cx, file, index, gfp)
+    }
+}
+
+/// Making and reading.
+impl<H: Devices> Kernel<H> {
+    /// A fresh folio of an order from an index on, locked, with a reference for the caller.
+    pub(crate) fn create_folio(
+        &self,
+        cx: &Cx<'_, H>,
+        file: &File<H>,
+        (index, order): (u32, Order),
+        gfp: Gfp,
+    ) -> Result<Folio, AddError> {
+        let folio = self.mem.alloc_folio_wished(cx, self, gfp, order, Wish::Task);
+        let folio = folio.ok_or(AddError::NoMemory)?;
+        match self.add_to_page_cache(cx, file, index, folio, gfp) {
+            Ok(()) => Ok(folio),
+            Err(error) => {
+                self.put_page(cx, folio);
+                Err(error)
+            }
+        }
+    }
+
+    /// [`Kernel::read_page`] for the first `nr` pages of a folio; the caller fills the others.
+    ///
+    /// # Errors
+    /// If the device could not read them.
+    pub(crate) fn read_pages(
+        &self,
+        cx: &Cx<'_, H>,
+        file: &File<H>,
+        folio: Folio,
+        nr: u32,
+    ) -> Result<(), IoError> {
+        let page = self.mem.map.page(folio);
+        page.flag_test_clear::<H>(PageFlags::ERROR);
+        let bio = Bio {
+            device: file.spec.device,
+            kind: BioKind::FileRead,
+            start: file.device_page(page.index()),
+            pages: folio.frames().take(nr as usize).collect(),
+            urgency: Urgency::Sync,
+            vector: BioVector::Inline,
+        };
+        if folio.is_large() {
+            self.mem.map.begin_pieces(folio, nr);
+        }
+        self.submit_bio(cx, bio);
+        self.wait_on_locked(cx, folio);
+        if page.is(PageFlags::UPTODATE) { Ok(()) } else { Err(IoError::Device) }
     }
 }
 

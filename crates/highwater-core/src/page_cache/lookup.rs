@@ -11,13 +11,12 @@ use core::hint::cold_path;
 use super::filesystem::Buffers;
 use super::node_memory::Objects;
 use super::{Entry, File, Mark, Tree};
-use crate::block::{Bio, BioKind, BioVector};
 use crate::config::FileFolios;
-use crate::host::{Cost, Cx, Devices, IoError, Lock, Probe, Urgency};
+use crate::host::{Cost, Cx, Devices, IoError, Lock, Probe};
 use crate::kernel::Kernel;
 use crate::lru::{BATCH_MAX, PAGEVEC, Shadow};
 use crate::page::{Folio, Order, Page, PageFlags, PageMapping};
-use crate::page_alloc::{Gfp, Wish};
+use crate::page_alloc::Gfp;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::units::Error;
 use crate::units::GroupId;
@@ -105,10 +104,8 @@ impl<H: Devices> Kernel<H> {
         let end = index.saturating_add(max);
         let nr_folios = self.lookup_batch();
         // A folio of several pages is one entry of the batch.
-        let max = match self.mem.policy.folio.file {
-            FileFolios::None => max.min(nr_folios as u32),
-            _ => max,
-        };
+        let has_large = self.mem.policy.folio.file != FileFolios::None;
+        let max = if has_large { max } else { max.min(nr_folios as u32) };
         loop {
             let mut is_first_frozen = false;
             let tree = file.tree.lock(cx.cpu());
@@ -120,11 +117,14 @@ impl<H: Devices> Kernel<H> {
             }
             tree.run(index, max, |at, pfn| {
                 let (folio, page) = self.mem.map.lookup(pfn);
-                if folio.is_large() && batch.last() == Some(&folio) {
-                    return true;
-                }
-                if batch.len() == nr_folios {
-                    return false;
+                if has_large {
+                    cold_path();
+                    if folio.is_large() && batch.last() == Some(&folio) {
+                        return true;
+                    }
+                    if batch.len() == nr_folios {
+                        return false;
+                    }
                 }
                 if !page.try_get::<H>() {
                     is_first_frozen = at == index;
@@ -202,25 +202,6 @@ impl<H: Devices> Kernel<H> {
         self.create_folio(cx, file, (index, Order::ZERO), gfp)
     }
 
-    /// A fresh folio of an order from an index on, locked, with a reference for the caller.
-    pub(crate) fn create_folio(
-        &self,
-        cx: &Cx<'_, H>,
-        file: &File<H>,
-        (index, order): (u32, Order),
-        gfp: Gfp,
-    ) -> Result<Folio, AddError> {
-        let folio = self.mem.alloc_folio_wished(cx, self, gfp, order, Wish::Task);
-        let folio = folio.ok_or(AddError::NoMemory)?;
-        match self.add_to_page_cache(cx, file, index, folio, gfp) {
-            Ok(()) => Ok(folio),
-            Err(error) => {
-                self.put_page(cx, folio);
-                Err(error)
-            }
-        }
-    }
-
     /// Calls `f` for each page of `start..end` that a fault may map without waiting: cached, up to
     /// date, neither locked nor marked for readahead. Ascending. `f` gets the page's folio, and returns how many
     /// entries for pages of this folio it made; each owns a reference now. `f` takes no lock (the caller holds the
@@ -242,7 +223,10 @@ impl<H: Devices> Kernel<H> {
             file.tree.lock(cx.cpu()).walk(start, end, |index, pfn| {
                 let (folio, page) = self.mem.map.lookup(pfn);
                 if is_mappable(page.flags()) && page.refcount() != 0 {
-                    page.get::<H>(f(index, folio));
+                    let new = f(index, folio);
+                    if new != 0 {
+                        page.get::<H>(new);
+                    }
                 }
                 true
             });
@@ -581,34 +565,5 @@ impl<H: Devices> Kernel<H> {
     #[doc(alias = "filemap_read_folio")]
     pub fn read_page(&self, cx: &Cx<'_, H>, file: &File<H>, folio: Folio) -> Result<(), IoError> {
         self.read_pages(cx, file, folio, folio.nr_pages() as u32)
-    }
-
-    /// The same for the first `nr` pages of a folio; the caller fills the others.
-    ///
-    /// # Errors
-    /// If the device could not read them.
-    pub(crate) fn read_pages(
-        &self,
-        cx: &Cx<'_, H>,
-        file: &File<H>,
-        folio: Folio,
-        nr: u32,
-    ) -> Result<(), IoError> {
-        let page = self.mem.map.page(folio);
-        page.flag_test_clear::<H>(PageFlags::ERROR);
-        let bio = Bio {
-            device: file.spec.device,
-            kind: BioKind::FileRead,
-            start: file.device_page(page.index()),
-            pages: folio.frames().take(nr as usize).collect(),
-            urgency: Urgency::Sync,
-            vector: BioVector::Inline,
-        };
-        if folio.is_large() {
-            self.mem.map.begin_pieces(folio, nr);
-        }
-        self.submit_bio(cx, bio);
-        self.wait_on_locked(cx, folio);
-        if page.is(PageFlags::UPTODATE) { Ok(()) } else { Err(IoError::Device) }
     }
 }

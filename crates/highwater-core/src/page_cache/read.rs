@@ -167,21 +167,37 @@ impl<H: Devices> Kernel<H> {
             if i > 0 || !was_read {
                 self.mark_accessed(cx, folio);
             }
-            let behind = match folio.is_large() {
-                true => end.min(u64::from(self.mem.map.indices_of(folio).1) << PAGE_SHIFT),
-                false => end.min(((at >> PAGE_SHIFT) + 1) << PAGE_SHIFT),
-            };
-            while at < behind {
-                let offset = at as usize & (PAGE_SIZE - 1);
-                let part = (PAGE_SIZE - offset).min((behind - at) as usize);
-                let frame = self.mem.map.frame_of(folio, (at >> PAGE_SHIFT) as u32);
-                cx.host.frame_copy_out(frame, offset, part);
-                at += part as u64;
-                nr_read += 1;
+            if folio.is_large() {
+                let pages;
+                (at, pages) = self.copy_folio(cx, folio, at, end);
+                nr_read += pages;
+                continue;
             }
+            let offset = at as usize & (PAGE_SIZE - 1);
+            let part = (PAGE_SIZE - offset).min((end - at) as usize);
+            cx.host.frame_copy_out(folio.pfn(), offset, part);
+            at += part as u64;
+            nr_read += 1;
         }
         cx.charge(Cost::ReadHit, nr_read);
         open.readahead.lock(cx.cpu()).prev_pos = Some(at - 1);
+    }
+
+    /// Copies bytes from `at` on out of a folio of several pages, up to `end`; returns the byte behind them, and the
+    /// number of pages.
+    #[inline(never)]
+    fn copy_folio(&self, cx: &Cx<'_, H>, folio: Folio, mut at: u64, end: u64) -> (u64, u32) {
+        let end = end.min(u64::from(self.mem.map.indices_of(folio).1) << PAGE_SHIFT);
+        let mut nr = 0;
+        while at < end {
+            let offset = at as usize & (PAGE_SIZE - 1);
+            let part = (PAGE_SIZE - offset).min((end - at) as usize);
+            let frame = self.mem.map.frame_of(folio, (at >> PAGE_SHIFT) as u32);
+            cx.host.frame_copy_out(frame, offset, part);
+            at += part as u64;
+            nr += 1;
+        }
+        (at, nr)
     }
 
     /// The byte behind the pages of a batch, of which the first one has byte `at`.

@@ -48,13 +48,13 @@ impl Part {
         Some(Part { index, offset: pos as usize % PAGE_SIZE, len })
     }
 
-    /// What of it lies before page `end` of the file.
+    /// The part of it before page `end` of the file.
     fn before(self, end: u32) -> Part {
         let pages = (end - self.index) as usize;
         Part { len: self.len.min(pages * PAGE_SIZE - self.offset), ..self }
     }
 
-    /// What of it lies in its first page.
+    /// The part of it in its first page.
     fn in_first_page(self) -> Part {
         Part { len: self.len.min(PAGE_SIZE - self.offset), ..self }
     }
@@ -153,7 +153,7 @@ impl<H: Devices> Kernel<H> {
         Ok(part.len as u64)
     }
 
-    /// The page of a part, locked, with a reference, ready to be written to; and what of the part lies in its folio.
+    /// The page of a part, locked, with a reference, ready to be written to; and the part of the write that lies in its folio.
     fn page_to_write(
         &self,
         cx: &Cx<'_, H>,

@@ -41,6 +41,7 @@ mod pte;
 mod recency;
 mod rmap;
 mod rmap_folio;
+mod rmap_owner;
 mod tables;
 mod task;
 mod tlb;

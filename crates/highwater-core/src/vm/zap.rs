@@ -51,6 +51,8 @@ pub(super) struct Tally {
     rss_anon: u64,
     rss_file: u64,
     rss_swap: u64,
+    /// A file's folio that one of the entries unlocked.
+    unlocked: Option<Folio>,
 }
 
 impl Tally {
@@ -303,13 +305,21 @@ impl<H: Devices> Kernel<H> {
                 self.transfer_young(cx, folio);
             }
         }
-        let frame = pte.pfn().unwrap_or(folio.pfn());
+        let frame = match folio.is_large() {
+            true => pte.pfn().unwrap_or(folio.pfn()),
+            false => folio.pfn(),
+        };
         tally.unmapped(self, cx.cpu(), (folio, frame), nr, is_anon);
         let is_part = nr != folio.nr_pages();
-        // The first entry of a file's folio that goes unlocks all of it.
-        let is_locked_file = || !is_anon && page.is(PageFlags::MLOCKED);
-        if zap.flags.contains(VmaFlags::LOCKED) && (!is_part || is_locked_file()) {
-            self.munlock_page(cx, folio);
+        if zap.flags.contains(VmaFlags::LOCKED) {
+            // The first entry of a file's folio that goes unlocks all of it, once.
+            let is_due = !is_part
+                || !is_anon
+                    && page.is(PageFlags::MLOCKED)
+                    && tally.unlocked.replace(folio) != Some(folio);
+            if is_due {
+                self.munlock_page(cx, folio);
+            }
         }
         if is_anon && folio.is_large() {
             let first = pte.pfn().map_or(0, |pfn| pfn.0);

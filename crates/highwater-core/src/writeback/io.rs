@@ -7,6 +7,7 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use super::WriteReason;
 use crate::block::{Bio, BioKind};
@@ -179,15 +180,16 @@ impl<H: Devices> Kernel<H> {
             self.unlock_page(cx, folio);
             return false;
         }
-        self.start_writeback_of(cx, Some(file), folio);
         if folio.is_large() {
-            // A program that stores to it from now on waits for the lock, and is written the next time.
-            self.add(cx, filling, index, folio);
+            let runs = self.take_stored(folio);
+            self.start_writeback_of(cx, Some(file), folio, nr_of(&runs));
             self.unlock_page(cx, folio);
+            self.add_runs(cx, filling, (index, folio), &runs);
             return true;
         }
+        self.start_writeback_of(cx, Some(file), folio, 1);
         self.unlock_page(cx, folio);
-        self.add(cx, filling, index, folio);
+        self.add_frames(cx, filling, index, &[folio.pfn()]);
         true
     }
 
@@ -212,13 +214,14 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// Adds the pages of a folio that were stored to, run by run.
-    fn add(&self, cx: &Cx<'_, H>, filling: &mut Filling<'_, H>, index: u32, folio: Folio) {
-        if !folio.is_large() {
-            return self.add_frames(cx, filling, index, &[folio.pfn()]);
-        }
-        let mut runs = Vec::new();
-        self.take_stored(folio, |run| runs.push(run));
+    /// Adds runs of pages of a folio.
+    fn add_runs(
+        &self,
+        cx: &Cx<'_, H>,
+        filling: &mut Filling<'_, H>,
+        (index, folio): (u32, Folio),
+        runs: &[Range<u32>],
+    ) {
         for run in runs {
             let frames: Vec<Pfn> = run.clone().map(|at| folio.pfn().add(at)).collect();
             let mut at = index + run.start;
@@ -270,9 +273,8 @@ impl<H: Devices> Kernel<H> {
             return PageWrite::Refused;
         }
         let first = self.mem.map.page(folio).index();
-        self.start_writeback_of(cx, Some(file), folio);
-        let mut runs = Vec::new();
-        self.take_stored(folio, |run| runs.push(run));
+        let runs = self.take_stored(folio);
+        self.start_writeback_of(cx, Some(file), folio, nr_of(&runs));
         self.unlock_page(cx, folio);
         let (device, kind) = (file.spec.device, BioKind::FileWrite);
         for run in runs {
@@ -303,6 +305,11 @@ impl<H: Devices> Kernel<H> {
             from = batch[found - 1].0.saturating_add(1);
         }
     }
+}
+
+/// Pages of some runs.
+fn nr_of(runs: &[Range<u32>]) -> u32 {
+    runs.iter().map(|run| run.len() as u32).sum()
 }
 
 /// Marks every dirty page of a range TOWRITE.

@@ -31,7 +31,8 @@ pub(super) fn draw_folios(stream: &mut Stream, policy: &mut Policy) {
         return;
     }
     let folio = &mut policy.folio;
-    folio.file = stream.pick(&[FileFolios::All, FileFolios::All, FileFolios::Xfs]);
+    let files = [FileFolios::All, FileFolios::All, FileFolios::Xfs, FileFolios::XfsReads];
+    folio.file = stream.pick(&files);
     folio.order1 = stream.one_in(2);
     folio.fault_maps = stream.pick(&[FaultMaps::Window, FaultMaps::Folio]);
     folio.truncate = stream.pick(&[FolioCut::Pages, FolioCut::Halves]);

@@ -29,7 +29,7 @@ policy! {
             /// table (6.18 on).
             Folio,
         } is exploratory,
-        /// What a folio becomes that a truncation cuts.
+        /// Pieces of a folio that a truncation cuts.
         // rules/large-folios#truncation
         truncate: FolioCut = Pages {
             /// Single pages (up to 6.14).

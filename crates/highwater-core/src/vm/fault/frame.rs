@@ -44,6 +44,7 @@ impl<H: Devices> Kernel<H> {
         access: Access,
     ) -> Result<Fault, Error> {
         let mut is_retry = false;
+        self.forget_refusal(cx);
         loop {
             let lock = mm.mmap_lock.read(cx);
             let (vma, table) = {
