@@ -430,7 +430,7 @@ impl<H: Devices> Kernel<H> {
                 Rss::add::<H>(&place.mm.rss.swap, 1);
             }
             let mut tally = Tally::default();
-            tally.unmapped(self, cx.cpu(), (folio, folio.pfn()), 1, page.is_anon());
+            tally.unmapped(self, cx.cpu(), folio, 1, page.is_anon());
             tally.flush(self, cx.cpu(), place.mm);
             let was_last = page.put::<H>(1);
             debug_assert!(!was_last, "a page without its reclaimer's reference");
@@ -507,7 +507,7 @@ impl<H: Devices> Kernel<H> {
                 cx.charge(Cost::SetPte, 1);
                 nr_swapped += 1;
             }
-            tally.unmapped(self, cx.cpu(), (folio, frame), 1, true);
+            tally.unmapped(self, cx.cpu(), folio, 1, true);
             let was_last = page.put::<H>(1);
             debug_assert!(!was_last, "a page without its reclaimer's reference");
         }

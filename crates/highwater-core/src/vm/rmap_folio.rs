@@ -165,7 +165,7 @@ impl<H: Devices> Kernel<H> {
                     self.set_page_dirty(cx, folio);
                 }
                 ptes.set(vpn, Pte::NONE);
-                tally.unmapped(self, cx.cpu(), (folio, frame), 1, false);
+                tally.unmapped_frame(self, cx.cpu(), (folio, frame));
                 let was_last = page.put::<H>(1);
                 debug_assert!(!was_last, "a folio without its reclaimer's reference");
             }

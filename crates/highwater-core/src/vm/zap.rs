@@ -19,7 +19,7 @@ use super::{FlushRange, Gather, Mm, PTES, PageTable, Pte, Rss, Vma, VmaFlags};
 use crate::config::UnmapYoung;
 use crate::host::{Cost, CpuId, Cx, Devices, Lock, Probe};
 use crate::kernel::Kernel;
-use crate::page::{Folio, PageFlags, Pfn};
+use crate::page::{Folio, Page, PageFlags, Pfn};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::units::GroupId;
 use crate::vmstat::NodeStat;
@@ -63,24 +63,46 @@ impl Tally {
         &mut self,
         kernel: &Kernel<H>,
         cpu: CpuId,
-        (folio, frame): (Folio, Pfn),
+        folio: Folio,
         nr: u64,
         is_anon: bool,
     ) {
         let page = kernel.mem.map.page(folio);
-        // The pages that are mapped no longer: all of an anonymous folio with its last entry, of a file's each on its own.
-        let (is_last, gone) = match is_anon || !folio.is_large() {
-            true => (page.map_remove::<H>(nr as u32), folio.nr_pages()),
-            false => (kernel.mem.map.unmap_frame::<H>(folio, frame), nr),
-        };
+        let is_last = page.map_remove::<H>(nr as u32);
         if is_anon {
             self.rss_anon += nr;
         } else {
             self.rss_file += nr;
         }
-        if !is_last {
-            return;
+        if is_last {
+            self.count_unmapped(kernel, cpu, (folio, page), folio.nr_pages(), is_anon);
         }
+    }
+
+    /// The same for an entry that mapped one frame of a large folio of a file: each of its pages counts on its own.
+    #[inline(never)]
+    pub(super) fn unmapped_frame<H: Devices>(
+        &mut self,
+        kernel: &Kernel<H>,
+        cpu: CpuId,
+        (folio, frame): (Folio, Pfn),
+    ) {
+        self.rss_file += 1;
+        if kernel.mem.map.unmap_frame::<H>(folio, frame) {
+            self.count_unmapped(kernel, cpu, (folio, kernel.mem.map.page(folio)), 1, false);
+        }
+    }
+
+    /// Nothing maps `gone` pages of a folio any more.
+    #[inline(always)]
+    fn count_unmapped<H: Devices>(
+        &mut self,
+        kernel: &Kernel<H>,
+        cpu: CpuId,
+        (folio, page): (Folio, &Page),
+        gone: u64,
+        is_anon: bool,
+    ) {
         let node = page.node();
         if node != self.node {
             self.flush_node(kernel, cpu);
@@ -91,7 +113,7 @@ impl Tally {
             self.set_group(kernel, cpu, folio);
         }
         if is_anon {
-            self.anon_pages += folio.nr_pages() as i64;
+            self.anon_pages += gone as i64;
         } else {
             self.mapped += gone as i64;
         }
@@ -305,11 +327,13 @@ impl<H: Devices> Kernel<H> {
                 self.transfer_young(cx, folio);
             }
         }
-        let frame = match folio.is_large() {
-            true => pte.pfn().unwrap_or(folio.pfn()),
-            false => folio.pfn(),
-        };
-        tally.unmapped(self, cx.cpu(), (folio, frame), nr, is_anon);
+        if folio.is_large() && !is_anon {
+            cold_path();
+            let frame = pte.pfn().unwrap_or(folio.pfn());
+            tally.unmapped_frame(self, cx.cpu(), (folio, frame));
+        } else {
+            tally.unmapped(self, cx.cpu(), folio, nr, is_anon);
+        }
         let is_part = nr != folio.nr_pages();
         if zap.flags.contains(VmaFlags::LOCKED) {
             // The first entry of a file's folio that goes unlocks all of it, once.

@@ -2,6 +2,7 @@
 //! rules/faults#file-write).
 
 use alloc::sync::Arc;
+use core::hint::cold_path;
 use core::ops::Range;
 
 use super::{Pass, Step};
@@ -272,6 +273,33 @@ impl<H: Devices> Kernel<H> {
         nr
     }
 
+    /// Fault-around meets a large folio at `vpn`, where page `index` of the file is not mapped: maps that page, or all
+    /// of the folio. Returns the new entries.
+    #[inline(never)]
+    fn map_in_window(
+        &self,
+        pass: &Pass<'_, '_, H>,
+        ptes: &mut Ptes<'_, H>,
+        (vpn, index): (u32, u32),
+        folio: Folio,
+    ) -> u32 {
+        let (cx, vma) = (pass.cx, &pass.vma);
+        let frame = self.mem.map.frame_of(folio, index);
+        let entry = Pte::new(frame).with_writable(may_write_unseen(vma));
+        let place = match self.mem.policy.folio.fault_maps {
+            FaultMaps::Folio => self.place_of_folio(vma, vpn, folio),
+            FaultMaps::Window => None,
+        };
+        match place {
+            Some(place) => self.map_frames(cx, ptes, (folio, place), entry),
+            None => {
+                self.map_file_frame(cx, folio, frame);
+                ptes.set(vpn, entry);
+                1
+            }
+        }
+    }
+
     /// Maps the cached and ready pages around a read fault; true if the faulting one is mapped now.
     /// Nothing waits, no list changes. Pages count as hits by rules/readahead#mmap-hits.
     #[doc(alias = "do_fault_around")]
@@ -311,28 +339,16 @@ impl<H: Devices> Kernel<H> {
             if !ptes.get(vpn).is_none() {
                 return 0;
             }
-            let entry = Pte::new(folio.pfn()).with_writable(is_writable);
             if folio.is_large() {
-                let place = match self.mem.policy.folio.fault_maps {
-                    FaultMaps::Folio => self.place_of_folio(vma, vpn, folio),
-                    FaultMaps::Window => None,
-                };
-                let new = match place {
-                    Some(place) => self.map_frames(cx, &mut ptes, (folio, place), entry),
-                    None => {
-                        let frame = self.mem.map.frame_of(folio, at);
-                        self.map_file_frame(cx, folio, frame);
-                        ptes.set(vpn, Pte::new(frame).with_writable(is_writable));
-                        1
-                    }
-                };
+                cold_path();
+                let new = self.map_in_window(pass, &mut ptes, (vpn, at), folio);
                 nr_large += new;
                 return new;
             }
             if self.mem.map.page(folio).map_add::<H>(1) {
                 self.mem.account(cx.cpu(), folio).plus(NodeStat::Mapped);
             }
-            ptes.set(vpn, entry);
+            ptes.set(vpn, Pte::new(folio.pfn()).with_writable(is_writable));
             mapped[nr] = folio;
             nr += 1;
             1

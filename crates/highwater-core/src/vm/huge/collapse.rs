@@ -192,7 +192,7 @@ impl<H: Devices> Kernel<H> {
         let cpu: CpuId = cx.cpu();
         let mut tally = Tally::default();
         for &folio in old {
-            tally.unmapped(self, cpu, (folio, folio.pfn()), 1, true);
+            tally.unmapped(self, cpu, folio, 1, true);
             let was_last = self.mem.map.page(folio).put::<H>(1);
             debug_assert!(!was_last, "the isolation has a reference");
             self.unlock_page(cx, folio);
