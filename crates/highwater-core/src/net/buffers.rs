@@ -9,9 +9,9 @@ use super::Holds;
 use crate::page::{PAGE_SIZE, Pfn};
 use crate::units::{GroupId, Order};
 
-/// Bytes that the receiver offers at first, and here always: one segment of the loopback device. Its
-/// MTU is 65,536, an IPv4 packet has at most 65,535 bytes, and the headers take 52 (20 of IP, 20 of
-/// TCP, 12 of the timestamp option).
+/// Bytes that the receiver offers at first, and here always: one segment of the loopback device.
+/// Its MTU is 65,536, an IPv4 packet has at most 65,535 bytes, and the headers take 52 (20 of IP,
+/// 20 of TCP, 12 of the timestamp option).
 pub(super) const WINDOW: u64 = 65_535 - 52;
 
 /// Bytes of a full segment: TCP sends at most half of the largest window it was offered (`TCP_INFO`
@@ -224,7 +224,8 @@ impl Buffers {
     }
 
     /// The next segment arrives. The receiver acknowledges the first one at once, and from then on
-    /// every second one (RFC 5681, section 4.2). Returns pages that each end does not need any more.
+    /// every second one (RFC 5681, section 4.2). Returns pages that each end does not need any
+    /// more.
     pub(super) fn deliver(&mut self, charged: u64) -> [Spare; 2] {
         let Some(bytes) = self.unsent.pop_front() else { return [(GroupId::ROOT, 0); 2] };
         self.flight.push_back(bytes);
@@ -311,8 +312,8 @@ impl Buffers {
         self.receiver.is_closed && self.nr_sending == 0
     }
 
-    /// After a reset: frees one skb, the receiver's first. Returns the pages that its socket does not
-    /// need any more; `None`: there is no skb left.
+    /// After a reset: frees one skb, the receiver's first. Returns the pages that its socket does
+    /// not need any more; `None`: there is no skb left.
     pub(super) fn free_skb(&mut self) -> Option<Spare> {
         debug_assert!(self.receiver.is_closed, "only a reset throws skbs away");
         if let Some((_, bytes)) = self.arrived.pop_front() {

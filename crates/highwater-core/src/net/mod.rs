@@ -1,4 +1,5 @@
-//! TCP connections on the loopback device, as far as they hold memory (rules/memory-cgroups#sockets).
+//! TCP connections on the loopback device, as far as they hold memory
+//! (rules/memory-cgroups#sockets).
 //!
 //! ```text
 //!  sender's socket                                   receiver's socket
@@ -23,8 +24,8 @@
 //! sockets, the memory of skb heads. A delayed acknowledgement has no timer: it comes with the next
 //! segment, or when the receiver reads.
 //!
-//! Key types: [`Connection`], [`End`]. Synchronisation: a connection has one lock, which is not held
-//! while memory is allocated or charged.
+//! Key types: [`Connection`], [`End`]. Synchronisation: a connection has one lock, which is not
+//! held while memory is allocated or charged.
 //!
 //! From: programs · to: `page_alloc`, `memcg`.
 
@@ -39,6 +40,7 @@ use crate::host::Devices;
 use crate::units::GroupId;
 use crate::wait::WaitQueue;
 use buffers::Buffers;
+pub use tcp::{BLOCK_GFP, BLOCK_ORDER};
 
 /// An end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

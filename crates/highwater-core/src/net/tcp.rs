@@ -15,18 +15,18 @@ use crate::units::{Error, GroupId, Order};
 use crate::wait::WaitQueue;
 
 /// Blocks that payload is cut from: 32 KiB, else single pages.
-const BLOCK_ORDER: Order = Order(3);
+pub const BLOCK_ORDER: Order = Order(3);
 /// Request flags of such a block on real kernels (captured netperf trace): it may not reclaim, and
 /// may fail.
-const BLOCK_GFP: Gfp = Gfp::GFP_NOWAIT
+pub const BLOCK_GFP: Gfp = Gfp::GFP_NOWAIT
     .union(Gfp::IO)
     .union(Gfp::FS)
     .union(Gfp::NOWARN)
     .union(Gfp::NORETRY)
     .union(Gfp::COMP);
 
-/// Bytes of a send buffer on the loopback device: twice the initial congestion window of 10 segments,
-/// each of which counts as the next power of two above the MSS and an skb (`ss -tm` shows
+/// Bytes of a send buffer on the loopback device: twice the initial congestion window of 10
+/// segments, each of which counts as the next power of two above the MSS and an skb (`ss -tm` shows
 /// `tb2626560`).
 const SEND_BUFFER: u64 = 2 * 10 * (131_072 + 256);
 /// The largest send buffer (`tcp_wmem`) is "between 64K and 4MB, depending on RAM size"
@@ -34,8 +34,8 @@ const SEND_BUFFER: u64 = 2 * 10 * (131_072 + 256);
 const SEND_BUFFER_SHARE: u64 = 128;
 const SEND_BUFFER_RANGE: (u64, u64) = (64 << 10, 4 << 20);
 
-/// Timer ticks after which a segment that was dropped is sent again: the least retransmission timeout
-/// of Linux, 200 ms (`ip route`: `rto_min`).
+/// Timer ticks after which a segment that was dropped is sent again: the least retransmission
+/// timeout of Linux, 200 ms (`ip route`: `rto_min`).
 const RETRANSMIT_JIFFIES: u64 = HZ / 5;
 
 /// Bytes that one copy takes.
@@ -65,8 +65,8 @@ impl<H: Devices> Connection<H> {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// Opens a connection on the loopback device. The sending end belongs to the running task's group;
-    /// the other one to nobody, until a task accepts it.
+    /// Opens a connection on the loopback device. The sending end belongs to the running task's
+    /// group; the other one to nobody, until a task accepts it.
     #[doc(alias = "tcp_v4_connect")]
     pub fn tcp_connect(&self, cx: &Cx<'_, H>) -> Arc<Connection<H>> {
         cx.host.charge(Cost::Syscall, 1);
@@ -87,8 +87,8 @@ impl<H: Devices> Kernel<H> {
         connection
     }
 
-    /// The running task takes the receiving end. Its group pays for it from now on, and for what has
-    /// arrived, whatever its limit.
+    /// The running task takes the receiving end. Its group pays for it from now on, and for what
+    /// has arrived, whatever its limit.
     #[doc(alias = "inet_csk_accept")]
     pub fn tcp_accept(&self, cx: &Cx<'_, H>, connection: &Connection<H>) {
         cx.host.charge(Cost::Syscall, 1);
@@ -186,7 +186,8 @@ impl<H: Devices> Kernel<H> {
                 let mut state = connection.state.lock(cx.cpu());
                 let wanted = state.wanted_to_send(bytes);
                 if state.is_closed() {
-                    // A reset, while this task waited for memory: the socket names no group any more.
+                    // A reset, while this task waited for memory: the socket names no group any
+                    // more.
                     break (payer, charged);
                 }
                 if wanted.pages <= charged {
@@ -206,8 +207,8 @@ impl<H: Devices> Kernel<H> {
         true
     }
 
-    /// Sends the segments that may leave. On the loopback device the sender also delivers them, in a
-    /// soft interrupt. A segment for which the receiver gets no memory is dropped, and sent again
+    /// Sends the segments that may leave. On the loopback device the sender also delivers them, in
+    /// a soft interrupt. A segment for which the receiver gets no memory is dropped, and sent again
     /// after the retransmission timeout.
     #[doc(alias = "tcp_write_xmit")]
     fn transmit(&self, cx: &Cx<'_, H>, connection: &Connection<H>) {
@@ -275,9 +276,9 @@ impl<H: Devices> Kernel<H> {
         done
     }
 
-    /// Waits until the end can go on, for `jiffies` timer ticks at most. A sender waits until a third
-    /// of its buffer is free, a receiver until bytes arrive, and both until the other end is gone. A
-    /// task that is to die stops waiting.
+    /// Waits until the end can go on, for `jiffies` timer ticks at most. A sender waits until a
+    /// third of its buffer is free, a receiver until bytes arrive, and both until the other end is
+    /// gone. A task that is to die stops waiting.
     #[doc(alias = "sk_stream_wait_memory")]
     #[doc(alias = "sk_wait_data")]
     pub fn tcp_wait(&self, cx: &Cx<'_, H>, connection: &Connection<H>, end: End, jiffies: u64) {
@@ -301,8 +302,8 @@ impl<H: Devices> Kernel<H> {
         self.transmit(cx, connection);
     }
 
-    /// Closes an end. What the sender queued still goes out. A receiver that closes resets the
-    /// connection: what it has not read is gone.
+    /// Closes an end. Bytes that the sender queued still go out. A receiver that closes resets the
+    /// connection: bytes that it has not read are gone.
     ///
     /// Linux: same name.
     pub fn tcp_close(&self, cx: &Cx<'_, H>, connection: &Connection<H>, end: End) {

@@ -1,9 +1,11 @@
 //! A truncation that cuts a large folio splits it first (rules/large-folios#truncation).
 //!
-//! A dirty folio cannot be split: the filesystem's record of its blocks would have to be taken apart too. It stays as it
-//! is, pages beyond the end of the file included, until it is written and reclaimed.
+//! A dirty folio cannot be split: the filesystem's record of its blocks would have to be taken
+//! apart too. It stays as it is, pages beyond the end of the file included, until it is written and
+//! reclaimed.
 //!
-//! Linux leaves the pieces at the folio's place on its list; here they go to the head, as pages that are put back.
+//! Linux leaves the pieces at the folio's place on its list; here they go to the head, as pages
+//! that are put back.
 //!
 //! From: [`super::truncate`] · to: `lru`, `vm::rmap`.
 
@@ -24,7 +26,8 @@ const INHERITED: PageFlags = PageFlags::UPTODATE
     .union(PageFlags::ACTIVE)
     .union(PageFlags::WORKINGSET);
 
-/// The pieces of a folio of an order that is cut at page `at` of it, as (first page, order), ascending.
+/// The pieces of a folio of an order that is cut at page `at` of it, as (first page, order),
+/// ascending.
 fn pieces(order: Order, at: u32, cut: FolioCut) -> Vec<(u32, Order)> {
     if cut == FolioCut::Pages {
         return (0..1 << order.0).map(|page| (page, Order::ZERO)).collect();
@@ -46,8 +49,8 @@ fn pieces(order: Order, at: u32, cut: FolioCut) -> Vec<(u32, Order)> {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// Splits the folio that lies on both sides of page `first` of a file, if there is one. If it cannot be split, it is
-    /// removed whole if it is clean, and stays whole if it is dirty.
+    /// Splits the folio that lies on both sides of page `first` of a file, if there is one. If it
+    /// cannot be split, it is removed whole if it is clean, and stays whole if it is dirty.
     #[doc(alias = "truncate_inode_partial_folio")]
     pub(super) fn cut_folio(&self, cx: &Cx<'_, H>, file: &File<H>, first: u32) {
         let crosses = |folio: Folio| folio.is_large() && self.mem.map.indices_of(folio).0 < first;
@@ -76,8 +79,8 @@ impl<H: Devices> Kernel<H> {
         self.put_page(cx, folio);
     }
 
-    /// Splits a locked, unmapped folio of a file at page `at` of it. Its first piece stays locked, with the caller's
-    /// reference. None if the folio is dirty, or another task uses it.
+    /// Splits a locked, unmapped folio of a file at page `at` of it. Its first piece stays locked,
+    /// with the caller's reference. None if the folio is dirty, or another task uses it.
     #[doc(alias = "try_folio_split")]
     #[doc(alias = "folio_split")]
     fn split_file_folio(
@@ -148,16 +151,17 @@ impl<H: Devices> Kernel<H> {
     fn give_nodes(&self, cx: &Cx<'_, H>, file: &File<H>, indices: &[u32]) -> bool {
         for &index in indices {
             let Some(mut spare) = self.tree_objects(cx, 1, Gfp::GFP_NOFS) else { return false };
-            let _xa = file.xa_lock.lock(cx.cpu());
-            file.tree.lock(cx.cpu()).give_node(index, &mut spare);
-            drop(_xa);
+            {
+                let _xa = file.xa_lock.lock(cx.cpu());
+                file.tree.lock(cx.cpu()).give_node(index, &mut spare);
+            }
             self.return_tree_objects(cx, spare);
         }
         true
     }
 
-    /// Gives each piece of a folio its own descriptor. Each has a reference of the isolation besides the tree's, the first
-    /// one also the caller's.
+    /// Gives each piece of a folio its own descriptor. Each has a reference of the isolation
+    /// besides the tree's, the first one also the caller's.
     fn make_pieces(&self, folio: Folio, parts: &[(u32, Order)]) {
         let map = &self.mem.map;
         let head = map.page(folio);

@@ -14,8 +14,8 @@
 //! file, maps names to numbers, and starts tasks.
 //!
 //! Key types: [`Task`], [`Phase`], [`Action`], [`Pattern`]; [`Ground`] (the state that tasks
-//! share), [`Groups`] (memory cgroups), [`Sockets`] (connections), [`Recorded`] (their results), [`CutShort`] (the remaining
-//! work of a task that died), [`Helper`].
+//! share), [`Groups`] (memory cgroups), [`Sockets`] (connections), [`Recorded`] (their results),
+//! [`CutShort`] (the remaining work of a task that died), [`Helper`].
 
 mod act;
 mod files;

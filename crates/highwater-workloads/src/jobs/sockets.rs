@@ -140,8 +140,8 @@ impl<H: Devices> Running<'_, '_, H> {
         Ok(())
     }
 
-    /// The connection that the task receives from, accepted if need be; `None`: the job ended before
-    /// a task connected.
+    /// The connection that the task receives from, accepted if need be; `None`: the job ended
+    /// before a task connected.
     fn accepted(&self, socket: usize) -> Result<Option<Arc<Connection<H>>>, Error> {
         let (kernel, cx) = (self.ground.kernel, self.cx);
         loop {

@@ -3,22 +3,12 @@
 use std::collections::BTreeMap;
 
 use highwater_core::host::{Cost, Cx, Tasks};
+use highwater_core::net::{BLOCK_GFP, BLOCK_ORDER};
 use highwater_core::page::{Order, PAGE_SIZE, Pfn};
 use highwater_core::page_alloc::{Gfp, PageAllocator, Relief};
 
 use super::flow::{Flow, Fragment, Item};
 use super::{NetperfError, PATTERN_PERIOD, Phase, Plan, Stop, stream_byte};
-
-/// Blocks that payload is cut from: 32 KiB.
-const BLOCK_ORDER: Order = Order(3);
-/// Request flags of real kernels for such a block (captured netperf trace): may not reclaim, may
-/// fail.
-const BLOCK_GFP: Gfp = Gfp::GFP_NOWAIT
-    .union(Gfp::IO)
-    .union(Gfp::FS)
-    .union(Gfp::NOWARN)
-    .union(Gfp::NORETRY)
-    .union(Gfp::COMP);
 
 /// Allocations per first frame of a block, `(pfn, order)` as key.
 pub type BlockUses = BTreeMap<(u32, u8), u64>;

@@ -1,8 +1,8 @@
 //! Slots and nodes of large folios.
 //!
-//! A folio of fewer pages than a node has is stored slot by slot in one node. A larger one fills whole nodes. In the
-//! kernel it is one entry of the node above them, so the nodes under it have no memory: their object is
-//! [`ObjectId::NONE`] until a smaller entry needs them.
+//! A folio of fewer pages than a node has is stored slot by slot in one node. A larger one fills
+//! whole nodes. In the kernel it is one entry of the node above them, so the nodes under it have no
+//! memory: their object is [`ObjectId::NONE`] until a smaller entry needs them.
 
 use alloc::boxed::Box;
 
@@ -10,8 +10,8 @@ use super::{Chunk, Entry, Group, Objects, SLOTS, Tree, chunk_number, group_slot}
 use crate::slab::ObjectId;
 
 impl Tree {
-    /// Nodes that storing a folio of `nr` pages would add. One that fills whole nodes is an entry of the node above
-    /// them, so only that needs memory.
+    /// Nodes that storing a folio of `nr` pages would add. One that fills whole nodes is an entry
+    /// of the node above them, so only that needs memory.
     pub fn nodes_missing_for(&self, index: u32, nr: u32) -> usize {
         if nr < SLOTS as u32 {
             return self.nodes_missing(index);
@@ -24,7 +24,8 @@ impl Tree {
         usize::from(!has_object) + usize::from(has_chunk_node && !chunk_has_object)
     }
 
-    /// Gives the nodes above those of an index their memory, before a folio that fills whole nodes is stored.
+    /// Gives the nodes above those of an index their memory, before a folio that fills whole nodes
+    /// is stored.
     pub fn give_upper(&mut self, index: u32, spare: &mut Objects) {
         if self.chunks.len() <= chunk_number(index) {
             self.chunks.resize_with(chunk_number(index) + 1, || None);
@@ -41,13 +42,11 @@ impl Tree {
         }
     }
 
-    /// Gives the node of an index memory of its own; false if it has some.
-    pub fn give_node(&mut self, index: u32, spare: &mut Objects) -> bool {
-        let Some(node) = self.node_mut(index).filter(|node| node.object == ObjectId::NONE) else {
-            return false;
-        };
-        node.object = spare.pop().unwrap_or(ObjectId::NONE);
-        true
+    /// Gives the node of an index memory of its own, unless it has some.
+    pub fn give_node(&mut self, index: u32, spare: &mut Objects) {
+        if let Some(node) = self.node_mut(index).filter(|node| node.object == ObjectId::NONE) {
+            node.object = spare.pop().unwrap_or(ObjectId::NONE);
+        }
     }
 
     /// True if one of `nr` indices has a page or a swap slot.
