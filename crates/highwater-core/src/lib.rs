@@ -33,10 +33,10 @@
 //!
 //! # The life of a page
 //!
-//! Born in [`page_alloc::boot()`]; asked for in [`page_alloc`] (fast path, watermark, per-CPU lists, buddy
-//! lists; failing, the slow path); mapped by a fault ([`vm`]) or cached for a file ([`page_cache`]);
-//! put on an LRU list ([`lru`]), judged at its tail ([`reclaim`]), written ([`swap`], [`writeback`]);
-//! freed to the per-CPU lists, drained to the buddy lists, merged.
+//! Born in [`page_alloc::boot()`]; asked for in [`page_alloc`] (fast path, watermark, per-CPU
+//! lists, buddy lists; failing, the slow path); mapped by a fault ([`vm`]) or cached for a file
+//! ([`page_cache`]); put on an LRU list ([`lru`]), judged at its tail ([`reclaim`]), written
+//! ([`swap`], [`writeback`]); freed to the per-CPU lists, drained to the buddy lists, merged.
 //!
 //! ```
 //! use highwater_core::config::{Machine, preset};

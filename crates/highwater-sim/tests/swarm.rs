@@ -1,4 +1,5 @@
-//! Random machines under random load, by seed: see [`highwater_sim::swarm`]. `highwater swarm` runs any seed.
+//! Random machines under random load, by seed: see [`highwater_sim::swarm`]. `highwater swarm` runs
+//! any seed.
 
 use highwater_sim::digest::DigestPlan;
 use highwater_sim::swarm::{Options, Summary, run, verdict};
@@ -54,7 +55,8 @@ fn ballast_leaves_room_that_programs_can_use() {
     assert!(!summary.has_made_room && summary.nr_finished > 0, "{summary:?}");
 }
 
-/// Pages that a disk could not read from swap fail the tasks that need them, also once the disk works.
+/// Pages that a disk could not read from swap fail the tasks that need them, also once the disk
+/// works.
 #[test]
 fn a_failed_swap_in_outlasts_its_fault() {
     let summary = passes(190);

@@ -159,7 +159,8 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
         Ok(kept)
     }
 
-    /// A page says that it has buffers if its frame has; every page of a filesystem that reads by blocks has.
+    /// A page says that it has buffers if its frame has; every page of a filesystem that reads by
+    /// blocks has.
     fn buffer(&self, (pfn, page): (Pfn, &Page), file: &File<H>) -> Result<(), AuditError> {
         let says = page.is(PageFlags::BUFFERS);
         let has = self.k.buffers.lock(self.cx.cpu()).of(pfn).is_some();

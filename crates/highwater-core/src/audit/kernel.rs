@@ -281,8 +281,8 @@ impl<'a, H: Devices> KernelAudit<'a, '_, H> {
             for &item in NODE_COUNTERS {
                 let (counted, walked) =
                     (node.stats.read_exact(item as usize), expected[item as usize]);
-                // A captured system has slab pages besides, which are pinned here, as are the pages of
-                // zeros.
+                // A captured system has slab pages besides, which are pinned here, as are the pages
+                // of zeros.
                 let zeros = 1 + self.huge_zero().map_or(0, Folio::nr_pages);
                 let besides = match item {
                     NodeStat::SlabReclaimable | NodeStat::SlabUnreclaimable => {

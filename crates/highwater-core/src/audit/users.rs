@@ -165,7 +165,8 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
         Ok(())
     }
 
-    /// Each frame of a large folio of a file counts the entries that map it; only frames of dirty ones are stored to.
+    /// Each frame of a large folio of a file counts the entries that map it; only frames of dirty
+    /// ones are stored to.
     fn frames_of_file(&mut self, folio: Folio) -> Result<(), AuditError> {
         let page = self.page(folio.pfn());
         let mut nr_stored = 0;

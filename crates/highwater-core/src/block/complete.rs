@@ -12,11 +12,12 @@ use crate::page::{Folio, PageFlags, Pfn};
 /// (`page_cache::complete`). Called from interrupt context: an implementation must not sleep, and
 /// must not take a lock that a task holds with interrupts enabled.
 pub trait Completion<H: Devices> {
-    /// A folio was read, or could not be: UPTODATE or ERROR says which. It is still locked, by the read.
+    /// A folio was read, or could not be: UPTODATE or ERROR says which. It is still locked, by the
+    /// read.
     fn read_ended(&self, cx: &Cx<'_, H>, folio: Folio);
 
-    /// The frames of one bio were written, or could not be. All have the same mapping and are still under
-    /// writeback.
+    /// The frames of one bio were written, or could not be. All have the same mapping and are still
+    /// under writeback.
     fn write_ended(&self, cx: &Cx<'_, H>, kind: BioKind, frames: &[Pfn], is_ok: bool);
 }
 

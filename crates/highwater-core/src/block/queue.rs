@@ -150,10 +150,11 @@ impl<H: Devices> BlockDevice<H> {
         self.in_flight.fetch_update(SeqCst, Relaxed, take).is_ok()
     }
 
-    /// Takes a tag if one is free, even where others wait; else joins them, looks again, and sleeps.
+    /// Takes a tag if one is free, even where others wait; else joins them, looks again, and
+    /// sleeps.
     ///
-    /// Linux: mq-deadline limits one kind of request to three quarters of the tags (`dd_limit_depth`);
-    /// the lanes do that here.
+    /// Linux: mq-deadline limits one kind of request to three quarters of the tags
+    /// (`dd_limit_depth`); the lanes do that here.
     #[doc(alias = "blk_mq_get_tag")]
     #[doc(alias = "dd_limit_depth")]
     fn take_tag(&self, cx: &Cx<'_, H>, lane: Lane) {

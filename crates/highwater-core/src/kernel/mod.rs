@@ -112,8 +112,8 @@ impl<H: Devices> Kernel<H> {
     /// A kernel on booted memory. Daemons do not run yet.
     ///
     /// # Errors
-    /// If the machine is too large for a page table entry or does not have the caller's CPU, a swap area
-    /// does not fit its device, or not even the zero page can be allocated.
+    /// If the machine is too large for a page table entry or does not have the caller's CPU, a swap
+    /// area does not fit its device, or not even the zero page can be allocated.
     pub fn new(
         cx: &Cx<'_, H>,
         mut mem: PageAllocator<H>,

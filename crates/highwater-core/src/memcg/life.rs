@@ -113,8 +113,8 @@ impl<H: Devices> Kernel<H> {
 
     /// Adds up the statistics of all groups every two seconds, until the kernel shuts down.
     ///
-    /// Linux 5.13 on. Reclaim goes by sums that are as old as the last flush, so it matters when the
-    /// worker ran.
+    /// Linux 5.13 on. Reclaim goes by sums that are as old as the last flush, so it matters when
+    /// the worker ran.
     #[doc(alias = "flush_memcg_stats_dwork")]
     pub(crate) fn run_stats_flusher(&self, cx: &Cx<'_, H>) {
         self.mem.groups.worker_begins();

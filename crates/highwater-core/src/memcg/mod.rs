@@ -1,8 +1,8 @@
 //! Memory cgroups: who pays for memory, and how much they may have (rules/memory-cgroups).
 //!
 //! A group's memory is what its tasks brought in: anonymous memory at the fault, page cache at the
-//! insertion, kernel objects at the allocation. Limits bound it, protection shields it from reclaim,
-//! and a group over its limits reclaims from itself.
+//! insertion, kernel objects at the allocation. Limits bound it, protection shields it from
+//! reclaim, and a group over its limits reclaims from itself.
 //!
 //! | module | is |
 //! |---|---|
@@ -19,9 +19,9 @@
 //! | [`walk`] | the tree of groups, and the order in which reclaim visits them |
 //! | [`dirty`] | dirty limits of a group |
 //!
-//! Usage and limits are `vmstat::groups`', slots are `swap::charge`'s. Charging reclaims, so this module declares [`Charge`]
-//! and `reclaim::memcg` has the work. The differences between kernels are switches of
-//! [`crate::config::MemcgPolicy`].
+//! Usage and limits are `vmstat::groups`', slots are `swap::charge`'s. Charging reclaims, so this
+//! module declares [`Charge`] and `reclaim::memcg` has the work. The differences between kernels
+//! are switches of [`crate::config::MemcgPolicy`].
 //!
 //! Nothing is allocated, and no branch but one is taken, if a kernel is made without groups.
 //!

@@ -68,7 +68,8 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// Charges pages for a socket's buffers to its group. Returns false if the group's limit refuses.
+    /// Charges pages for a socket's buffers to its group. Returns false if the group's limit
+    /// refuses.
     ///
     /// Linux: a refusal also marks the group's sockets as under memory pressure.
     #[doc(alias = "mem_cgroup_charge_skmem")]

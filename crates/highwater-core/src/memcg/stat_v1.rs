@@ -1,8 +1,8 @@
 //! Contents of the files of a version 1 group (rules/memory-cgroups#v1-files).
 //!
 //! `memory.stat` has each value twice: the group's own, and with `total_` that of all groups below
-//! too. Own values are exact. Totals are as late as those of version 2. The root has no counters: its
-//! usage is its page cache and its anonymous memory.
+//! too. Own values are exact. Totals are as late as those of version 2. The root has no counters:
+//! its usage is its page cache and its anonymous memory.
 
 use alloc::format;
 use alloc::string::String;

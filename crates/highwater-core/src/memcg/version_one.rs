@@ -1,5 +1,5 @@
-//! Parts that only groups of a version 1 hierarchy have: soft limits, a swappiness of each group, and
-//! tasks that wait instead of an OOM kill (rules/memory-cgroups#v1).
+//! Parts that only groups of a version 1 hierarchy have: soft limits, a swappiness of each group,
+//! and tasks that wait instead of an OOM kill (rules/memory-cgroups#v1).
 //!
 //! The limits of version 1 are counters: `vmstat::groups`. Writes to its settings, and reclaim for
 //! soft limits, are `reclaim::memcg`'s.
@@ -7,9 +7,9 @@
 //! Key types: [`VersionOne`] (settings of all groups, and the queue of waiting tasks),
 //! [`OomControl`].
 //!
-//! Synchronisation: atomics, and the wait queue's lock. A waiting task counts itself before it looks
-//! for room. An uncharge takes its pages off before it looks for waiting tasks. So one of the two
-//! sees the other.
+//! Synchronisation: atomics, and the wait queue's lock. A waiting task counts itself before it
+//! looks for room. An uncharge takes its pages off before it looks for waiting tasks. So one of the
+//! two sees the other.
 
 use alloc::boxed::Box;
 

@@ -13,8 +13,8 @@
 //! | a folio to be freed | a plain block | [`PageMap::dissolve_folio`] |
 //!
 //! Support for larger folios: lists, isolation, references, accounting, leaves of page tables and
-//! their unmapping take any order, and so does the page cache (`page_cache::folios`). Anonymous memory and swap take
-//! orders 0 and 9; order 9 can be split (`vm::huge`).
+//! their unmapping take any order, and so does the page cache (`page_cache::folios`). Anonymous
+//! memory and swap take orders 0 and 9; order 9 can be split (`vm::huge`).
 //!
 //! The other frames of a larger folio are marked as tails ([`BlockFlags::TAIL`]) with the folio's
 //! order. Blocks are aligned to their size, so the head is found from any of them.
@@ -29,8 +29,8 @@ use crate::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// One or more frames that are managed as one page (`struct folio`).
 ///
-/// One word, the number of pages above the frame number: batches copy them around a lot, and count pages
-/// at every turn.
+/// One word, the number of pages above the frame number: batches copy them around a lot, and count
+/// pages at every turn.
 #[doc(alias = "folio")]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Folio(u64);
@@ -139,7 +139,8 @@ impl PageMap {
         if order.0 == 0 {
             return (Folio::page(pfn), page);
         }
-        // Of blocks in use only folios are looked up by frame; their heads and tails both know the order.
+        // Of blocks in use only folios are looked up by frame; their heads and tails both know the
+        // order.
         let folio = Folio::new(Pfn(pfn.0 >> order.0 << order.0), order);
         (folio, self.page(folio))
     }
@@ -160,7 +161,8 @@ impl PageMap {
         })
     }
 
-    /// The folios of frames of which consecutive ones may be parts of a folio, with the number of those.
+    /// The folios of frames of which consecutive ones may be parts of a folio, with the number of
+    /// those.
     ///
     /// As with [`PageMap::folios`], the caller may drop the last reference to each.
     pub fn folio_parts<'a>(
@@ -210,8 +212,8 @@ impl PageMap {
         self.page(folio.pfn().add(1))
     }
 
-    /// The count of a frame of a large folio of a file: how many entries map this page of it. Their sum is the folio's
-    /// mapcount.
+    /// The count of a frame of a large folio of a file: how many entries map this page of it. Their
+    /// sum is the folio's mapcount.
     #[inline]
     fn frame_mapped(&self, folio: Folio, frame: Pfn) -> &AtomicU32 {
         match frame == folio.pfn() {

@@ -74,12 +74,14 @@ bitflags! {
         const STACK = 1 << 21;
         /// Its filesystem keeps a buffer head with it, which goes where it goes.
         const BUFFERS = 1 << 22;
-        /// Used again since REFERENCED was set, and left to reclaim to be made active (policy `handed-over`).
+        /// Used again since REFERENCED was set, and left to reclaim to be made active (policy
+        /// `handed-over`).
         const NOTED = 1 << 23;
-        /// A task may wait for LOCKED or WRITEBACK to be cleared: set and cleared by `page_cache::page_waits`.
+        /// A task may wait for LOCKED or WRITEBACK to be cleared: set and cleared by
+        /// `page_cache::page_waits`.
         const WAITERS = 1 << 24;
-        /// Of each frame of a large folio of a file: this page of it was stored to, and is written when the
-        /// folio is.
+        /// Of each frame of a large folio of a file: this page of it was stored to, and is written
+        /// when the folio is.
         const STORED = 1 << 25;
     }
 }
@@ -333,7 +335,8 @@ impl Page {
     }
 }
 
-/// Counts of a large folio that lie in the descriptor of its second frame, which has no mapping of its own.
+/// Counts of a large folio that lie in the descriptor of its second frame, which has no mapping of
+/// its own.
 impl Page {
     /// Mappings of the folio's first page alone.
     #[inline]
@@ -341,7 +344,8 @@ impl Page {
         &self.index
     }
 
-    /// The mapcount itself: of a frame of a large folio that is not the first, the entries that map this page.
+    /// The mapcount itself: of a frame of a large folio that is not the first, the entries that map
+    /// this page.
     #[inline]
     pub(super) fn mapcount_cell(&self) -> &AtomicU32 {
         &self.mapcount

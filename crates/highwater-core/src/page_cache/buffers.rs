@@ -7,9 +7,9 @@
 //! page moves            ── move_buffers ────▶ the object belongs to the new frame
 //! ```
 //!
-//! A page of 4 KiB is one block, so it has one object, and a folio has one for each of its pages. The model needs only the object's memory. It
-//! lies where memory was free at the page's first write, in an unmovable slab, and exists as long
-//! as the page.
+//! A page of 4 KiB is one block, so it has one object, and a folio has one for each of its pages.
+//! The model needs only the object's memory. It lies where memory was free at the page's first
+//! write, in an unmovable slab, and exists as long as the page.
 //!
 //! Synchronisation: attaching, moving and releasing need the page lock. [`PageBuffers`] is behind a
 //! `Table` lock, never held while memory is allocated or freed.
@@ -31,7 +31,8 @@ use crate::units::Error;
 /// Number of frames whose buffers are stored together: a pageblock.
 const CHUNK: usize = 512;
 
-/// Which frames have a buffer head, and which: memory only for the parts of the machine that were written to.
+/// Which frames have a buffer head, and which: memory only for the parts of the machine that were
+/// written to.
 #[derive(Debug, Default)]
 pub(crate) struct PageBuffers {
     chunks: Vec<Option<Box<[ObjectId; CHUNK]>>>,

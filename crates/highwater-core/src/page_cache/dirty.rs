@@ -160,8 +160,8 @@ impl<H: Devices> Kernel<H> {
         self.start_writeback_of(cx, file.as_deref(), folio, folio.nr_pages() as u32);
     }
 
-    /// [`Kernel::start_page_writeback`] for a page with a known file; `None`: a swap cache page. Of a larger folio `nr`
-    /// pages are written.
+    /// [`Kernel::start_page_writeback`] for a page with a known file; `None`: a swap cache page. Of
+    /// a larger folio `nr` pages are written.
     pub(crate) fn start_writeback_of(
         &self,
         cx: &Cx<'_, H>,
@@ -212,8 +212,8 @@ impl<H: Devices> Kernel<H> {
         self.end_writeback_runs(cx, file, frames);
     }
 
-    /// Does that for frames of which some belong to larger folios. A folio that the device took in pieces is under
-    /// writeback until the last of them is done.
+    /// Does that for frames of which some belong to larger folios. A folio that the device took in
+    /// pieces is under writeback until the last of them is done.
     fn end_writeback_in_pieces(&self, cx: &Cx<'_, H>, file: Option<&File<H>>, frames: &[Pfn]) {
         let mut at = 0;
         while let Some(&pfn) = frames.get(at) {

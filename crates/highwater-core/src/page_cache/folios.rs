@@ -9,7 +9,7 @@
 //! mapped    each frame has a count of the entries that map it; the folio's mapcount is their sum
 //! ```
 //!
-//! The tree has a reference for each page. What is counted in pages counts all of them.
+//! The tree has a reference for each page. Counters of pages count all of them.
 //!
 //! From: `readahead`, `syscall::write`, reclaim · to: [`super::lookup`].
 
@@ -45,8 +45,8 @@ pub(crate) enum Maker {
     Write,
 }
 
-/// Computes the order of the folio that a write of `bytes` begins at page `index` (rules/large-folios#writes): as large
-/// as the write, and no larger than the index's alignment.
+/// Computes the order of the folio that a write of `bytes` begins at page `index`
+/// (rules/large-folios#writes): as large as the write, and no larger than the index's alignment.
 #[doc(alias = "fgf_set_order")]
 pub(crate) fn write_order(index: u32, bytes: u64, max: Order) -> Order {
     let size = (bytes >> PAGE_SHIFT).max(1).ilog2();
@@ -104,8 +104,8 @@ impl<H: Devices> Kernel<H> {
         if has_large && !filesystem.is_memory { MAX_FILE_ORDER } else { Order::ZERO }
     }
 
-    /// Stores a folio of several pages in its file's tree; returns the shadow that counts, the last one. The caller
-    /// holds `xa_lock`.
+    /// Stores a folio of several pages in its file's tree; returns the shadow that counts, the last
+    /// one. The caller holds `xa_lock`.
     pub(super) fn insert_folio(
         &self,
         cx: &Cx<'_, H>,
@@ -162,8 +162,8 @@ impl<H: Devices> Kernel<H> {
         self.mem.account_page(cx.cpu(), (folio, page)).minus(NodeStat::FilePages);
     }
 
-    /// A program stored to all of a folio, as far as the kernel can tell: through a mapping, or on a filesystem that
-    /// does not keep track of blocks.
+    /// A program stored to all of a folio, as far as the kernel can tell: through a mapping, or on
+    /// a filesystem that does not keep track of blocks.
     pub(crate) fn all_stored(&self, folio: Folio) {
         if folio.is_large() {
             folio.frames().for_each(|frame| self.stored(frame));
@@ -188,8 +188,9 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// The runs of pages of a locked folio that are written now, as positions in it. Pages that are stored to later are
-    /// written the next time. A folio that a mapping made dirty at this moment may have none yet: all of it is written.
+    /// The runs of pages of a locked folio that are written now, as positions in it. Pages that are
+    /// stored to later are written the next time. A folio that a mapping made dirty at this moment
+    /// may have none yet: all of it is written.
     pub(crate) fn take_stored(&self, folio: Folio) -> Vec<Range<u32>> {
         let nr = folio.nr_pages() as u32;
         let mut runs: Vec<Range<u32>> = Vec::new();
@@ -213,8 +214,9 @@ impl<H: Devices> Kernel<H> {
         self.take_stored(folio);
     }
 
-    /// Finds or makes the folio in which a write of `bytes` at page `index` begins (rules/large-folios#writes). It is
-    /// locked, with a reference for the caller. A new one comes with `true` and is not up to date.
+    /// Finds or makes the folio in which a write of `bytes` at page `index` begins
+    /// (rules/large-folios#writes). It is locked, with a reference for the caller. A new one comes
+    /// with `true` and is not up to date.
     ///
     /// # Errors
     /// If there is no memory, or the file was deleted meanwhile.

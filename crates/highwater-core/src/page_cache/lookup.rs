@@ -203,9 +203,9 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Calls `f` for each page of `start..end` that a fault may map without waiting: cached, up to
-    /// date, neither locked nor marked for readahead. Ascending. `f` gets the page's folio, and returns how many
-    /// entries for pages of this folio it made; each owns a reference now. `f` takes no lock (the caller holds the
-    /// page table's).
+    /// date, neither locked nor marked for readahead. Ascending. `f` gets the page's folio, and
+    /// returns how many entries for pages of this folio it made; each owns a reference now. `f`
+    /// takes no lock (the caller holds the page table's).
     ///
     /// If tasks share a thread, nothing runs between the check of the page and `f`. On other hosts
     /// the page is locked meanwhile, so truncation either finds the mapping or comes first.
@@ -278,8 +278,8 @@ impl<H: Devices> Kernel<H> {
     /// tree has one reference more; a shadow found is a refault unless `gfp` has WRITE. Memory for
     /// the tree is had as `gfp` allows.
     ///
-    /// A larger folio takes as many slots as it has pages, from `index` on, and the tree has a reference for each. If
-    /// there are shadows in them, the last one counts, for all of its pages.
+    /// A larger folio takes as many slots as it has pages, from `index` on, and the tree has a
+    /// reference for each. If there are shadows in them, the last one counts, for all of its pages.
     ///
     /// # Errors
     /// See [`AddError`]; the page is as it was.
@@ -468,9 +468,9 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Removes a page from its file for reclaim (rules/page-decisions#remove): freezes the
-    /// references at two, the caller's and the tree's (which has one for each page of a folio), and leaves a shadow. True if the page
-    /// belongs to the caller now (no references, off the tree). The page is locked. `target`: whose
-    /// limit reclaims, the root if it is the machine.
+    /// references at two, the caller's and the tree's (which has one for each page of a folio), and
+    /// leaves a shadow. True if the page belongs to the caller now (no references, off the tree).
+    /// The page is locked. `target`: whose limit reclaims, the root if it is the machine.
     ///
     /// Linux: the branch of file pages; swap cache pages go by `remove_mapping_swap`.
     #[doc(alias = "__remove_mapping")]
@@ -491,8 +491,8 @@ impl<H: Devices> Kernel<H> {
         self.remove_clean::<false>(cx, file, at, GroupId::ROOT)
     }
 
-    /// Takes the references to a locked page, if there are two, the caller's and the tree's, and it is clean; and
-    /// removes it. With `SHADOW` it leaves one, of the reclaim for `target`.
+    /// Takes the references to a locked page, if there are two, the caller's and the tree's, and it
+    /// is clean; and removes it. With `SHADOW` it leaves one, of the reclaim for `target`.
     #[inline(always)]
     fn remove_clean<const SHADOW: bool>(
         &self,

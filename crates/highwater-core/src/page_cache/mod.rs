@@ -1,8 +1,8 @@
 //! The page cache (rules/page-cache#tree, rules/readahead#state): files and their pages.
 //!
 //! Key types: [`File`] (an inode with its tree of pages), [`Tree`] (index to page or shadow, with
-//! marks), [`ShadowNodes`] (which nodes of trees hold shadows only), [`OpenFile`] (a descriptor: position
-//! of the last read, [`ReadAhead`] state).
+//! marks), [`ShadowNodes`] (which nodes of trees hold shadows only), [`OpenFile`] (a descriptor:
+//! position of the last read, [`ReadAhead`] state).
 //!
 //! ```text
 //! file_read -> tree -> hit: mark accessed, copy

@@ -104,8 +104,8 @@ impl Node {
         old
     }
 
-    /// Puts a shadow in the place of a page without marks; false, and nothing has happened, if there is something
-    /// else.
+    /// Puts a shadow in the place of a page without marks; false, and nothing has happened, if
+    /// there is something else.
     #[inline(always)]
     pub(super) fn evict(&mut self, slot: usize, pfn: Pfn, shadow: Shadow) -> bool {
         let bit = 1 << slot;
@@ -172,8 +172,8 @@ impl Node {
         self.pages == 0 && self.nr_shadows == 0 && self.nr_swapped == 0
     }
 
-    /// It holds shadows and nothing else. One without memory of its own does not count: its shadows are in the node
-    /// above.
+    /// It holds shadows and nothing else. One without memory of its own does not count: its shadows
+    /// are in the node above.
     pub(super) fn is_shadow_only(&self) -> bool {
         self.object != ObjectId::NONE
             && self.pages == 0

@@ -25,8 +25,8 @@ impl<H: Devices> Kernel<H> {
     /// Reads `len` bytes from `pos`; the bytes read (less at the end of the file).
     ///
     /// # Errors
-    /// If a page could not be read or memory ran out, and nothing was read before; if the task is to
-    /// die.
+    /// If a page could not be read or memory ran out, and nothing was read before; if the task is
+    /// to die.
     #[doc(alias = "filemap_read")]
     #[doc(alias = "generic_file_buffered_read")]
     pub fn file_read(
@@ -39,8 +39,8 @@ impl<H: Devices> Kernel<H> {
         self.read(cx, open, pos, len, None)
     }
 
-    /// The same; and how many of the pages that were asked for were in the cache and up to date at that moment. Holes of
-    /// a file that lives in memory count: reading them needs no page.
+    /// The same; and how many of the pages that were asked for were in the cache and up to date at
+    /// that moment. Holes of a file that lives in memory count: reading them needs no page.
     ///
     /// # Errors
     /// As [`Self::file_read`].
@@ -148,8 +148,8 @@ impl<H: Devices> Kernel<H> {
         Ok(at.saturating_sub(pos))
     }
 
-    /// Copies bytes `at..end` out of pages that hold them. Each page counts as used, but one that the
-    /// last read ended in only once.
+    /// Copies bytes `at..end` out of pages that hold them. Each page counts as used, but one that
+    /// the last read ended in only once.
     fn copy_pages(
         &self,
         cx: &Cx<'_, H>,
@@ -183,8 +183,8 @@ impl<H: Devices> Kernel<H> {
         open.readahead.lock(cx.cpu()).prev_pos = Some(at - 1);
     }
 
-    /// Copies bytes from `at` on out of a folio of several pages, up to `end`; returns the byte behind them, and the
-    /// number of pages.
+    /// Copies bytes from `at` on out of a folio of several pages, up to `end`; returns the byte
+    /// behind them, and the number of pages.
     #[inline(never)]
     fn copy_folio(&self, cx: &Cx<'_, H>, folio: Folio, mut at: u64, end: u64) -> (u64, u32) {
         let end = end.min(u64::from(self.mem.map.indices_of(folio).1) << PAGE_SHIFT);
@@ -220,7 +220,8 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Fills `batch` with up-to-date pages from the one of byte `at` on, at least one, for a call
-    /// that reads up to byte `wanted`. No pages: the file ends before. `found` as of [`Self::find_read_batch`].
+    /// that reads up to byte `wanted`. No pages: the file ends before. `found` as of
+    /// [`Self::find_read_batch`].
     #[doc(alias = "filemap_get_pages")]
     fn read_batch(
         &self,
@@ -263,7 +264,8 @@ impl<H: Devices> Kernel<H> {
             let Some(&last) = batch.last() else { continue };
             let flags = self.mem.map.page(last).flags();
             if flags.contains(PageFlags::READAHEAD) {
-                // What is wanted from the first page of its folio on, which the call may begin behind.
+                // The request begins with the first page of the folio, which may lie before the
+                // call's.
                 let first = match self.mem.policy.folio.file {
                     FileFolios::None => index + (batch.len() as u32 - 1),
                     _ => self.mem.map.page(last).index(),

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! [`ReadAhead`] is a descriptor's state. Its methods decide, as pure functions of the state and
-//! the tree; `Kernel::submit_window` ([`submit`]) submits the reads. A decision works on a copy of the state:
-//! tasks that share a descriptor may overwrite each other's state, as in the kernel.
+//! the tree; `Kernel::submit_window` ([`submit`]) submits the reads. A decision works on a copy of
+//! the state: tasks that share a descriptor may overwrite each other's state, as in the kernel.
 //!
 //! [`ReadAhead::decide`] has the rule up to 6.10, [`restart`] the later ones.
 //!
@@ -43,8 +43,8 @@ pub struct ReadAhead {
     pub async_size: u32,
     /// Last byte read by read(); none before the first.
     pub prev_pos: Option<u64>,
-    /// Order of the folios of the current window, which the next one's go by (7.2). Not the order of every folio in
-    /// it: alignment makes smaller ones.
+    /// Order of the folios of the current window, which the next one's go by (7.2). Not the order
+    /// of every folio in it: alignment makes smaller ones.
     pub order: u8,
     /// Net misses of faults.
     pub mmap_miss: u32,
@@ -70,7 +70,7 @@ pub struct Window {
 enum Trigger {
     /// The page is missing.
     Miss,
-    /// The page is cached and has the mark; its folio has so many pages, and this order.
+    /// The page is cached and has the mark; its folio has this order.
     Mark(Order),
 }
 
@@ -122,7 +122,8 @@ impl ReadAhead {
         ReadAhead { ra_pages, ..ReadAhead::default() }
     }
 
-    /// Largest window for a request: one larger than usual gets as much as the device takes at once.
+    /// Largest window for a request: one larger than usual gets as much as the device takes at
+    /// once.
     const fn max_window(&self, req: u32, io_pages: u32) -> u32 {
         let max = self.ra_pages;
         if req > max && io_pages > max { if req < io_pages { req } else { io_pages } } else { max }

@@ -10,9 +10,10 @@
 //! Groups and chunks exist only while they have entries, so the cost of a sparse file depends on
 //! its pages. The kernel's tree has a node wherever there is a [`Node`] here, above the first of
 //! them one for each group, and one for each chunk; each is an object of [`super::node_memory`],
-//! which the caller passes in and gets back. A folio that fills whole nodes is one entry of the node above, so the nodes
-//! under it have no memory in the kernel, and no object here. (Not modelled: the levels above chunks, one node for
-//! 64 GiB; and the kernel's saving of the node when only page 0 is cached.)
+//! which the caller passes in and gets back. A folio that fills whole nodes is one entry of the
+//! node above, so the nodes under it have no memory in the kernel, and no object here. (Not
+//! modelled: the levels above chunks, one node for 64 GiB; and the kernel's saving of the node when
+//! only page 0 is cached.)
 //!
 //! A tree is plain data; [`super::File`] says which locks it needs.
 
@@ -173,8 +174,8 @@ impl Tree {
         }
     }
 
-    /// Hands the pages at `from`, `from + 1`, ... to `f` until one is missing, `max` were seen, or `f`
-    /// says to stop (false).
+    /// Hands the pages at `from`, `from + 1`, ... to `f` until one is missing, `max` were seen, or
+    /// `f` says to stop (false).
     pub fn run(&self, from: u32, max: u32, mut f: impl FnMut(u32, Pfn) -> bool) {
         let end = from.saturating_add(max);
         let mut index = from;

@@ -5,8 +5,8 @@
 //! | truncate | dropped | waits | unmaps | waits | dropped |
 //! | invalidate | stays | stays | stays | stays | dropped |
 //!
-//! Pages that invalidation would have dropped but for dirt, a mapping or another user go through the
-//! deactivate-file batch: soon met by reclaim. Both work in batches of 15 pages.
+//! Pages that invalidation would have dropped but for dirt, a mapping or another user go through
+//! the deactivate-file batch: soon met by reclaim. Both work in batches of 15 pages.
 
 use alloc::sync::Arc;
 

@@ -196,8 +196,8 @@ impl<H: Devices> Kernel<H> {
                 nr_stay += folio.nr_pages();
                 continue;
             }
-            // It was active once: should it come back soon after it was evicted, it belonged to those
-            // in use (rules/workingset#flag).
+            // It was active once: should it come back soon after it was evicted, it belonged to
+            // those in use (rules/workingset#flag).
             page.flag_replace::<H>(PageFlags::ACTIVE | PageFlags::NOTED, PageFlags::WORKINGSET);
             inactive[nr_inactive] = folio;
             nr_inactive += 1;
@@ -263,8 +263,8 @@ impl<H: Devices> Kernel<H> {
             .for_each(|zone| zone.note_scanned(pages));
     }
 
-    /// Counts pages that are off their list for a while. The count lags as all do, so the limit that it is
-    /// for holds by about so much.
+    /// Counts pages that are off their list for a while. The count lags as all do, so the limit
+    /// that it is for holds by about so much.
     fn count_isolated(&self, cx: &Cx<'_, H>, node: NodeId, page_type: PageType, delta: i64) {
         if delta != 0 {
             let stats = &self.mem.node(node).stats;
@@ -272,8 +272,8 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// Reports whether too many pages are isolated, so that a reclaimer should wait until others put
-    /// some back; if not, wakes the tasks that wait for this.
+    /// Reports whether too many pages are isolated, so that a reclaimer should wait until others
+    /// put some back; if not, wakes the tasks that wait for this.
     ///
     /// Linux: same name; the one of mm/vmscan.c; compaction has its own.
     fn too_many_isolated(

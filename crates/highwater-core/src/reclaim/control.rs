@@ -157,7 +157,8 @@ impl Control {
     }
 
     /// After an attempt that got nothing: prepares another one that takes what it spared; false if
-    /// there was nothing. Each kind comes once, because with its flag set nothing is spared that way.
+    /// there was nothing. Each kind comes once, because with its flag set nothing is spared that
+    /// way.
     pub(super) fn takes_what_it_spared(&mut self) -> bool {
         if self.spared && !self.spare_nothing {
             // The algorithm left active pages alone: that was too kind.

@@ -116,9 +116,9 @@ impl<H: Devices> Kernel<H> {
     ///
     /// Linux: same name.
     ///
-    /// Of each node, although the request would be content with one: at priority 12 all of them give a
-    /// little, rather than the first one a lot and the others nothing. So no node's cache is worn down just
-    /// because it is first on most lists.
+    /// Of each node, although the request would be content with one: at priority 12 all of them
+    /// give a little, rather than the first one a lot and the others nothing. So no node's cache is
+    /// worn down just because it is first on most lists.
     fn shrink_zones(&self, cx: &Cx<'_, H>, zonelist: &Zonelist, sc: &mut Control) {
         let (mut first, mut last) = (None, None);
         // Only the task's allowed nodes: it may not use memory freed elsewhere.
@@ -198,7 +198,8 @@ impl<H: Devices> Kernel<H> {
         if cx.flags().contains(TaskFlags::KTHREAD) || cx.is_dying() {
             return false;
         }
-        // Zones above NORMAL hold no memory that the kernel itself could use: their marks are no reserve.
+        // Zones above NORMAL hold no memory that the kernel itself could use: their marks are no
+        // reserve.
         let mut zones = eligible(req.zonelist, req.highest, req.nodes);
         let Some(node) = zones.find(|entry| entry.kind <= ZoneType::Normal).map(|e| e.node) else {
             return false;

@@ -15,7 +15,8 @@ use crate::vmstat::NodeStat;
 
 impl<H: Devices> Kernel<H> {
     /// Gives a locked anonymous page a slot and puts it in the swap cache, dirty; false if there is
-    /// no slot. A huge page gets a cluster of its own, a slot and a reference for each of its pages.
+    /// no slot. A huge page gets a cluster of its own, a slot and a reference for each of its
+    /// pages.
     ///
     /// Linux: same name.
     pub(crate) fn add_to_swap(&self, cx: &Cx<'_, H>, folio: Folio) -> bool {
@@ -97,8 +98,9 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// A slot's only user is the cache: drops the cached page if it is unmapped, or swap is full, or
-    /// `anyhow`, and if its lock is free. Consumes the caller's reference. True if the slot is free.
+    /// A slot's only user is the cache: drops the cached page if it is unmapped, or swap is full,
+    /// or `anyhow`, and if its lock is free. Consumes the caller's reference. True if the slot is
+    /// free.
     pub(super) fn drop_cached(&self, cx: &Cx<'_, H>, folio: Folio, anyhow: bool) -> bool {
         let mut gone = false;
         if self.try_lock_page(folio) {

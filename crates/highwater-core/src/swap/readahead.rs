@@ -142,8 +142,8 @@ impl<H: Devices> Kernel<H> {
         self.put_page(cx, folio);
     }
 
-    /// Finds the swap cache page of a slot, or starts reading a new one; `None` if no entry names the
-    /// slot, or there is no memory.
+    /// Finds the swap cache page of a slot, or starts reading a new one; `None` if no entry names
+    /// the slot, or there is no memory.
     #[doc(alias = "read_swap_cache_async")]
     #[doc(alias = "__read_swap_cache_async")]
     pub(crate) fn swapin_one(
@@ -192,7 +192,8 @@ impl<H: Devices> Kernel<H> {
         Some(folio)
     }
 
-    /// Charges a page to the memory cgroup that its slot names; if the limit refuses, the page is freed.
+    /// Charges a page to the memory cgroup that its slot names; if the limit refuses, the page is
+    /// freed.
     #[inline(never)]
     fn charge_swapin(&self, cx: &Cx<'_, H>, slot: Slot, folio: Folio) -> Option<Folio> {
         let group = self.group_of_slot(cx, slot, self.group_of_task(cx));

@@ -1,5 +1,5 @@
-//! Large folios of files, from system calls and faults down (rules/large-folios). The figures are those that real
-//! kernels showed.
+//! Large folios of files, from system calls and faults down (rules/large-folios). The figures are
+//! those that real kernels showed.
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -298,7 +298,8 @@ fn a_folio_that_sticks_out_of_the_vma_is_mapped_in_part() {
     stage.check();
 }
 
-/// A store through a mapping dirties all of a folio, and all of it is written (rules/large-folios#dirty).
+/// A store through a mapping dirties all of a folio, and all of it is written
+/// (rules/large-folios#dirty).
 #[test]
 fn stores_through_a_mapping_write_the_folio_whole() {
     let host = Solo::default();
@@ -320,7 +321,8 @@ fn stores_through_a_mapping_write_the_folio_whole() {
     stage.check();
 }
 
-/// Truncation splits, by halves or to pages; a dirty folio stays whole (rules/large-folios#truncation).
+/// Truncation splits, by halves or to pages; a dirty folio stays whole
+/// (rules/large-folios#truncation).
 #[test]
 fn truncation_splits_the_folio_that_it_cuts() {
     for (version, pieces) in [(V612, vec![(32, 0); 8]), (V72, vec![(32, 3)])] {

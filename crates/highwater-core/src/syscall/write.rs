@@ -1,9 +1,9 @@
 //! Buffered writes (rules/page-cache#write) and fsync (rules/page-cache#fsync).
 //!
 //! It handles one page at a time: find or create it, locked; read the part that the write does not
-//! cover; copy; mark it dirty; unlock; let `balance_dirty_pages` decide whether to continue. Files with large folios are
-//! written a folio at a time (rules/large-folios#writes).
-//! Writers of a file exclude each other, so its size changes under `rwsem`.
+//! cover; copy; mark it dirty; unlock; let `balance_dirty_pages` decide whether to continue. Files
+//! with large folios are written a folio at a time (rules/large-folios#writes). Writers of a file
+//! exclude each other, so its size changes under `rwsem`.
 
 use alloc::sync::Arc;
 use core::ops::Range;
@@ -153,7 +153,8 @@ impl<H: Devices> Kernel<H> {
         Ok(part.len as u64)
     }
 
-    /// The page of a part, locked, with a reference, ready to be written to; and the part of the write that lies in its folio.
+    /// The page of a part, locked, with a reference, ready to be written to; and the part of the
+    /// write that lies in its folio.
     fn page_to_write(
         &self,
         cx: &Cx<'_, H>,
@@ -186,7 +187,8 @@ impl<H: Devices> Kernel<H> {
                 self.wait_on_writeback(cx, folio);
             }
             let size = file.size.load(Relaxed);
-            // A fresh folio of several pages is no larger than the write, so only its first page may have to be read.
+            // A fresh folio of several pages is no larger than the write, so only its first page
+            // may have to be read.
             let is_fresh = is_new && folio.is_large();
             let head = if is_fresh { part.in_first_page() } else { part };
             if page.is(PageFlags::UPTODATE) || !head.needs_read(size) {

@@ -15,7 +15,7 @@ pub enum Error {
     Fault,
     /// An argument makes no sense (EINVAL).
     Invalid,
-    /// What is to change is in use (EBUSY).
+    /// The object to change is in use (EBUSY).
     Busy,
     /// The task was killed; it is to exit.
     Killed,

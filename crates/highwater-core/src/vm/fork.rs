@@ -52,7 +52,8 @@ impl<H: Devices> Kernel<H> {
     /// sides.
     ///
     /// # Errors
-    /// If there is no memory for its tables or its process, or no more may be promised (`vm.overcommit_memory`). The parent is as it was then, but that its next writes fault.
+    /// If there is no memory for its tables or its process, or no more may be promised
+    /// (`vm.overcommit_memory`). The parent is as it was then, but that its next writes fault.
     #[doc(alias = "dup_mmap")]
     pub(crate) fn fork_mm(&self, cx: &Cx<'_, H>, parent: &Mm<H>) -> Result<Arc<Mm<H>>, Error> {
         self.enter_mm(cx, parent);
@@ -157,7 +158,8 @@ impl<H: Devices> Kernel<H> {
                         false => self.copy_table(cx, &mut from, &to, at..part.end, &mut copied),
                     }
                 };
-                // Its page is on its way to another frame, which cannot be waited for under the table's lock.
+                // Its page is on its way to another frame, which cannot be waited for under the
+                // table's lock.
                 let pte = table.peek(at);
                 if let Some(from) = pte.moving_from().filter(|_| at < part.end) {
                     self.wait_for_move(cx, from, || table.peek(at) != pte);

@@ -73,7 +73,8 @@ impl<H: Devices> Kernel<H> {
                     let Some(folio) = self.mapped_folio(pte) else { continue };
                     let page = self.mem.map.page(folio);
                     if folio.is_large() && !page.is_anon() {
-                        // A file's folio too, where all of it lies in the VMA; munlock unlocks it in any case.
+                        // A file's folio too, where all of it lies in the VMA; munlock unlocks it
+                        // in any case.
                         let frame = pte.pfn().unwrap_or(folio.pfn());
                         let is_due = match locked {
                             true => self.is_locked_whole((folio, frame), vpn, vma.start..vma.end),

@@ -3,9 +3,10 @@
 //!
 //! Key types: [`Mm`] (an mm), [`Vma`] (`vm_area_struct`), [`PageTable`] and [`Pte`].
 //!
-//! [`mm`] creates and ends address spaces. [`mapping`] has their VMAs ([`grow`] extends one, [`commit`]
-//! limits them). [`tables`] finds VMAs and page tables. [`fault`] fills the tables, [`unmap`] and
-//! [`zap`] empty them, [`rmap`] finds entries from a page, and [`moving`] has migration entries.
+//! [`mm`] creates and ends address spaces. [`mapping`] has their VMAs ([`grow`] extends one,
+//! [`commit`] limits them). [`tables`] finds VMAs and page tables. [`fault`] fills the tables,
+//! [`unmap`] and [`zap`] empty them, [`rmap`] finds entries from a page, and [`moving`] has
+//! migration entries.
 //!
 //! Synchronisation: VMAs and the set of tables behind the mm's lock (read for faults, write for
 //! mmap and munmap, which downgrades before it unmaps); entries behind their table's lock.

@@ -53,8 +53,8 @@ impl<H: Devices> Kernel<H> {
         !flags.intersects(self.flags_without_recency())
     }
 
-    /// The flags of a VMA, with [`VmaFlags::NO_REUSE`] if its descriptor has that advice now and the
-    /// policy looks at it.
+    /// The flags of a VMA, with [`VmaFlags::NO_REUSE`] if its descriptor has that advice now and
+    /// the policy looks at it.
     pub(crate) fn flags_of_walk(&self, vma: &Vma<H>) -> VmaFlags {
         match (&vma.backing, self.mem.policy.reclaim.recency_guard) {
             (Backing::File { open, .. }, RecencyGuard::SeqRandNoreuse)
@@ -66,7 +66,8 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// VMAs that a reference check for a memory cgroup passes over; the root stands for the machine.
+    /// VMAs that a reference check for a memory cgroup passes over; the root stands for the
+    /// machine.
     pub(super) fn passed_over(&self, group: GroupId) -> PassedOver {
         let flags = match self.mem.policy.reclaim.recency_guard {
             RecencyGuard::Seq => VmaFlags::empty(),

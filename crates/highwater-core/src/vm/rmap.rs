@@ -94,7 +94,8 @@ pub(crate) struct Trail<H: Devices> {
     group: GroupId,
 }
 
-/// Mm and table; and the part of a VMA that the table covers, for as long as the mm does not change.
+/// Mm and table; and the part of a VMA that the table covers, for as long as the mm does not
+/// change.
 struct Step<H: Devices> {
     mm: Option<Arc<Mm<H>>>,
     table: Option<Arc<PageTable<H>>>,
@@ -122,7 +123,7 @@ impl<H: Devices> Trail<H> {
         self.group = group;
     }
 
-    /// Whose uses count.
+    /// The memory cgroup whose tasks' uses count.
     pub(super) fn group(&self) -> GroupId {
         self.group
     }
@@ -566,8 +567,8 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// Flushes what [`Kernel::try_to_unmap`] left to flush; `dirty_only` = only if a dirty entry was
-    /// among it.
+    /// Flushes what [`Kernel::try_to_unmap`] left to flush; `dirty_only` = only if a dirty entry
+    /// was among it.
     #[doc(alias = "try_to_unmap_flush")]
     #[doc(alias = "try_to_unmap_flush_dirty")]
     #[inline]

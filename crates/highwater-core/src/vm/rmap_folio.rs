@@ -1,7 +1,8 @@
 //! Reverse mapping of large folios of files (rules/large-folios#faults).
 //!
-//! Such a folio is mapped page by page, by any number of VMAs, each of which may map a part of it only and lie across
-//! two page tables. So a walk goes over *parts*: the pages of a folio that one VMA maps through one table.
+//! Such a folio is mapped page by page, by any number of VMAs, each of which may map a part of it
+//! only and lie across two page tables. So a walk goes over *parts*: the pages of a folio that one
+//! VMA maps through one table.
 //!
 //! | walk | effect |
 //! |---|---|
@@ -40,7 +41,8 @@ impl Part {
     }
 }
 
-/// The virtual pages at which a range maps pages `first..end` of its file, and the first of those pages.
+/// The virtual pages at which a range maps pages `first..end` of its file, and the first of those
+/// pages.
 fn overlap(range: &MapRange, first: u32, end: u32) -> Option<(Range<u32>, u32)> {
     let pages = range.end - range.start;
     let from = first.max(range.file_page);
@@ -92,8 +94,9 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// Clears the young bits of all entries that map a folio of a file, and reports the uses: a VMA with any of them is
-    /// one user. A locked VMA that maps all of it locks the folio and ends the walk.
+    /// Clears the young bits of all entries that map a folio of a file, and reports the uses: a VMA
+    /// with any of them is one user. A locked VMA that maps all of it locks the folio and ends the
+    /// walk.
     pub(super) fn folio_of_file_referenced(
         &self,
         cx: &Cx<'_, H>,
@@ -133,8 +136,8 @@ impl<H: Devices> Kernel<H> {
         Referenced::By(users, flags)
     }
 
-    /// Unmaps a locked folio of a file everywhere for reclaim; true if nothing maps it any more. It stays mapped where a
-    /// VMA is locked.
+    /// Unmaps a locked folio of a file everywhere for reclaim; true if nothing maps it any more. It
+    /// stays mapped where a VMA is locked.
     pub(super) fn unmap_folio_of_file(
         &self,
         cx: &Cx<'_, H>,
@@ -175,7 +178,8 @@ impl<H: Devices> Kernel<H> {
         !page.is_mapped()
     }
 
-    /// Write-protects and cleans every entry of a folio of a file; true if one was dirty or could have become so.
+    /// Write-protects and cleans every entry of a folio of a file; true if one was dirty or could
+    /// have become so.
     pub(super) fn clean_folio_of_file(&self, cx: &Cx<'_, H>, folio: Folio) -> bool {
         let mut nr_cleaned = 0;
         cx.charge(Cost::RmapWalk, 1);
@@ -221,8 +225,8 @@ impl<H: Devices> Kernel<H> {
         });
     }
 
-    /// An mlock or munlock of a VMA met a page of a folio of a file: true if it is the first one there, and the VMA maps
-    /// all of the folio, which is locked as a whole or not at all.
+    /// An mlock or munlock of a VMA met a page of a folio of a file: true if it is the first one
+    /// there, and the VMA maps all of the folio, which is locked as a whole or not at all.
     pub(super) fn is_locked_whole(
         &self,
         (folio, frame): (Folio, Pfn),

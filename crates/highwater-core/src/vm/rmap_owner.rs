@@ -1,4 +1,5 @@
-//! The page cache's requests to mappings: cleaning a page before it is written, unmapping it when it is cut off.
+//! The page cache's requests to mappings: cleaning a page before it is written, unmapping it when
+//! it is cut off.
 //!
 //! From: `page_cache::{dirty, truncate}` · to: [`super::rmap`], `zap`.
 
@@ -17,8 +18,8 @@ impl<H: Devices> Mappings<H> for Kernel<H> {
     #[doc(alias = "page_mkclean")]
     fn clean_mappings(&self, cx: &Cx<'_, H>, folio: Folio) -> bool {
         let page = self.mem.map.page(folio);
-        // Only shared mappings of files are cleaned; the entries of anonymous memory keep their bits until
-        // they are unmapped.
+        // Only shared mappings of files are cleaned; the entries of anonymous memory keep their
+        // bits until they are unmapped.
         if !page.is_mapped() || page.is_anon() {
             return false;
         }

@@ -79,7 +79,8 @@ impl Tally {
         }
     }
 
-    /// The same for an entry that mapped one frame of a large folio of a file: each of its pages counts on its own.
+    /// The same for an entry that mapped one frame of a large folio of a file: each of its pages
+    /// counts on its own.
     #[inline(never)]
     pub(super) fn unmapped_frame<H: Devices>(
         &mut self,

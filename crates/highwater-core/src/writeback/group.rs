@@ -4,11 +4,11 @@
 //! the same ratios of the memory that it could dirty. The flusher works while any domain is over
 //! its background limit.
 //!
-//! Linux keeps a separate queue of dirty inodes for each group and device, and moves an inode to the
-//! queue of the group that dirties most of it. Here a device has one queue, and each file of it names
-//! the group whose pages of it became dirty since it was clean. While only groups are over their background
-//! limits, the flusher passes by the files of the others. A file that several groups dirtied is
-//! written for each of them.
+//! Linux keeps a separate queue of dirty inodes for each group and device, and moves an inode to
+//! the queue of the group that dirties most of it. Here a device has one queue, and each file of it
+//! names the group whose pages of it became dirty since it was clean. While only groups are over
+//! their background limits, the flusher passes by the files of the others. A file that several
+//! groups dirtied is written for each of them.
 //!
 //! From: [`super::throttle`], [`super::flusher`] · to: `memcg`.
 

@@ -116,7 +116,8 @@ impl<H: Devices> Kernel<H> {
         out
     }
 
-    /// The first page of the folio that has a page of a file; that page itself, if it is not cached.
+    /// The first page of the folio that has a page of a file; that page itself, if it is not
+    /// cached.
     fn first_of_folio(&self, cx: &Cx<'_, H>, file: &File<H>, index: u32) -> u32 {
         if self.mem.policy.folio.file == FileFolios::None {
             return index;

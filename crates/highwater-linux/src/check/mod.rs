@@ -206,9 +206,9 @@ pub fn check(paths: &[PathBuf]) -> Result<(CheckReport, Vec<InputError>), InputE
 /// Facts of a captured run that its file does not have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CheckOptions {
-    /// Nanoseconds that the machine idles before the script of a `memcg` file. Work that a kernel does
-    /// every few seconds then falls on other operations: the sums of statistics that reclaim goes by
-    /// from 6.12 on, and the flushers' rounds.
+    /// Nanoseconds that the machine idles before the script of a `memcg` file. Work that a kernel
+    /// does every few seconds then falls on other operations: the sums of statistics that reclaim
+    /// goes by from 6.12 on, and the flushers' rounds.
     pub idle_ns: u64,
 }
 

@@ -1,7 +1,8 @@
 //! Parameters of the workload that runs: `stutterp.seconds=10`, `job.task.0.count=3`.
 //!
-//! Parameters are a table of typed values; a setting replaces one of them or adds one, and the workload reads the table
-//! again. A part of a path is a key of a table, or a number or a name of a list's element.
+//! Parameters are a table of typed values; a setting replaces one of them or adds one, and the
+//! workload reads the table again. A part of a path is a key of a table, or a number or a name of a
+//! list's element.
 
 use toml::{Table, Value};
 
@@ -57,7 +58,8 @@ impl Experiment {
             let is_last = depth + 1 == parts.len();
             match at {
                 Node::Table(table) if is_last => {
-                    // The workload itself says all of its parameters; what stands below may leave some out.
+                    // The workload itself says all of its parameters; what stands below may leave
+                    // some out.
                     if depth == 0 && !table.contains_key(*part) {
                         let keys: Vec<&str> = table.keys().map(String::as_str).collect();
                         return Err(unknown("parameter", part, &keys));

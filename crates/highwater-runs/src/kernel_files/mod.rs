@@ -1,5 +1,6 @@
 //! The simulated machine's files as real files, at virtual times (`--cgroupfs`): `/proc` and the
-//! tree of memory cgroups, in the text of the policy's kernel, so that a parser for Linux reads them.
+//! tree of memory cgroups, in the text of the policy's kernel, so that a parser for Linux reads
+//! them.
 //!
 //! ```text
 //! DIR/proc, DIR/sys                          the machine now

@@ -1,8 +1,8 @@
 //! The files of processes and kernel threads, `/proc/PID`.
 //!
 //! A process has the number that reports of the OOM killer give it. Figures that
-//! the model does not count (page faults by process, the time of start) are 0 in `stat`, and left out
-//! in `status` and `smaps_rollup`.
+//! the model does not count (page faults by process, the time of start) are 0 in `stat`, and left
+//! out in `status` and `smaps_rollup`.
 
 use std::collections::BTreeMap;
 

@@ -65,9 +65,9 @@ pub struct Problem {
     pub reason: String,
 }
 
-/// Declares the parameters of a workload: a struct with public fields, each with its docs, its default and, if not
-/// every value of its type will do, a test and what is wrong if it fails. In files the keys are in kebab case, and
-/// what a file does not name has its default.
+/// Declares the parameters of a workload: a struct with public fields, each with its docs, its
+/// default and, if not every value of its type will do, a test and what is wrong if it fails. In
+/// files the keys are in kebab case, and what a file does not name has its default.
 ///
 /// ```
 /// # extern crate highwater_runs as highwater;

@@ -13,9 +13,9 @@
 //! | `run` | one run: ballast, programs, audits, clearing away |
 //! | `liveness` | its second phase, and machines whose memory is full by then |
 //!
-//! A run has two phases. In the safety phase disks fail and stall and programs kill each other, until the
-//! seed's work is done. In the liveness phase the faults are over, and every program has to do a few more
-//! operations and end.
+//! A run has two phases. In the safety phase disks fail and stall and programs kill each other,
+//! until the seed's work is done. In the liveness phase the faults are over, and every program has
+//! to do a few more operations and end.
 //!
 //! A run passes if
 //! - every program ends: none waits for ever (the engine reports that), and none gets an error that

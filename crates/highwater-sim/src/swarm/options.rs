@@ -303,9 +303,9 @@ fn draw_movable(s: &mut Stream, machine: &mut Machine) {
     zones.push(ZoneSpec::full(ZoneType::Movable, start, taken));
 }
 
-/// Limits of dirty pages that are larger than folios. Under a smaller limit a task that stores through a mapping may
-/// never get on, in Linux as here: its folio alone exceeds the limit, so the task waits, and the flusher protects the
-/// page again meanwhile (rules/large-folios#dirty).
+/// Limits of dirty pages that are larger than folios. Under a smaller limit a task that stores
+/// through a mapping may never get on, in Linux as here: its folio alone exceeds the limit, so the
+/// task waits, and the flusher protects the page again meanwhile (rules/large-folios#dirty).
 fn leave_room_for_folios(t: &mut Tunables) {
     const LEAST: u64 = 16 << 20;
     if t.dirty_bytes != 0 {

@@ -43,8 +43,8 @@ pub(super) fn draw_folios(stream: &mut Stream, policy: &mut Policy) {
     }
 }
 
-/// Sets one in `rarity` of all switches to a random one of its values. Each has draws of its own, so a
-/// seed means the same when the kernel gets another switch.
+/// Sets one in `rarity` of all switches to a random one of its values. Each has draws of its own,
+/// so a seed means the same when the kernel gets another switch.
 fn turn(stream: &mut Stream, rarity: u64, policy: &mut Policy) {
     let seed = stream.next_u64();
     for field in Policy::describe() {

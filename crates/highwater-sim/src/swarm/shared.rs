@@ -17,8 +17,9 @@ use crate::engine::TaskId;
 use crate::host::SimHost;
 use crate::machine::SimKernel;
 
-/// Times between two looks of a task at the gate. All look at the same moments: on a slow machine with
-/// many tasks, one of them would always be awake, and an audit needs a moment at which none is.
+/// Times between two looks of a task at the gate. All look at the same moments: on a slow machine
+/// with many tasks, one of them would always be awake, and an audit needs a moment at which none
+/// is.
 const GATE_SLEEP_NS: u64 = 100_000_000;
 
 /// Counters of work that costs real time.

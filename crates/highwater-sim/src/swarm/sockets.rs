@@ -27,8 +27,8 @@ pub(super) struct Ends {
 }
 
 impl Worker<'_, '_> {
-    /// Does something with a connection. Refusals are part of the game: a group may be at its limit,
-    /// and the other end may be gone.
+    /// Does something with a connection. Refusals are part of the game: a group may be at its
+    /// limit, and the other end may be gone.
     pub(super) fn use_sockets(&mut self) {
         self.shared.spend(5);
         let (kernel, cx) = (self.kernel, self.cx);

@@ -323,8 +323,8 @@ impl Worker<'_, '_> {
         pages
     }
 
-    /// True once the work is done: long operations end early. Never in the liveness phase, where every
-    /// operation has to come to its end.
+    /// True once the work is done: long operations end early. Never in the liveness phase, where
+    /// every operation has to come to its end.
     pub(super) fn is_over(&self) -> bool {
         !self.shared.is_live() && self.shared.work_left() == 0
     }

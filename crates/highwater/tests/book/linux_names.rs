@@ -506,7 +506,8 @@ fn plain(text: &str) -> String {
 #[test]
 fn an_item_is_read_with_its_names() {
     let text = "impl<H: Devices> Kernel<H> {\n    /// Shrinks. More.\n    ///\n    /// Linux 5.16 on: same name; less\n    \
-                /// [`Kernel::x`].\n    #[doc(alias = \"old_name\")]\n    #[expect(\n        clippy::x\n    )]\n    \
+                /// [`Kernel::x`].\n    #[doc(alias = \"old_name\")]\n    #[expect(\n
+                /// clippy::x\n    )]\n    \
                 pub(super) fn new_name(&self) {\n";
     let found = entries_of("crates/highwater-core/src/lru/mod.rs", text);
     let [entry] = &found[..] else { panic!("one item") };

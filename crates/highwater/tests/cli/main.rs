@@ -58,7 +58,8 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The program under test: `HIGHWATER`, seen from the root, or the one that was built with these tests.
+/// The program under test: `HIGHWATER`, seen from the root, or the one that was built with these
+/// tests.
 fn program() -> PathBuf {
     let named = std::env::var_os("HIGHWATER").map(|path| root().join(path));
     named.unwrap_or_else(|| env!("CARGO_BIN_EXE_highwater").into())

@@ -35,7 +35,8 @@ fn buffers_of_sockets_are_charged() {
     }
 }
 
-/// Where stalls are sleeps for `memory.high`, pressure is real time; elsewhere it is the emulator's.
+/// Where stalls are sleeps for `memory.high`, pressure is real time; elsewhere it is the
+/// emulator's.
 #[test]
 fn pressure_is_judged_where_it_is_sleep() {
     let file = |name: &str| format!("{MEMCG}/{name}.json");

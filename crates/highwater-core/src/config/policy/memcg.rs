@@ -50,8 +50,8 @@ policy! {
         scan_events: ScanEvents = GlobalOnly {
             /// `pgscan_direct`, `pgsteal_direct` and `pgrefill` count global reclaim only.
             GlobalOnly,
-            /// They are statistics of the node and count all reclaim; `memory.reclaim` has counters of
-            /// its own, `pgscan_proactive` and `pgsteal_proactive` (7.2).
+            /// They are statistics of the node and count all reclaim; `memory.reclaim` has counters
+            /// of its own, `pgscan_proactive` and `pgsteal_proactive` (7.2).
             Node,
         } is exploratory,
         /// How late the statistics of groups are.
@@ -64,8 +64,8 @@ policy! {
             /// numbers of the last periodic flush (6.12 on).
             RstatPerGroup,
         },
-        /// The pages of a removed group go to its parent, behind the tails of its lists (7.2); false:
-        /// they stay on the removed group's lists until they are reclaimed.
+        /// The pages of a removed group go to its parent, behind the tails of its lists (7.2);
+        /// false: they stay on the removed group's lists until they are reclaimed.
         // rules/memory-cgroups#removal
         reparent_lru: bool = false is exploratory,
         /// A refused charge of a socket counts as `sock_throttled` in `memory.events` (7.2).

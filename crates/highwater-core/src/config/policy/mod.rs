@@ -2,9 +2,9 @@
 //!
 //! The mechanisms read their switches from the policy. Each switch is one difference between kernel
 //! versions or between the two sides of a study; no other code of the core knows a version. A
-//! switch is declared once, in its section's table ([`allocator`], [`compaction`], [`mod@folio`], [`reclaim`],
-//! [`throttle`], [`locks`], [`memcg`], [`paging`]); [`table`] has the form. [`mod@super::preset`] has the values of each
-//! kernel.
+//! switch is declared once, in its section's table ([`allocator`], [`compaction`], [`mod@folio`],
+//! [`reclaim`], [`throttle`], [`locks`], [`memcg`], [`paging`]); [`table`] has the form.
+//! [`mod@super::preset`] has the values of each kernel.
 //!
 //! A policy is also available as data. [`Policy::describe`] lists every switch with its description
 //! and its values. [`Policy::get`] and [`Policy::set`] take paths, and [`Policy::differences`]
@@ -102,8 +102,8 @@ policy! {
         /// Windows of readahead: after a miss, and at the end of the file.
         // rules/readahead#decision, rules/readahead#restart
         readahead: ReadaheadRule = Continue {
-            /// A miss at the end of the window continues it, and a window whose mark would be on its
-            /// first page is joined with the next (up to 6.10).
+            /// A miss at the end of the window continues it, and a window whose mark would be on
+            /// its first page is joined with the next (up to 6.10).
             Continue,
             /// A miss begins a new window; only the mark continues one (6.11 on).
             Restart,
@@ -114,7 +114,8 @@ policy! {
         /// When the memory of nodes that leave a file's tree goes back.
         // rules/slab#tree-nodes
         tree_nodes: TreeNodes = AtOnce {
-            /// At once, with each node. No kernel does this; the presets' figures were made with it.
+            /// At once, with each node. No kernel does this; the presets' figures were made with
+            /// it.
             AtOnce,
             /// After a grace period of RCU, all that a CPU removed meanwhile together.
             AfterGracePeriod,

@@ -29,15 +29,15 @@ policy! {
         /// Which of several pages that are freed together is allocated first.
         // rules/unmap#reuse-order
         free_order: FreeOrder = Lowest {
-            /// The first of them, which has the lowest index: two lists turn their order twice (up to
-            /// 6.8).
+            /// The first of them, which has the lowest index: two lists turn their order twice (up
+            /// to 6.8).
             Lowest,
             /// The last of them, which has the highest index (6.9 on).
             Highest,
         } is exploratory,
-        /// Unmapping drains the CPU's LRU batches before it clears entries and before it frees pages;
-        /// false: pages that wait there stay allocated until the batch drains, and are freed then
-        /// without entering a list (7.2).
+        /// Unmapping drains the CPU's LRU batches before it clears entries and before it frees
+        /// pages; false: pages that wait there stay allocated until the batch drains, and are freed
+        /// then without entering a list (7.2).
         // rules/unmap#drains
         drains_lru: bool = true is exploratory,
     }
@@ -50,7 +50,8 @@ policy! {
         // rules/swap#slot-cache
         slot_cache: bool = true is exploratory,
         /// A write that brings a page back frees its slot at once, if nothing else uses the page;
-        /// false: the slot stays until swap is half full, and the page is written to it again (7.2).
+        /// false: the slot stays until swap is half full, and the page is written to it again
+        /// (7.2).
         // rules/swap#swap-in
         write_frees_slot: bool = true is exploratory,
         /// Swapping out of a page that holds only zeros.
@@ -83,8 +84,8 @@ policy! {
 policy! {
     /// The block layer.
     BlockPolicy {
-        /// The request whose size decides when a plug is sent: before another request begins, if this
-        /// one has 128 KiB.
+        /// The request whose size decides when a plug is sent: before another request begins, if
+        /// this one has 128 KiB.
         // rules/block#plug
         plug_flush: PlugFlush = Newest {
             /// The newest (up to 6.12.0).

@@ -25,8 +25,8 @@ policy! {
             /// when it comes to it (no kernel does this).
             HandedOver,
         },
-        /// VMAs without recency: unmapping does not transfer their young bits, and the reference check
-        /// does not count them.
+        /// VMAs without recency: unmapping does not transfer their young bits, and the reference
+        /// check does not count them.
         // rules/rmap#recency
         recency_guard: RecencyGuard = Seq {
             /// With SEQ_READ advice; the reference check clears their young bits (up to 6.2).
@@ -123,8 +123,8 @@ policy! {
         /// anonymous pages too (6.10 on).
         // rules/kswapd#run-again
         retries_trimming: bool = false is exploratory,
-        /// A step that reclaims enough keeps its priority, even if it scanned less: freed slab is not
-        /// scanned (6.12 on).
+        /// A step that reclaims enough keeps its priority, even if it scanned less: freed slab is
+        /// not scanned (6.12 on).
         // rules/kswapd#run
         slab_is_progress: bool = false is exploratory,
         /// Event that resets a node's count of failed kswapd runs.

@@ -3,7 +3,8 @@
 //! `batch << free_factor` says how often a CPU drained lately. It says little about a CPU that
 //! frees and allocates in bursts, and a limit computed at boot fits no use in particular. So newer
 //! kernels count: `free_factor` is then the number of pages that the CPU freed lately
-//! (`free_count`), halved by each allocation. Drains free about as many. A CPU also tunes its limit:
+//! (`free_count`), halved by each allocation. Drains free about as many. A CPU also tunes its
+//! limit:
 //!
 //! ```text
 //!  high_min ◀───────────────────────── high ─────────────────────────▶ high_max
@@ -66,8 +67,8 @@ impl Sizes {
         Sizes { batch: zone.pcp_batch(), high_min: zone.pcp_high(), high_max: zone.pcp_high_max() }
     }
 
-    /// The allowed limit nearest to `high`. As in the kernel's clamp, the upper bound wins where the
-    /// bounds cross.
+    /// The allowed limit nearest to `high`. As in the kernel's clamp, the upper bound wins where
+    /// the bounds cross.
     fn clamp(self, high: u32) -> u32 {
         high.max(self.high_min).min(self.high_max)
     }

@@ -8,8 +8,9 @@ use super::{ReadAhead, Trigger, Window, init_size, next_size};
 use crate::config::ReadaheadRule;
 use crate::page_cache::Tree;
 
-/// How many orders more the folios of a window that the mark starts may have than those of the window before (7.2).
-/// Files of single pages get none, but the window ends where such a folio would.
+/// How many orders more the folios of a window that the mark starts may have than those of the
+/// window before (7.2). Files of single pages get none, but the window ends where such a folio
+/// would.
 const MORE_ORDERS: u8 = 2;
 
 impl ReadAhead {

@@ -21,8 +21,8 @@ const READAHEAD_GFP: Gfp = FILE_GFP.difference(Gfp::FS).union(Gfp::NORETRY).unio
 /// Up to 6.16 a window of fewer pages than this is read in single pages.
 const LEAST_WINDOW: u32 = 4;
 
-/// The order of the folios of a window up to 6.16: two more than the order of the folio that had the mark, and no
-/// folio larger than the window.
+/// The order of the folios of a window up to 6.16: two more than the order of the folio that had
+/// the mark, and no folio larger than the window.
 fn order_after_mark(marked: Order, size: u32, max: Order) -> Order {
     if size < LEAST_WINDOW {
         return Order::ZERO;
@@ -40,8 +40,8 @@ impl ReadAhead {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// Returns the order of the folios that fill a window (rules/large-folios#readahead). `marked`: the order of the
-    /// folio with the mark that started it, or 0.
+    /// Returns the order of the folios that fill a window (rules/large-folios#readahead). `marked`:
+    /// the order of the folio with the mark that started it, or 0.
     #[doc(alias = "page_cache_ra_order")]
     pub(super) fn order_of_window(
         &self,
@@ -98,8 +98,9 @@ impl<H: Devices> Kernel<H> {
         end.min(file.size_pages()).min(file.spec.max_pages.into()) as u32
     }
 
-    /// Reads a window in folios. Where there is no memory for one, or some of its pages are cached, the rest is read in
-    /// pages: as much as the window has left (6.17 on), or as much as it has in all (before).
+    /// Reads a window in folios. Where there is no memory for one, or some of its pages are cached,
+    /// the rest is read in pages: as much as the window has left (6.17 on), or as much as it has in
+    /// all (before).
     fn submit_folios(&self, cx: &Cx<'_, H>, file: &File<H>, window: Window, order: Order) {
         let (mark, end) = (self.mark_of(file, window), self.end_of(file, window));
         let order1 = self.mem.policy.folio.order1;

@@ -34,8 +34,8 @@ pub(in crate::reclaim) struct Inputs {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// Pages on a list as a pass sees them: of the node, from its counters, which lag by a batch per CPU;
-    /// exactly, where lists are a zone's (up to 4.7).
+    /// Pages on a list as a pass sees them: of the node, from its counters, which lag by a batch
+    /// per CPU; exactly, where lists are a zone's (up to 4.7).
     pub(super) fn pages_on(&self, (node, vec): At, list: LruKind) -> u64 {
         match self.mem.policy.reclaim.lru {
             LruTopology::Node => self.mem.node(node).stats.read(list.node_stat() as usize),
@@ -65,8 +65,8 @@ impl<H: Devices> Kernel<H> {
             && (!self.mem.groups.is_on() || self.has_swap_room(self.lru.group_of(vec)))
     }
 
-    /// What decides between the types before their weights do (rules/scan-budget#mode). Without a free slot
-    /// nothing can be swapped, so anonymous pages would be scanned for nothing.
+    /// What decides between the types before their weights do (rules/scan-budget#mode). Without a
+    /// free slot nothing can be swapped, so anonymous pages would be scanned for nothing.
     pub(super) fn mode_input(
         &self,
         sc: &Control,

@@ -104,8 +104,8 @@ impl<H: Devices> Kernel<H> {
             && waits_for_writeback(sc, page.flags())
     }
 
-    /// Step 6, unless the page is waited for ([`waits_for_writeback`]). It flags the page, so that the end of writeback
-    /// moves it to the tail. If it meets only such pages, the pass slows down.
+    /// Step 6, unless the page is waited for ([`waits_for_writeback`]). It flags the page, so that
+    /// the end of writeback moves it to the tail. If it meets only such pages, the pass slows down.
     ///
     /// If kswapd meets a page a second time, on lists where it met only such pages lately, the page
     /// counts as `immediate`: reclaim went through the whole list before the disk wrote the page.
@@ -127,8 +127,8 @@ impl<H: Devices> Kernel<H> {
 
     /// Step 13: a verdict, or none if the page is clean now and still locked.
     ///
-    /// Only kswapd writes file pages, and only those it met before on a node full of them: flushers do it in
-    /// better order. Pages in the order of the tail lie all over the disk.
+    /// Only kswapd writes file pages, and only those it met before on a node full of them: flushers
+    /// do it in better order. Pages in the order of the tail lie all over the disk.
     #[inline(always)]
     fn dirty_page(
         &self,

@@ -53,8 +53,9 @@ impl<H: Devices> Charge<H> for Kernel<H> {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// Charges pages to a group although a limit refused them: reclaims from the limit's group until
-    /// they fit, or gives up. Returns the pages that went through the counters; none: refused.
+    /// Charges pages to a group although a limit refused them: reclaims from the limit's group
+    /// until they fit, or gives up. Returns the pages that went through the counters; none:
+    /// refused.
     fn charge_over(
         &self,
         cx: &Cx<'_, H>,

@@ -22,8 +22,8 @@ impl Control {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// Frees `pages` pages, or a batch, of a group and those below it; the pages freed. `why` is the
-    /// phase that its time is booked to.
+    /// Frees `pages` pages, or a batch, of a group and those below it; the pages freed. `why` is
+    /// the phase that its time is booked to.
     #[doc(alias = "try_to_free_mem_cgroup_pages")]
     pub(super) fn reclaim_group(
         &self,

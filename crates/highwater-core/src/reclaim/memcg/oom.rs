@@ -92,7 +92,8 @@ impl<H: Devices> Kernel<H> {
         self.kill_member(cx, victim);
         if let Some(whole) = whole {
             self.memcg.event(whole, GroupEvent::OomGroupKill);
-            // The victim is among them and is counted again: Linux does so too, as it has not ended.
+            // The victim is among them and is counted again: Linux does so too, as it has not
+            // ended.
             let members = mms.iter().enumerate().filter(|(_, mm)| in_group(whole, mm));
             for (at, mm) in members.filter(|(_, mm)| mm.is_killable() && has_tasks(mm)) {
                 if at != number {

@@ -55,8 +55,8 @@ impl<H: Devices> Kernel<H> {
     /// may kill.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if there is no such group, if it is the root, which has no settings, or if
-    /// the hierarchy is not of the setting's version. Limits of version 1 also fail with
+    /// [`Error::Invalid`] if there is no such group, if it is the root, which has no settings, or
+    /// if the hierarchy is not of the setting's version. Limits of version 1 also fail with
     /// [`Error::Invalid`] if memory alone could have more than memory and swap together, and with
     /// [`Error::Busy`] if they are below the usage and reclaim cannot make room.
     pub fn set_group(

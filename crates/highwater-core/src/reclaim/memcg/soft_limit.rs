@@ -23,7 +23,7 @@ const fn is_enough(excess_at_first: u64, excess: u64, got: u64) -> bool {
 
 impl<H: Devices> Kernel<H> {
     /// Reclaims from the group that is furthest above its soft limit, before a pass over a node. A
-    /// group that gives nothing leaves it to the next one. What was got counts for the pass.
+    /// group that gives nothing leaves it to the next one. Freed pages count for the pass.
     ///
     /// Linux: a tree for each node keeps the groups in the order of their excess, as it was at one
     /// of their last charges. Here the excess is that of this moment.

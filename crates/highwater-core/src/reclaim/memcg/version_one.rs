@@ -107,8 +107,8 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// True of a reclaim for a group of version 1. Its writers have no dirty limits of their own, so
-    /// reclaim slows them down where it meets their pages.
+    /// True of a reclaim for a group of version 1. Its writers have no dirty limits of their own,
+    /// so reclaim slows them down where it meets their pages.
     ///
     /// Linux: the opposite of `writeback_throttling_sane`.
     #[doc(alias = "writeback_throttling_sane")]

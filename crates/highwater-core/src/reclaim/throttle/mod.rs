@@ -61,8 +61,8 @@ use crate::sync::atomic::Ordering::Relaxed;
 use crate::units::{LruVecId, ThrottleReason};
 use crate::zone::{NodeId, Zone};
 
-/// Reclaim is not considered stuck before this priority: gentle passes over short lists look at few pages or
-/// none (rules/scan-budget#targets), and to get nothing says little then.
+/// Reclaim is not considered stuck before this priority: gentle passes over short lists look at few
+/// pages or none (rules/scan-budget#targets), and to get nothing says little then.
 const STUCK_BELOW: u8 = DEF_PRIORITY - 2;
 
 /// The action of a direct reclaimer that has reclaimed `reclaimed` pages so far and scanned
@@ -238,7 +238,8 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// A direct reclaimer passed over one node. To wait here, for each of them, adds up over the nodes.
+    /// A direct reclaimer passed over one node. To wait here, for each of them, adds up over the
+    /// nodes.
     pub(super) fn consider_after_node(&self, cx: &Cx<'_, H>, node: NodeId, sc: &mut Control) {
         if self.throttle_policy().no_progress == NoProgressWait::EveryPass {
             self.consider_throttle(cx, node, sc);
@@ -254,8 +255,8 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Between two rounds of an allocation (rules/throttling#retry-wait): waits for devices, if the
-    /// policy has allocations do so, and, where `zone` is given, if that is congested. Otherwise others may
-    /// run.
+    /// policy has allocations do so, and, where `zone` is given, if that is congested. Otherwise
+    /// others may run.
     pub(crate) fn retry_wait(&self, cx: &Cx<'_, H>, jiffies: u64, zone: Option<&Zone<H>>) {
         match (self.throttle_policy().retry_wait, zone) {
             (RetryWait::WritePending, None) => self.congestion_wait(cx, jiffies),

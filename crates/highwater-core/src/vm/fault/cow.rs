@@ -1,8 +1,8 @@
 //! Writes to pages that are mapped read-only (rules/faults#write-protected).
 //!
-//! If one address space alone has the anonymous page, the write makes its entry writable. If address
-//! spaces share the page since a fork, a write copies it, unless the others have gone meanwhile. The
-//! zero page and pages of private file mappings are copied too.
+//! If one address space alone has the anonymous page, the write makes its entry writable. If
+//! address spaces share the page since a fork, a write copies it, unless the others have gone
+//! meanwhile. The zero page and pages of private file mappings are copied too.
 
 use super::{Pass, Step};
 use crate::host::{Cost, Cx, Devices, Probe};
@@ -52,8 +52,9 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// The page of an entry that is still `old` and read-only, with a reference (not for the zero
-    /// page, which needs none); and the entry, which a split of a leaf may have changed: a write is about
-    /// one page where [`Kernel::protected_leaf`] did not see to all of them (rules/huge-pages#write).
+    /// page, which needs none); and the entry, which a split of a leaf may have changed: a write is
+    /// about one page where [`Kernel::protected_leaf`] did not see to all of them
+    /// (rules/huge-pages#write).
     fn get_protected(
         &self,
         pass: &Pass<'_, '_, H>,

@@ -47,8 +47,8 @@ fn read_mode(flags: VmaFlags) -> ReadMode {
     }
 }
 
-/// True if a page that is read may be written later without another fault. On disks the first write has to be
-/// seen, for the page to be written back; in memory it does not, if the VMA is shared.
+/// True if a page that is read may be written later without another fault. On disks the first write
+/// has to be seen, for the page to be written back; in memory it does not, if the VMA is shared.
 fn may_write_unseen<H: Devices>(vma: &Vma<H>) -> bool {
     match &vma.backing {
         Backing::File { open, .. } => {
@@ -184,7 +184,8 @@ impl<H: Devices> Kernel<H> {
         Ok(())
     }
 
-    /// Holds up a writer that dirtied a page of a shared mapping, if there is too much dirty memory.
+    /// Holds up a writer that dirtied a page of a shared mapping, if there is too much dirty
+    /// memory.
     #[doc(alias = "fault_dirty_shared_page")]
     fn hold_up_faulting_writer(&self, pass: &mut Pass<'_, '_, H>) {
         if let Ok((open, _)) = file_of(&pass.vma, pass.vpn) {
@@ -222,8 +223,8 @@ impl<H: Devices> Kernel<H> {
         Ok(self.mem.map.frame_of(folio, index))
     }
 
-    /// The virtual pages where all of a file's folio would be mapped; none if not all of it lies in the file, in the VMA
-    /// and in the page table of `vpn` (rules/large-folios#faults).
+    /// The virtual pages where all of a file's folio would be mapped; none if not all of it lies in
+    /// the file, in the VMA and in the page table of `vpn` (rules/large-folios#faults).
     fn place_of_folio(&self, vma: &Vma<H>, vpn: u32, folio: Folio) -> Option<Range<u32>> {
         let (open, index) = file_of(vma, vpn).ok()?;
         let (first, end) = self.mem.map.indices_of(folio);
@@ -236,8 +237,8 @@ impl<H: Devices> Kernel<H> {
         is_within.then_some(place)
     }
 
-    /// Maps the pages of a folio that are not mapped, where all of it can be; `like`: an entry of one of them. Each new
-    /// entry has a reference. Returns their number.
+    /// Maps the pages of a folio that are not mapped, where all of it can be; `like`: an entry of
+    /// one of them. Each new entry has a reference. Returns their number.
     #[doc(alias = "set_pte_range")]
     fn map_folio(
         &self,
@@ -273,8 +274,8 @@ impl<H: Devices> Kernel<H> {
         nr
     }
 
-    /// Fault-around meets a large folio at `vpn`, where page `index` of the file is not mapped: maps that page, or all
-    /// of the folio. Returns the new entries.
+    /// Fault-around meets a large folio at `vpn`, where page `index` of the file is not mapped:
+    /// maps that page, or all of the folio. Returns the new entries.
     #[inline(never)]
     fn map_in_window(
         &self,
@@ -451,8 +452,8 @@ impl<H: Devices> Kernel<H> {
         if u64::from(index) < file.size_pages() { Ok(Some(page)) } else { Err(Error::Fault) }
     }
 
-    /// Looks the faulting page up, and lets readahead know how that went. Readahead may wait, so the
-    /// mm's lock goes first.
+    /// Looks the faulting page up, and lets readahead know how that went. Readahead may wait, so
+    /// the mm's lock goes first.
     fn find_cached(
         &self,
         pass: &mut Pass<'_, '_, H>,

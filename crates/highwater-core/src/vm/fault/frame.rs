@@ -172,7 +172,8 @@ impl<H: Devices> Kernel<H> {
         Err(Error::NoMemory)
     }
 
-    /// Charges a new page to the group of its address space; if the limit refuses, the page is freed.
+    /// Charges a new page to the group of its address space; if the limit refuses, the page is
+    /// freed.
     #[inline(never)]
     fn charge_user_page(&self, pass: &Pass<'_, '_, H>, folio: Folio) -> bool {
         let is_charged = self.charge_folio(pass.cx, folio, pass.mm.group(), Gfp::GFP_KERNEL);

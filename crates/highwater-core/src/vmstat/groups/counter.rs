@@ -4,9 +4,9 @@
 //! A counter also tells its parent how much of its usage is protected: `min(usage, setting)`. The
 //! parent has the sum over its children at hand when reclaim asks who is entitled to what.
 //!
-//! Key types: [`Counter`] (one group's), [`Counters`] (all groups'), [`Over`] (a refusal). A machine
-//! has one set for memory and one for swap. The root's counter holds what its descendants charge;
-//! charges of the root itself are free, and callers do not make them.
+//! Key types: [`Counter`] (one group's), [`Counters`] (all groups'), [`Over`] (a refusal). A
+//! machine has one set for memory and one for swap. The root's counter holds what its descendants
+//! charge; charges of the root itself are free, and callers do not make them.
 //!
 //! In a version 1 hierarchy the memory counters have a second set, for memory and swap together
 //! (`memsw`). Each charge of memory is charged there first, and each uncharge counts there too. A

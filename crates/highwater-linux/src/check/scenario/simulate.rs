@@ -25,8 +25,8 @@ use highwater_runs::workload::harness;
 use highwater_runs::workload::job::{JobParams, plan};
 use highwater_runs::workload::outcome::{node_snapshot, snapshot};
 
-/// Seeds of the disks' jitter and the program's random numbers: a step may end while kswapd is at work,
-/// in a real machine and in the model, and one run says little about how far it got.
+/// Seeds of the disks' jitter and the program's random numbers: a step may end while kswapd is at
+/// work, in a real machine and in the model, and one run says little about how far it got.
 const SEEDS: [u64; 3] = [1, 2, 3];
 
 /// Ten seconds.

@@ -37,8 +37,9 @@ impl Machine {
         Machine { memory, swap, managed, disks, bounds }
     }
 
-    /// As many tasks as a user may have at once: `RLIMIT_NPROC` is half of `kernel.threads-max`, and as many threads as
-    /// that have their stacks of 16 KiB in an eighth of memory (Linux's documentation of `kernel.threads-max`).
+    /// As many tasks as a user may have at once: `RLIMIT_NPROC` is half of `kernel.threads-max`,
+    /// and as many threads as that have their stacks of 16 KiB in an eighth of memory (Linux's
+    /// documentation of `kernel.threads-max`).
     pub(super) fn most_tasks(&self) -> u32 {
         let threads_max = (self.managed / (8 * 4)).max(20);
         u32::try_from(threads_max / 2).unwrap_or(u32::MAX).min(TASKS_MAX)

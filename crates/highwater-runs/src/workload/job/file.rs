@@ -255,7 +255,8 @@ pub struct JobPhase {
     /// `touch`: reads and writes back, as `x += 1` does.
     #[serde(default, skip_serializing_if = "is_false")]
     pub update: bool,
-    /// `read`, `write`, `append`: bytes of a block; `send`, `receive`: bytes of a call. Default: 64K.
+    /// `read`, `write`, `append`: bytes of a block; `send`, `receive`: bytes of a call. Default:
+    /// 64K.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<Bytes>,
     /// `touch`, `read`, `write`: choice of pages or blocks: `sequential` (the default), `stride N`,
@@ -294,8 +295,8 @@ pub struct JobPhase {
     /// `set-group`: the setting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub setting: Option<SettingName>,
-    /// `set`: the value. `set-group` of `oom-group` and `oom-control`: 1 or 0; of `swappiness`: 0 to
-    /// 200.
+    /// `set`: the value. `set-group` of `oom-group` and `oom-control`: 1 or 0; of `swappiness`: 0
+    /// to 200.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<u32>,
     /// Number of operations. Without any of `times`, `passes`, `seconds` and `forever`: as many as
@@ -474,14 +475,14 @@ pub enum Do {
     /// Moves the task to the group `of`: what it uses from now on is charged there.
     Join,
     /// Opens a TCP connection with the name `of` on the loopback device. Its buffers are charged to
-    /// the task's group. If no task of the job has a `receive` of that name, the task has both ends,
-    /// and what it sends stays in the buffers until it ends.
+    /// the task's group. If no task of the job has a `receive` of that name, the task has both
+    /// ends, and what it sends stays in the buffers until it ends.
     Connect,
     /// Sends `bytes` on the task's connection `of`, and waits until the send buffer has taken them.
     Send,
-    /// Receives `bytes` from a connection `of`, and waits for them. A task without one first accepts
-    /// the oldest connection of that name that no task has, and pays for its receive buffer. At the
-    /// end of a connection it receives less; the next `receive` accepts another one.
+    /// Receives `bytes` from a connection `of`, and waits for them. A task without one first
+    /// accepts the oldest connection of that name that no task has, and pays for its receive
+    /// buffer. At the end of a connection it receives less; the next `receive` accepts another one.
     Receive,
     /// Closes the task's ends of the connection `of`; the end of the task does the same.
     Close,

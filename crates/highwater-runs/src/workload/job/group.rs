@@ -112,7 +112,7 @@ impl JobGroup {
         }
     }
 
-    /// What it may have of memory: `max`, or `limit` of version 1.
+    /// Most memory that it may have: `max`, or `limit` of version 1.
     const fn most(&self) -> Option<Amount> {
         match self.max {
             None => self.limit,

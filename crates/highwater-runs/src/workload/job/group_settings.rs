@@ -1,7 +1,7 @@
 //! Settings of a job's memory cgroups by name, and the version of cgroups that has each.
 //!
-//! Each is declared once: its key, its version, what the nearest setting of the other version is, and
-//! how the kernel gets it. [`super::group`] has the groups.
+//! Each is declared once: its key, its version, what the nearest setting of the other version is,
+//! and how the kernel gets it. [`super::group`] has the groups.
 
 use highwater_core::reclaim::GroupSetting;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};

@@ -99,8 +99,8 @@ pub enum HostArg {
 #[derive(Clone, Debug, Default, Args)]
 pub struct FailArgs {
     /// Exit with status 1 if a mean is worse than the baseline's by more than this (5%) and the 95%
-    /// interval of its change excludes 0. Needs at least two seeds (--iterations), better six. Differences
-    /// and shares are measured against their wholes
+    /// interval of its change excludes 0. Needs at least two seeds (--iterations), better six.
+    /// Differences and shares are measured against their wholes
     #[arg(long, value_name = "PERCENT", value_parser = limit, allow_negative_numbers = true)]
     pub fail_if_worse: Option<f64>,
 }
@@ -108,8 +108,9 @@ pub struct FailArgs {
 /// Single keys of what runs.
 #[derive(Clone, Debug, Default, Args)]
 pub struct SetArgs {
-    /// Set a key of the workload (stutterp.seconds=10, or job.task.0.count=3 of a job), the machine (machine.memory=2G,
-    /// vm.swappiness=10) or the policies (policy.watermark.boost=false), for this run alone
+    /// Set a key of the workload (stutterp.seconds=10, or job.task.0.count=3 of a job), the machine
+    /// (machine.memory=2G, vm.swappiness=10) or the policies (policy.watermark.boost=false), for
+    /// this run alone
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
 }

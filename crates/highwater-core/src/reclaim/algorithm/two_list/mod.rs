@@ -72,8 +72,9 @@ impl<H: Devices> ReclaimAlgorithm<H> for TwoList {
         sc.inputs = Some(kernel.prepare(cx, at, sc));
     }
 
-    /// Of the types, only anonymous pages are aged without need: without swapping, or with plenty of
-    /// cache, their lists are never scanned, and when they are at last, all pages would look used.
+    /// Of the types, only anonymous pages are aged without need: without swapping, or with plenty
+    /// of cache, their lists are never scanned, and when they are at last, all pages would look
+    /// used.
     fn age(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, at: At, sc: &Control) {
         match kernel.mem.groups.is_on() {
             true => kernel.age_groups(cx, at.0, sc),
@@ -171,8 +172,8 @@ impl<H: Devices> Kernel<H> {
                 if want != 0 {
                     got += self.shrink_inactive(cx, at, sc, page_type, want);
                 }
-                // The share of an active list that is spared is used up all the same: the others must not
-                // get more for it.
+                // The share of an active list that is spared is used up all the same: the others
+                // must not get more for it.
                 let want = plan.bite(LruKind::new(page_type, true) as usize);
                 if want == 0 {
                 } else if pass.may_deactivate[page_type as usize] {
