@@ -34,7 +34,7 @@
 //! To: [`super::warm_frames`] (the records).
 
 use super::CpuId;
-use super::warm_frames::{Place, Record, WarmFrames};
+use super::warm_frames::{Place, Record, Stamp, WarmFrames};
 
 /// Cache sizes: of a core's L1 and L2, of a socket's LLC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -396,7 +396,7 @@ impl CacheWarmth {
         let last = record.last_cpu;
         let last_socket = self.socket_of_cpu[last.idx()];
         let own_socket = last_socket == self.socket_of_cpu[cpu.idx()];
-        let touched = self.cpu_bytes[last.idx()] - record.cpu_stamp;
+        let touched = record.cpu_stamp.bytes_until(self.cpu_bytes[last.idx()]);
         match last == cpu {
             true if touched < l1_bytes => return Found::all(Level::L1),
             true if touched < l2_bytes => return Found::all(Level::L2),
@@ -405,7 +405,8 @@ impl CacheWarmth {
             }
             _ => {}
         }
-        let fetched = self.socket_bytes[usize::from(last_socket)] - record.socket_stamp;
+        let socket_bytes = self.socket_bytes[usize::from(last_socket)];
+        let fetched = record.socket_stamp.bytes_until(socket_bytes);
         match self.shares.left(fetched) {
             0 => Found::all(memory),
             share => {
@@ -436,8 +437,17 @@ impl CacheWarmth {
         bytes: u64,
         found: &Found,
     ) {
-        self.cpu_bytes[cpu.idx()] += bytes;
-        self.socket_bytes[usize::from(self.socket_of_cpu[cpu.idx()])] += found.fetched(bytes);
+        let cpu_bytes = &mut self.cpu_bytes[cpu.idx()];
+        let socket_bytes = &mut self.socket_bytes[usize::from(self.socket_of_cpu[cpu.idx()])];
+        let before = [*cpu_bytes, *socket_bytes];
+        *cpu_bytes += bytes;
+        *socket_bytes += found.fetched(bytes);
+        let (cpu_bytes, socket_bytes) = (*cpu_bytes, *socket_bytes);
+        if Stamp::are_records_due(before[0], cpu_bytes)
+            || Stamp::are_records_due(before[1], socket_bytes)
+        {
+            self.forget_cold();
+        }
         self.last[cpu.idx()][usize::from(writes)] = pfn;
         let Some(dirty_by) = self.dirty_by.get_mut(pfn) else { return };
         if writes {
@@ -448,26 +458,41 @@ impl CacheWarmth {
         }
         let record = Record {
             last_cpu: cpu,
-            cpu_stamp: self.cpu_bytes[cpu.idx()],
-            socket_stamp: self.socket_bytes[usize::from(self.socket_of_cpu[cpu.idx()])],
+            cpu_stamp: Stamp::new(cpu_bytes),
+            socket_stamp: Stamp::new(socket_bytes),
         };
         if self.warm.put(place, pfn, record) {
             self.drop_cold();
         }
     }
 
-    /// Drops the records of frames that no cache holds.
+    /// Drops blocks of records of frames that no cache holds.
     #[cold]
     fn drop_cold(&mut self) {
-        let CacheSizes { l1_bytes, l2_bytes, .. } = self.sizes;
-        let (own_bytes, llc_bytes) = (l1_bytes.max(l2_bytes), self.shares.bytes_max);
-        let (cpu_bytes, socket_bytes) = (&self.cpu_bytes, &self.socket_bytes);
-        let socket_of_cpu = &self.socket_of_cpu;
-        self.warm.retain(|record| {
-            let cpu = record.last_cpu.idx();
-            cpu_bytes[cpu] - record.cpu_stamp < own_bytes
-                || socket_bytes[usize::from(socket_of_cpu[cpu])] - record.socket_stamp < llc_bytes
-        });
+        let is_warm = is_warm(&self.sizes, &self.shares, &self.socket_of_cpu);
+        self.warm.retain(|record| is_warm(&self.cpu_bytes, &self.socket_bytes, record));
+    }
+
+    /// Drops every record of a frame that no cache holds.
+    #[cold]
+    fn forget_cold(&mut self) {
+        let is_warm = is_warm(&self.sizes, &self.shares, &self.socket_of_cpu);
+        self.warm.forget_unless(|record| is_warm(&self.cpu_bytes, &self.socket_bytes, record));
+    }
+}
+
+/// Some cache holds the frame of a record, by the counters of all CPUs and sockets.
+fn is_warm<'a>(
+    sizes: &CacheSizes,
+    shares: &Shares,
+    socket_of_cpu: &'a [u16],
+) -> impl Fn(&[u64], &[u64], &Record) -> bool + use<'a> {
+    let (own_bytes, llc_bytes) = (sizes.l1_bytes.max(sizes.l2_bytes), shares.bytes_max);
+    move |cpu_bytes, socket_bytes, record| {
+        let cpu = record.last_cpu.idx();
+        let socket = usize::from(socket_of_cpu[cpu]);
+        record.cpu_stamp.bytes_until(cpu_bytes[cpu]) < own_bytes
+            || record.socket_stamp.bytes_until(socket_bytes[socket]) < llc_bytes
     }
 }
 

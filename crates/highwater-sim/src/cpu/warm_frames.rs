@@ -13,15 +13,42 @@
 
 use super::CpuId;
 
+/// The value that a counter of bytes had, without its upper bits: records are many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stamp(u64);
+
+impl Stamp {
+    const BITS: u32 = 48;
+
+    pub(super) fn new(bytes: u64) -> Self {
+        Stamp(bytes & ((1 << Self::BITS) - 1))
+    }
+
+    /// Bytes counted since then: right while fewer than 2^48 were, which is
+    /// [`Stamp::are_records_due`]'s task.
+    #[inline]
+    pub(super) fn bytes_until(self, bytes: u64) -> u64 {
+        Stamp::new(bytes.wrapping_sub(self.0)).0
+    }
+
+    /// True if a counter that goes from one value to another has passed a multiple of 2^47: records
+    /// that are no longer needed must be forgotten ([`WarmFrames::forget_unless`]) before their
+    /// stamps come round.
+    #[inline]
+    pub(super) fn are_records_due(before: u64, bytes: u64) -> bool {
+        (before ^ bytes) >> (Self::BITS - 1) != 0
+    }
+}
+
 /// The record of one frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Record {
     /// The CPU that touched it last.
     pub(super) last_cpu: CpuId,
     /// The byte counter of that CPU at that time.
-    pub(super) cpu_stamp: u64,
+    pub(super) cpu_stamp: Stamp,
     /// The sum of that CPU's socket at that time.
-    pub(super) socket_stamp: u64,
+    pub(super) socket_stamp: Stamp,
 }
 
 /// `last_cpu` of a frame that no cache holds.
@@ -41,17 +68,29 @@ pub(super) struct Place(Option<usize>);
 struct Block {
     /// Number of its group of sixteen frames.
     number: usize,
-    /// The records, without the gaps that whole ones would have: CPUs, and stamps of CPU and socket.
+    /// The records, without the gaps that whole ones would have: CPUs, and lower 32 and upper 16
+    /// bits of the stamps of CPU and socket.
     last_cpus: [CpuId; FRAMES],
-    stamps: [[u64; 2]; FRAMES],
+    stamps_low: [[u32; 2]; FRAMES],
+    stamps_high: [[u16; 2]; FRAMES],
 }
 
 impl Block {
     /// The record of a frame of the group, if there is one.
     #[inline]
     fn record(&self, at: usize) -> Option<Record> {
-        let (last_cpu, [cpu_stamp, socket_stamp]) = (self.last_cpus[at], self.stamps[at]);
-        (last_cpu != FORGOTTEN).then_some(Record { last_cpu, cpu_stamp, socket_stamp })
+        let (last_cpu, low, high) = (self.last_cpus[at], self.stamps_low[at], self.stamps_high[at]);
+        let stamp = |of: usize| Stamp(u64::from(high[of]) << 32 | u64::from(low[of]));
+        let record = Record { last_cpu, cpu_stamp: stamp(0), socket_stamp: stamp(1) };
+        (last_cpu != FORGOTTEN).then_some(record)
+    }
+
+    #[inline]
+    fn put(&mut self, at: usize, record: Record) {
+        let stamps = [record.cpu_stamp.0, record.socket_stamp.0];
+        self.last_cpus[at] = record.last_cpu;
+        self.stamps_low[at] = stamps.map(|stamp| stamp as u32);
+        self.stamps_high[at] = stamps.map(|stamp| (stamp >> 32) as u16);
     }
 }
 
@@ -100,15 +139,18 @@ impl WarmFrames {
             Some(block) => block,
             None => self.add(pfn / FRAMES),
         };
-        let (block, at) = (&mut self.blocks[block], pfn % FRAMES);
-        block.last_cpus[at] = record.last_cpu;
-        block.stamps[at] = [record.cpu_stamp, record.socket_stamp];
+        self.blocks[block].put(pfn % FRAMES, record);
         place.0.is_none() && self.blocks.len() - self.free.len() > self.blocks_max
     }
 
     /// Adds a block for a group of frames that has none.
     fn add(&mut self, number: usize) -> usize {
-        let block = Block { number, last_cpus: [FORGOTTEN; FRAMES], stamps: [[0; 2]; FRAMES] };
+        let block = Block {
+            number,
+            last_cpus: [FORGOTTEN; FRAMES],
+            stamps_low: [[0; 2]; FRAMES],
+            stamps_high: [[0; 2]; FRAMES],
+        };
         let at = match self.free.pop() {
             Some(at) => {
                 self.blocks[at] = block;
@@ -127,6 +169,17 @@ impl WarmFrames {
     pub(super) fn forget(&mut self, pfn: usize) {
         if let Some(block) = self.find(pfn).0 {
             self.blocks[block].last_cpus[pfn % FRAMES] = FORGOTTEN;
+        }
+    }
+
+    /// Removes every record for which `matters` returns false.
+    pub(super) fn forget_unless(&mut self, matters: impl Fn(&Record) -> bool) {
+        for block in self.blocks.iter_mut().filter(|block| block.number != NOBODY) {
+            for at in 0..FRAMES {
+                if block.record(at).is_some_and(|record| !matters(&record)) {
+                    block.last_cpus[at] = FORGOTTEN;
+                }
+            }
         }
     }
 
@@ -152,7 +205,11 @@ mod tests {
     use super::*;
 
     fn record(cpu_stamp: u64) -> Record {
-        Record { last_cpu: CpuId(1), cpu_stamp, socket_stamp: 0 }
+        Record {
+            last_cpu: CpuId(1),
+            cpu_stamp: Stamp::new(cpu_stamp),
+            socket_stamp: Stamp::new(!cpu_stamp),
+        }
     }
 
     #[test]
@@ -167,7 +224,7 @@ mod tests {
             if frames.put(place, pfn, record(n as u64 + 1)) {
                 nr_sweeps += 1;
                 let lately = (n as u64).saturating_sub(5000);
-                frames.retain(|record| record.cpu_stamp > lately);
+                frames.retain(|record| record.cpu_stamp.0 > lately);
             }
             for n in [n, n.saturating_sub(4999)] {
                 let found = frames.at(frames.find(2 * n), 2 * n);
@@ -192,5 +249,29 @@ mod tests {
         assert_eq!(frames.at(frames.find(1000), 1000), None, "no such frame");
         frames.retain(|_| false);
         assert_eq!((frames.at(frames.find(7), 7), frames.free.len()), (None, 1));
+    }
+
+    #[test]
+    fn a_stamp_tells_the_bytes_since_past_its_own_end() {
+        for then in [0, 1, (1 << 48) - 1, 1 << 48, (1 << 50) + 7] {
+            for since in [0, 1, 5, 1 << 40, (1 << 48) - 1] {
+                assert_eq!(Stamp::new(then).bytes_until(then + since), since, "{then} {since}");
+            }
+        }
+        let due = |before, bytes| Stamp::are_records_due(before, bytes);
+        assert!(due((1 << 47) - 1, 1 << 47) && due((3 << 47) - 64, 3 << 47));
+        assert!(!due(0, (1 << 47) - 1) && !due(1 << 47, (1 << 48) - 1));
+    }
+
+    #[test]
+    fn only_the_records_that_matter_stay() {
+        let mut frames = WarmFrames::new(100);
+        for pfn in 0..8 {
+            frames.put(frames.find(pfn), pfn, record(pfn as u64));
+        }
+        frames.forget_unless(|record| record.cpu_stamp.0 >= 5);
+        let left: Vec<_> =
+            (0..100).filter(|&pfn| frames.at(frames.find(pfn), pfn).is_some()).collect();
+        assert_eq!(left, [5, 6, 7]);
     }
 }
