@@ -15,6 +15,7 @@ mod access;
 mod ahead;
 pub mod balance;
 mod batch;
+pub(crate) mod bloom;
 mod deferred;
 mod isolate;
 mod list;
