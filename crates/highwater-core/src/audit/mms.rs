@@ -106,6 +106,10 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
                 let found = format!("{:?}'s table at {first:#x} miscounts hot entries", mm.id);
                 return self.broken(table.pfn, Rule::HotEntries, found);
             }
+            if table.is_wrongly_unused() {
+                let found = format!("{:?}'s table at {first:#x} is used unknown to aging", mm.id);
+                return self.broken(table.pfn, Rule::HotEntries, found);
+            }
             from = first + crate::vm::PTES as u32;
         }
         drop(tables);

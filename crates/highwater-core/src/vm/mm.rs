@@ -89,6 +89,9 @@ pub struct Mm<H: Tasks> {
     pub(crate) name: H::Lock<Option<Arc<str>>>,
     /// The memory cgroup of its tasks.
     group: AtomicU16,
+    /// A bit a node: a CPU switched to it since the node's aging last looked
+    /// ([`Mm::is_to_age`]).
+    pub(super) ran: AtomicU64,
 }
 
 /// Which level a table belongs to.
@@ -135,6 +138,7 @@ impl<H: Tasks> Mm<H> {
             is_reaped: AtomicBool::new(false),
             name: host.new_lock(LockClass::Table, None),
             group: AtomicU16::new(0),
+            ran: AtomicU64::new(0),
         }
     }
 
@@ -232,6 +236,7 @@ impl<H: Devices> Kernel<H> {
     fn switch_mm(&self, cx: &Cx<'_, H>, mm: &Mm<H>) {
         let cpu = cx.cpu();
         mm.cpus.insert(cpu);
+        mm.note_run();
         let before = self.cpu_mm[cpu.idx()].swap(mm.id.0 + 1, Relaxed);
         let before = before.checked_sub(1).filter(|&id| id != mm.id.0);
         if let Some(before) = before.and_then(|id| self.mm(cx, MmId(id))) {

@@ -6,7 +6,8 @@
 //! [`mm`] creates and ends address spaces. [`mapping`] has their VMAs ([`grow`] extends one,
 //! [`commit`] limits them). [`tables`] finds VMAs and page tables. [`fault`] fills the tables,
 //! [`unmap`] and [`zap`] empty them, [`rmap`] finds entries from a page, and [`moving`] has
-//! migration entries.
+//! migration entries. For MGLRU, [`mm_list`] lists the mms that ran, [`aging`] walks the
+//! tables of one.
 //!
 //! Synchronisation: VMAs and the set of tables behind the mm's lock (read for faults, write for
 //! mmap and munmap, which downgrades before it unmaps); entries behind their table's lock.
@@ -17,11 +18,13 @@
 //! | fault | `mmap_lock` read; table lock for the entry; page lock while a file or swap page is mapped |
 //! | munmap | `mmap_lock` write to take VMAs out, then read to unmap and free tables |
 //! | reclaim's walk | page lock; table lock per mapping; no mm lock: it finds the table by number |
+//! | aging's walk | `mmap_lock` read and table lock, both by trylock |
 //! | fork | write on the parent; the table locks of the parent; none of the child, in which no task runs |
 //! | exit | no other task uses the mm |
 //!
 //! From: `syscall` · to: `page_cache`, `swap`, `lru`.
 
+mod aging;
 mod commit;
 mod contents;
 mod family;
@@ -34,6 +37,7 @@ mod huge;
 mod mapping;
 mod mlock;
 mod mm;
+mod mm_list;
 mod moving;
 mod page_table;
 mod peek;
@@ -53,6 +57,7 @@ mod zap;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use aging::{AgingCounts, AgingScope, AgingVisitor, PagesToAge};
 pub(crate) use family::Families;
 pub use fault::{Access, Fault, Touched};
 pub use gather::Gather;

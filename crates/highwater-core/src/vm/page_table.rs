@@ -24,6 +24,24 @@
 //!
 //! A table whose whole leaf was removed is *bare*. Linux then frees the deposited table. Here it
 //! stays, because a fault may have found it already; faults treat the range as unmapped.
+//!
+//! # The accessed bit of the entry above
+//!
+//! A processor also sets the accessed bit of the entry that points to a table. MGLRU's walk skips a
+//! table whose bit is clear ([`PageTable::is_used`], rules/mglru#walk). Here the bit is clear only
+//! if no entry of the table is young, so an access that finds its entry young need not set it:
+//!
+//! | step | the bit |
+//! |---|---|
+//! | the table is made | set, as x86 makes it |
+//! | [`PageTable::access`] makes an entry young | set |
+//! | [`Ptes::set`] stores a young entry | set |
+//! | a walk clears young bits and leaves none ([`Ptes::take_use`]) | cleared |
+//!
+//! Linux: the bit of a table that misses the filter is cleared too, and only an access that walks
+//! the tables sets it again. Here such a table keeps it, and the next walk asks the filter again.
+//! A walk for one node also leaves the bit while pages of other nodes are young. The cost is a
+//! look at some tables that Linux would skip.
 
 use core::ops::Range;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -53,6 +71,8 @@ pub struct PageTable<H: Tasks> {
     hot: HotEntries,
     /// No entry and no leaf: a fault treats the range as if there were no table.
     is_bare: AtomicBool,
+    /// The accessed bit of the entry above: false only if no entry is young.
+    is_used: AtomicBool,
     lock: H::Lock<()>,
     entries: [AtomicU32; PTES],
 }
@@ -79,7 +99,8 @@ impl<H: Tasks> PageTable<H> {
         let entries = core::array::from_fn(|_| AtomicU32::new(0));
         let lock = host.new_lock(LockClass::PageTable, ());
         let (leaf, hot) = (AtomicU32::new(0), HotEntries::none());
-        PageTable { pfn, entries, leaf, is_bare: AtomicBool::new(false), hot, lock }
+        let (is_bare, is_used) = (AtomicBool::new(false), AtomicBool::new(true));
+        PageTable { pfn, entries, leaf, is_bare, is_used, hot, lock }
     }
 
     /// As [`PageTable::new`], set aside for a leaf.
@@ -91,6 +112,32 @@ impl<H: Tasks> PageTable<H> {
     /// lock only.
     pub(crate) fn is_bare(&self) -> bool {
         self.is_bare.load(Relaxed)
+    }
+
+    /// An access went through the table since a walk last cleared this, or an entry is still young
+    /// (module docs).
+    #[doc(alias = "pmd_young")]
+    #[inline]
+    pub(crate) fn is_used(&self) -> bool {
+        self.is_used.load(Relaxed)
+    }
+
+    /// An entry became young. On hosts with real accesses the store follows the entry's bit, so a
+    /// walk that clears this first and then reads the entries misses neither; of several accesses
+    /// at once it may, and finds the entry with the next access.
+    #[inline(always)]
+    fn note_use(&self) {
+        self.is_used.store(true, Release);
+    }
+
+    /// True if an entry is young although the table counts as unused; for audits.
+    pub(crate) fn is_wrongly_unused(&self) -> bool {
+        !H::THREADED && !self.is_used() && self.has_young()
+    }
+
+    /// True if an entry of a single page is young.
+    fn has_young(&self) -> bool {
+        self.entries.iter().any(|entry| Pte(entry.load(Relaxed)).is_young())
     }
 
     /// The leaf as it is now, if there is one: for audits.
@@ -181,10 +228,14 @@ impl<H: Tasks> PageTable<H> {
             }
             if !H::THREADED {
                 self.replace(vpn, old, old | sets);
+                self.note_use();
                 return true;
             }
             match entry.compare_exchange_weak(old, old | sets, AcqRel, Relaxed) {
-                Ok(_) => return true,
+                Ok(_) => {
+                    self.note_use();
+                    return true;
+                }
                 Err(now) => old = now,
             }
         }
@@ -255,6 +306,9 @@ impl<H: Tasks> PageTable<H> {
             entry.store(pte.0, Release);
         } else {
             self.replace(vpn, 0, pte.0);
+        }
+        if pte.is_young() {
+            self.note_use();
         }
     }
 
@@ -350,6 +404,9 @@ impl<H: Tasks> Ptes<'_, H> {
         } else {
             self.table.replace(vpn, entry.load(Relaxed), pte.0);
         }
+        if pte.is_young() {
+            self.table.note_use();
+        }
     }
 
     /// Clears an entry and returns it, with the last young and dirty bits.
@@ -386,6 +443,23 @@ impl<H: Tasks> Ptes<'_, H> {
     }
 }
 
+/// The accessed bit of the entry above (module docs).
+impl<H: Tasks> Ptes<'_, H> {
+    /// Clears the bit, before a walk that clears young bits.
+    #[doc(alias = "pmdp_clear_young_notify")]
+    pub(super) fn take_use(&mut self) {
+        self.table.is_used.swap(false, AcqRel);
+    }
+
+    /// Ends such a walk: the bit is set again if an entry is still young. `all_old`: the walk saw
+    /// all entries of the table and left none young.
+    pub(super) fn settle_use(&mut self, all_old: bool) {
+        if !all_old && self.table.has_young() {
+            self.table.note_use();
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -409,6 +483,33 @@ mod tests {
         let gone = ptes.take(7);
         assert!(gone.is_young() && gone.is_dirty() && ptes.get(7).is_none());
         assert!(!table.access(7, false));
+    }
+
+    #[test]
+    fn a_table_is_used_while_an_entry_is_young() {
+        let host = Solo::default();
+        let table: PageTable<Solo> = PageTable::new(&host, Pfn(1));
+        assert!(table.is_used(), "as it is made");
+        let old = Pte::new(Pfn(9)).with_writable(true).with_young(false);
+        let walk = |vpn, all_old| {
+            let mut ptes = table.lock(CpuId(0));
+            ptes.take_use();
+            ptes.clear_young(vpn);
+            ptes.settle_use(all_old);
+            assert!(!table.is_wrongly_unused());
+            table.is_used()
+        };
+        table.lock(CpuId(0)).set(7, old);
+        table.lock(CpuId(0)).set(8, old);
+        assert!(!walk(7, false) && table.access(7, false) && table.is_used());
+        assert!(!walk(7, true) && table.access_run(7..9, true) == 2 && table.is_used());
+        assert!(walk(7, false), "the other one is young");
+        assert!(!walk(8, false));
+        table.lock(CpuId(0)).set(9, old.with_young(true));
+        assert!(table.is_used(), "a fault's access");
+        assert!(!walk(9, false));
+        table.entry(9).store(old.with_young(true).0, Relaxed);
+        assert!(table.is_wrongly_unused());
     }
 
     /// A run gives the same result as single accesses, and leaves the same entries.

@@ -16,7 +16,7 @@ const NR: u64 = HUGE.pages();
 
 impl Stage<'_> {
     /// Maps an anonymous huge page by a leaf, young and dirty, as a huge fault will.
-    fn map_huge(&self, vpn: u32) -> Folio {
+    pub(super) fn map_huge(&self, vpn: u32) -> Folio {
         let gfp = Gfp::GFP_HIGHUSER_MOVABLE | Gfp::COMP;
         let mem = &self.kernel.mem;
         let folio = mem.alloc_folio(&self.cx, &self.kernel, gfp, HUGE, NodeId(0)).unwrap();

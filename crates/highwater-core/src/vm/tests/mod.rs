@@ -1,8 +1,9 @@
-//! Tests of unmapping, reverse mapping and madvise on the [`Solo`] host.
+//! Tests of unmapping, reverse mapping, aging and madvise on the [`Solo`] host.
 //!
 //! Pages are mapped directly, without the fault path, so that a test defines the exact state of a
 //! page before it is unmapped.
 
+mod aging;
 mod fork;
 mod huge;
 mod madvise;

@@ -1,0 +1,73 @@
+//! The list of address spaces that MGLRU ages (rules/mglru#walk).
+//!
+//! It is the list of all mms, in order of creation. A walk takes one after another and leaves out
+//! those in which no task ran since the node's aging last looked ([`Mm::is_to_age`]).
+//!
+//! From: `reclaim`, and [`super::mm`] when a CPU switches to an mm · to: [`super::aging`].
+
+use alloc::sync::Arc;
+use core::ops::Bound;
+
+use super::Mm;
+use super::aging::PagesToAge;
+use crate::host::{Cx, Devices, Lock, Tasks};
+use crate::kernel::Kernel;
+use crate::page::MmId;
+use crate::sync::atomic::Ordering::Relaxed;
+use crate::units::GroupId;
+
+/// Fewest resident pages of an mm that is walked (`MIN_LRU_BATCH`: the bits of a long).
+const PAGES_MIN: u64 = 64;
+
+impl<H: Devices> Kernel<H> {
+    /// The next mm of a memory cgroup in order of creation; none: of any. `after`: the last one.
+    /// It may need no walk ([`Mm::is_to_age`]).
+    #[doc(alias = "iterate_mm_list")]
+    #[doc(alias = "lru_gen_mm_list")]
+    pub(crate) fn next_mm_to_age(
+        &self,
+        cx: &Cx<'_, H>,
+        group: Option<GroupId>,
+        after: Option<MmId>,
+    ) -> Option<Arc<Mm<H>>> {
+        let mms = self.mms.lock(cx.cpu());
+        let start = after.map_or(Bound::Unbounded, |mm| Bound::Excluded(mm.0));
+        let mut rest = mms.range((start, Bound::Unbounded)).map(|(_, mm)| mm);
+        rest.find(|mm| group.is_none_or(|group| mm.group() == group)).cloned()
+    }
+}
+
+impl<H: Tasks> Mm<H> {
+    /// A CPU switches to it.
+    #[doc(alias = "lru_gen_use_mm")]
+    #[inline]
+    pub(super) fn note_run(&self) {
+        self.ran.store(u64::MAX, Relaxed);
+    }
+
+    /// True if the aging of a node should walk it: a task ran in it since the node's last look (a
+    /// forced walk does not ask), and it has at least 64 resident pages that can be reclaimed.
+    /// This is such a look.
+    ///
+    /// Linux: the bit is set at each context switch. Here a CPU that stays with an mm may switch
+    /// between its tasks unseen, so an mm that a CPU has counts as run.
+    #[doc(alias = "should_skip_mm")]
+    pub(crate) fn is_to_age(&self, of: &PagesToAge, forced: bool) -> bool {
+        let bit = 1_u64 << (of.node.idx() % u64::BITS as usize);
+        let ran = match H::THREADED {
+            true => self.ran.fetch_and(!bit, Relaxed),
+            false => {
+                let ran = self.ran.load(Relaxed);
+                self.ran.store(ran & !bit, Relaxed);
+                ran
+            }
+        };
+        let has_run = ran & bit != 0 || !self.cpus.load().is_empty();
+        (forced || has_run) && self.nr_to_age(of.with_anon) >= PAGES_MIN
+    }
+
+    /// Resident pages that can be reclaimed.
+    fn nr_to_age(&self, with_anon: bool) -> u64 {
+        self.rss.file.load(Relaxed) + if with_anon { self.rss.anon.load(Relaxed) } else { 0 }
+    }
+}
