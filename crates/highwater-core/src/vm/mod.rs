@@ -7,7 +7,7 @@
 //! [`commit`] limits them). [`tables`] finds VMAs and page tables. [`fault`] fills the tables,
 //! [`unmap`] and [`zap`] empty them, [`rmap`] finds entries from a page, and [`moving`] has
 //! migration entries. For MGLRU, [`mm_list`] lists the mms that ran, [`aging`] walks the
-//! tables of one.
+//! tables of one, and [`look_around`] looks at the neighbours of an entry.
 //!
 //! Synchronisation: VMAs and the set of tables behind the mm's lock (read for faults, write for
 //! mmap and munmap, which downgrades before it unmaps); entries behind their table's lock.
@@ -34,6 +34,7 @@ mod gather;
 mod grow;
 mod hot_entries;
 mod huge;
+mod look_around;
 mod mapping;
 mod mlock;
 mod mm;
@@ -62,6 +63,7 @@ pub(crate) use family::Families;
 pub use fault::{Access, Fault, Touched};
 pub use gather::Gather;
 pub(crate) use huge::Huge;
+pub(crate) use look_around::Around;
 pub use mm::{Mm, Rss};
 pub use page_table::{PTES, PageTable, Ptes};
 pub use peek::Process;

@@ -7,7 +7,7 @@
 //!
 //! | walk | caller | effect on an entry |
 //! |---|---|---|
-//! | [`Kernel::page_referenced`] | reclaim | clears the young bit; no flush: a stale bit costs one more round |
+//! | [`Kernel::page_referenced`] | reclaim | clears the young bit; no flush: a stale bit costs one more round; for MGLRU also those around it ([`super::look_around`]) |
 //! | [`Kernel::try_to_unmap`] | reclaim | clears it, or replaces it by a swap entry; flushes are collected |
 //! | [`crate::page_cache::Mappings::clean_mappings`] | writeback | makes it clean and read-only, flushes at once |
 //! | [`crate::page_cache::Mappings::unmap_everywhere`] | truncation | unmaps it as munmap would |
@@ -22,6 +22,7 @@ use alloc::sync::Arc;
 use core::cell::Cell;
 use core::ops::ControlFlow;
 
+use super::look_around::Around;
 use super::zap::Tally;
 use super::{FlushRange, Mm, PTES, PageTable, Pte, Ptes, Rss, VmaFlags};
 use crate::host::{Cost, CpuSet, Cx, Devices, Lock, Phase, Probe, TaskLocal};
@@ -92,6 +93,8 @@ pub(crate) struct Trail<H: Devices> {
     step: Step<H>,
     /// Only uses by tasks of this memory cgroup and below count; the root: all do.
     group: GroupId,
+    /// MGLRU: reference checks look around each young entry, and leave here what they find.
+    pub(crate) around: Option<Around>,
 }
 
 /// Mm and table; and the part of a VMA that the table covers, for as long as the mm does not
@@ -112,7 +115,7 @@ impl<H: Devices> Default for Trail<H> {
     fn default() -> Self {
         let (changes, pages, flags) = (0, (0, 0), VmaFlags::empty());
         let step = Step { mm: None, table: None, changes, pages, flags };
-        Trail { file: None, step, group: GroupId::ROOT }
+        Trail { file: None, step, group: GroupId::ROOT, around: None }
     }
 }
 
@@ -150,6 +153,9 @@ pub(super) struct Place<'a, H: Devices> {
     pub vpn: u32,
     /// Flags of the VMA; none if munmap has taken it out and is about to clear the entry.
     pub flags: VmaFlags,
+    /// First and end of the pages for which the table has entries of the same VMA; empty if there
+    /// is no VMA.
+    pub pages: (u32, u32),
 }
 
 pub(super) type Flow = ControlFlow<()>;
@@ -318,7 +324,7 @@ impl<H: Devices> Kernel<H> {
             }
         };
         let Some(table) = &step.table else { return Flow::Continue(()) };
-        visit(&Place { mm, table, vpn, flags })
+        visit(&Place { mm, table, vpn, flags, pages: step.pages })
     }
 
     /// Clears the young bit of every entry that maps a page and reports the uses
@@ -357,6 +363,7 @@ impl<H: Devices> Kernel<H> {
         let (mut users, mut flags) = (0, VmaFlags::empty());
         let over = self.passed_over(trail.group);
         let passes_over_any = over.is_any();
+        let mut around = trail.around.take();
         cx.charge(Cost::RmapWalk, 1);
         self.each_place(cx, folio, trail, |place| {
             if passes_over_any && self.passes_over(over, place) {
@@ -370,6 +377,7 @@ impl<H: Devices> Kernel<H> {
                     place,
                     &mut ptes,
                     (&mut users, &mut flags),
+                    &mut around,
                 );
             }
             if !ptes.maps(place.vpn, folio) {
@@ -383,13 +391,15 @@ impl<H: Devices> Kernel<H> {
                 return Flow::Break(());
             }
             // Sequential readers do not come back.
-            if ptes.clear_young(place.vpn) && !place.flags.contains(VmaFlags::SEQ_READ) {
+            let was_used = self.clear_young_around(cx, place, &mut ptes, place.vpn, &mut around);
+            if was_used && !place.flags.contains(VmaFlags::SEQ_READ) {
                 users += 1;
                 flags |= place.flags;
             }
             left -= 1;
             if left == 0 { Flow::Break(()) } else { Flow::Continue(()) }
         });
+        trail.around = around;
         Referenced::By(users, flags)
     }
 
@@ -448,6 +458,7 @@ impl<H: Devices> Kernel<H> {
         place: &Place<'_, H>,
         ptes: &mut Ptes<'_, H>,
         (users, flags): (&mut u32, &mut VmaFlags),
+        around: &mut Option<Around>,
     ) -> Flow {
         let is_leaf = ptes.leaf().is_some();
         if is_leaf && ptes.maps(place.vpn, folio) && place.flags.contains(VmaFlags::LOCKED) {
@@ -460,7 +471,7 @@ impl<H: Devices> Kernel<H> {
         for (vpn, frame) in (place.vpn..).zip(folio.frames()).take(entries as usize) {
             if ptes.get(vpn).pfn() == Some(frame) {
                 cx.charge(Cost::RmapMapping, 1);
-                was_used |= ptes.clear_young(vpn);
+                was_used |= self.clear_young_around(cx, place, ptes, vpn, around);
             }
         }
         if was_used && !place.flags.contains(VmaFlags::SEQ_READ) {

@@ -105,6 +105,7 @@ impl<H: Devices> Kernel<H> {
     ) -> Referenced {
         let (mut users, mut flags, mut last_user) = (0, VmaFlags::empty(), 0);
         let over = self.passed_over(trail.group());
+        let mut around = trail.around.take();
         cx.charge(Cost::RmapWalk, 1);
         self.each_part(cx, folio, trail, |place, part| {
             if over.is_any() && self.passes_over(over, place) {
@@ -116,7 +117,7 @@ impl<H: Devices> Kernel<H> {
                 if ptes.get(vpn).pfn() == Some(frame) {
                     cx.charge(Cost::RmapMapping, 1);
                     nr_mapped += 1;
-                    was_used |= ptes.clear_young(vpn);
+                    was_used |= self.clear_young_around(cx, place, &mut ptes, vpn, &mut around);
                 }
             }
             if nr_mapped != 0 && place.flags.contains(VmaFlags::LOCKED) {
@@ -133,6 +134,7 @@ impl<H: Devices> Kernel<H> {
             }
             Flow::Continue(())
         });
+        trail.around = around;
         Referenced::By(users, flags)
     }
 

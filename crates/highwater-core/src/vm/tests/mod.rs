@@ -6,6 +6,7 @@
 mod aging;
 mod fork;
 mod huge;
+mod look_around;
 mod madvise;
 mod rmap;
 mod unmap;
