@@ -1,9 +1,9 @@
 //! Aging of an address space: the walk over its page tables (rules/mglru#walk).
 //!
-//! MGLRU ages a lruvec by a walk over the mms whose tasks ran ([`super::mm_list`]). The walk reports
-//! the folio of each young entry to its caller, which moves it to the youngest generation. A look
-//! at an entry costs an eighth of a sequential cache line; the way from a folio to its entry costs
-//! several random lines. So the walk is worth its cost where at least about one entry in 8 is
+//! MGLRU ages a lruvec by a walk over the mms whose tasks ran ([`super::mm_list`]). The walk
+//! reports the folio of each young entry to its caller, which moves it to the youngest generation.
+//! A look at an entry costs an eighth of a sequential cache line; the way from a folio to its entry
+//! costs several random lines. So the walk is worth its cost where at least about one entry in 8 is
 //! young, and it remembers such *dense* tables.
 //!
 //! ```text
@@ -75,7 +75,8 @@ pub(crate) trait AgingVisitor<H: Devices> {
     fn dense_table(&mut self, key: u64);
 
     /// A young entry maps a page of this folio; its bit is cleared by now. A folio of several pages
-    /// may come several times. Under the table's lock: `lru_lock` is not to be taken.
+    /// may come several times. Under the table's lock: changes to lists and sizes should be batched
+    /// until [`AgingVisitor::paused`].
     fn used(&mut self, cx: &Cx<'_, H>, folio: Folio);
 
     /// Asked after each GiB: true if the walk must pause, because the caller has batched as many

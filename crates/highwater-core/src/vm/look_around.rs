@@ -63,7 +63,7 @@ fn window(at: u32, start: u32, end: u32, pages: u32) -> Range<u32> {
         start..end
     } else if at - start < half {
         start..start + pages
-    } else if end - at < half {
+    } else if end - at < pages - half {
         end - pages..end
     } else {
         at - half..at - half + pages
@@ -150,6 +150,8 @@ impl<H: Devices> Kernel<H> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     /// Vectors of the rules: a full table of 512 entries, 64 of them looked at.
@@ -164,5 +166,18 @@ mod tests {
         assert_eq!(window(700, 612, 676 + 512, 64), 668..732);
         assert_eq!(window(7, 0, 512, 1), 7..8);
         assert_eq!(window(511, 511, 512, 1), 511..512);
+    }
+
+    proptest! {
+        #[test]
+        fn a_window_is_as_large_as_it_may_be_and_holds_its_entry(
+            (start, len, at) in (0..512_u32, 1..=512_u32)
+                .prop_flat_map(|(start, len)| (Just(start), Just(len), start..start + len)),
+            pages in 1..=255_u32,
+        ) {
+            let window = window(at, start, start + len, pages);
+            prop_assert!(window.contains(&at) && window.len() as u32 == pages.min(len));
+            prop_assert!(start <= window.start && window.end <= start + len);
+        }
     }
 }

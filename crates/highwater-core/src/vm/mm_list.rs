@@ -16,9 +16,6 @@ use crate::page::MmId;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::units::GroupId;
 
-/// Fewest resident pages of an mm that is walked (`MIN_LRU_BATCH`: the bits of a long).
-const PAGES_MIN: u64 = 64;
-
 impl<H: Devices> Kernel<H> {
     /// The next mm of a memory cgroup in order of creation; none: of any. `after`: the last one.
     /// It may need no walk ([`Mm::is_to_age`]).
@@ -46,13 +43,13 @@ impl<H: Tasks> Mm<H> {
     }
 
     /// True if the aging of a node should walk it: a task ran in it since the node's last look (a
-    /// forced walk does not ask), and it has at least 64 resident pages that can be reclaimed.
-    /// This is such a look.
+    /// forced walk does not ask), and at least `pages_min` of its resident pages can be reclaimed
+    /// (64; 0 in 6.12). This is such a look.
     ///
     /// Linux: the bit is set at each context switch. Here a CPU that stays with an mm may switch
-    /// between its tasks unseen, so an mm that a CPU has counts as run.
+    /// between its tasks unseen, so an mm that a CPU has counts as run, even if the CPU is idle.
     #[doc(alias = "should_skip_mm")]
-    pub(crate) fn is_to_age(&self, of: &PagesToAge, forced: bool) -> bool {
+    pub(crate) fn is_to_age(&self, of: &PagesToAge, forced: bool, pages_min: u64) -> bool {
         let bit = 1_u64 << (of.node.idx() % u64::BITS as usize);
         let ran = match H::THREADED {
             true => self.ran.fetch_and(!bit, Relaxed),
@@ -63,7 +60,7 @@ impl<H: Tasks> Mm<H> {
             }
         };
         let has_run = ran & bit != 0 || !self.cpus.load().is_empty();
-        (forced || has_run) && self.nr_to_age(of.with_anon) >= PAGES_MIN
+        (forced || has_run) && self.nr_to_age(of.with_anon) >= pages_min
     }
 
     /// Resident pages that can be reclaimed.

@@ -3,6 +3,7 @@
 use super::*;
 use crate::host::Cost;
 use crate::syscall::MemoryAdvice;
+use crate::units::GroupId;
 use crate::vm::{Access, AgingCounts, AgingScope, AgingVisitor, PTES, PagesToAge};
 
 /// Everything of node 0, as an iteration's first walk looks at it.
@@ -302,15 +303,56 @@ fn mms_are_listed_in_order_and_walked_if_they_ran() {
 
     let mm = &stage.mm;
     let file_only = with_anon(false).of;
-    assert!(!mm.is_to_age(&ALL.of, true), "too small");
+    assert!(!mm.is_to_age(&ALL.of, true, 64) && mm.is_to_age(&ALL.of, true, 0), "it is small");
     mm.rss.anon.store(64, Relaxed);
-    assert!(!mm.is_to_age(&ALL.of, false), "nothing ran in it");
-    assert!(mm.is_to_age(&ALL.of, true) && !mm.is_to_age(&file_only, true));
+    assert!(!mm.is_to_age(&ALL.of, false, 64), "nothing ran in it");
+    assert!(mm.is_to_age(&ALL.of, true, 64) && !mm.is_to_age(&file_only, true, 64));
     kernel.enter_mm(cx, mm);
-    assert!(mm.is_to_age(&ALL.of, false) && mm.is_to_age(&ALL.of, false), "a CPU has it");
+    assert!([(), ()].iter().all(|()| mm.is_to_age(&ALL.of, false, 64)), "a CPU has it");
     kernel.enter_mm(cx, &more[0]);
     let elsewhere = PagesToAge { node: NodeId(1), ..ALL.of };
-    assert!(!mm.is_to_age(&ALL.of, false), "not since the last look");
-    assert!(mm.is_to_age(&elsewhere, false) && !mm.is_to_age(&elsewhere, false));
+    assert!(!mm.is_to_age(&ALL.of, false, 64), "not since the last look");
+    let looks = [(), ()].map(|()| mm.is_to_age(&elsewhere, false, 64));
+    assert_eq!(looks, [true, false], "each node looks for itself");
     mm.rss.anon.store(0, Relaxed);
+}
+
+/// Two nodes, and a memory cgroup beside the root.
+#[test]
+fn a_walk_is_for_the_pages_of_one_lruvec() {
+    let host = Solo::default();
+    let nodes = [(128 << 20, vec![0]), (128 << 20, vec![1])];
+    let machine = Machine::from_sizes("two nodes", &nodes).unwrap();
+    let cx = [CpuId(0), CpuId(1)].map(|cpu| Cx::new(&host, cpu));
+    let mem = boot(&host, &machine, &preset("6.1").unwrap()).unwrap();
+    let spec = KernelSpec { devices: vec![DeviceSpec::nvme(1 << 20)], swap: vec![], groups: 2 };
+    let kernel = Kernel::new(&cx[0], mem, &spec).unwrap();
+    let mm = kernel.create_mm(&cx[0]).unwrap();
+    let flags = VmaFlags::READ | VmaFlags::WRITE;
+    let start = kernel.mmap(&cx[0], &mm, 8, 512, flags, Backing::Anon).unwrap();
+    let group = kernel.make_group(&cx[0], GroupId::ROOT).unwrap();
+    // Pages 0 to 3: of node 0 and the root, of node 1 and the root, and the same of the group.
+    for (vpn, (cx, of)) in (start..).zip([
+        (&cx[0], GroupId::ROOT),
+        (&cx[1], GroupId::ROOT),
+        (&cx[0], group),
+        (&cx[1], group),
+    ]) {
+        kernel.join_group(cx, Some(&mm), of).unwrap();
+        kernel.touch(cx, &mm, vpn, Access::Write).unwrap();
+    }
+    let table = mm.table_of(CPU, start).unwrap();
+    let left = || (0..4).filter(|i| table.peek(start + i).is_young()).collect::<Vec<_>>();
+    for (node, of, expected) in [
+        (0, Some(GroupId::ROOT), &[1, 2, 3][..]),
+        (1, Some(group), &[1, 2]),
+        (0, None, &[1]),
+        (1, None, &[]),
+    ] {
+        let of = PagesToAge { node: NodeId(node), with_anon: true, group: of };
+        kernel.age_mm(&cx[0], &mm, &AgingScope { of, ..ALL }, &mut Seen::new());
+        assert_eq!(left(), expected);
+    }
+    let listed = |of| kernel.next_mm_to_age(&cx[0], Some(of), None).is_some();
+    assert!(listed(group) && !listed(GroupId::ROOT), "the mm is in the group now");
 }

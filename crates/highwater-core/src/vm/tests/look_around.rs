@@ -1,8 +1,10 @@
 //! What a reference check of MGLRU finds beside a young entry (rules/mglru#look-around).
 
 use super::*;
+use crate::config::{FileFolios, ReadaheadRule};
 use crate::host::Cost;
-use crate::vm::{Around, PTES, PagesToAge, Referenced, Trail};
+use crate::page::PAGE_SIZE;
+use crate::vm::{Access, Around, PTES, PagesToAge, Referenced, Trail};
 
 const OF: PagesToAge = PagesToAge { node: NodeId(0), with_anon: true, group: None };
 
@@ -119,4 +121,32 @@ fn a_leaf_has_no_neighbours() {
     let folio = stage.map_huge(start);
     let own = check(&stage, folio, Around::new(64, OF, false));
     assert_eq!((own, stage.pte(start).is_young()), ((1, Vec::new(), 0), false));
+}
+
+/// A folio of several pages is one use, however many of its entries are young.
+#[test]
+fn a_large_folio_of_a_file_is_found_by_each_of_its_entries() {
+    let host = Solo::default();
+    let mut policy = preset("6.1").unwrap();
+    (policy.folio.file, policy.readahead) = (FileFolios::All, ReadaheadRule::RestartAligned);
+    let stage = Stage::with(&host, 256, policy);
+    let (kernel, cx) = (&stage.kernel, &stage.cx);
+    let bytes = u64::from(FILE_PAGES) * PAGE_SIZE as u64;
+    for at in (0..bytes).step_by(64 << 10) {
+        kernel.file_read(cx, &stage.open, at, 64 << 10).unwrap();
+    }
+    let start = stage.file_region(FILE_PAGES, VmaFlags::empty());
+    for vpn in start..start + FILE_PAGES {
+        kernel.touch(cx, &stage.mm, vpn, Access::Read).unwrap();
+    }
+    let pfn = stage.pte(start + 256).pfn().unwrap();
+    let folio = kernel.mem.map.folio(pfn);
+    assert!(folio.nr_pages() > 1 && folio.pfn() == pfn, "read ahead as a large one");
+    let (users, found, dense) = check(&stage, folio, Around::new(64, OF, false));
+    // The window of its first entry, and those of its later entries beyond.
+    let end = 32.max(folio.nr_pages() as u32);
+    let nr_old = FILE_PAGES as usize - nr_young(&stage, start, FILE_PAGES);
+    assert_eq!((users, dense, found.len()), (1, 1, nr_old));
+    assert!(nr_young(&stage, start + 224, 32) == 0 && nr_young(&stage, start + 256, end) == 0);
+    assert_eq!(found.iter().filter(|&&f| f == folio).count() as u64, folio.nr_pages());
 }
