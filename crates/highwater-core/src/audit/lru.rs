@@ -7,12 +7,16 @@ use super::kernel::{Found, KernelAudit};
 use super::lists::walk;
 use super::{AuditError, Rule};
 use crate::host::{CpuId, Devices, Lock};
-use crate::lru::{BatchKind, LruKind};
-use crate::page::{BlockFlags, PageFlags, Pfn};
+use crate::lru::generations::{GENERATIONS, Window, slot_of_page};
+use crate::lru::{BatchKind, LruKind, PageType};
+use crate::page::{BlockFlags, PageFlags, PageList, Pfn};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::units::LruVecId;
 use crate::vmstat::{NodeStat, ZoneStat};
 use crate::zone::ZoneType;
+
+/// Pages by lists, zone type and list.
+type Sizes = [[[u64; LruKind::COUNT]; ZoneType::COUNT]];
 
 impl<H: Devices> KernelAudit<'_, '_, H> {
     pub(super) fn lists(&mut self) -> Result<(), AuditError> {
@@ -20,6 +24,7 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
         let mut sizes = vec![[[0_u64; LruKind::COUNT]; ZoneType::COUNT]; nr_vecs];
         for (id, vec) in self.k.lru.iter() {
             let lists = vec.lists.lock(self.cx.cpu()).lists;
+            self.generations(id, &mut sizes)?;
             for (list, kind) in lists.iter().zip(LruKind::ALL) {
                 let pages = walk(&self.k.mem.map, list)
                     .or_else(|(rule, pfn, found)| self.broken(pfn, rule, found))?;
@@ -44,6 +49,60 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
         self.deferred()?;
         for cpu in self.k.mem.cpus() {
             self.batches(cpu)?;
+        }
+        Ok(())
+    }
+
+    /// Under MGLRU: the pages of each generation's lists, which go on with those that were promoted
+    /// since, and the sizes, which go by the pages' own numbers.
+    fn generations(&mut self, id: LruVecId, sizes: &mut Sizes) -> Result<(), AuditError> {
+        let k = self.k;
+        let vec = k.lru.vec(id);
+        let lists = vec.lists.lock(self.cx.cpu());
+        let (Some(gens), Some(queues)) = (&vec.generations, &lists.queues) else { return Ok(()) };
+        let mut found = [[[0_i64; ZoneType::COUNT]; 2]; GENERATIONS];
+        let places = (0..GENERATIONS)
+            .flat_map(|slot| PageType::ALL.map(|page_type| (slot, page_type)))
+            .flat_map(|(slot, page_type)| ZoneType::ALL.map(|zone| (slot, page_type, zone)));
+        for place in places {
+            let mut newer = None;
+            for pfn in queues.pages(&k.mem.map, place) {
+                let page = self.page(pfn);
+                if PageList::neighbours(&k.mem.map, pfn).0 != newer {
+                    return self.broken(pfn, Rule::LruList, format!("links of {place:?}"));
+                }
+                newer = Some(pfn);
+                let flags = page.flags();
+                let is_of = (PageType::of(page), page.zone_id().zone_type());
+                let Some(own) = slot_of_page(flags).filter(|_| is_of == (place.1, place.2)) else {
+                    let found = format!("is on the list {place:?}, has {flags:?}");
+                    return self.broken(pfn, Rule::LruList, found);
+                };
+                let zone = self.listed(id, k.list_of(id, flags), pfn)?;
+                let pages = page.order().pages();
+                found[own][is_of.0 as usize][zone] += pages as i64;
+                sizes[id.idx()][zone][k.list_of(id, flags) as usize] += pages;
+            }
+        }
+        for (slot, types) in found.iter().enumerate() {
+            for (page_type, zones) in PageType::ALL.into_iter().zip(types) {
+                for (zone, &found) in zones.iter().enumerate() {
+                    let counted = gens.exact_size(slot, page_type, zone);
+                    if counted != found {
+                        let found = format!(
+                            "place {slot} of {page_type:?} of lists {id:?}, zone type {zone}, \
+                             counts {counted} pages and has {found}"
+                        );
+                        return self.broken(None, Rule::LruSize, found);
+                    }
+                }
+            }
+        }
+        let [anon, file] = PageType::ALL.map(|page_type| gens.window(page_type));
+        let is_right = |window: Window| (2..=GENERATIONS as u64).contains(&window.len());
+        if !is_right(anon) || !is_right(file) {
+            let found = format!("generations of lists {id:?}: {anon:?}, {file:?}");
+            return self.broken(None, Rule::LruSize, found);
         }
         Ok(())
     }
@@ -79,7 +138,7 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
         Ok(())
     }
 
-    fn sizes(&self, sizes: &[[[u64; LruKind::COUNT]; ZoneType::COUNT]]) -> Result<(), AuditError> {
+    fn sizes(&self, sizes: &Sizes) -> Result<(), AuditError> {
         for ((id, vec), zones) in self.k.lru.iter().zip(sizes) {
             for (zone, (found, counted)) in zones.iter().zip(&vec.sizes).enumerate() {
                 for kind in LruKind::ALL {
@@ -104,7 +163,8 @@ impl<H: Devices> KernelAudit<'_, '_, H> {
         let flags = page.flags();
         let is_right = folio.pfn() == pfn
             && flags.contains(PageFlags::LRU)
-            && LruKind::of(flags) == kind
+            && self.k.list_of(id, flags) == kind
+            && (slot_of_page(flags).is_none() || !flags.contains(PageFlags::ACTIVE))
             && self.k.lruvec_of(page) == id;
         let entry = &mut self.uses[pfn];
         if !is_right || entry.is.contains(Found::LISTED) {

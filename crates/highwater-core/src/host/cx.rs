@@ -45,6 +45,8 @@ bitflags! {
         const KSWAPD = 1 << 13;
         /// Compacts for itself, and takes the block that comes of it ([`crate::page_alloc::Capture`]).
         const CAPTURING = 1 << 14;
+        /// In a page fault of a VMA with recency: pages that it brings are used (`in_lru_fault`).
+        const LRU_FAULT = 1 << 15;
     }
 }
 

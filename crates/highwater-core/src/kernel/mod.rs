@@ -19,7 +19,7 @@ use alloc::vec::Vec;
 
 use crate::block::{BlockLayer, DeviceId, DeviceSpec};
 use crate::compaction::CompactionState;
-use crate::config::{Answers, LruTopology};
+use crate::config::{Algorithm, Answers, LruTopology};
 use crate::host::{CpuId, CpuSet, Cx, Devices, NoSuchCpu};
 use crate::lru::Lru;
 use crate::memcg::Memcg;
@@ -223,6 +223,11 @@ impl<H: Devices> Kernel<H> {
         }
         if spec.groups != 0 && mem.policy.reclaim.lru == LruTopology::Zone {
             return Err(Error::Limit("memory cgroups with LRU lists per zone (up to 4.7)"));
+        }
+        if mem.policy.reclaim.algorithm == Algorithm::Mglru
+            && mem.policy.reclaim.lru == LruTopology::Zone
+        {
+            return Err(Error::Limit("the multi-generational LRU with lists per zone (up to 4.7)"));
         }
         if spec.groups == u16::MAX {
             return Err(Error::Limit("more than 65,534 memory cgroups"));

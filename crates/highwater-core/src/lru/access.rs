@@ -1,5 +1,6 @@
 //! Marking pages used (rules/lru#mark-accessed, rules/unmap#mark-accessed).
 
+use super::generations;
 use crate::host::{Cost, Cx, Devices, Probe};
 use crate::kernel::Kernel;
 use crate::page::{Folio, PageFlags};
@@ -15,6 +16,9 @@ impl<H: Devices> Kernel<H> {
     #[doc(alias = "mark_page_accessed")]
     #[doc(alias = "folio_mark_accessed")]
     pub fn mark_accessed(&self, cx: &Cx<'_, H>, folio: Folio) {
+        if self.is_mglru() {
+            return self.mark_read(cx, folio);
+        }
         let page = self.mem.map.page(folio);
         let flags = page.flags();
         if !flags.contains(PageFlags::REFERENCED) {
@@ -23,6 +27,22 @@ impl<H: Devices> Kernel<H> {
         } else if !flags.intersects(PageFlags::UNEVICTABLE | PageFlags::ACTIVE) {
             self.activate_used(cx, folio);
         }
+    }
+
+    /// MGLRU gives the page a mark, and leaves it where it is (rules/mglru#marks).
+    #[doc(alias = "folio_inc_refs")]
+    #[inline(never)]
+    fn mark_read(&self, cx: &Cx<'_, H>, folio: Folio) {
+        let page = self.mem.map.page(folio);
+        if page.is(PageFlags::UNEVICTABLE) {
+            return;
+        }
+        cx.charge(Cost::MarkReferenced, 1);
+        let rule = self.mglru_policy().first_use;
+        page.flag_update::<H>(|flags| {
+            let marked = generations::marked(rule, flags);
+            (marked != flags).then_some(marked)
+        });
     }
 
     /// Sets the referenced bit and nothing else (study 003's change).
@@ -45,6 +65,9 @@ impl<H: Devices> Kernel<H> {
     /// # Panics
     /// If the machine has no such frame.
     pub fn note_used(&self, cx: &Cx<'_, H>, folio: Folio) {
+        if self.is_mglru() {
+            return self.mark_read(cx, folio);
+        }
         let page = self.mem.map.page(folio);
         let flags = page.flags();
         cx.charge(Cost::MarkReferenced, 1);

@@ -17,7 +17,10 @@
 //! interrupts need no other. `pending` shows without the lock whether there is anything to drain. A
 //! remote reader may see an old value, and miss an entry that is being added.
 
+use core::hint::cold_path;
+
 use super::LockedLru;
+use super::generations::slot_of_page;
 use super::mlock::MlockOp;
 use crate::host::{Cost, CpuId, Cx, Devices, Host, Lock, Phase};
 use crate::kernel::Kernel;
@@ -77,6 +80,8 @@ impl BatchKind {
             BatchKind::Rotate => {
                 has(PageFlags::LRU) && !flags.intersects(PageFlags::LOCKED | PageFlags::DIRTY)
             }
+            // Listed pages are never ACTIVE under MGLRU.
+            BatchKind::Deactivate if slot_of_page(flags).is_some() => true,
             BatchKind::Deactivate => has(PageFlags::LRU | PageFlags::ACTIVE),
             BatchKind::LazyFree => {
                 has(PageFlags::LRU | PageFlags::SWAPBACKED)
@@ -221,6 +226,10 @@ impl<H: Devices> Kernel<H> {
     #[inline]
     pub fn lru_add(&self, cx: &Cx<'_, H>, folio: Folio) {
         self.note_taken(cx, folio.nr_pages());
+        if self.is_mglru() {
+            cold_path();
+            self.begin_generation(cx, folio);
+        }
         self.lru_batch(cx, BatchKind::Add, folio);
     }
 
@@ -495,6 +504,7 @@ fn deactivate_file<H: Devices>(
         lru.link_tail(folio);
         n.rotated += folio.nr_pages();
     }
+    // Under MGLRU a listed page is not ACTIVE, so nothing is counted.
     let deactivated = pages_if(folio, flags.contains(PageFlags::ACTIVE));
     n.deactivated += deactivated;
     lru.count_for_group(GroupStat::Pgdeactivate, deactivated);
@@ -504,7 +514,8 @@ fn deactivate_file<H: Devices>(
 /// Moves an active page to the head of its inactive list.
 #[doc(alias = "lru_deactivate_fn")]
 fn deactivate<H: Devices>(lru: &mut Locked<H>, page: &Page, folio: Folio, n: &mut Counts) -> bool {
-    if !page.is(PageFlags::ACTIVE) || page.is(PageFlags::UNEVICTABLE) {
+    let is_listed = slot_of_page(page.flags()).is_some();
+    if !page.is(PageFlags::ACTIVE) && !is_listed || page.is(PageFlags::UNEVICTABLE) {
         return false;
     }
     lru.unlink(folio);

@@ -9,6 +9,7 @@ use crossbeam_utils::CachePadded;
 use super::CpuBatches;
 use super::ahead::Milestones;
 use super::balance::Balance;
+use super::generations::{Generations, Queues};
 use crate::config::{BalanceRule, LruTopology};
 use crate::host::{CpuId, Devices, Lock, Tasks};
 use crate::kernel::Kernel;
@@ -70,6 +71,8 @@ pub struct LruLists {
     pub(super) milestones: [Milestones; 4],
     /// Records for the balance of the types.
     pub balance: Balance,
+    /// The lists of generations in place of those, under MGLRU.
+    pub(crate) queues: Option<Box<Queues>>,
 }
 
 /// One set of LRU lists with its lock: of a node (of a zone up to 4.7).
@@ -83,14 +86,19 @@ pub struct LruVec<H: Tasks> {
     pub(crate) nonresident_age: AtomicU64,
     /// `workingset_activate_*` at the end of the last reclaim, by [`PageType`].
     pub(crate) refaults: [AtomicU64; 2],
+    /// Generations, under MGLRU.
+    pub(crate) generations: Option<Box<Generations<H>>>,
 }
 
 impl<H: Tasks> LruVec<H> {
-    fn new(host: &H, balance: BalanceRule) -> Self {
-        let balance = Balance::new(balance);
+    fn new(host: &H, mem: &PageAllocator<H>) -> Self {
+        let balance = Balance::new(mem.policy.reclaim.balance);
         let (lists, milestones) = Default::default();
-        let lists = LruLists { lists, milestones, balance };
+        let generations = Generations::new(host, mem);
+        let queues = generations.as_ref().map(|_| Box::default());
+        let lists = LruLists { lists, milestones, balance, queues };
         LruVec {
+            generations,
             lists: host.new_lock(LockClass::Lru, lists),
             sizes: Default::default(),
             nonresident_age: AtomicU64::new(0),
@@ -105,20 +113,30 @@ impl<H: Tasks> LruVec<H> {
         self.nonresident_age.store(0, Relaxed);
         self.refaults.iter().for_each(|count| count.store(0, Relaxed));
         self.lists.lock(cpu).balance = Balance::new(balance);
+        if let Some(generations) = &self.generations {
+            generations.start_again(cpu);
+        }
     }
 
     /// Pages on a list, all zones.
     #[inline]
     pub fn size(&self, list: LruKind) -> u64 {
-        self.sizes.iter().map(|zone| zone[list as usize].load(Relaxed)).sum()
+        self.sizes.iter().map(|zone| at_least_none(&zone[list as usize])).sum()
     }
 
     /// Returns the pages on a list in zones up to `highest`.
     #[doc(alias = "lruvec_lru_size")]
     #[inline]
     pub fn size_upto(&self, list: LruKind, highest: ZoneType) -> u64 {
-        self.sizes[..=highest.idx()].iter().map(|zone| zone[list as usize].load(Relaxed)).sum()
+        self.sizes[..=highest.idx()].iter().map(|zone| at_least_none(&zone[list as usize])).sum()
     }
+}
+
+/// A size. Under MGLRU, on a host with threads, it may be one short for a moment: pages that are
+/// found used change their generation without the lock.
+#[inline(always)]
+fn at_least_none(size: &AtomicU64) -> u64 {
+    (size.load(Relaxed) as i64).max(0) as u64
 }
 
 /// The meaning of a [`LruVecId`]. No other module knows it.
@@ -147,7 +165,6 @@ pub struct Lru<H: Tasks> {
 impl<H: Tasks> Lru<H> {
     /// Empty lists for a machine.
     pub fn new(host: &H, mem: &PageAllocator<H>) -> Self {
-        let balance = mem.policy.reclaim.balance;
         let layout = match mem.policy.reclaim.lru {
             LruTopology::Node if mem.groups.is_on() => Layout::Group,
             LruTopology::Node => Layout::Node,
@@ -161,7 +178,7 @@ impl<H: Tasks> Lru<H> {
         let batches = (0..mem.nr_cpus() as u16)
             .map(|cpu| CachePadded::new(CpuBatches::new(host, CpuId(cpu), mem)));
         Lru {
-            vecs: (0..nr_vecs).map(|_| LruVec::new(host, balance)).collect::<Vec<_>>().into(),
+            vecs: (0..nr_vecs).map(|_| LruVec::new(host, mem)).collect::<Vec<_>>().into(),
             batches: batches.collect::<Vec<_>>().into(),
             layout,
             nr_nodes: mem.nr_nodes(),

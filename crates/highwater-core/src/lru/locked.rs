@@ -6,6 +6,7 @@
 
 use core::hint::cold_path;
 
+use super::generations::End;
 use super::{LruKind, LruLists};
 use crate::host::{Cost, Cx, Devices, Lock, Probe};
 use crate::kernel::Kernel;
@@ -19,9 +20,9 @@ type Guard<'a, H> = <<H as crate::host::Host>::Lock<LruLists> as Lock<LruLists>>
 
 /// Lists under their lock. Dropping it counts the rest, charges the moves and unlocks.
 pub(crate) struct LockedLru<'a, 'h, H: Devices> {
-    kernel: &'a Kernel<H>,
-    cx: &'a Cx<'h, H>,
-    id: LruVecId,
+    pub(super) kernel: &'a Kernel<H>,
+    pub(super) cx: &'a Cx<'h, H>,
+    pub(super) id: LruVecId,
     joined: Tally,
     left: Tally,
     /// Moves not charged yet, and the cost of one.
@@ -50,6 +51,14 @@ pub(super) struct Linked {
     pub(super) frames: u64,
     /// Those of active lists.
     pub(super) active_frames: u64,
+}
+
+impl Linked {
+    fn add(&mut self, folio: Folio, is_active: bool) {
+        self.folios += 1;
+        self.frames += folio.nr_pages();
+        self.active_frames += if is_active { folio.nr_pages() } else { 0 };
+    }
 }
 
 /// Pages of one zone that join (or leave) one list.
@@ -177,11 +186,16 @@ impl<H: Devices> Kernel<H> {
         delta: i64,
     ) {
         let vec = self.lru.vec(id);
-        // Under the lock, so there is no other writer.
         let size = &vec.sizes[zone.zone_type().idx()][list as usize];
-        let sum = size.load(Relaxed) as i64 + delta;
-        debug_assert!(sum >= 0, "{list:?} of zone {zone:?} shrinks below nothing");
-        size.store(sum as u64, Relaxed);
+        if H::THREADED && vec.generations.is_some() {
+            // Uses of pages that are found count without the lock.
+            size.fetch_add(delta as u64, Relaxed);
+        } else {
+            // Under the lock, so there is no other writer.
+            let sum = size.load(Relaxed) as i64 + delta;
+            debug_assert!(sum >= 0, "{list:?} of zone {zone:?} shrinks below nothing");
+            size.store(sum as u64, Relaxed);
+        }
         let cpu = cx.cpu();
         let node = self.mem.node(zone.node());
         if let Some(zone) = self.mem.zone_by_id(zone) {
@@ -228,6 +242,9 @@ impl<'a, 'h, H: Devices> LockedLru<'a, 'h, H> {
     #[inline]
     pub(crate) fn link_head(&mut self, folio: Folio) {
         let page = self.kernel.mem.map.page(folio);
+        if self.join_generation(folio, page.flags(), End::Head) {
+            return;
+        }
         match self.join(folio, page, page.flags()) {
             LruKind::Unevictable => page.set_locked_mappings(),
             list => {
@@ -248,6 +265,10 @@ impl<'a, 'h, H: Devices> LockedLru<'a, 'h, H> {
         flags: PageFlags,
     ) -> HeadRun<'a> {
         debug_assert_eq!(self.id, self.kernel.lruvec_of(page));
+        if self.join_generation(folio, flags, End::Head) {
+            run.linked.add(folio, flags.contains(PageFlags::ACTIVE));
+            return run;
+        }
         if self.joined.key != Tally::key(page, flags) {
             run = self.end_run(run);
             self.begin_joining(page, flags);
@@ -288,6 +309,9 @@ impl<'a, 'h, H: Devices> LockedLru<'a, 'h, H> {
     #[inline]
     pub(crate) fn link_tail(&mut self, folio: Folio) {
         let page = self.kernel.mem.map.page(folio);
+        if self.join_generation(folio, page.flags(), End::Tail) {
+            return;
+        }
         match self.join(folio, page, page.flags()) {
             LruKind::Unevictable => page.set_locked_mappings(),
             list => self.lists.lists[list as usize].push_tail(&self.kernel.mem.map, folio),
@@ -301,6 +325,9 @@ impl<'a, 'h, H: Devices> LockedLru<'a, 'h, H> {
     pub(crate) fn unlink(&mut self, folio: Folio) {
         let page = self.kernel.mem.map.page(folio);
         let flags = page.flags();
+        if self.leave_generation(folio, flags) {
+            return;
+        }
         if self.left.key != Tally::key(page, flags) {
             self.count_left();
             self.left = Tally::of(page, flags);

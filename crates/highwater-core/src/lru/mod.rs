@@ -4,6 +4,8 @@
 //! Key types: [`LruVec`] (one set of lists), [`Lru`] (all of them and the batches), `LockedLru` (a
 //! set of lists under its lock, which counts what joins and leaves), [`CpuBatches`], [`Shadow`].
 //!
+//! Under MGLRU the lists are those of [`generations`].
+//!
 //! Synchronisation: lists and costs behind `lru_lock` of their [`LruVec`]; batches behind their
 //! CPU's lock, except the interrupts' batch, which has a separate one; batch before list. The task
 //! that clears a page's LRU flag may move the page once it has `lru_lock`. A task that only holds
@@ -17,6 +19,7 @@ pub mod balance;
 mod batch;
 pub(crate) mod bloom;
 mod deferred;
+pub(crate) mod generations;
 mod isolate;
 mod list;
 mod locked;

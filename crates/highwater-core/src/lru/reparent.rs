@@ -14,12 +14,13 @@
 use alloc::vec::Vec;
 
 use super::balance::Balance;
+use super::generations::{GENERATIONS, slot_of};
 use super::isolate::take;
 use super::release::BATCH;
-use super::{LruKind, LruLists};
+use super::{LruKind, LruLists, PageType};
 use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
-use crate::page::{BlockFlags, Folio, Page, PageFlags, PageMapping};
+use crate::page::{BlockFlags, Folio, Page, PageFlags, PageMapping, Pfn};
 use crate::units::{GroupId, LruVecId, NodeId};
 use crate::vmstat::USER_LEVELS;
 
@@ -65,9 +66,21 @@ impl<H: Devices> Kernel<H> {
         loop {
             let mut taken: Vec<Folio> = Vec::with_capacity(BATCH);
             let mut lru = self.lock_lru(cx, old);
-            let pages = lru.lists.lists[list as usize].iter(map);
-            let takeable = pages.filter(|pfn| take::<H>(&map[pfn.idx()], true));
-            taken.extend(takeable.take(BATCH).map(|pfn| self.mem.map.folio(pfn)));
+            let mut take_from = |pages: &mut dyn Iterator<Item = Pfn>| {
+                let takeable = pages.filter(|pfn| take::<H>(&map[pfn.idx()], true));
+                let room = BATCH - taken.len();
+                taken.extend(takeable.take(room).map(|pfn| self.mem.map.folio(pfn)));
+            };
+            match (&lru.lists.queues, self.generations(old), list.page_type()) {
+                (Some(queues), Some(gens), Some(page_type)) => {
+                    // Younger generations first: older ones go behind them.
+                    let window = gens.window(page_type);
+                    for slot in (window.min..=window.max).rev().map(slot_of) {
+                        take_from(&mut queues.of_generation(map, (slot, page_type)));
+                    }
+                }
+                _ => take_from(&mut lru.lists.lists[list as usize].iter(map)),
+            }
             for &folio in &taken {
                 lru.unlink(folio);
                 self.hand_up_folio(folio, heirs.from, heirs.to);
@@ -103,7 +116,11 @@ impl<H: Devices> Kernel<H> {
     ) -> Option<Balance> {
         let mut unevictable: Vec<Folio> = Vec::new();
         let mut lru = self.lock_lru(cx, old);
-        if lru.lists.lists.iter().any(|list| !list.is_empty()) {
+        let has_queued = lru.lists.queues.as_ref().is_some_and(|queues| {
+            let places = (0..GENERATIONS).flat_map(|slot| PageType::ALL.map(|t| (slot, t)));
+            places.into_iter().any(|(slot, page_type)| !queues.is_empty(slot, page_type))
+        });
+        if has_queued || lru.lists.lists.iter().any(|list| !list.is_empty()) {
             return None;
         }
         for pfn in self.mem.map.touched() {

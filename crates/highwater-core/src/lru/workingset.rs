@@ -49,7 +49,7 @@ impl Shadow {
     const VEC_MASK: u64 = (1 << 26) - 1;
     const CLOCK_SHIFT: u32 = 27;
     /// Clocks are compared modulo this plus one.
-    const CLOCK_MASK: u64 = (1 << 36) - 1;
+    pub(super) const CLOCK_MASK: u64 = (1 << 36) - 1;
 
     /// Makes the shadow of a page of the lists `vec` that was evicted at `clock`.
     #[doc(alias = "pack_shadow")]
@@ -71,6 +71,11 @@ impl Shadow {
         self.0 & 1 != 0
     }
 
+    /// The clock at the eviction, or what stands in its place.
+    pub(super) const fn clock(self) -> u64 {
+        self.0 >> Self::CLOCK_SHIFT & Self::CLOCK_MASK
+    }
+
     /// How far the clock went since.
     pub const fn distance(self, clock: u64) -> u64 {
         clock.wrapping_sub(self.0 >> Self::CLOCK_SHIFT) & Self::CLOCK_MASK
@@ -86,6 +91,9 @@ impl<H: Devices> Kernel<H> {
     /// names it, not the page's owner.
     #[inline(always)]
     pub fn workingset_eviction(&self, (folio, page): (Folio, &Page), target: GroupId) -> Shadow {
+        if self.is_mglru() {
+            return self.generation_eviction((folio, page));
+        }
         if self.mem.groups.is_on() {
             cold_path();
             return self.eviction_of_group((folio, page), target);
@@ -115,7 +123,7 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// The lists whose reclaim left a shadow; none if their group is gone.
-    fn lists_of_shadow(&self, shadow: Shadow) -> Option<LruVecId> {
+    pub(super) fn lists_of_shadow(&self, shadow: Shadow) -> Option<LruVecId> {
         if !self.mem.groups.is_on() {
             return Some(shadow.vec());
         }
@@ -140,6 +148,9 @@ impl<H: Devices> Kernel<H> {
     ///
     /// Linux: same name.
     pub fn workingset_refault(&self, cx: &Cx<'_, H>, folio: Folio, shadow: Shadow) {
+        if self.is_mglru() {
+            return self.generation_refault(cx, folio, shadow);
+        }
         let page = self.mem.map.page(folio);
         let page_type = PageType::of(page);
         let counts_anon = self.mem.policy.reclaim.anon_workingset;
@@ -149,21 +160,9 @@ impl<H: Devices> Kernel<H> {
         let nr = folio.nr_pages();
         // Of the page's owner, if there are memory cgroups; else of the lists it was evicted from.
         let owner = self.mem.groups.owner_if_on(folio);
-        let count = |item: NodeStat| {
-            let item = NodeStat::ALL[item as usize + page_type as usize];
-            match owner {
-                Some(_) => {
-                    self.mem.account_page(cx.cpu(), (folio, page)).plus(item);
-                }
-                None => {
-                    let node = self.lru.node_of(shadow.vec());
-                    self.mem.node(node).stats.add(cx.cpu(), item as usize, nr as i64);
-                }
-            }
-        };
+        let count = |item| self.count_workingset(cx, shadow.vec(), (folio, page), item);
         count(NodeStat::WorkingsetRefaultAnon);
-        let refaults = &cx.local::<Refaults>().0[page_type as usize];
-        refaults.set(refaults.get() + nr);
+        self.note_refault(cx, page_type, nr);
 
         let Some(evictor) = self.lists_of_shadow(shadow) else { return };
         let Some(vec) = self.lru.find(evictor) else {
@@ -192,6 +191,30 @@ impl<H: Devices> Kernel<H> {
             self.lru_note_cost(cx, self.lruvec_of(page), page_type, Effort::io(nr));
             count(NodeStat::WorkingsetRestoreAnon);
         }
+    }
+
+    /// Counts an event of a page's type at its owner, or, without memory cgroups, at the node of the
+    /// lists `vec`. `item`: the event for anonymous pages.
+    pub(super) fn count_workingset(
+        &self,
+        cx: &Cx<'_, H>,
+        vec: LruVecId,
+        (folio, page): (Folio, &Page),
+        item: NodeStat,
+    ) {
+        let item = NodeStat::ALL[item as usize + PageType::of(page) as usize];
+        if self.mem.groups.owner_if_on(folio).is_some() {
+            self.mem.account_page(cx.cpu(), (folio, page)).plus(item);
+        } else {
+            let stats = &self.mem.node(self.lru.node_of(vec)).stats;
+            stats.add(cx.cpu(), item as usize, folio.nr_pages() as i64);
+        }
+    }
+
+    /// The running task brought evicted pages back.
+    pub(super) fn note_refault(&self, cx: &Cx<'_, H>, page_type: PageType, pages: u64) {
+        let refaults = &cx.local::<Refaults>().0[page_type as usize];
+        refaults.set(refaults.get() + pages);
     }
 
     /// Records the activation counts that the next reclaim of these lists compares with.

@@ -22,8 +22,10 @@ use core::fmt::Write as _;
 
 use super::objects::{ObjectStock, TokenId, Tokens};
 use super::stock::Stock;
+use super::turns::{Turn, Turns};
 use super::version_one::VersionOne;
 use super::walk::{Position, Tree};
+use crate::config::Algorithm;
 use crate::host::{CpuId, Lock, TaskLocal, Tasks};
 use crate::page_alloc::PageAllocator;
 use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, Ordering::Relaxed};
@@ -184,6 +186,8 @@ pub struct Memcg<H: Tasks> {
     pub(crate) flusher_wait: WaitQueue<H>,
     /// Settings and waiting tasks of version 1.
     pub(crate) v1: VersionOne<H>,
+    /// By node: the order in which reclaim takes groups that take turns; none if they do not.
+    pub(crate) turns: Box<[H::Lock<Turns>]>,
 }
 
 impl<H: Tasks> Memcg<H> {
@@ -196,6 +200,9 @@ impl<H: Tasks> Memcg<H> {
         let stock =
             || CpuStock { pages: Stock::new(nr_slots, batch), objects: ObjectStock::default() };
         let nr_stocks = if capacity == 0 { 0 } else { mem.nr_cpus() };
+        let reclaim = &mem.policy.reclaim;
+        let takes_turns = reclaim.algorithm == Algorithm::Mglru && reclaim.mglru.group_turns;
+        let nr_turns = if takes_turns && capacity != 0 { mem.nr_nodes() } else { 0 };
         let all = Memcg {
             tokens: Tokens::new(capacity),
             tree: Tree::new(capacity),
@@ -208,11 +215,15 @@ impl<H: Tasks> Memcg<H> {
             stocks: (0..nr_stocks).map(|_| host.new_lock(LockClass::Table, stock())).collect(),
             batch,
             flusher_wait: WaitQueue::new(host),
+            turns: (0..nr_turns as u64)
+                .map(|node| host.new_lock(LockClass::Table, Turns::new(capacity, node)))
+                .collect(),
             v1: VersionOne::new(host, if mem.groups.is_v1() { capacity } else { 0 }),
         };
         if let Some(root) = all.groups.first() {
             root.life.store(GroupLife::Online as u8, Relaxed);
             all.ids[0].group.store(1, Relaxed);
+            all.take_turns(CpuId(0), GroupId::ROOT, Turn::New);
         }
         all
     }
@@ -277,6 +288,11 @@ impl<H: Tasks> Memcg<H> {
     /// Where walks from a group on a node are that take turns.
     pub(crate) fn position(&self, group: GroupId, node: NodeId) -> &Position {
         &self.positions[group.idx() * self.nr_nodes + node.idx()]
+    }
+
+    /// Gives a group its place among those that take turns.
+    pub(crate) fn take_turns(&self, cpu: CpuId, group: GroupId, turn: Turn) {
+        self.turns.iter().for_each(|turns| turns.lock(cpu).put(group, turn));
     }
 
     /// A group is gone: no walk goes on from it.

@@ -74,6 +74,7 @@ impl<H: Devices> Kernel<H> {
         let parent = self.memcg.tree.ancestors(group).nth(1);
         self.memcg.tree.remove(group);
         self.memcg.forget_positions(group);
+        self.memcg.turns.iter().for_each(|turns| turns.lock(cx.cpu()).remove(group));
         self.vacate(cx, group);
         if let Some(parent) = parent {
             self.release_if_empty(cx, parent);

@@ -16,6 +16,7 @@
 //! | [`protection`] | `memory.min` and `memory.low`: who is protected, and list sizes under protection |
 //! | [`high`] | `memory.high`: how long a task sleeps |
 //! | [`version_one`] | what only groups of version 1 have: soft limits, swappiness, tasks that wait |
+//! | [`turns`] | the order of groups in reclaim for the machine, under MGLRU |
 //! | [`walk`] | the tree of groups, and the order in which reclaim visits them |
 //! | [`dirty`] | dirty limits of a group |
 //!
@@ -39,6 +40,7 @@ mod sockets;
 mod stat;
 mod stat_v1;
 pub(crate) mod stock;
+pub(crate) mod turns;
 mod version_one;
 pub(crate) mod walk;
 

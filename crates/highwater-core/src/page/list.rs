@@ -3,7 +3,7 @@
 //! A frame is on at most one list. Every operation is O(1) and needs the lock that owns the list.
 
 use super::{Page, Pfn};
-use crate::sync::atomic::Ordering::Relaxed;
+use crate::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 const NIL: u32 = u32::MAX;
 
@@ -175,6 +175,50 @@ impl PageList {
             map[next as usize].prev.store(prev, Relaxed);
         }
         self.len -= 1;
+    }
+
+    /// The frames before and behind one that is on some list.
+    ///
+    /// # Panics
+    /// If the frame is outside the array.
+    pub(crate) fn neighbours(map: &[Page], pfn: Pfn) -> (Option<Pfn>, Option<Pfn>) {
+        let page = &map[pfn.idx()];
+        let of = |link: &AtomicU32| {
+            let link = link.load(Relaxed);
+            (link != NIL).then_some(Pfn(link))
+        };
+        (of(&page.prev), of(&page.next))
+    }
+
+    /// Links a frame to its neighbours-to-be. The caller keeps the ends of the list.
+    ///
+    /// # Panics
+    /// If a frame is outside the array.
+    pub(crate) fn link_between(map: &[Page], pfn: Pfn, (prev, next): (Option<Pfn>, Option<Pfn>)) {
+        let page = &map[pfn.idx()];
+        let link = |pfn: Option<Pfn>| pfn.map_or(NIL, |pfn| pfn.0);
+        page.prev.store(link(prev), Relaxed);
+        page.next.store(link(next), Relaxed);
+        if let Some(prev) = prev {
+            map[prev.idx()].next.store(pfn.0, Relaxed);
+        }
+        if let Some(next) = next {
+            map[next.idx()].prev.store(pfn.0, Relaxed);
+        }
+    }
+
+    /// Links the neighbours of a frame that leaves to each other.
+    ///
+    /// # Panics
+    /// If a frame is outside the array.
+    pub(crate) fn unlink_between(map: &[Page], (prev, next): (Option<Pfn>, Option<Pfn>)) {
+        let link = |pfn: Option<Pfn>| pfn.map_or(NIL, |pfn| pfn.0);
+        if let Some(prev) = prev {
+            map[prev.idx()].next.store(link(next), Relaxed);
+        }
+        if let Some(next) = next {
+            map[next.idx()].prev.store(link(prev), Relaxed);
+        }
     }
 
     /// Puts a whole list in front of this one, its order kept.

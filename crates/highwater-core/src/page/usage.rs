@@ -6,7 +6,8 @@
 //! | LOCKED | anyone | atomically; the setter owns `mapping` and `index` of a cached page |
 //! | DIRTY, WRITEBACK, UPTODATE, SWAPCACHE | holder of LOCKED (writeback's end: the interrupt) | atomically |
 //! | WAITERS | `page_cache::page_waits` | the lock of the page's wait queue, to clear it |
-//! | REFERENCED, NOTED, WORKINGSET, RECLAIM, MLOCKED, SWAPBACKED | anyone | atomically |
+//! | REFERENCED, NOTED, WORKINGSET, RECLAIM, MLOCKED, SWAPBACKED, MARKS | anyone | atomically |
+//! | GENERATION | lists; uses that an aging finds, while it is not 0 | lru_lock; atomically |
 //! | mapcount | code that changes a page table entry | the table's lock |
 //!
 //! On a host whose tasks share one thread ([`Host::THREADED`] is false) an atomic change is a load
@@ -83,6 +84,10 @@ bitflags! {
         /// Of each frame of a large folio of a file: this page of it was stored to, and is written
         /// when the folio is.
         const STORED = 1 << 25;
+        /// Under MGLRU: the generation's place among four, plus 1; 0: in no generation.
+        const GENERATION = 7 << 26;
+        /// Under MGLRU: marks beyond those of REFERENCED and WORKINGSET.
+        const MARKS = 3 << 29;
     }
 }
 
@@ -211,6 +216,25 @@ impl Page {
         } else {
             let before = self.flags.load(Relaxed);
             self.flags.store(before & !clear.bits() | set.bits(), Relaxed);
+        }
+    }
+
+    /// Changes flags in one step, as `change` says (none: not at all); returns the old flags.
+    #[inline]
+    pub(crate) fn flag_update<H: Host>(
+        &self,
+        change: impl Fn(PageFlags) -> Option<PageFlags>,
+    ) -> PageFlags {
+        if !H::THREADED {
+            let before = self.flags();
+            if let Some(flags) = change(before) {
+                self.flags.store(flags.bits(), Relaxed);
+            }
+            return before;
+        }
+        let change = |bits| change(PageFlags::from_bits_retain(bits)).map(|flags| flags.bits());
+        match self.flags.fetch_update(AcqRel, Acquire, change) {
+            Ok(before) | Err(before) => PageFlags::from_bits_retain(before),
         }
     }
 

@@ -24,7 +24,8 @@ use crate::vmstat::VmEvent;
 const INHERITED: PageFlags = PageFlags::UPTODATE
     .union(PageFlags::USED)
     .union(PageFlags::ACTIVE)
-    .union(PageFlags::WORKINGSET);
+    .union(PageFlags::WORKINGSET)
+    .union(PageFlags::MARKS);
 
 /// The pieces of a folio of an order that is cut at page `at` of it, as (first page, order),
 /// ascending.

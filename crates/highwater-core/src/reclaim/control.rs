@@ -6,7 +6,7 @@
 //!
 //! From: [`super::direct`], [`super::kswapd`], [`super::node_reclaim`] · to: all of reclaim.
 
-use super::algorithm::Inputs;
+use super::algorithm::{Inputs, MglruRun};
 use super::budget::DEF_PRIORITY;
 use crate::page_alloc::Gfp;
 use crate::units::GroupId;
@@ -96,6 +96,8 @@ pub struct Control {
     pub trims_no_more: bool,
     /// Compaction could go ahead.
     pub compaction_ready: bool,
+    /// State of MGLRU.
+    pub(super) mglru: MglruRun,
     /// Pages judged.
     pub nr_scanned: u64,
     /// Pages freed.
@@ -133,6 +135,7 @@ impl Control {
             trimmed_in_vain: false,
             trims_no_more: false,
             compaction_ready: false,
+            mglru: MglruRun::default(),
             nr_scanned: 0,
             nr_reclaimed: 0,
             nr_announced: 0,

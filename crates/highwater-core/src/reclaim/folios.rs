@@ -130,6 +130,8 @@ pub(super) struct Uses {
     pub flags: VmaFlags,
     /// Its REFERENCED flag, cleared by now.
     pub was_referenced: bool,
+    /// Its WORKINGSET flag.
+    pub was_workingset: bool,
     /// Its NOTED flag (used again since REFERENCED was set, policy `handed-over`), cleared by now.
     pub was_noted: bool,
     /// Page cache, or lazily freed memory.
@@ -157,10 +159,12 @@ pub(super) struct Rules<F = fn(&Uses) -> Decision> {
     pub uses: Option<F>,
     /// Effect of the verdict `Activate`.
     pub busy: Busy,
+    /// A mapped page that was marked since its isolation is kept (MGLRU, up to 7.1).
+    pub keeps_marked: bool,
 }
 
 /// MADV_PAGEOUT: the caller's request overrides young bits.
-const PAGEOUT: Rules = Rules { uses: None, busy: Busy::Activate };
+const PAGEOUT: Rules = Rules { uses: None, busy: Busy::Activate, keeps_marked: false };
 
 /// The decision of a program's custom rule. It is not called for a page of an mlocked VMA.
 #[cold]
@@ -186,6 +190,8 @@ fn own_verdict(
 /// One batch under way.
 struct Batch<'a, H: Devices> {
     sc: &'a mut Control,
+    /// The lists that the batch comes from.
+    vec: LruVecId,
     /// Reclaim's flags of the lruvec that the batch comes from.
     tail: &'a TailState,
     /// Counters of its node.
@@ -196,6 +202,7 @@ struct Batch<'a, H: Devices> {
     /// age like pages in use.
     out_of_the_way: Verdict,
     busy: Busy,
+    keeps_marked: bool,
     stats: BatchStats,
     trail: Trail<H>,
     /// Further pages of huge pages that were split, not judged yet.
@@ -233,15 +240,18 @@ impl<H: Devices> Kernel<H> {
         };
         let mut batch = Batch {
             sc,
+            vec,
             tail: self.reclaim.vec(self.lru.id_of_tail(vec)),
             counters: &self.mem.node(self.lru.node_of(vec)).stats,
             out_of_the_way,
             busy: rules.busy,
+            keeps_marked: rules.keeps_marked,
             stats: BatchStats::default(),
             trail: Trail::default(),
             tails: Vec::new(),
         };
         batch.trail.set_group(batch.sc.target);
+        batch.trail.around = self.around(vec);
         let (mut freed, mut kept) = (Freed::default(), 0);
         for at in 0..pages.len() {
             walk.step(cx.host, &self.mem.map);
@@ -353,7 +363,9 @@ impl<H: Devices> Kernel<H> {
                     let page = self.mem.map.page(chunk[0]);
                     let vec = self.lruvec_of(page);
                     let walk = &mut Walk::default();
-                    let shrunk = self.shrink_pages(cx, vec, &mut sc, batch, walk, PAGEOUT);
+                    // Under MGLRU uses count here too (rules/mglru#neighbours).
+                    let rules = self.mglru_rules().unwrap_or(PAGEOUT);
+                    let shrunk = self.shrink_pages(cx, vec, &mut sc, batch, walk, rules);
                     reclaimed += shrunk.reclaimed;
                     for &folio in batch[..shrunk.kept].iter().chain(&shrunk.tails) {
                         self.putback_page(cx, folio);
@@ -393,6 +405,10 @@ impl<H: Devices> Kernel<H> {
             return Verdict::Activate;
         }
         if !batch.sc.may_unmap && page.is_mapped() {
+            return Verdict::Keep;
+        }
+        if batch.keeps_marked && flags.contains(PageFlags::REFERENCED) && page.is_mapped() {
+            cold_path();
             return Verdict::Keep;
         }
         if flags.intersects(PageFlags::DIRTY | PageFlags::WRITEBACK) {
@@ -479,6 +495,10 @@ impl<H: Devices> Kernel<H> {
             Referenced::By(users, flags) => (Some(users), flags),
             Referenced::Contended => (None, VmaFlags::empty()),
         };
+        if let Some(around) = &mut batch.trail.around {
+            cold_path();
+            self.promote_around(cx, batch.vec, batch.sc, around);
+        }
         self.judge_uses((folio, page), users, flags, rule)
     }
 
@@ -491,14 +511,15 @@ impl<H: Devices> Kernel<H> {
         rule: impl Fn(&Uses) -> Decision,
     ) -> References {
         let mut found = page.flags();
-        if found.intersects(PageFlags::USED) {
+        if found.intersects(PageFlags::USED) && !self.keeps_marks() {
             found = page.flag_clear::<H>(PageFlags::USED);
         }
         let was_referenced = found.contains(PageFlags::REFERENCED);
         let was_noted = found.contains(PageFlags::NOTED);
+        let was_workingset = found.contains(PageFlags::WORKINGSET);
         let is_file = !found.contains(PageFlags::SWAPBACKED);
         let (mut verdict, set_again) =
-            rule(&Uses { users, flags, was_referenced, was_noted, is_file });
+            rule(&Uses { users, flags, was_referenced, was_workingset, was_noted, is_file });
         // Plain values, copied only for a custom rule, so that the usual path keeps nothing in
         // memory for it.
         if let Some(own) = &self.own
@@ -508,6 +529,10 @@ impl<H: Devices> Kernel<H> {
         }
         if set_again {
             page.flag_set::<H>(PageFlags::REFERENCED);
+        }
+        if matches!(verdict, References::Activate) && self.keeps_marks() {
+            cold_path();
+            self.mark_active(page);
         }
         if was_noted && matches!(verdict, References::Activate) {
             self.tick_by_use(folio);

@@ -36,6 +36,7 @@ use crate::page_alloc::Gfp;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::units::GroupId;
 use crate::vmstat::ZoneStat;
+use crate::writeback::WriteReason;
 use crate::zone::{NodeId, Zone, ZoneType};
 
 /// High-order reclaim below this priority goes round again for orders up to 3 too
@@ -54,6 +55,7 @@ impl<H: Devices> Kernel<H> {
             // The flags are about this round. Scanned and reclaimed counts continue, because the
             // caller's steps use them.
             sc.sums = PassSums::default();
+            sc.mglru.pass_begins(sc.nr_reclaimed);
             cx.charge(Cost::NodePass, 1);
             let before = sc.nr_reclaimed;
             if self.mem.groups.is_on() {
@@ -64,6 +66,9 @@ impl<H: Devices> Kernel<H> {
                 }
                 sc.nr_reclaimed += self.shrink_slab(cx, sc.gfp, node, GroupId::ROOT, sc.priority);
             }
+            if sc.mglru.wants_flushers() {
+                self.wake_flushers(cx, WriteReason::Vmscan);
+            }
             let got = sc.nr_reclaimed - before;
             has_progress |= got != 0;
             sc.trimmed_in_vain |= got == 0 && sc.trims_cache;
@@ -72,7 +77,7 @@ impl<H: Devices> Kernel<H> {
             self.throttle_after_pass(cx, node, sc);
             let zones = || self.zones_upto(node, sc.reclaim_idx);
             let left = || self.algorithm().candidates(self, node);
-            if !self.should_continue(zones, left, got, sc) {
+            if self.passes_once(sc) || !self.should_continue(zones, left, got, sc) {
                 break;
             }
         }

@@ -6,6 +6,7 @@
 use crate::host::{Cx, Devices, GroupChange, Lock};
 use crate::kernel::Kernel;
 use crate::memcg::objects::TokenId;
+use crate::memcg::turns::Turn;
 use crate::memcg::{Stocks, TaskGroup};
 use crate::units::{Error, GroupId};
 use crate::vm::Mm;
@@ -34,6 +35,7 @@ impl<H: Devices> Kernel<H> {
             vec.start_again(cx.cpu(), self.mem.policy.reclaim.balance);
         }
         self.memcg.tree.insert(group, parent);
+        self.memcg.take_turns(cx.cpu(), group, Turn::New);
         cx.host.group_changed(GroupChange::Made { group, parent });
         Ok(group)
     }
@@ -86,6 +88,7 @@ impl<H: Devices> Kernel<H> {
         self.mem.groups.memory.set_min(group, 0);
         self.mem.groups.memory.set_low(group, 0);
         self.memcg.set_offline(group);
+        self.memcg.take_turns(cx.cpu(), group, Turn::Next);
         cx.host.group_changed(GroupChange::Removed { group });
         // Objects follow the token; so do tokens that came from below.
         for token in self.memcg.all().map(|group| TokenId(group.0)) {

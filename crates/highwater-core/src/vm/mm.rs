@@ -223,6 +223,7 @@ impl<H: Devices> Kernel<H> {
         if !self.is_entered(cx, mm) {
             self.switch_mm(cx, mm);
         }
+        mm.note_run();
     }
 
     /// True if the CPU has this mm.
@@ -236,7 +237,6 @@ impl<H: Devices> Kernel<H> {
     fn switch_mm(&self, cx: &Cx<'_, H>, mm: &Mm<H>) {
         let cpu = cx.cpu();
         mm.cpus.insert(cpu);
-        mm.note_run();
         let before = self.cpu_mm[cpu.idx()].swap(mm.id.0 + 1, Relaxed);
         let before = before.checked_sub(1).filter(|&id| id != mm.id.0);
         if let Some(before) = before.and_then(|id| self.mm(cx, MmId(id))) {

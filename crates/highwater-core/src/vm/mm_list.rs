@@ -19,7 +19,6 @@ use crate::units::GroupId;
 impl<H: Devices> Kernel<H> {
     /// The next mm of a memory cgroup in order of creation; none: of any. `after`: the last one.
     /// It may need no walk ([`Mm::is_to_age`]).
-    #[doc(alias = "iterate_mm_list")]
     #[doc(alias = "lru_gen_mm_list")]
     pub(crate) fn next_mm_to_age(
         &self,
@@ -35,19 +34,28 @@ impl<H: Devices> Kernel<H> {
 }
 
 impl<H: Tasks> Mm<H> {
-    /// A CPU switches to it.
+    /// A task runs in it.
     #[doc(alias = "lru_gen_use_mm")]
-    #[inline]
+    #[inline(always)]
     pub(super) fn note_run(&self) {
-        self.ran.store(u64::MAX, Relaxed);
+        if !self.has_run_since_looks() {
+            self.ran.store(u64::MAX, Relaxed);
+        }
     }
 
-    /// True if the aging of a node should walk it: a task ran in it since the node's last look (a
+    /// A task ran in it since the last look of every node.
+    #[inline(always)]
+    pub(super) fn has_run_since_looks(&self) -> bool {
+        self.ran.load(Relaxed) == u64::MAX
+    }
+
+    /// True if the aging of a node should walk it. A task ran in it since the node's last look (a
     /// forced walk does not ask), and at least `pages_min` of its resident pages can be reclaimed
     /// (64; 0 in 6.12). This is such a look.
     ///
-    /// Linux: the bit is set at each context switch. Here a CPU that stays with an mm may switch
-    /// between its tasks unseen, so an mm that a CPU has counts as run, even if the CPU is idle.
+    /// Linux: the bit is set at each context switch to the mm. Here it is set at each operation of a
+    /// task on it, which comes to the same unless a task is switched to and has no access before the
+    /// next look.
     #[doc(alias = "should_skip_mm")]
     pub(crate) fn is_to_age(&self, of: &PagesToAge, forced: bool, pages_min: u64) -> bool {
         let bit = 1_u64 << (of.node.idx() % u64::BITS as usize);
@@ -59,8 +67,7 @@ impl<H: Tasks> Mm<H> {
                 ran
             }
         };
-        let has_run = ran & bit != 0 || !self.cpus.load().is_empty();
-        (forced || has_run) && self.nr_to_age(of.with_anon) >= pages_min
+        (forced || ran & bit != 0) && self.nr_to_age(of.with_anon) >= pages_min
     }
 
     /// Resident pages that can be reclaimed.

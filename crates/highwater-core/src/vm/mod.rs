@@ -58,7 +58,7 @@ mod zap;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use aging::{AgingCounts, AgingScope, AgingVisitor, PagesToAge};
+pub(crate) use aging::{AgingScope, AgingVisitor, PagesToAge};
 pub(crate) use family::Families;
 pub use fault::{Access, Fault, Touched};
 pub use gather::Gather;

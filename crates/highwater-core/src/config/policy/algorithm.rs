@@ -17,6 +17,9 @@ macro_rules! algorithms {
             Clock = clock,
             /// First in, first out: one queue for each type; uses of a page do not count.
             Fifo = fifo,
+            /// Generations: page tables are walked for uses, and the oldest generation goes (the
+            /// multi-generational LRU, 6.1 on; rules/mglru).
+            Mglru = mglru,
         }
     };
 }

@@ -3,7 +3,7 @@
 //! The mechanisms read their switches from the policy. Each switch is one difference between kernel
 //! versions or between the two sides of a study; no other code of the core knows a version. A
 //! switch is declared once, in its section's table ([`allocator`], [`compaction`], [`mod@folio`],
-//! [`reclaim`], [`throttle`], [`locks`], [`memcg`], [`paging`]); [`table`] has the form.
+//! [`reclaim`], [`mod@mglru`], [`throttle`], [`locks`], [`memcg`], [`paging`]); [`table`] has the form.
 //! [`mod@super::preset`] has the values of each kernel.
 //!
 //! A policy is also available as data. [`Policy::describe`] lists every switch with its description
@@ -17,6 +17,7 @@ mod compaction;
 mod folio;
 mod locks;
 mod memcg;
+mod mglru;
 mod own;
 mod paging;
 mod reclaim;
@@ -35,6 +36,7 @@ pub use compaction::*;
 pub use folio::*;
 pub use locks::*;
 pub use memcg::*;
+pub use mglru::*;
 pub use own::*;
 pub use paging::*;
 pub use reclaim::*;

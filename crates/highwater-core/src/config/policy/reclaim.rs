@@ -1,6 +1,7 @@
 //! Switches of page reclaim and of its inputs.
 
 use super::algorithm::Algorithm;
+use super::mglru::MglruPolicy;
 use super::table::policy;
 use super::throttle::ThrottlePolicy;
 
@@ -83,6 +84,8 @@ policy! {
         file_pageout: bool = true,
         /// How reclaim picks the pages to evict.
         algorithm: Algorithm = (Algorithm::TwoList) is exploratory,
+        /// The multi-generational LRU (`algorithm = "mglru"`).
+        mglru: MglruPolicy,
         /// kswapd.
         kswapd: KswapdPolicy,
         /// How reclaimers are slowed down.

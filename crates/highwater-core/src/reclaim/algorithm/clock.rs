@@ -42,7 +42,8 @@ pub(super) struct Clock;
 
 /// A used page is rotated, and its record of use is cleared. Without an active list to keep them
 /// out of the way, busy pages are rotated too.
-const SECOND_CHANCE: Rules = Rules { uses: Some(second_chance), busy: Busy::Keep };
+const SECOND_CHANCE: Rules =
+    Rules { uses: Some(second_chance), busy: Busy::Keep, keeps_marked: false };
 
 fn second_chance(uses: &Uses) -> Decision {
     if uses.flags.contains(VmaFlags::LOCKED) {
@@ -61,7 +62,7 @@ impl<H: Devices> ReclaimAlgorithm<H> for Clock {
     }
 
     /// The hand is all the aging there is.
-    fn age(&self, _: &Kernel<H>, _: &Cx<'_, H>, _: At, _: &Control) {}
+    fn age(&self, _: &Kernel<H>, _: &Cx<'_, H>, _: At, _: &mut Control) {}
 
     fn candidates(&self, kernel: &Kernel<H>, node: NodeId) -> u64 {
         kernel.queued_on(node)
@@ -156,6 +157,7 @@ mod tests {
             flags: none,
             was_referenced: false,
             was_noted: false,
+            was_workingset: false,
             is_file: true,
         };
         for is_file in [false, true] {

@@ -20,14 +20,14 @@ use crate::zone::NodeId;
 /// The algorithm.
 pub(super) struct Fifo;
 
-const NOBODY_LOOKS: Rules = Rules { uses: None, busy: Busy::Keep };
+const NOBODY_LOOKS: Rules = Rules { uses: None, busy: Busy::Keep, keeps_marked: false };
 
 impl<H: Devices> ReclaimAlgorithm<H> for Fifo {
     fn shrink(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, at: At, sc: &mut Control) -> u64 {
         kernel.shrink_queues(cx, at, sc, NOBODY_LOOKS)
     }
 
-    fn age(&self, _: &Kernel<H>, _: &Cx<'_, H>, _: At, _: &Control) {}
+    fn age(&self, _: &Kernel<H>, _: &Cx<'_, H>, _: At, _: &mut Control) {}
 
     fn candidates(&self, kernel: &Kernel<H>, node: NodeId) -> u64 {
         kernel.queued_on(node)

@@ -56,26 +56,24 @@
 //! A test runs the same scenarios for every algorithm (`tests`), `highwater-sim` runs each of them
 //! under pressure with the audit on, and the swarm draws them.
 //!
-//! # An algorithm with more state: MGLRU
+//! # An algorithm with state of its own: MGLRU
 //!
-//! The multi-generational LRU would replace everything in this module, and a little outside. Its
-//! parts, and the hooks that they would use:
+//! Its lists are not those of the other algorithms, so some of its parts are outside of this folder:
 //!
-//! | part | hook |
+//! | part | place |
 //! |---|---|
-//! | eviction loop, budget, choice of type and tier | `shrink`, instead of `budget` and the balance |
-//! | sorting by generation, tiers protected at the tail | its own batch over `lru::isolate`: it moves pages between lists before it isolates any |
-//! | aging: page-table walks, a new generation | `age` (kswapd), and within `shrink` (direct reclaim) |
-//! | look-around in the reference check; "mapped and referenced stays" | [`Rules::uses`], which gets the result of the walk of a page's mappings |
-//! | lists by generation, where pages enter | `lru::locked`, which finds a page's list by its flags: `LruKind::of` would call the algorithm |
-//! | sizes and births of generations, filters | state beside the lists, behind `lru_lock`, as `lru::balance`'s is |
-//! | tokens in shadows, refaults by tier | `workingset_eviction` and `workingset_refault`, which the algorithm would implement |
-//! | no second attempt, no snapshot of refaults | `sc.spared` stays false, `run_done` does nothing |
-//! | min_ttl: the OOM killer before thrashing | the result of `age` |
+//! | lists by generation, where pages enter, marks | [`crate::lru::generations`], which `lru::locked` asks first |
+//! | sorting at the end of the oldest generation | its own batch there: it moves pages before it isolates any |
+//! | tokens in shadows, refaults by tier | the same, in place of the working set's clock |
+//! | eviction loop, budget, choice of type and tier | `shrink`, in place of `budget` and the balance |
+//! | walks over page tables | `age` (kswapd) and `shrink` (direct reclaim), by `vm::aging` |
+//! | look-around | `Trail::around` of the reference check |
+//! | the order of memory cgroups | `reclaim::memcg::turns` |
+//! | its state of a reclaim | [`MglruRun`] in [`Control`] |
 //!
 //! Key types: [`ReclaimAlgorithm`], [`Algorithm`] (its name).
 //!
-//! Synchronisation: shared state is behind `lru_lock`; no algorithm has its own state so far.
+//! Synchronisation: shared state is behind `lru_lock`.
 //!
 //! From: [`super::node_pass`], `reclaim::kswapd`, [`super::direct`] · to: [`super::batch`],
 //! [`super::budget`], `lru::balance`.
@@ -85,6 +83,7 @@ mod share;
 #[cfg(test)]
 mod tests;
 
+pub(super) use mglru::MglruRun;
 pub(super) use share::Inputs;
 
 use super::Control;
@@ -111,7 +110,7 @@ pub(super) trait ReclaimAlgorithm<H: Devices> {
 
     /// Prepares a set of lists for later passes. kswapd has the time, and pages are judged better
     /// if they were checked a while ago.
-    fn age(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, at: At, sc: &Control);
+    fn age(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, at: At, sc: &mut Control);
 
     /// Pages of a node that `shrink` could reach at present.
     fn candidates(&self, kernel: &Kernel<H>, node: NodeId) -> u64;

@@ -41,6 +41,10 @@ impl Stage {
         let mut sc = control(is_kswapd);
         sc.priority = priority;
         sc.nr_to_reclaim = u64::MAX;
+        // The second time is as in a run that had no success so far.
+        for _ in 0..2 * u32::from(is_kswapd) {
+            self.kernel.algorithm().age(&self.kernel, &self.cx(), AT, &mut sc);
+        }
         self.kernel.shrink_node(&self.cx(), NODE, &mut sc);
         self.complete();
         self.kernel.lru_add_drain_all(&self.cx());
@@ -107,9 +111,14 @@ fn pages_are_freed_or_put_back() {
                 s.check_counters();
             }
         }
-        assert_eq!(s.stolen(), got, "{algorithm:?}");
-        assert!(got > 300, "{algorithm:?}: {got}");
-        assert_eq!(before - s.check().on_lists, got, "{algorithm:?}: freed is off the lists");
+        let stolen = s.stolen();
+        match algorithm {
+            // It pretends a batch to end a pass for which nothing is needed.
+            Algorithm::Mglru => assert_eq!((got - stolen) % 64, 0),
+            _ => assert_eq!(stolen, got, "{algorithm:?}"),
+        }
+        assert!(stolen > 300, "{algorithm:?}: {stolen}");
+        assert_eq!(before - s.check().on_lists, stolen, "{algorithm:?}: freed is off the lists");
     }
 }
 
@@ -122,10 +131,16 @@ fn idle_memory_goes() {
         let (file, _open) = s.cached_file(200);
         let (mm, _) = s.touched_mm(&s.cx(), 200);
         s.activate(&s.pages(&file, 100));
-        s.activate(&s.tail_first(LruKind::InactiveAnon)[..100]);
-        assert_eq!((s.size(LruKind::ActiveFile), s.size(LruKind::ActiveAnon)), (100, 100));
+        if algorithm != Algorithm::Mglru {
+            s.activate(&s.tail_first(LruKind::InactiveAnon)[..100]);
+            assert_eq!(s.size(LruKind::ActiveAnon), 100);
+        }
+        assert_eq!(s.size(LruKind::ActiveFile), 100);
         for pass in 0.. {
-            assert!(pass < 8, "{algorithm:?}: {:?}", (file.nr_pages(), mm.rss.anon.load(Relaxed)));
+            // Generations have to be made before memory that was just touched is the oldest.
+            let most = if algorithm == Algorithm::Mglru { 16 } else { 8 };
+            let left = (file.nr_pages(), mm.rss.anon.load(Relaxed));
+            assert!(pass < most, "{algorithm:?}: {left:?}");
             s.pass(false, 0);
             s.check_counters();
             if file.nr_pages() == 0 && mm.rss.anon.load(Relaxed) == 0 {
@@ -173,7 +188,8 @@ fn without_swap_only_files_are_scanned() {
 #[test]
 fn full_swap_ends_swapping() {
     for &algorithm in Algorithm::ALL {
-        let s = Stage::algorithm(algorithm, 64);
+        // MGLRU leaves a batch of slots free.
+        let s = Stage::algorithm(algorithm, if algorithm == Algorithm::Mglru { 128 } else { 64 });
         let (mm, start) = s.touched_mm(&s.cx(), 200);
         s.passes(6);
         s.check_counters();
@@ -213,7 +229,8 @@ fn locked_memory_stays() {
 /// Dirty cache: written once the flushers were given their chance, and gone then.
 #[test]
 fn dirty_pages_are_written_in_the_end() {
-    for &algorithm in Algorithm::ALL {
+    // MGLRU leaves all of it to the flushers (rules/mglru#sort).
+    for &algorithm in Algorithm::ALL.iter().filter(|&&name| name != Algorithm::Mglru) {
         let s = Stage::algorithm(algorithm, 0);
         let (file, _open) = s.cached_file(64);
         for &folio in &s.pages(&file, 64) {

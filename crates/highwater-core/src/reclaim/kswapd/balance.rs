@@ -235,6 +235,9 @@ impl<H: Devices> Kernel<H> {
         let before = sc.nr_reclaimed;
         let zones = self.zones_upto(node, sc.reclaim_idx);
         sc.nr_to_reclaim = step_target(zones.map(|zone| zone.mark(Mark::High)));
+        if sc.priority == DEF_PRIORITY {
+            sc.priority = self.initial_priority(node, sc);
+        }
         self.shrink_node(cx, node, sc);
         // Enough for compaction to work with: from here on single pages do.
         if sc.order > 0 && sc.nr_reclaimed >= compact_gap(Order(sc.order)) {

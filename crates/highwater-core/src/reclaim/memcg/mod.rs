@@ -11,6 +11,7 @@
 //! |---|---|
 //! | [`charge`] | the charge, with its retries |
 //! | [`limit`] | reclaim of one group and those below it |
+//! | [`turns`] | the same for the machine under MGLRU, of groups that take turns |
 //! | [`pass`] | a node pass over groups: protection, sizes, slab |
 //! | [`high`] | `memory.high`: reclaim and sleep |
 //! | [`oom`] | killing within a group |
@@ -34,6 +35,7 @@ mod soft_limit;
 mod tests;
 #[cfg(test)]
 mod tests_v1;
+mod turns;
 mod version_one;
 
 pub use settings::{GroupSetting, NotReclaimed};

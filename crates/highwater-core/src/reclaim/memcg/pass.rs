@@ -23,6 +23,9 @@ impl<H: Devices> Kernel<H> {
         node: NodeId,
         sc: &mut Control,
     ) {
+        if self.takes_turns(sc) {
+            return self.shrink_groups_in_turn(cx, node, sc);
+        }
         self.flush_group_stats(cx, Reader::NodePass, sc.target);
         let root = self.lru.id_of_target(sc.target, node);
         self.algorithm().begin(self, cx, (node, root), sc);
@@ -71,6 +74,24 @@ impl<H: Devices> Kernel<H> {
             return true;
         }
         sc.takes_what_it_spared()
+    }
+
+    /// Pages of so many that a pass may see of a group under its protection.
+    pub(in crate::reclaim) fn unprotected_pages(
+        &self,
+        group: GroupId,
+        sc: &mut Control,
+        pages: u64,
+    ) -> u64 {
+        let counters = &self.mem.groups.memory;
+        let round = match sc.memcg_low_reclaim {
+            true => Round::IgnoresLow,
+            false => Round::First,
+        };
+        let protection = Protection::of(counters, sc.target, group);
+        let seen = protection.seen(pages, counters[group].usage(), round);
+        sc.memcg_low_skipped |= seen.skipped_low;
+        seen.size
     }
 
     /// Computes the pages to scan of each list of a group: protection takes its share of usage off

@@ -59,7 +59,7 @@ impl<H: Devices> Kernel<H> {
                 self.mem.events.add(cx.cpu(), VmEvent::Pgfault, 1);
                 self.count_of_task(cx, GroupStat::Pgfault);
             }
-            let step = match self.handle_fault(&mut pass) {
+            let step = match self.handle_used_fault(&mut pass) {
                 Ok(step) => step,
                 Err(Error::NoMemory) if self.waits_in_group_oom(&mut pass) => {
                     is_retry = true;
@@ -78,6 +78,19 @@ impl<H: Devices> Kernel<H> {
                 Step::Retry => is_retry = true,
             }
         }
+    }
+
+    /// Handles a fault; under MGLRU the pages that it brings count as used, unless the VMA has no
+    /// recency.
+    #[doc(alias = "lru_gen_enter_fault")]
+    #[inline]
+    fn handle_used_fault(&self, pass: &mut Pass<'_, '_, H>) -> Result<Step, Error> {
+        let flags = pass.vma.flags;
+        let is_read_in_order = flags.intersects(VmaFlags::SEQ_READ | VmaFlags::RAND_READ);
+        if !self.is_mglru() || is_read_in_order || !self.has_recency(flags) {
+            return self.handle_fault(pass);
+        }
+        pass.cx.with_flag(TaskFlags::LRU_FAULT, || self.handle_fault(pass))
     }
 
     /// No memory was to be had for a fault: true if the task waited until its group has some.

@@ -35,6 +35,7 @@ const INHERITED: PageFlags = PageFlags::DIRTY
     .union(PageFlags::SWAPBACKED)
     .union(PageFlags::SWAPCACHE)
     .union(PageFlags::WORKINGSET)
+    .union(PageFlags::MARKS)
     .union(PageFlags::FORKED);
 
 /// Where a huge page is mapped.

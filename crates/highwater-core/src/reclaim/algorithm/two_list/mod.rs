@@ -32,6 +32,8 @@
 mod active;
 mod references;
 
+pub(super) use references::decide;
+
 use super::{At, Inputs, ReclaimAlgorithm};
 use crate::config::LruTopology;
 use crate::host::{Cx, Devices};
@@ -75,7 +77,7 @@ impl<H: Devices> ReclaimAlgorithm<H> for TwoList {
     /// Of the types, only anonymous pages are aged without need: without swapping, or with plenty
     /// of cache, their lists are never scanned, and when they are at last, all pages would look
     /// used.
-    fn age(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, at: At, sc: &Control) {
+    fn age(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, at: At, sc: &mut Control) {
         match kernel.mem.groups.is_on() {
             true => kernel.age_groups(cx, at.0, sc),
             false => kernel.age_anon(cx, at, sc),

@@ -37,11 +37,11 @@ pub(super) const fn rules(anon_new: AnonStart) -> Rules<impl Fn(&Uses) -> Decisi
             AnonStart::Active => up_to_5_8(uses, decision),
         }
     };
-    Rules { uses: Some(decide), busy: Busy::Activate }
+    Rules { uses: Some(decide), busy: Busy::Activate, keeps_marked: false }
 }
 
 /// The table above. The second value sets the mark that the walk took off.
-fn decide(uses: &Uses) -> Decision {
+pub(in crate::reclaim::algorithm) fn decide(uses: &Uses) -> Decision {
     if uses.flags.contains(VmaFlags::LOCKED) {
         return (References::Activate, false);
     }
@@ -91,7 +91,14 @@ mod tests {
             (None, true, none, true, Keep, false),
         ];
         for (users, was_referenced, flags, is_file, verdict, set_again) in table {
-            let uses = Uses { users, flags, was_referenced, was_noted: false, is_file };
+            let uses = Uses {
+                users,
+                flags,
+                was_referenced,
+                was_noted: false,
+                was_workingset: false,
+                is_file,
+            };
             assert_eq!(decide(&uses), (verdict, set_again), "{uses:?}");
             let noted = Uses { was_noted: true, ..uses };
             assert_eq!(decide(&noted), (Activate, false), "{noted:?}");
@@ -101,6 +108,7 @@ mod tests {
             flags: none,
             was_referenced: false,
             was_noted: false,
+            was_workingset: false,
             is_file: false,
         };
         let locked = Uses { users: Some(0), flags: VmaFlags::LOCKED, is_file: true, ..once };
