@@ -167,6 +167,10 @@ fn every_algorithm_bears_pressure_and_the_same_seed_is_the_same_run() {
 fn every_algorithm_bears_older_kernels() {
     for base in ["4.3", "5.4", "5.16"] {
         for &algorithm in Algorithm::ALL {
+            // There are no generations of zones: such a kernel does not boot.
+            if base == "4.3" && algorithm == Algorithm::Mglru {
+                continue;
+            }
             pressed(base, algorithm, 3);
         }
     }

@@ -82,6 +82,7 @@ impl Options {
         draw_huge_pages(&mut Stream::new(seed, "swarm/huge"), &mut machine.tunables);
         let mut policy = policy::draw(&mut Stream::new(seed, "swarm/policy"));
         policy::draw_folios(&mut Stream::new(seed, "swarm/folios"), &mut policy);
+        policy::draw_mglru(&mut Stream::new(seed, "swarm/mglru"), &mut policy);
         if policy.folio.file != FileFolios::None {
             leave_room_for_folios(&mut machine.tunables);
         }

@@ -1,7 +1,9 @@
 //! Policies of a swarm: a preset, often with switches in combinations that no kernel ever had.
 
 use highwater_core::config::{
-    FaultMaps, FileFolios, FolioCut, PRESETS, Policy, ReadaheadRule, preset,
+    AgingRule, Algorithm, DirtyTail, FaultMaps, FileFolios, FirstUse, FlusherWake, FolioCut,
+    LruTopology, MglruPolicy, OldestRule, PRESETS, Policy, ReadEntry, ReadaheadRule, RecentRule,
+    TypeChoice, preset,
 };
 
 use super::draw::Draw;
@@ -43,6 +45,47 @@ pub(super) fn draw_folios(stream: &mut Stream, policy: &mut Policy) {
     }
 }
 
+/// Runs MGLRU, in one run of four with lists of nodes: as 6.1, 6.12 or 7.2 have it, or with switches
+/// that no kernel has together.
+pub(super) fn draw_mglru(stream: &mut Stream, policy: &mut Policy) {
+    if !stream.one_in(4) || policy.reclaim.lru == LruTopology::Zone {
+        return;
+    }
+    policy.reclaim.algorithm = Algorithm::Mglru;
+    let version = stream.below(4);
+    let mglru = &mut policy.reclaim.mglru;
+    *mglru = MglruPolicy::default();
+    if version >= 1 {
+        mglru.active_keeps_marks = false;
+        mglru.kswapd_ages = false;
+        mglru.dirty_tail = DirtyTail::Judged;
+        mglru.flusher_wake = FlusherWake::PerPass;
+        mglru.recent = RecentRule::OldestAndCount;
+        mglru.group_turns = true;
+    }
+    if version >= 2 {
+        mglru.read_entry = ReadEntry::ByMarks;
+        mglru.first_use = FirstUse::Marks;
+        mglru.aging = AgingRule::Count;
+        mglru.type_choice = TypeChoice::Refaults;
+        mglru.oldest = OldestRule::OneApart;
+        mglru.flusher_wake = FlusherWake::PerBatch;
+        mglru.recent = RecentRule::FourGenerations;
+        mglru.shares_protection = true;
+    }
+    if version == 3 {
+        for field in Policy::describe() {
+            if field.path.starts_with("reclaim.mglru.") {
+                let rank = stream.below(field.values.nr_drawn() as u64) as usize;
+                policy.set(&field.path, field.values.drawn(rank)).expect("a value of its own");
+            }
+        }
+    }
+    if !policy.name.ends_with(TURNED) {
+        policy.name.push_str(TURNED);
+    }
+}
+
 /// Sets one in `rarity` of all switches to a random one of its values. Each has draws of its own,
 /// so a seed means the same when the kernel gets another switch.
 fn turn(stream: &mut Stream, rarity: u64, policy: &mut Policy) {
@@ -53,6 +96,10 @@ fn turn(stream: &mut Stream, rarity: u64, policy: &mut Policy) {
             let rank = stream.below(field.values.nr_drawn() as u64) as usize;
             policy.set(&field.path, field.values.drawn(rank)).expect("a value of its own");
         }
+    }
+    // No kernel has generations of zones, and none boots with them.
+    if policy.reclaim.lru == LruTopology::Zone && policy.reclaim.algorithm == Algorithm::Mglru {
+        policy.reclaim.algorithm = Algorithm::Clock;
     }
 }
 
