@@ -22,6 +22,7 @@ use toml::{Table, Value};
 
 use crate::input::catalogue::texts;
 use crate::input::names::{not_modelled, unknown};
+use crate::input::unmodelled::elsewhere;
 use crate::input::{Catalogue, InputError, Source};
 
 /// A policy defined in code by an embedding program (`highwater::cli::Program`): its base, the
@@ -241,7 +242,10 @@ fn overlay(
         let is_section = keys(paths, &path).next().is_some();
         match value {
             Value::Table(inner) if is_section => overlay(policy, paths, &path, inner, at)?,
-            _ if is_section => return Err(at(&path, "is a section, not a value".to_owned())),
+            _ if is_section => {
+                let usual = "is a section, not a value";
+                return Err(at(&path, elsewhere(key).unwrap_or(usual).to_owned()));
+            }
             _ => policy.set(&path, value_of(value)).map_err(|error| match error {
                 PolicyError::MustBe(_) => at(&path, format!("{error}; not {value}")),
                 PolicyError::Unknown => {
@@ -401,9 +405,13 @@ mod tests {
         let kernel = "p.toml:1: base: Linux 7.0 is not modelled; nearest: 6.1";
         assert!(error("base = \"7.0\"\n").starts_with(kernel));
         assert!(error("base = \"6.1-clok\"\n").starts_with("p.toml:1: base: unknown policy"));
-        let mglru =
-            "p.toml:2: lru_gen: the multi-generational LRU: not modelled (in Linux since 6.1)";
-        assert!(error("base = \"6.1\"\nlru_gen = true\n").starts_with(mglru));
+        let mglru = "the multi-generational LRU is a reclaim algorithm: write --set ";
+        let text = error("base = \"6.1\"\nlru_gen = true\n");
+        assert!(text.starts_with(&format!("p.toml:2: lru_gen: {mglru}")), "{text}");
+        let text = error("base = \"6.1\"\n[reclaim]\nmglru = true\n");
+        assert!(text.starts_with(&format!("p.toml:3: reclaim.mglru: {mglru}")), "{text}");
+        let text = error("base = \"6.1\"\n[reclaim.mglru]\nteirs = false\n");
+        assert!(text.contains("did you mean tiers?"), "{text}");
         assert!(error("[pcp]\n").contains("base: missing"));
         let text = "base = \"6.1\"\nboost = false\n";
         let meant = "unknown field \"boost\"; did you mean watermark.boost?";

@@ -81,12 +81,13 @@ pub fn unknown(what: &str, name: &str, known: &[&str]) -> String {
     }
 }
 
-/// The line about a name that Linux has and the model has not.
+/// The line about a name that Linux has and the model has not, or has under another name.
 pub fn not_modelled(what: &str, name: &str) -> Option<String> {
     if !KINDS_OF_LINUX.contains(&what) {
         return None;
     }
     let feature = unmodelled::find(name).map(unmodelled::Feature::line);
+    let feature = feature.or_else(|| unmodelled::elsewhere(name).map(str::to_owned));
     feature.or_else(|| unmodelled::kernel(name).filter(|_| what == "policy"))
 }
 
@@ -130,7 +131,9 @@ mod tests {
     #[test]
     fn what_linux_has_is_no_slip() {
         let text = unknown("policy", "mglru", &["cached", "6.1"]);
-        assert!(text.starts_with("the multi-generational LRU: not modelled (in Linux since 6.1)"));
+        assert!(text.starts_with("the multi-generational LRU is a reclaim algorithm: "), "{text}");
+        let text = unknown("policy", "zswap", &["cached", "6.1"]);
+        assert!(text.starts_with("zswap: not modelled (in Linux since 3.11)"), "{text}");
         let text = unknown("policy", "6.12", &["cached", "6.1"]);
         assert!(text.starts_with("Linux 6.12 is not modelled; nearest: 6.1"), "{text}");
         let text = unknown("disk", "zram0", &["data"]);

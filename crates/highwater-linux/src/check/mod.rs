@@ -14,6 +14,7 @@
 //! Whether a figure agrees is decided by [`Limit`] alone.
 
 pub mod ab_trace;
+mod kernels;
 mod machine;
 pub mod memcg;
 mod rows;

@@ -31,16 +31,12 @@ mod items;
 mod run;
 mod worker;
 
-use std::collections::BTreeMap;
-
-use highwater_core::config::Policy;
 use highwater_results::Counters;
 use highwater_results::import::linux61::{Memcg as Captured, MemcgStep, Op, Work};
 use highwater_runs::workload::job::steps::{self, COUNTERS};
 
-use super::{CheckOptions, Figure, FileResult, Limit};
+use super::{CheckOptions, Figure, FileResult, Limit, kernels};
 use highwater_files::input::InputError;
-use highwater_files::policy_file;
 use items::{GroupNow, Judged, Source};
 use run::Reading;
 
@@ -59,58 +55,6 @@ const EVENTS: f64 = super::scenario::EVENTS;
 /// A page that took so long is a sleep of `memory.high`: shorter delays are not slept.
 const SLEEP_MS: f64 = 10.0;
 
-/// Kernels, and the switches of each that differ from 6.1.
-const KERNELS: [(&str, &[Switches]); 3] =
-    [("6.1", &[]), ("6.12", &[SINCE_6_12]), ("7.2", &[SINCE_6_12, SINCE_7_2])];
-type Switches = &'static [(&'static str, &'static str)];
-const SINCE_6_12: Switches = &[
-    ("memcg.walk", r#""partial""#),
-    ("memcg.reclaim-batch", r#""quarter""#),
-    ("memcg.target-protected", r#""never""#),
-    ("memcg.stats", r#""rstat-per-group""#),
-    ("reclaim.balance", r#""cost-rotations""#),
-    ("reclaim.lru-batch", "31"),
-    ("reclaim.recency-guard", r#""seq-rand-noreuse""#),
-    ("reclaim.kswapd.retries-trimming", "true"),
-    ("reclaim.kswapd.slab-is-progress", "true"),
-    ("fault.count-retries", "false"),
-    ("fault.mmap-miss", r#""page-not-ws""#),
-    ("readahead", r#""restart""#),
-    ("folio.file", r#""xfs""#),
-    ("folio.order1", "true"),
-    ("unmap.free-order", r#""highest""#),
-    ("swap.zero-pages", r#""flag""#),
-    ("block.plug-flush", r#""oldest""#),
-    ("fallback", r#""claim-steal""#),
-    ("merge", r#""mergeable-retype""#),
-    ("pcp.sizing", r#""auto""#),
-    ("pcp.free-factor", r#""free-count""#),
-    ("pcp.high-order-free", r#""limited-batch""#),
-    ("pcp.drain-type", r#""pageblock""#),
-    ("tree-nodes", r#""after-grace-period""#),
-];
-/// A switch that an earlier kernel changed too has the later value.
-const SINCE_7_2: Switches = &[
-    ("memcg.stock-slots", "7"),
-    ("memcg.scan-events", r#""node""#),
-    ("memcg.reparent-lru", "true"),
-    ("memcg.sock-throttled", "true"),
-    ("memcg.soft-limit", "false"),
-    ("pcp.high-order-free", r#""limited-half-min""#),
-    ("pcp.drain-portion", r#""batch""#),
-    ("pcp.highatomic-refills", "false"),
-    ("reclaim.kswapd.failures-end", r#""balanced""#),
-    ("fault.mmap-miss", r#""fault""#),
-    ("readahead", r#""restart-aligned""#),
-    ("folio.file", r#""all""#),
-    ("folio.fault-maps", r#""folio""#),
-    ("folio.truncate", r#""halves""#),
-    ("unmap.drains-lru", "false"),
-    ("swap.slot-cache", "false"),
-    ("swap.write-frees-slot", "false"),
-    ("writeback.wb-thresh-floor", r#""share""#),
-];
-
 /// Runs the script on the captured machine and compares.
 ///
 /// # Errors
@@ -120,10 +64,12 @@ pub fn check(
     captured: &Captured,
     options: CheckOptions,
 ) -> Result<FileResult, InputError> {
-    if captured.is_mglru() {
-        return Ok(super::not_checked(file, super::MEMCG, "MGLRU is not modelled"));
-    }
-    let Some((policy, policy_note)) = policy(captured)? else {
+    let more = match captured.has_recursive_protection() {
+        true => "memcg.recursive-prot = true\n",
+        false => "",
+    };
+    let Some((policy, policy_note)) = kernels::policy(&captured.kernel, &captured.settings, more)?
+    else {
         let why = format!("there is no policy for the kernel {:?}", captured.kernel);
         return Ok(super::not_checked(file, super::MEMCG, &why));
     };
@@ -153,27 +99,6 @@ pub fn check(
     }
     let (file, kind) = (file.to_owned(), super::MEMCG.to_owned());
     Ok(FileResult { file, kind, figures, not_checked: None, notes })
-}
-
-/// The policy of a captured kernel, and a remark if it stands for another one.
-fn policy(captured: &Captured) -> Result<Option<(Policy, Option<String>)>, InputError> {
-    let version = captured.kernel.strip_prefix("Linux ").unwrap_or(&captured.kernel);
-    let version = version.split_whitespace().next().unwrap_or_default();
-    let Some((_, rules)) = KERNELS.iter().find(|(known, _)| *known == version) else {
-        return Ok(None);
-    };
-    let switches: BTreeMap<&str, &str> =
-        rules.iter().flat_map(|some| some.iter().copied()).collect();
-    let mut text = String::from("base = \"6.1\"\n");
-    for (key, value) in switches {
-        text += &format!("{key} = {value}\n");
-    }
-    if captured.has_recursive_protection() {
-        text += "memcg.recursive-prot = true\n";
-    }
-    let note = (!rules.is_empty())
-        .then(|| format!("policy: 6.1 with the rules of {version} that we have"));
-    Ok(Some((policy_file::parse("6.1", &text)?, note)))
 }
 
 /// A word for operations that the model does not have.

@@ -17,14 +17,11 @@ use highwater_core::config::Policy;
 use highwater_results::Counters;
 use highwater_results::import::linux61::{Scenario as Captured, Step as RealStep};
 
-use super::{Figure, FileResult, Limit};
+use super::{Figure, FileResult, Limit, kernels};
 use highwater_files::input::InputError;
 use highwater_files::policy_file;
 use highwater_plan::experiment::job_with;
 use highwater_runs::workload::job::steps::{self, COUNTERS};
-
-/// The policy of the captured kernels, except for what their files state.
-const POLICY: &str = "6.1";
 
 /// The same per node, if the file has them: `numastat`, and the [`COUNTERS`] of its `vmstat`.
 const NODE_KEYS: &[&str] = &[
@@ -77,10 +74,13 @@ pub fn check(file: &str, captured: &Captured) -> Result<FileResult, InputError> 
         }
         Err(reason) => return Err(field("params", reason)),
     };
-    let policy = policy(file, captured)?;
+    let Some((policy, policy_note)) = policy(file, captured)? else {
+        let why = format!("there is no policy for the kernel {:?}", captured.kernel);
+        return Ok(super::not_checked(file, super::SCENARIO, &why));
+    };
     let runs = simulate::runs(file, captured, &program, &policy)?;
     let mut figures = Vec::new();
-    let mut notes = Vec::new();
+    let mut notes = Vec::from_iter(policy_note);
     for (index, real) in captured.runs[0].steps.iter().enumerate() {
         let step: Vec<&Step> = runs.iter().filter_map(|steps| steps.get(index)).collect();
         let Some(first) = step.first() else {
@@ -107,9 +107,9 @@ pub fn check(file: &str, captured: &Captured) -> Result<FileResult, InputError> 
     Ok(FileResult { file, kind, figures, not_checked: None, notes })
 }
 
-/// 6.1, with the rules that the file says its kernel had.
-fn policy(file: &str, captured: &Captured) -> Result<Policy, InputError> {
-    let mut text = format!("base = \"{POLICY}\"\n");
+/// The captured kernel's, with the rules that the file says it had.
+fn policy(file: &str, captured: &Captured) -> Result<Option<(Policy, Option<String>)>, InputError> {
+    let mut text = String::new();
     for (rule, choice) in &captured.policy {
         let key = rule.replace('_', "-");
         let Some(path) = policy_file::path_of(&key) else {
@@ -122,7 +122,7 @@ fn policy(file: &str, captured: &Captured) -> Result<Policy, InputError> {
         };
         text += &format!("{path} = {choice:?}\n");
     }
-    policy_file::parse(file, &text).map_err(|error| InputError {
+    kernels::policy(&captured.kernel, &captured.settings, &text).map_err(|error| InputError {
         file: file.to_owned(),
         line: None,
         field: Some("policy".to_owned()),
