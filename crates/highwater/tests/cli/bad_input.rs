@@ -165,7 +165,7 @@ fn broken_file_beside_the_trace() {
 fn unknown_names() {
     let trace = trace("file-read");
     let newer =
-        "Linux 7.0 is not modelled; nearest: 6.1; missing: the multi-generational LRU since 6.1";
+        "Linux 7.0 is not modelled; nearest: 6.1; missing: anonymous folios between a page and";
     complaint(
         &["replay", &trace, "--policy", "7.0"],
         &["--policy: ", newer, "not-modelled.md#kernels"],
@@ -175,8 +175,8 @@ fn unknown_names() {
     complaint(&["replay", &trace, "--policy", "zebra"], &many);
     let between = "nearest: 5.4 before it, 5.10 after it";
     complaint(&["replay", &trace, "--policy", "5.8"], &[between]);
-    let lru = "the multi-generational LRU: not modelled (in Linux since 6.1); nearest: ";
-    complaint(&["replay", &trace, "--policy", "mglru"], &[lru, "not-modelled.md#mglru"]);
+    let lru = "the multi-generational LRU is a reclaim algorithm: ";
+    complaint(&["replay", &trace, "--policy", "mglru"], &[lru, "policy.reclaim.algorithm=mglru"]);
     complaint(&["zoneinfo", "--machine", "mainframe"], &["unknown machine", "small-vm"]);
     complaint(&["compare", "999"], &["999"]);
     complaint(&["list", "kernels"], &["kernels"]);
@@ -260,7 +260,7 @@ fn keys_of_what_is_not_modelled() {
     let balancing = "m.toml:5: numa_balancing: NUMA balancing: not modelled (in Linux since 3.8)";
     complaint(&["zoneinfo", "--machine", &machine], &[balancing, "nearest: "]);
     let (_dir, policy) = file("p.toml", b"base = \"6.1\"\n[reclaim]\nmglru = true\n");
-    let lru = "p.toml:3: reclaim.mglru: the multi-generational LRU: not modelled";
+    let lru = "p.toml:3: reclaim.mglru: the multi-generational LRU is a reclaim algorithm: ";
     complaint(&["show", "policy", &policy], &[lru]);
     let job = "[[task]]\nname = \"t\"\n[[task.phase]]\ndo = \"compute\"\nus = 1.0\n";
     let (_dir, grouped) =

@@ -82,8 +82,6 @@ fn what_is_not_modelled_is_not_judged() {
     });
     assert_eq!(negative.status.code(), Some(1), "nothing was checked");
     assert!(said(&negative).contains("negative dentries"), "{}", said(&negative));
-    let mglru = checked(&|file| file["settings"]["lru_gen.enabled"] = "0x0007".into());
-    assert!(said(&mglru).contains("MGLRU is not modelled"), "{}", said(&mglru));
     let kernel = checked(&|file| file["kernel"] = "Linux 5.10 (Debian)".into());
     assert!(said(&kernel).contains("no policy for the kernel"), "{}", said(&kernel));
     let wrong = checked(&|file| file["script"][1] = "grupo a".into());

@@ -67,6 +67,10 @@ fn reports_say_what_was_set_and_explain_takes_it_too() {
     assert!(text.contains("\n# set for this run: unmap.processes=1\n"), "{text}");
 }
 
+/// What to write instead of names of Linux.
+const MGLRU: &str = "the multi-generational LRU is a reclaim algorithm: write --set \
+                     policy.reclaim.algorithm=mglru, or algorithm = \"mglru\" under ";
+
 #[test]
 fn what_cannot_be_set_is_refused_with_what_was_meant() {
     for (setting, reason) in [
@@ -91,7 +95,13 @@ fn what_cannot_be_set_is_refused_with_what_was_meant() {
         ("vm.swapiness=1", "unknown sysctl \"swapiness\"; did you mean swappiness?"),
         ("vm.zswap=1", "zswap: not modelled (in Linux since 3.11); nearest: "),
         ("memory.high=1G", "memory cgroups outside of a job: not modelled (in Linux since 2.6.25"),
-        ("lru_gen.enabled=7", "the multi-generational LRU: not modelled (in Linux since 6.1)"),
+        ("lru_gen.enabled=7", MGLRU),
+        ("vm.mglru=1", MGLRU),
+        ("policy.reclaim.mglru=true", MGLRU),
+        (
+            "vm.lru_gen_min_ttl_ms=1000",
+            "min_ttl_ms, debugfs and switching at run time of the multi-generational LRU: not modelled",
+        ),
         ("vm.numa_balancing=1", "NUMA balancing: not modelled (in Linux since 3.8)"),
         ("policy.reclaim.demotion=true", "memory tiering (demotion and promotion): not modelled"),
         (

@@ -160,7 +160,7 @@ fn file(word: &str, blocks: &[Block]) -> Option<String> {
     let stem = word.strip_suffix(".toml")?;
     let is_it = |block: &&Block| {
         let is_name =
-            |line: &&String| line.starts_with("name = ") && line.ends_with(&format!("{stem}\""));
+            |line: &&String| line.starts_with("name = ") && line.ends_with(&format!("\"{stem}\""));
         block.language == "toml" && block.lines.iter().find(is_name).is_some()
     };
     let block = blocks.iter().find(is_it)?;
