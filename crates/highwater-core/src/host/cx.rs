@@ -43,7 +43,8 @@ bitflags! {
         const DUMPING = 1 << 12;
         /// A node's kswapd.
         const KSWAPD = 1 << 13;
-        /// Compacts for itself, and takes the block that comes of it ([`crate::page_alloc::Capture`]).
+        /// Compacts for itself, and takes the block that comes of it
+        /// ([`crate::page_alloc::Capture`]).
         const CAPTURING = 1 << 14;
         /// In a page fault of a VMA with recency: pages that it brings are used (`in_lru_fault`).
         const LRU_FAULT = 1 << 15;
@@ -173,8 +174,8 @@ impl<'h, H: Host> Cx<'h, H> {
         cpu
     }
 
-    /// Tells where the task runs (hosts and replay call this; the core never does). The machine has to have
-    /// the CPU, as for [`Cx::new`].
+    /// Tells where the task runs (hosts and replay call this; the core never does). The machine has
+    /// to have the CPU, as for [`Cx::new`].
     pub fn set_cpu(&self, cpu: CpuId) {
         self.cpu.set(cpu);
     }
@@ -207,8 +208,8 @@ impl<'h, H: Host> Cx<'h, H> {
         self.flags.replace(flags)
     }
 
-    /// Does something with a flag of the task set. Others may change meanwhile (a killer marks its victim):
-    /// only that flag is put back.
+    /// Does something with a flag of the task set. Others may change meanwhile (a killer marks its
+    /// victim): only that flag is put back.
     #[inline]
     pub fn with_flag<T>(&self, flag: TaskFlags, run: impl FnOnce() -> T) -> T {
         let before = self.set_flags(self.flags() | flag);

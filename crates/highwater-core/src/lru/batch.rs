@@ -93,8 +93,8 @@ impl BatchKind {
     }
 }
 
-/// Most folios that are looked up or written together up to 6.8 (`PAGEVEC_SIZE`): two words short of
-/// two cache lines of the kernel's pointers. [`Kernel::lookup_batch`] has the policy's number.
+/// Most folios that are looked up or written together up to 6.8 (`PAGEVEC_SIZE`): two words short
+/// of two cache lines of the kernel's pointers. [`Kernel::lookup_batch`] has the policy's number.
 pub(crate) const PAGEVEC: usize = 15;
 
 /// Most pages that are looked up together, or wait for the same operation: `reclaim.lru-batch` says
@@ -359,8 +359,8 @@ impl<H: Devices> Kernel<H> {
         batches.pending.store(batches.pending.load(Relaxed) & !(1 << kind as u8), Relaxed);
     }
 
-    /// Puts the pages of an add batch onto their lists, but for those that nothing uses any more: the
-    /// batch has their last reference, so they are freed with it (7.2, rules/unmap#drains).
+    /// Puts the pages of an add batch onto their lists, but for those that nothing uses any more:
+    /// the batch has their last reference, so they are freed with it (7.2, rules/unmap#drains).
     #[inline(never)]
     fn add_used(&self, cx: &Cx<'_, H>, pages: &[Folio]) {
         let (mut used, mut nr) = ([Folio::default(); BATCH_MAX], 0);

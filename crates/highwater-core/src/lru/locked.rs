@@ -31,8 +31,8 @@ pub(crate) struct LockedLru<'a, 'h, H: Devices> {
     pub lists: Guard<'a, H>,
 }
 
-/// Pages on their way to the heads of lists ([`LockedLru::link_next`]). Nothing else joins a list meanwhile, and
-/// [`LockedLru::end_run`] comes last.
+/// Pages on their way to the heads of lists ([`LockedLru::link_next`]). Nothing else joins a list
+/// meanwhile, and [`LockedLru::end_run`] comes last.
 #[derive(Default)]
 #[must_use]
 pub(super) struct HeadRun<'a> {
@@ -255,8 +255,9 @@ impl<'a, 'h, H: Devices> LockedLru<'a, 'h, H> {
         }
     }
 
-    /// As [`LockedLru::link_head`] of one page after the other, of which most go to the same list: they are linked to each
-    /// other, and to the list once it is another's turn ([`LockedLru::end_run`]).
+    /// As [`LockedLru::link_head`] of one page after the other, of which most go to the same list:
+    /// they are linked to each other, and to the list once it is another's turn
+    /// ([`LockedLru::end_run`]).
     #[inline(always)]
     pub(super) fn link_next(
         &mut self,

@@ -32,8 +32,8 @@ struct Heirs {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// Moves the lists of a removed group behind its parent's, and the ownership of all users' pages
-    /// with them. Waits while others take pages off these lists.
+    /// Moves the lists of a removed group behind its parent's, and the ownership of all users'
+    /// pages with them. Waits while others take pages off these lists.
     ///
     /// Linux: the lists are spliced as a whole, and pages name a token that the parent gets (7.2).
     pub(crate) fn reparent_lru(&self, cx: &Cx<'_, H>, from: GroupId, to: GroupId) {

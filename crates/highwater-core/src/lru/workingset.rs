@@ -23,8 +23,8 @@ use crate::sync::bump;
 use crate::units::{GroupId, LruVecId};
 use crate::vmstat::{NodeStat, Reader};
 
-/// Pages that came back at the running task's demand, or were read ahead with those: how many so far, anonymous pages
-/// and those of files ([`PageType`]).
+/// Pages that came back at the running task's demand, or were read ahead with those: how many so
+/// far, anonymous pages and those of files ([`PageType`]).
 #[derive(Debug, Default)]
 pub struct Refaults(pub [Cell<u64>; 2]);
 
@@ -108,8 +108,8 @@ impl<H: Devices> Kernel<H> {
         Shadow::new(clock, id, page.is(PageFlags::WORKINGSET))
     }
 
-    /// Makes the shadow on a kernel with memory cgroups. The clocks of the groups above count it too; the shadow names
-    /// the id of the group, which another group may have later.
+    /// Makes the shadow on a kernel with memory cgroups. The clocks of the groups above count it
+    /// too; the shadow names the id of the group, which another group may have later.
     #[inline(never)]
     fn eviction_of_group(&self, (folio, page): (Folio, &Page), target: GroupId) -> Shadow {
         let node = page.node();
@@ -193,8 +193,8 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// Counts an event of a page's type at its owner, or, without memory cgroups, at the node of the
-    /// lists `vec`. `item`: the event for anonymous pages.
+    /// Counts an event of a page's type at its owner, or, without memory cgroups, at the node of
+    /// the lists `vec`. `item`: the event for anonymous pages.
     pub(super) fn count_workingset(
         &self,
         cx: &Cx<'_, H>,

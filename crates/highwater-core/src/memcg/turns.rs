@@ -1,10 +1,11 @@
-//! The order in which reclaim for the machine takes groups under MGLRU (6.4 on; rules/mglru#groups).
+//! The order in which reclaim for the machine takes groups under MGLRU (6.4 on;
+//! rules/mglru#groups).
 //!
 //! A pass over a node does not visit every group. The groups are in two generations, *old* and
 //! *young*, with eight lists each, the bins. A pass takes groups of the old generation, bin after
-//! bin, from a random one on, until it has enough. A group that was aged, or is protected, goes to the
-//! young generation. Once the old one is empty, the young one takes its place. A group gets a random
-//! bin each time it moves, so that groups of equal age have equal chances.
+//! bin, from a random one on, until it has enough. A group that was aged, or is protected, goes to
+//! the young generation. Once the old one is empty, the young one takes its place. A group gets a
+//! random bin each time it moves, so that groups of equal age have equal chances.
 //!
 //! Each node has its own sequence of random bins. It is the same in every run.
 //!

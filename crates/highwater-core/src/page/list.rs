@@ -137,8 +137,9 @@ impl PageList {
         BackWalk { map, at: self.tail, nr: 0 }
     }
 
-    /// Takes all frames that a walk has looked at: as many times [`PageList::pop_tail`], with half of the stores. The
-    /// list has not changed since the walk began; links of frames that were looked at may have.
+    /// Takes all frames that a walk has looked at: as many times [`PageList::pop_tail`], with half
+    /// of the stores. The list has not changed since the walk began; links of frames that were
+    /// looked at may have.
     #[inline(always)]
     pub(crate) fn cut_back(&mut self, walk: BackWalk<'_>) {
         if walk.nr == 0 {

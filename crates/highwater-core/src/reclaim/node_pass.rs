@@ -1,8 +1,8 @@
 //! One pass over a node (rules/node-pass#pass).
 //!
-//! [`Kernel::shrink_node`] calls the [reclaim algorithm](super::algorithm) for each set of the node's
-//! lists, and shrinks slab too. Then it sets flags about dirty pages for kswapd, decides whether
-//! the task should wait, and whether to repeat the pass for a high order.
+//! [`Kernel::shrink_node`] calls the [reclaim algorithm](super::algorithm) for each set of the
+//! node's lists, and shrinks slab too. Then it sets flags about dirty pages for kswapd, decides
+//! whether the task should wait, and whether to repeat the pass for a high order.
 //!
 //! Zones run short, but a pass is about a node: otherwise an older page in a higher zone would stay
 //! while a younger one in a lower zone is evicted. Pages of zones above the requested one are
@@ -134,7 +134,8 @@ impl<H: Devices> Kernel<H> {
         stat(ZoneStat::ZoneInactiveFile) + anon
     }
 
-    /// The zones of a node that reclaim looks at: those a request may use, as far as they have memory.
+    /// The zones of a node that reclaim looks at: those a request may use, as far as they have
+    /// memory.
     pub(super) fn zones_upto(
         &self,
         node: NodeId,

@@ -53,9 +53,9 @@ impl<H: Tasks> Mm<H> {
     /// forced walk does not ask), and at least `pages_min` of its resident pages can be reclaimed
     /// (64; 0 in 6.12). This is such a look.
     ///
-    /// Linux: the bit is set at each context switch to the mm. Here it is set at each operation of a
-    /// task on it, which comes to the same unless a task is switched to and has no access before the
-    /// next look.
+    /// Linux: the bit is set at each context switch to the mm. Here it is set at each operation of
+    /// a task on it, which comes to the same unless a task is switched to and has no access before
+    /// the next look.
     #[doc(alias = "should_skip_mm")]
     pub(crate) fn is_to_age(&self, of: &PagesToAge, forced: bool, pages_min: u64) -> bool {
         let bit = 1_u64 << (of.node.idx() % u64::BITS as usize);

@@ -108,8 +108,8 @@ impl<H: Tasks> PageTable<H> {
         PageTable { is_bare: AtomicBool::new(true), ..PageTable::new(host, pfn) }
     }
 
-    /// It is only kept for a leaf, and there is none: a huge page may be mapped here. Certain under the
-    /// lock only.
+    /// It is only kept for a leaf, and there is none: a huge page may be mapped here. Certain under
+    /// the lock only.
     pub(crate) fn is_bare(&self) -> bool {
         self.is_bare.load(Relaxed)
     }
@@ -208,8 +208,8 @@ impl<H: Tasks> PageTable<H> {
     /// to fault instead.
     #[inline(always)]
     pub fn access(&self, vpn: u32, is_write: bool) -> bool {
-        // A hot entry is one that no access changes. Its bit lies in a line that stays in the cache of the computer; the
-        // entry itself, of a random page of much memory, does not.
+        // A hot entry is one that no access changes. Its bit lies in a line that stays in the cache
+        // of the computer; the entry itself, of a random page of much memory, does not.
         if !H::THREADED && self.hot.has((vpn & INDEX_MASK) as usize) {
             return true;
         }

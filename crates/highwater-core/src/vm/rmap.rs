@@ -7,7 +7,7 @@
 //!
 //! | walk | caller | effect on an entry |
 //! |---|---|---|
-//! | [`Kernel::page_referenced`] | reclaim | clears the young bit; no flush: a stale bit costs one more round; for MGLRU also those around it ([`super::look_around`]) |
+//! | [`Kernel::page_referenced`] | reclaim | clears the young bit ([`super::look_around`]: those around it too); no flush: a stale bit costs one more round |
 //! | [`Kernel::try_to_unmap`] | reclaim | clears it, or replaces it by a swap entry; flushes are collected |
 //! | [`crate::page_cache::Mappings::clean_mappings`] | writeback | makes it clean and read-only, flushes at once |
 //! | [`crate::page_cache::Mappings::unmap_everywhere`] | truncation | unmaps it as munmap would |

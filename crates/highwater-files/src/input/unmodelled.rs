@@ -298,8 +298,8 @@ pub const FEATURES: &[Feature] = &[
     },
 ];
 
-/// Features that are modelled, by names of Linux that are not names here: patterns as above, and what
-/// to write instead.
+/// Features that are modelled, by names of Linux that are not names here: patterns as above, and
+/// what to write instead.
 const ELSEWHERE: &[(&[&str], &str)] = &[(
     &["mglru", "mglru.*", "mglru_*", "*_mglru", "*lru_gen*", "multigen*", "*multi_gen*"],
     "the multi-generational LRU is a reclaim algorithm: write --set policy.reclaim.algorithm=mglru, \

@@ -1,7 +1,7 @@
 //! The policies of captured kernels: 6.1, and the rules of later kernels that we have.
 //!
-//! No preset stands for 6.12 and 7.2 yet, because some of their rules are missing. Their captures are
-//! compared with 6.1 and the rules below, and a note says so.
+//! No preset stands for 6.12 and 7.2 yet, because some of their rules are missing. Their captures
+//! are compared with 6.1 and the rules below, and a note says so.
 
 use std::collections::BTreeMap;
 
@@ -98,8 +98,8 @@ fn lru_gen(settings: &BTreeMap<String, String>) -> u32 {
     text.and_then(|digits| u32::from_str_radix(digits, 16).ok()).unwrap_or(0)
 }
 
-/// The policy of a captured kernel with its settings, and a remark if it stands for another one; none
-/// for a kernel of which no rules are known. `more`: further lines of the policy file.
+/// The policy of a captured kernel with its settings, and a remark if it stands for another one;
+/// none for a kernel of which no rules are known. `more`: further lines of the policy file.
 ///
 /// # Errors
 /// If `more` has a rule that does not exist.

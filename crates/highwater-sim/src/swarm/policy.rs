@@ -45,8 +45,8 @@ pub(super) fn draw_folios(stream: &mut Stream, policy: &mut Policy) {
     }
 }
 
-/// Runs MGLRU, in one run of four with lists of nodes: as 6.1, 6.12 or 7.2 have it, or with switches
-/// that no kernel has together.
+/// Runs MGLRU, in one run of four with lists of nodes: as 6.1, 6.12 or 7.2 have it, or with
+/// switches that no kernel has together.
 pub(super) fn draw_mglru(stream: &mut Stream, policy: &mut Policy) {
     if !stream.one_in(4) || policy.reclaim.lru == LruTopology::Zone {
         return;

@@ -1,4 +1,5 @@
-//! `--set`: what was set is what runs, the results say so, and what cannot be is refused before anything runs.
+//! `--set`: what was set is what runs, the results say so, and what cannot be is refused before
+//! anything runs.
 
 use super::{SMALL, highwater, json, stdout};
 
@@ -146,7 +147,8 @@ fn what_cannot_be_set_is_refused_with_what_was_meant() {
     }
 }
 
-/// Sysctls by the kernels of the policies: refused where no policy has them, named where some have not.
+/// Sysctls by the kernels of the policies: refused where no policy has them, named where some have
+/// not.
 #[test]
 fn a_kernel_has_the_sysctls_that_there_were_by_then() {
     let run = |settings: &[&str], policies: &[&str]| {

@@ -56,8 +56,8 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("rustup target add x86_64-unknown-none", "not ours, and changes the computer"),
 ];
 
-/// Commands whose short form takes the released program more than ten seconds, by words of that form: `.ci/full` runs
-/// them, and the gate does not.
+/// Commands whose short form takes the released program more than ten seconds, by words of that
+/// form: `.ci/full` runs them, and the gate does not.
 const LONG: &[&str] = &[
     "compare 000 --quick",
     "compare 004 --quick",
@@ -85,8 +85,9 @@ pub(crate) fn arguments(line: &str) -> Option<Vec<String>> {
     Some(words.split_whitespace().map(|word| word.trim_matches('"').to_owned()).collect())
 }
 
-/// The form in which a command runs here: studies, explanations and the benchmark in their quick form, one
-/// seed, one simulation at a time, nothing written; a check as JSON, from which figures are taken.
+/// The form in which a command runs here: studies, explanations and the benchmark in their quick
+/// form, one seed, one simulation at a time, nothing written; a check as JSON, from which figures
+/// are taken.
 pub(crate) fn short(args: &[String]) -> Vec<String> {
     let mut short = without(full(args), "--iterations");
     short.retain(|word| word != "--full");
@@ -109,8 +110,8 @@ pub(crate) fn short(args: &[String]) -> Vec<String> {
     short
 }
 
-/// Settings that make a command shorter whose output no page shows: variations of the longest study,
-/// and whole storms. A run with another seed stays comparable with that of the first.
+/// Settings that make a command shorter whose output no page shows: variations of the longest
+/// study, and whole storms. A run with another seed stays comparable with that of the first.
 fn shorter(args: &[String]) -> &'static [&'static str] {
     let line = args.join(" ");
     let varies = ["--sample-every", "--resume", "--set"];
@@ -147,7 +148,8 @@ pub(crate) fn full(args: &[String]) -> Vec<String> {
     full
 }
 
-/// A word of a command, with the file in its place that a page shows or that stands for the reader's own.
+/// A word of a command, with the file in its place that a page shows or that stands for the
+/// reader's own.
 fn file(word: &str, blocks: &[Block]) -> Option<String> {
     if exists(word) {
         return None;
@@ -177,8 +179,8 @@ fn outputs(line: &str) -> Vec<&str> {
     pairs.map(|pair| pair[1]).collect()
 }
 
-/// Files and directories behind such an option are written where tests may write, and other commands of the page
-/// find them there.
+/// Files and directories behind such an option are written where tests may write, and other
+/// commands of the page find them there.
 fn written(words: &mut [String], page: &str, blocks: &[Block]) {
     let commands = || blocks.iter().filter(|block| block.page == page).flat_map(Block::commands);
     for word in words {

@@ -1,7 +1,7 @@
 //! Switches of the multi-generational LRU.
 //!
-//! They have no effect under another reclaim algorithm. The defaults are those of late 6.1; the last
-//! four take parts away that no kernel lacks, to measure what they are worth.
+//! They have no effect under another reclaim algorithm. The defaults are those of late 6.1; the
+//! last four take parts away that no kernel lacks, to measure what they are worth.
 
 use super::table::policy;
 
@@ -90,8 +90,8 @@ policy! {
         /// eight lists each, at random (6.4 on).
         // rules/mglru#groups
         group_turns: bool = false is exploratory,
-        /// A group under `memory.min` or `memory.low` loses a share of its pages above it in each pass,
-        /// as under the two lists; if not, it is left alone or scanned in full (7.2).
+        /// A group under `memory.min` or `memory.low` loses a share of its pages above it in each
+        /// pass, as under the two lists; if not, it is left alone or scanned in full (7.2).
         // rules/mglru#groups
         shares_protection: bool = false is exploratory,
         /// Page tables are walked (bit 2 of `lru_gen/enabled`).

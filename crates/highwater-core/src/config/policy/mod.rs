@@ -3,8 +3,8 @@
 //! The mechanisms read their switches from the policy. Each switch is one difference between kernel
 //! versions or between the two sides of a study; no other code of the core knows a version. A
 //! switch is declared once, in its section's table ([`allocator`], [`compaction`], [`mod@folio`],
-//! [`reclaim`], [`mod@mglru`], [`throttle`], [`locks`], [`memcg`], [`paging`]); [`table`] has the form.
-//! [`mod@super::preset`] has the values of each kernel.
+//! [`reclaim`], [`mod@mglru`], [`throttle`], [`locks`], [`memcg`], [`paging`]); [`table`] has the
+//! form. [`mod@super::preset`] has the values of each kernel.
 //!
 //! A policy is also available as data. [`Policy::describe`] lists every switch with its description
 //! and its values. [`Policy::get`] and [`Policy::set`] take paths, and [`Policy::differences`]

@@ -1,8 +1,8 @@
 //! What refaults say about types and tiers (rules/mglru#type, rules/mglru#tiers).
 //!
-//! Pages of each tier are evicted and some of them come back. A type or a tier whose pages come back
-//! more often than another's is left alone. Counts are of the present oldest generation; when that
-//! changes, half of them goes into an average.
+//! Pages of each tier are evicted and some of them come back. A type or a tier whose pages come
+//! back more often than another's is left alone. Counts are of the present oldest generation; when
+//! that changes, half of them goes into an average.
 
 use super::NR_TIERS;
 use crate::config::TypeChoice;
@@ -20,11 +20,11 @@ type Counts = [[AtomicU64; NR_TIERS]; 2];
 pub(crate) struct Feedback {
     avg_refaulted: Counts,
     avg_total: Counts,
-    /// Pages of the oldest generation that were evicted,
+    /// Pages of the oldest generation that were evicted.
     evicted: Counts,
-    /// that came back since,
+    /// Pages of it that came back since.
     refaulted: Counts,
-    /// and that were moved on instead.
+    /// Pages of it that moved on to the next generation instead.
     protected: Counts,
 }
 

@@ -1,7 +1,7 @@
 //! Marks: how often a page was read, in a few bits (rules/mglru#marks).
 //!
-//! Reads by descriptor leave no young bit, so each sets a mark. Marks decide the tier of a page; uses
-//! through page tables move it to another generation instead.
+//! Reads by descriptor leave no young bit, so each sets a mark. Marks decide the tier of a page;
+//! uses through page tables move it to another generation instead.
 
 use super::NR_TIERS;
 use crate::config::FirstUse;

@@ -8,10 +8,11 @@
 //!  slot = seq mod 4    3    2            1             0
 //! ```
 //!
-//! Each type has two to four generations, numbered by a sequence that only grows. A page carries the
-//! *slot* of its generation in its flags; sizes go by these. Its list may be another one: a use that
-//! an aging finds changes the number of the page, without the lock of the lists, and the page moves
-//! when eviction meets it ([`sort`]). The two youngest generations count as active in all statistics.
+//! Each type has two to four generations, numbered by a sequence that only grows. A page carries
+//! the *slot* of its generation in its flags; sizes go by these. Its list may be another one: a use
+//! that an aging finds changes the number of the page, without the lock of the lists, and the page
+//! moves when eviction meets it ([`sort`]). The two youngest generations count as active in all
+//! statistics.
 //!
 //! * [`entry`]: where pages enter · [`marks`]: how often they were read · [`feedback`]: what refaults
 //!   say · [`queue`]: the lists · [`sort`]: sorting and isolation · [`aging`]: new generations ·
@@ -227,8 +228,8 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// Moves a page whose use page tables show to the youngest generation, or gives it its first mark.
-    /// (The mark is that of 7.2.) Changes its number only; true if its generation changed.
+    /// Moves a page whose use page tables show to the youngest generation, or gives it its first
+    /// mark. (The mark is that of 7.2.) Changes its number only; true if its generation changed.
     #[doc(alias = "folio_update_gen")]
     pub(crate) fn promote(&self, cx: &Cx<'_, H>, folio: Folio) -> bool {
         let page = self.mem.map.page(folio);

@@ -1,8 +1,8 @@
 //! The lists of a generation: a page may leave one whose number it no longer carries.
 //!
 //! A page that was used gets the number of the youngest generation, without the lock of the lists.
-//! It stays on its list until reclaim comes to it. So a page that leaves does not know its list: only
-//! at an end of one does it matter which, and the ends are compared.
+//! It stays on its list until reclaim comes to it. So a page that leaves does not know its list:
+//! only at an end of one does it matter which, and the ends are compared.
 
 use super::{End, GENERATIONS};
 use crate::page::{Page, PageList, Pfn};

@@ -1,8 +1,8 @@
 //! Sorting and isolation at the end of the oldest generation (rules/mglru#sort).
 //!
 //! Eviction comes to a list that was never sorted: pages that were used since carry the number of a
-//! younger generation, pages that were read often have marks, others are in the way of a write. They
-//! move to where they belong; the first ones that need not are isolated.
+//! younger generation, pages that were read often have marks, others are in the way of a write.
+//! They move to where they belong; the first ones that need not are isolated.
 
 use alloc::vec::Vec;
 
@@ -84,8 +84,8 @@ enum Place {
 }
 
 impl<H: Devices> LockedLru<'_, '_, H> {
-    /// Sorts pages at the end of the oldest generation of a type, and isolates the first that may be
-    /// reclaimed, with a reference each.
+    /// Sorts pages at the end of the oldest generation of a type, and isolates the first that may
+    /// be reclaimed, with a reference each.
     #[doc(alias = "scan_folios")]
     #[doc(alias = "scan_pages")]
     pub(crate) fn isolate_oldest(
@@ -254,8 +254,8 @@ impl<H: Devices> LockedLru<'_, '_, H> {
         place
     }
 
-    /// An isolated page is judged by its uses from now on: without a mark since the last promotion or
-    /// refault, older ones do not count. In 7.2 only the counted marks go.
+    /// An isolated page is judged by its uses from now on: without a mark since the last promotion
+    /// or refault, older ones do not count. In 7.2 only the counted marks go.
     #[doc(alias = "isolate_folio")]
     fn forget_old_marks(&self, page: &Page) {
         let policy = self.kernel.mglru_policy();

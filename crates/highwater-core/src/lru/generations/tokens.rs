@@ -2,7 +2,8 @@
 //!
 //! The shadow of an evicted page has the oldest generation at that time and the page's reads. A
 //! refault counts for the tier of the page, if the eviction was recent. It does not make the page
-//! active; but a page that many reads or a fault bring back has all marks, and so is protected once.
+//! active; but a page that many reads or a fault bring back has all marks, and so is protected
+//! once.
 
 use super::{marks, tokens};
 use crate::config::{ReadEntry, RecentRule};

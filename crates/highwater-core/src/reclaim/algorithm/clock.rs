@@ -86,7 +86,8 @@ impl<H: Devices> Kernel<H> {
         of_type(PageType::File) + if can_swap { of_type(PageType::Anon) } else { 0 }
     }
 
-    /// Takes from the tails of both queues by the share that the priority asks for; the pages freed.
+    /// Takes from the tails of both queues by the share that the priority asks for; the pages
+    /// freed.
     pub(super) fn shrink_queues(
         &self,
         cx: &Cx<'_, H>,
@@ -132,8 +133,8 @@ impl<H: Devices> Kernel<H> {
         budget::targets(sizes, sc.priority, mode)
     }
 
-    /// Takes ACTIVE pages down to the head of the queue, as many as may leave its tail next. The hand
-    /// could not get past them otherwise: it sees the queue only.
+    /// Takes ACTIVE pages down to the head of the queue, as many as may leave its tail next. The
+    /// hand could not get past them otherwise: it sees the queue only.
     fn join_queue(&self, cx: &Cx<'_, H>, at: At, sc: &Control, page_type: PageType, want: u64) {
         if self.lru.vec(at.1).size(LruKind::new(page_type, true)) == 0 {
             return;

@@ -2,9 +2,9 @@
 //!
 //! A node pass comes to a set of lists (a lruvec) with a priority, and leaves the choice of pages
 //! to a reclaim algorithm. The algorithm decides how many and which pages to scan, what their uses
-//! mean, and which are reclaimed. It does not decide which tasks to slow down, when to stop and when
-//! to kill. All algorithms share the code below them: a page is written,
-//! unmapped, replaced by a shadow and freed in the same way.
+//! mean, and which are reclaimed. It does not decide which tasks to slow down, when to stop and
+//! when to kill. All algorithms share the code below them: a page is written, unmapped, replaced by
+//! a shadow and freed in the same way.
 //!
 //! ```text
 //!  kswapd, direct reclaim, node reclaim           need memory, with a priority
@@ -58,14 +58,15 @@
 //!
 //! # An algorithm with state of its own: MGLRU
 //!
-//! Its lists are not those of the other algorithms, so some of its parts are outside of this folder:
+//! Its lists are not those of the other algorithms, so some of its parts are outside of this
+//! folder:
 //!
 //! | part | place |
 //! |---|---|
-//! | lists by generation, where pages enter, marks | [`crate::lru::generations`], which `lru::locked` asks first |
-//! | sorting at the end of the oldest generation | its own batch there: it moves pages before it isolates any |
+//! | lists by generation, entry of pages, marks | [`crate::lru::generations`], for `lru::locked` |
+//! | sorting at the end of the oldest generation | its own batch there |
 //! | tokens in shadows, refaults by tier | the same, in place of the working set's clock |
-//! | eviction loop, budget, choice of type and tier | `shrink`, in place of `budget` and the balance |
+//! | eviction, budget, choice of type and tier | `shrink`, in place of budget and balance |
 //! | walks over page tables | `age` (kswapd) and `shrink` (direct reclaim), by `vm::aging` |
 //! | look-around | `Trail::around` of the reference check |
 //! | the order of memory cgroups | `reclaim::memcg::turns` |

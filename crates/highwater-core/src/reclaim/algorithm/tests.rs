@@ -92,8 +92,8 @@ impl Stage {
     }
 }
 
-/// Cache read once, anonymous memory, some of the cache dirty: whatever is taken off the lists is freed or
-/// comes back, and every page that is gone was counted once.
+/// Cache read once, anonymous memory, some of the cache dirty: whatever is taken off the lists is
+/// freed or comes back, and every page that is gone was counted once.
 #[test]
 fn pages_are_freed_or_put_back() {
     for &algorithm in Algorithm::ALL {
@@ -327,7 +327,8 @@ fn dirty_pages_go_round() {
     s.check_counters();
 }
 
-/// The fault that brought a page left it young: CLOCK has to come by once for nothing, FIFO does not look.
+/// The fault that brought a page left it young: CLOCK has to come by once for nothing, FIFO does
+/// not look.
 #[test]
 fn fifo_does_not_look() {
     let swapped_by_the_first_pass = |algorithm| {

@@ -123,7 +123,8 @@ impl<H: Devices> Kernel<H> {
         cx.host.again(&mm.tables, work, hot_tables) * PTES as u32
     }
 
-    /// Accesses pages of one table, the first of a range, until one would fault; the page after them.
+    /// Accesses pages of one table, the first of a range, until one would fault; the page after
+    /// them.
     #[inline(always)]
     fn touch_table(
         &self,

@@ -1,5 +1,5 @@
-//! A huge page is a value: a folio of order 9, mapped by a leaf, goes through lists, isolation and unmapping
-//! by the same code as a single page, and is counted by its pages everywhere.
+//! A huge page is a value: a folio of order 9, mapped by a leaf, goes through lists, isolation and
+//! unmapping by the same code as a single page, and is counted by its pages everywhere.
 
 use super::*;
 use crate::host::Lock;

@@ -66,8 +66,8 @@ impl<H: Devices> AgingVisitor<H> for Walker<'_, H> {
 }
 
 impl<H: Devices> Kernel<H> {
-    /// kswapd before a pass (6.1): makes generations where they are needed, unless the last pass was
-    /// a success without.
+    /// kswapd before a pass (6.1): makes generations where they are needed, unless the last pass
+    /// was a success without.
     #[doc(alias = "lru_gen_age_node")]
     pub(super) fn age_before_pass(&self, cx: &Cx<'_, H>, at: At, sc: &mut Control) {
         sc.mglru.reclaimed_at_aging = sc.nr_reclaimed;
@@ -94,8 +94,8 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// Makes a generation after `seq`: walks the page tables first. Several tasks share the walk; the
-    /// last makes the generation. True if there is one, whoever made it.
+    /// Makes a generation after `seq`: walks the page tables first. Several tasks share the walk;
+    /// the last makes the generation. True if there is one, whoever made it.
     #[doc(alias = "try_to_inc_max_seq")]
     pub(super) fn try_age(
         &self,

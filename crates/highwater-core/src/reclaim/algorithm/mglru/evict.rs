@@ -158,8 +158,8 @@ impl<H: Devices> Kernel<H> {
         (chosen, sorted, second.result())
     }
 
-    /// Judges isolated pages and puts back the others; pages that became clean meanwhile get a second
-    /// round. Returns the pages freed.
+    /// Judges isolated pages and puts back the others; pages that became clean meanwhile get a
+    /// second round. Returns the pages freed.
     fn judge_isolated(
         &self,
         cx: &Cx<'_, H>,
@@ -199,8 +199,8 @@ impl<H: Devices> Kernel<H> {
         freed
     }
 
-    /// A page that was not freed goes back to a list: it is in use, or in the way of a write. If not,
-    /// its write ended while it was isolated.
+    /// A page that was not freed goes back to a list: it is in use, or in the way of a write. If
+    /// not, its write ended while it was isolated.
     fn stays(&self, folio: Folio) -> bool {
         let page = self.mem.map.page(folio);
         let busy = PageFlags::ACTIVE

@@ -12,8 +12,8 @@
 //! * [`budget`]: how much to scan, and when to age · [`evict`]: a round of eviction · [`age`]: a new
 //!   generation
 //!
-//! The lists, and what a page's flags mean, are in [`crate::lru::generations`]. Page tables are walked
-//! by [`crate::vm`].
+//! The lists, and what a page's flags mean, are in [`crate::lru::generations`]. Page tables are
+//! walked by [`crate::vm`].
 //!
 //! From: [`super`] · to: `lru::generations`, `vm::aging`, `reclaim::folios`.
 

@@ -49,7 +49,8 @@ pub(in crate::reclaim::algorithm) fn decide(uses: &Uses) -> Decision {
     if uses.was_noted {
         return (References::Activate, false);
     }
-    // Somebody changes the mappings just now. It costs a round; to wait would cost the others theirs.
+    // Somebody changes the mappings just now. It costs a round; to wait would cost the others
+    // theirs.
     let Some(users) = uses.users else { return (References::Keep, false) };
     if users == 0 {
         // A file page that read() touched, once: worth keeping over a write, not more.
