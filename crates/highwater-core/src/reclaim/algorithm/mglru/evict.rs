@@ -302,7 +302,7 @@ impl<H: Devices> Kernel<H> {
         self.is_mglru() && self.mglru_policy().first_use == FirstUse::Marks
     }
 
-    /// A used page is one of the working set if it has marks, else it gets one more (7.2).
+    /// A used page is one of the working set if it has marks, else it gets one more.
     #[doc(alias = "lru_gen_set_refs")]
     pub(in crate::reclaim) fn mark_active(&self, page: &Page) {
         page.flag_update::<H>(|flags| Some(set_refs(flags)));
