@@ -14,7 +14,7 @@
 //! moves when eviction meets it ([`sort`]). The two youngest generations count as active in all
 //! statistics.
 //!
-//! * [`entry`]: where pages enter · [`marks`]: how often they were read · [`feedback`]: what refaults
+//! * [`mod@entry`]: where pages enter · [`marks`]: how often they were read · [`feedback`]: what refaults
 //!   say · [`queue`]: the lists · [`sort`]: sorting and isolation · [`aging`]: new generations ·
 //!   [`tokens`]: evictions and refaults
 //!
