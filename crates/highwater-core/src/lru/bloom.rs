@@ -11,6 +11,7 @@
 use alloc::boxed::Box;
 
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::units::splitmix;
 
 /// log2 of the bits.
 const SHIFT: u32 = 15;
@@ -23,17 +24,13 @@ pub(crate) struct BloomFilter {
     words: Box<[AtomicU64]>,
 }
 
-/// The two bits of a key: the upper 30 bits of its hash. The hash is the output function of
-/// SplitMix64 (Steele, Lea, Flood 2014): neighbouring tables have neighbouring keys, and their
-/// bits should be unrelated.
+/// The two bits of a key: the upper 30 bits of its hash. Neighbouring tables have neighbouring keys,
+/// and their bits should be unrelated.
 #[doc(alias = "get_item_key")]
 const fn bits_of(key: u64) -> [usize; 2] {
-    let mut z = key.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^= z >> 31;
+    let hash = splitmix(key);
     let mask = (1 << SHIFT) - 1;
-    [(z >> (64 - SHIFT)) as usize, (z >> (64 - 2 * SHIFT)) as usize & mask]
+    [(hash >> (64 - SHIFT)) as usize, (hash >> (64 - 2 * SHIFT)) as usize & mask]
 }
 
 impl BloomFilter {

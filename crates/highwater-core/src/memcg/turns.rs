@@ -16,7 +16,7 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use crate::units::GroupId;
+use crate::units::{GroupId, SPLITMIX_STEP, splitmix};
 
 /// Lists of a generation of groups.
 #[doc(alias = "MEMCG_NR_BINS")]
@@ -65,13 +65,11 @@ impl Turns {
         Turns { old: 0, lists, places, chance: seed }
     }
 
-    /// A random bin (SplitMix64's sequence).
+    /// A random bin.
     pub(crate) fn draw(&mut self) -> usize {
-        self.chance = self.chance.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.chance;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ z >> 31) as usize % BINS
+        let drawn = splitmix(self.chance);
+        self.chance = self.chance.wrapping_add(SPLITMIX_STEP);
+        drawn as usize % BINS
     }
 
     /// Moves a group, or adds it.

@@ -13,6 +13,7 @@ mod io;
 mod lru;
 mod lruvec;
 mod memory_policy;
+mod mix;
 mod page;
 mod throttle;
 mod time;
@@ -27,6 +28,7 @@ pub use io::{DeviceId, IoDirection, IoError, Urgency};
 pub use lru::{LruKind, PageType};
 pub use lruvec::LruVecId;
 pub use memory_policy::MemoryPolicy;
+pub use mix::{SPLITMIX_STEP, splitmix};
 pub use page::{
     MAX_ORDER, MigrateType, Order, PAGE_SHIFT, PAGE_SIZE, PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, Pfn,
     SWAP_CLUSTER_MAX,

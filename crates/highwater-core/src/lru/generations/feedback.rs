@@ -1,16 +1,13 @@
-//! What refaults say about types and tiers (rules/mglru#type, rules/mglru#tiers).
+//! Feedback of refaults on types and tiers (rules/mglru#type, rules/mglru#tiers).
 //!
 //! Pages of each tier are evicted and some of them come back. A type or a tier whose pages come
 //! back more often than another's is left alone. Counts are of the present oldest generation; when
 //! that changes, half of them goes into an average.
 
-use super::NR_TIERS;
+use super::{NR_TIERS, SCAN_BATCH};
 use crate::config::TypeChoice;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::units::PageType;
-
-/// Refaults that a tier needs, before it can be protected.
-const MIN_LRU_BATCH: u64 = 64;
 
 /// Counters by type and tier.
 type Counts = [[AtomicU64; NR_TIERS]; 2];
@@ -37,12 +34,13 @@ pub(super) struct Position {
     pub gain: u64,
 }
 
-/// True if the pages of `pv` come back so seldom that they are evicted rather than those of `sp`.
+/// True if the pages of `pv` come back so seldom that they are evicted rather than those of `sp`. A
+/// tier with fewer refaults than a batch has pages is never protected.
 #[doc(alias = "positive_ctrl_err")]
 pub(super) fn prefer(pv: Position, sp: Position) -> bool {
-    let left = u128::from(pv.refaulted) * u128::from(sp.total + MIN_LRU_BATCH);
+    let left = u128::from(pv.refaulted) * u128::from(sp.total + SCAN_BATCH);
     let right = u128::from(sp.refaulted + 1) * u128::from(pv.total);
-    pv.refaulted < MIN_LRU_BATCH || left * u128::from(sp.gain) <= right * u128::from(pv.gain)
+    pv.refaulted < SCAN_BATCH || left * u128::from(sp.gain) <= right * u128::from(pv.gain)
 }
 
 fn add(counts: &Counts, page_type: PageType, tier: usize, pages: u64) {

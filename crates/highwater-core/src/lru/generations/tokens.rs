@@ -5,7 +5,7 @@
 //! active; but a page that many reads or a fault bring back has all marks, and so is protected
 //! once.
 
-use super::{marks, tokens};
+use super::marks;
 use crate::config::{ReadEntry, RecentRule};
 use crate::host::{Cx, Devices, TaskFlags};
 use crate::kernel::Kernel;
@@ -87,7 +87,7 @@ impl<H: Devices> Kernel<H> {
         let (policy, page_type) = (self.mglru_policy(), PageType::of(page));
         let token = Token::unpack(shadow.clock());
         let window = gens.window(page_type);
-        let is_recent = tokens::is_recent(policy.recent, token.seq, window.min, window.max);
+        let is_recent = is_recent(policy.recent, token.seq, window.min, window.max);
         let pages = folio.nr_pages();
         let count = |item| self.count_workingset(cx, vec, (folio, page), item);
         if is_recent || policy.recent == RecentRule::OldestAndCount {

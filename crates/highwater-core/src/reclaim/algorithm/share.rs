@@ -21,7 +21,8 @@ use crate::lru::balance::Weights;
 use crate::reclaim::Control;
 use crate::reclaim::budget::ModeInput;
 use crate::units::LruVecId;
-use crate::zone::Mark;
+use crate::vmstat::NodeStat;
+use crate::zone::{Mark, NodeId};
 
 /// Inputs of the scan mode that all memory cgroups of a pass share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +42,16 @@ impl<H: Devices> Kernel<H> {
             LruTopology::Node => self.mem.node(node).stats.read(list.node_stat() as usize),
             LruTopology::Zone => self.lru.vec(vec).size(list),
         }
+    }
+
+    /// Inactive pages of a node; without a free slot, those of files.
+    pub(super) fn inactive_on(&self, node: NodeId) -> u64 {
+        let stats = &self.mem.node(node).stats;
+        let mut inactive = stats.read(NodeStat::InactiveFile as usize);
+        if self.swap.nr_free() > 0 {
+            inactive += stats.read(NodeStat::InactiveAnon as usize);
+        }
+        inactive
     }
 
     /// True if so little page cache is left that freeing all of it would not lift the zones above
@@ -65,7 +76,7 @@ impl<H: Devices> Kernel<H> {
             && (!self.mem.groups.is_on() || self.has_swap_room(self.lru.group_of(vec)))
     }
 
-    /// What decides between the types before their weights do (rules/scan-budget#mode). Without a
+    /// The inputs that decide between the types before their weights do (rules/scan-budget#mode). Without a
     /// free slot nothing can be swapped, so anonymous pages would be scanned for nothing.
     pub(super) fn mode_input(
         &self,

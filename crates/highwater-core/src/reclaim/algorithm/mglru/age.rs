@@ -4,9 +4,8 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::At;
-use super::budget::Need;
 use crate::config::AgingRule;
-use crate::host::{Cx, Devices, Lock};
+use crate::host::{CpuId, Cx, Devices, Lock};
 use crate::kernel::Kernel;
 use crate::lru::generations::{Iteration, SCAN_BATCH};
 use crate::memcg::walk::Walk;
@@ -27,7 +26,7 @@ struct Walker<'a, H: Devices> {
     seq: u64,
     /// Dense tables, noted when no lock of a table is held.
     dense: Vec<u64>,
-    cpu: crate::host::CpuId,
+    cpu: CpuId,
 }
 
 impl<H: Devices> AgingVisitor<H> for Walker<'_, H> {
@@ -41,10 +40,7 @@ impl<H: Devices> AgingVisitor<H> for Walker<'_, H> {
     }
 
     fn used(&mut self, cx: &Cx<'_, H>, folio: Folio) {
-        // Pages of other groups are theirs to age.
-        if self.kernel.lruvec_of(self.kernel.mem.map.page(folio)) == self.vec {
-            self.kernel.promote(cx, folio);
-        }
+        self.kernel.promote(cx, folio);
     }
 
     /// Changes of sizes are not batched here.
@@ -89,7 +85,7 @@ impl<H: Devices> Kernel<H> {
     fn age_lists_if_needed(&self, cx: &Cx<'_, H>, at: At, sc: &mut Control) {
         let with_anon = self.can_evict_anon(at.1);
         let Some(spread) = self.spread(at, with_anon) else { return };
-        if spread.need(AgingRule::Spread) == Need::Yes {
+        if spread.needs_aging(AgingRule::Spread) {
             self.try_age(cx, at, sc, spread.max, with_anon);
         }
     }

@@ -9,15 +9,6 @@ use crate::memcg::GroupLife;
 use crate::reclaim::Control;
 use crate::reclaim::budget::DEF_PRIORITY;
 
-/// A new generation is needed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Need {
-    /// No.
-    No,
-    /// Yes.
-    Yes,
-}
-
 /// Pages by generation, of the types that can be evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Spread {
@@ -36,18 +27,14 @@ impl Spread {
         self.min + 2 > self.max
     }
 
-    /// The rule for a new generation.
+    /// True if a new generation is needed.
     #[doc(alias = "should_run_aging")]
-    pub(super) fn need(&self, rule: AgingRule) -> Need {
-        let is_needed = match (self.is_short(), self.min + 2 < self.max) {
-            (true, _) => true,
-            (_, true) => false,
-            // Three: the youngest is more than half of all, or the oldest less than a quarter.
-            _ => {
-                rule == AgingRule::Count || 2 * self.young > self.total || 4 * self.old < self.total
-            }
-        };
-        if is_needed { Need::Yes } else { Need::No }
+    pub(super) fn needs_aging(&self, rule: AgingRule) -> bool {
+        if self.min + 2 != self.max {
+            return self.is_short();
+        }
+        // Three are left: the youngest is more than half of all, or the oldest less than a quarter.
+        rule == AgingRule::Count || 2 * self.young > self.total || 4 * self.old < self.total
     }
 }
 
@@ -103,20 +90,21 @@ impl<H: Devices> Kernel<H> {
         at: At,
         sc: &mut Control,
         swappiness: u64,
-    ) -> (u64, Need) {
-        let Some(spread) = self.spread(at, swappiness != 0) else { return (0, Need::No) };
-        let need = spread.need(AgingRule::Spread);
+    ) -> (u64, bool) {
+        let Some(spread) = self.spread(at, swappiness != 0) else { return (0, false) };
+        let needs_aging = spread.needs_aging(AgingRule::Spread);
         let share = self.share(at, sc, spread.total);
         let if_left = if spread.is_short() { 0 } else { share };
-        let pages = match need {
-            Need::No => share,
-            Need::Yes if sc.priority == DEF_PRIORITY => if_left,
+        let priority = sc.priority;
+        let pages = match priority {
+            _ if !needs_aging => share,
+            DEF_PRIORITY => if_left,
             // It ages between its passes.
-            Need::Yes if sc.is_kswapd => 0,
-            Need::Yes if self.try_age(cx, at, sc, spread.max, swappiness != 0) => share,
-            Need::Yes => if_left,
+            _ if sc.is_kswapd => 0,
+            _ if self.try_age(cx, at, sc, spread.max, swappiness != 0) => share,
+            _ => if_left,
         };
-        (pages, need)
+        (pages, needs_aging)
     }
 
     /// The same; none if a generation was made, which ends the pass (6.12).
@@ -129,18 +117,18 @@ impl<H: Devices> Kernel<H> {
     ) -> Option<u64> {
         let spread = self.spread(at, swappiness != 0)?;
         let total = if spread.is_short() { 0 } else { spread.total };
-        if spread.need(AgingRule::Spread) == Need::No || sc.priority == DEF_PRIORITY {
+        if !spread.needs_aging(AgingRule::Spread) || sc.priority == DEF_PRIORITY {
             return Some(self.share(at, sc, total));
         }
         let has_aged = self.try_age(cx, at, sc, spread.max, swappiness != 0);
         if has_aged { None } else { Some(0) }
     }
 
-    /// Whether a generation is needed, and the pages of a pass (7.2).
+    /// The need for a generation, and the pages of a pass (7.2).
     pub(super) fn budget_of_7_2(&self, at: At, sc: &mut Control, swappiness: u64) -> (bool, u64) {
         let Some(spread) = self.spread(at, swappiness != 0) else { return (false, 0) };
         let is_needed = spread.is_short()
-            || sc.priority != DEF_PRIORITY && spread.need(AgingRule::Count) == Need::Yes;
+            || sc.priority != DEF_PRIORITY && spread.needs_aging(AgingRule::Count);
         (is_needed, self.share(at, sc, spread.total))
     }
 
@@ -168,7 +156,7 @@ mod tests {
     /// When to age (rules/mglru#aging, vector 4).
     #[test]
     fn a_generation_is_made_when_the_old_run_out() {
-        let need = |min, max, pages| spread(min, max, pages).need(AgingRule::Spread) == Need::Yes;
+        let need = |min, max, pages| spread(min, max, pages).needs_aging(AgingRule::Spread);
         assert!(need(2, 3, [0, 0, 0]));
         assert!(!need(1, 4, [0, 0, 0]));
         assert!(!need(1, 3, [4000, 0, 4000]));
@@ -176,8 +164,7 @@ mod tests {
         assert!(need(1, 3, [1999, 5000, 1001]), "the old");
         assert!(!need(1, 3, [2000, 5000, 1000]));
         assert!(!need(1, 3, [0, 0, 0]));
-        let by_count = spread(1, 3, [4000, 0, 4000]).need(AgingRule::Count);
-        assert_eq!(by_count, Need::Yes);
-        assert_eq!(spread(1, 4, [0; 3]).need(AgingRule::Count), Need::No);
+        assert!(spread(1, 3, [4000, 0, 4000]).needs_aging(AgingRule::Count));
+        assert!(!spread(1, 4, [0; 3]).needs_aging(AgingRule::Count));
     }
 }

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use super::super::two_list::decide;
 use super::super::{Busy, Decision, References, Rules, Uses};
 use super::At;
-use crate::config::{FirstUse, FlusherWake, OldestRule, TypeChoice};
+use crate::config::{FirstUse, FlusherWake, TypeChoice};
 use crate::host::{Cx, Devices, Lock};
 use crate::kernel::Kernel;
 use crate::lru::generations::{
@@ -22,7 +22,7 @@ use crate::writeback::WriteReason;
 /// Swappiness that stands for anonymous memory only.
 const ANON_ONLY: u64 = 201;
 
-/// What a round did, in pages.
+/// The result of a round, in pages.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Round {
     /// Looked at; 0: there is nothing to evict.
@@ -79,13 +79,10 @@ impl<H: Devices> Kernel<H> {
                 });
             let moved = lru.advance_oldest(with_anon);
             let mut scanned = found + u64::from(moved);
-            let older = if with_anon { PageType::Anon } else { PageType::File };
-            let is_apart = self.mglru_policy().oldest == OldestRule::OneApart;
-            let left = match is_apart && with_anon {
-                true => PageType::ALL.map(|t| gens.window(t).len()).into_iter().max().unwrap_or(0),
-                false => gens.window(older).len(),
-            };
-            if left <= 2 {
+            // Of the type that is behind.
+            let types = &PageType::ALL[usize::from(!with_anon)..];
+            let left = types.iter().map(|&page_type| gens.window(page_type).len()).max();
+            if left <= Some(2) {
                 scanned = 0;
             }
             (page_type, sorted, scanned)

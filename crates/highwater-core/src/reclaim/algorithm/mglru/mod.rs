@@ -27,15 +27,14 @@ use super::{At, ReclaimAlgorithm};
 use crate::config::AgingRule;
 use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
-use crate::lru::LruKind;
-use crate::lru::PageType;
 use crate::lru::generations::SCAN_BATCH;
+use crate::lru::{LruKind, PageType};
+use crate::page::Order;
+use crate::page_alloc::Gfp;
 use crate::reclaim::Control;
 use crate::reclaim::budget::DEF_PRIORITY;
 use crate::units::LruVecId;
-use crate::vmstat::NodeStat;
 use crate::zone::{Mark, NodeId, Zone};
-use budget::Need;
 
 /// The algorithm.
 pub(super) struct Mglru;
@@ -60,7 +59,7 @@ pub(in crate::reclaim) struct MglruRun {
 
 /// The gentlest priority of eviction that may stop because memory is free.
 const STOPS_UPTO: u8 = 10;
-/// Most pages of a round in which a task pretends progress to get out.
+/// Pages that a task pretends to have freed, to get out.
 const PRETENDED: u64 = SCAN_BATCH;
 
 impl<H: Devices> Kernel<H> {
@@ -119,12 +118,7 @@ impl<H: Devices> ReclaimAlgorithm<H> for Mglru {
 
     /// Pages that are not in the two youngest generations.
     fn candidates(&self, kernel: &Kernel<H>, node: NodeId) -> u64 {
-        let stats = &kernel.mem.node(node).stats;
-        let mut inactive = stats.read(NodeStat::InactiveFile as usize);
-        if kernel.swap.nr_free() > 0 {
-            inactive += stats.read(NodeStat::InactiveAnon as usize);
-        }
-        inactive
+        kernel.inactive_on(node)
     }
 
     /// No refaults are compared with those of the last run.
@@ -138,9 +132,9 @@ impl<H: Devices> Kernel<H> {
         let Some(gens) = self.generations(at.1) else { return 0 };
         let first = gens.max();
         let (mut scanned, mut got, mut took_anon) = (0, 0, false);
-        let need = loop {
+        let needs_aging = loop {
             let swappiness = self.swappiness_for(sc, at);
-            let (budget, need) = self.budget_with_aging(cx, at, sc, swappiness);
+            let (budget, needs_aging) = self.budget_with_aging(cx, at, sc, swappiness);
             if budget == 0 {
                 return got;
             }
@@ -152,16 +146,16 @@ impl<H: Devices> Kernel<H> {
             }
             scanned += round.scanned;
             if scanned >= budget {
-                break need;
+                break needs_aging;
             }
             let has_aged_since = gens.max() - first > 1;
             if let Some(pretended) = self.stops(cx, at, sc, (got, took_anon, has_aged_since)) {
                 got += pretended;
-                break need;
+                break needs_aging;
             }
             cx.host.yield_now();
         };
-        if got >= SCAN_BATCH && need == Need::No {
+        if got >= SCAN_BATCH && !needs_aging {
             sc.mglru.needs_aging = false;
         }
         got
@@ -219,12 +213,11 @@ impl<H: Devices> Kernel<H> {
     fn evict_counted(&self, cx: &Cx<'_, H>, at: At, sc: &mut Control) -> u64 {
         let swappiness = self.swappiness_for(sc, at);
         let mut got = 0;
-        let (need, mut left) = self.budget_of_7_2(at, sc, swappiness);
-        let mut needs_age = need;
+        let (mut needs_aging, mut left) = self.budget_of_7_2(at, sc, swappiness);
         while left != 0 {
-            let has_aged = needs_age && self.age_in_loop(cx, at, sc, swappiness);
+            let has_aged = needs_aging && self.age_in_loop(cx, at, sc, swappiness);
             sc.mglru.has_aged_lists |= has_aged;
-            needs_age = false;
+            needs_aging = false;
             let round = self.evict(cx, at, sc, swappiness, left.min(SCAN_BATCH));
             got += round.reclaimed;
             if round.scanned == 0 || (has_aged && !sc.is_of_group()) {
@@ -250,7 +243,7 @@ impl<H: Devices> Kernel<H> {
             return true;
         }
         let rule = self.mem.policy.watermark_rule();
-        let order = crate::page::Order(sc.order);
+        let order = Order(sc.order);
         sc.is_kswapd
             && sc.order == 0
             && self.all_zones(at, sc, |zone| {
@@ -283,7 +276,7 @@ impl<H: Devices> Kernel<H> {
             (_, 0) => 0,
             (false, _) if is_first && !sc.is_of_group() => 1,
             (false, _) => 0,
-            (true, _) if !is_first && !sc.gfp.contains(crate::page_alloc::Gfp::IO) => 1,
+            (true, _) if !is_first && !sc.gfp.contains(Gfp::IO) => 1,
             (true, usual) => usual,
         }
     }

@@ -42,7 +42,6 @@ use crate::lru::{LruKind, PageType};
 use crate::reclaim::Control;
 use crate::reclaim::budget::{self, ScanPlan};
 use crate::units::LruVecId;
-use crate::vmstat::NodeStat;
 use crate::zone::NodeId;
 
 /// The algorithm.
@@ -86,12 +85,7 @@ impl<H: Devices> ReclaimAlgorithm<H> for TwoList {
 
     /// Inactive pages: active ones have to come down first. Without a free slot, those of files.
     fn candidates(&self, kernel: &Kernel<H>, node: NodeId) -> u64 {
-        let stats = &kernel.mem.node(node).stats;
-        let mut inactive = stats.read(NodeStat::InactiveFile as usize);
-        if kernel.swap.nr_free() > 0 {
-            inactive += stats.read(NodeStat::InactiveAnon as usize);
-        }
-        inactive
+        kernel.inactive_on(node)
     }
 
     /// Refaults that the next run finds beyond these happened since.
