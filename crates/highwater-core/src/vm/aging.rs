@@ -100,7 +100,7 @@ pub(crate) struct AgingCounts {
     pub(crate) young: u64,
     /// Tables whose entries were looked at.
     pub(crate) tables: u64,
-    /// Those of them that were dense.
+    /// Tables looked at that were dense.
     pub(crate) dense: u64,
     /// Tables skipped because no access went through them.
     pub(crate) unused: u64,

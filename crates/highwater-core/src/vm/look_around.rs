@@ -28,8 +28,8 @@ use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
 use crate::page::Folio;
 
-/// What reference checks look at beside a young entry, and the results since the caller last took
-/// them.
+/// The look of reference checks at entries beside a young one, and its results since the caller last
+/// took them.
 #[derive(Debug)]
 pub(crate) struct Around {
     /// Entries of the window, the page's own among them: 64. With 1 nothing is looked at around the

@@ -89,7 +89,7 @@ pub struct Mm<H: Tasks> {
     pub(crate) name: H::Lock<Option<Arc<str>>>,
     /// The memory cgroup of its tasks.
     group: AtomicU16,
-    /// A bit a node: a CPU switched to it since the node's aging last looked
+    /// A bit a node: a task ran in it since the node's aging last looked
     /// ([`Mm::is_to_age`]).
     pub(super) ran: AtomicU64,
 }

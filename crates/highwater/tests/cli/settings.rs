@@ -68,7 +68,7 @@ fn reports_say_what_was_set_and_explain_takes_it_too() {
     assert!(text.contains("\n# set for this run: unmap.processes=1\n"), "{text}");
 }
 
-/// What to write instead of names of Linux.
+/// Answers to names of Linux that are not names here.
 const MGLRU: &str = "the multi-generational LRU is a reclaim algorithm: write --set \
                      policy.reclaim.algorithm=mglru, or algorithm = \"mglru\" under ";
 

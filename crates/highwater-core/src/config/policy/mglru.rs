@@ -38,7 +38,8 @@ policy! {
             /// Fewer than four are left (7.2).
             Count,
         } is exploratory,
-        /// kswapd ages between its passes; if not, each pass ages for itself (6.12 on).
+        /// kswapd ages between its passes. If not, each pass ages for itself, and the loop is that of
+        /// 6.12 in other ways too: its end, its first priority, boosts, waits and look-around.
         // rules/mglru#aging
         kswapd_ages: bool = true is exploratory,
         /// The type of pages that is evicted.
@@ -79,11 +80,11 @@ policy! {
         /// Evictions that a refault can still tell from old ones.
         // rules/mglru#refault
         recent: RecentRule = OldestGeneration {
-            /// Those from the generation that is the oldest now; others count as none.
+            /// Evictions from the generation that is the oldest now; others count as none.
             OldestGeneration,
             /// The same; the others count as refaults (6.12).
             OldestAndCount,
-            /// Those of the last four generations; others count as none (7.2).
+            /// Evictions of the last four generations; others count as none (7.2).
             FourGenerations,
         } is exploratory,
         /// Reclaim for the machine takes memory cgroups in turn, in two generations of groups with

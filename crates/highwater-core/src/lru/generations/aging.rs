@@ -93,7 +93,7 @@ impl WalkState {
         is_first
     }
 
-    /// The address space after which the next one is looked for; `taken` was found.
+    /// The address space after which the next one is looked for.
     pub(crate) fn last(&self) -> Option<MmId> {
         self.last
     }

@@ -76,7 +76,7 @@ pub(super) fn tier(rule: FirstUse, flags: PageFlags) -> usize {
     }
 }
 
-/// The tier of a refault by the reads that its shadow tells of.
+/// The tier of a refault by the reads in its shadow.
 pub(super) fn tier_of_reads(rule: FirstUse, reads: u32, was_workingset: bool) -> usize {
     match rule {
         FirstUse::Marks if was_workingset => NR_TIERS - 1,

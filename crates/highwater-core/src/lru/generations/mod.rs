@@ -14,8 +14,8 @@
 //! moves when eviction meets it ([`sort`]). The two youngest generations count as active in all
 //! statistics.
 //!
-//! * [`mod@entry`]: where pages enter · [`marks`]: how often they were read · [`feedback`]: what refaults
-//!   say · [`queue`]: the lists · [`sort`]: sorting and isolation · [`aging`]: new generations ·
+//! * [`mod@entry`]: where pages enter · [`marks`]: how often they were read · [`feedback`]: of
+//!   refaults · [`queue`]: the lists · [`sort`]: sorting and isolation · [`aging`]: new generations ·
 //!   [`tokens`]: evictions and refaults
 //!
 //! Synchronisation: lists and sequence numbers change under `lru_lock`, and are read without
@@ -112,7 +112,7 @@ pub(crate) struct Generations<H: Tasks> {
 }
 
 impl<H: Tasks> Generations<H> {
-    /// Those of empty lists; none under another algorithm.
+    /// The generations of empty lists; none under another algorithm.
     pub(super) fn new(host: &H, mem: &PageAllocator<H>) -> Option<Box<Self>> {
         let is_on = mem.policy.reclaim.algorithm == Algorithm::Mglru;
         is_on.then(|| {

@@ -22,7 +22,7 @@ pub(crate) const SCAN_BATCH: u64 = 64;
 #[doc(alias = "MAX_LRU_BATCH")]
 const LOOKS_MAX: u64 = 4096;
 
-/// What a scan may take.
+/// The pages that a scan may take.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SortMode {
     /// Pages of higher zones move on.
@@ -37,7 +37,7 @@ pub(crate) struct SortMode {
     pub most: u64,
 }
 
-/// What a scan did, in pages.
+/// The result of a scan, in pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sorted {
     /// Looked at.
@@ -68,7 +68,7 @@ impl Sorted {
     }
 }
 
-/// What becomes of a page at the end.
+/// The place of a page after a scan has come to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     /// On the list that it names, newest there.

@@ -29,7 +29,7 @@ impl<H: Devices> Kernel<H> {
     ) {
         let turns = &self.memcg.turns[node.idx()];
         let first = turns.lock(cx.cpu()).draw();
-        // Those that are there now: a group that goes to the end comes up in a later pass.
+        // The groups that are there now: one that goes to the end comes up in a later pass.
         let groups: alloc::vec::Vec<GroupId> = turns.lock(cx.cpu()).old_from(first).collect();
         for group in groups {
             if !turns.lock(cx.cpu()).has(group) {

@@ -1,4 +1,4 @@
-//! What a reference check of MGLRU finds beside a young entry (rules/mglru#look-around).
+//! Uses that a reference check of MGLRU finds beside a young entry (rules/mglru#look-around).
 
 use super::*;
 use crate::config::{FileFolios, ReadaheadRule};
