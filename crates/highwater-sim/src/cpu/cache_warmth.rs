@@ -443,9 +443,7 @@ impl CacheWarmth {
         *cpu_bytes += bytes;
         *socket_bytes += found.fetched(bytes);
         let (cpu_bytes, socket_bytes) = (*cpu_bytes, *socket_bytes);
-        if Stamp::are_records_due(before[0], cpu_bytes)
-            || Stamp::are_records_due(before[1], socket_bytes)
-        {
+        if Stamp::are_records_due(before, [cpu_bytes, socket_bytes]) {
             self.forget_cold();
         }
         self.last[cpu.idx()][usize::from(writes)] = pfn;

@@ -31,12 +31,12 @@ impl Stamp {
         Stamp::new(bytes.wrapping_sub(self.0)).0
     }
 
-    /// True if a counter that goes from one value to another has passed a multiple of 2^47: records
-    /// that are no longer needed must be forgotten ([`WarmFrames::forget_unless`]) before their
-    /// stamps come round.
+    /// True if one of two counters, which go from one pair of values to another, has passed a
+    /// multiple of 2^47: records that are no longer needed must be forgotten
+    /// ([`WarmFrames::forget_unless`]) before their stamps come round.
     #[inline]
-    pub(super) fn are_records_due(before: u64, bytes: u64) -> bool {
-        (before ^ bytes) >> (Self::BITS - 1) != 0
+    pub(super) fn are_records_due(before: [u64; 2], bytes: [u64; 2]) -> bool {
+        ((before[0] ^ bytes[0]) | (before[1] ^ bytes[1])) >> (Self::BITS - 1) != 0
     }
 }
 
@@ -68,29 +68,33 @@ pub(super) struct Place(Option<usize>);
 struct Block {
     /// Number of its group of sixteen frames.
     number: usize,
-    /// The records, without the gaps that whole ones would have: CPUs, and lower 32 and upper 16
-    /// bits of the stamps of CPU and socket.
+    /// The records, without the gaps that whole ones would have: CPUs; in one word the stamp of
+    /// the CPU and above it the lower 16 bits of the socket's; the rest of that.
     last_cpus: [CpuId; FRAMES],
-    stamps_low: [[u32; 2]; FRAMES],
-    stamps_high: [[u16; 2]; FRAMES],
+    stamps: [u64; FRAMES],
+    socket_stamps_high: [u32; FRAMES],
 }
 
 impl Block {
     /// The record of a frame of the group, if there is one.
     #[inline]
     fn record(&self, at: usize) -> Option<Record> {
-        let (last_cpu, low, high) = (self.last_cpus[at], self.stamps_low[at], self.stamps_high[at]);
-        let stamp = |of: usize| Stamp(u64::from(high[of]) << 32 | u64::from(low[of]));
-        let record = Record { last_cpu, cpu_stamp: stamp(0), socket_stamp: stamp(1) };
+        let (last_cpu, stamps) = (self.last_cpus[at], self.stamps[at]);
+        let socket_high = u64::from(self.socket_stamps_high[at]);
+        let record = Record {
+            last_cpu,
+            cpu_stamp: Stamp::new(stamps),
+            socket_stamp: Stamp(socket_high << 16 | stamps >> Stamp::BITS),
+        };
         (last_cpu != FORGOTTEN).then_some(record)
     }
 
     #[inline]
     fn put(&mut self, at: usize, record: Record) {
-        let stamps = [record.cpu_stamp.0, record.socket_stamp.0];
+        let (cpu_stamp, socket_stamp) = (record.cpu_stamp.0, record.socket_stamp.0);
         self.last_cpus[at] = record.last_cpu;
-        self.stamps_low[at] = stamps.map(|stamp| stamp as u32);
-        self.stamps_high[at] = stamps.map(|stamp| (stamp >> 32) as u16);
+        self.stamps[at] = cpu_stamp | socket_stamp << Stamp::BITS;
+        self.socket_stamps_high[at] = (socket_stamp >> 16) as u32;
     }
 }
 
@@ -148,8 +152,8 @@ impl WarmFrames {
         let block = Block {
             number,
             last_cpus: [FORGOTTEN; FRAMES],
-            stamps_low: [[0; 2]; FRAMES],
-            stamps_high: [[0; 2]; FRAMES],
+            stamps: [0; FRAMES],
+            socket_stamps_high: [0; FRAMES],
         };
         let at = match self.free.pop() {
             Some(at) => {
@@ -258,7 +262,11 @@ mod tests {
                 assert_eq!(Stamp::new(then).bytes_until(then + since), since, "{then} {since}");
             }
         }
-        let due = |before, bytes| Stamp::are_records_due(before, bytes);
+        let due = |before, bytes| {
+            let due = Stamp::are_records_due([before, 7], [bytes, 8]);
+            assert_eq!(Stamp::are_records_due([7, before], [8, bytes]), due);
+            due
+        };
         assert!(due((1 << 47) - 1, 1 << 47) && due((3 << 47) - 64, 3 << 47));
         assert!(!due(0, (1 << 47) - 1) && !due(1 << 47, (1 << 48) - 1));
     }
