@@ -96,7 +96,8 @@ pub struct Kernel<H: Devices> {
     pub(crate) next_mm: AtomicU32,
     /// Which mms came from which by fork; `Table` class.
     pub(crate) families: H::Lock<Families>,
-    /// The mm each CPU's TLB holds: number + 1, 0 = none.
+    /// The mm each CPU's TLB holds: number + 1, 0 = none; with a flag if aging looked at it
+    /// since the CPU's last operation on it ([`Kernel::is_to_age`]).
     pub(crate) cpu_mm: Box<[AtomicU32]>,
     /// Huge pages.
     pub(crate) huge: Huge<H>,

@@ -18,6 +18,7 @@
 //!
 //! From: [`super::rmap`], [`super::rmap_folio`] · to: `reclaim`.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::Range;
 
@@ -80,7 +81,7 @@ impl<H: Devices> Kernel<H> {
         place: &Place<'_, H>,
         ptes: &mut Ptes<'_, H>,
         vpn: u32,
-        around: &mut Option<Around>,
+        around: &mut Option<Box<Around>>,
     ) -> bool {
         match around {
             None => ptes.clear_young(vpn),

@@ -9,6 +9,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use super::mm_list::LOOKED_AT;
 use super::process::ProcessMemory;
 use super::tables::Level;
 use super::{MmTables, MmTask, PageTable, Pte, Vma};
@@ -90,7 +91,7 @@ pub struct Mm<H: Tasks> {
     /// The memory cgroup of its tasks.
     group: AtomicU16,
     /// A bit a node: a task ran in it since the node's aging last looked
-    /// ([`Mm::is_to_age`]).
+    /// ([`Kernel::is_to_age`]).
     pub(super) ran: AtomicU64,
 }
 
@@ -223,10 +224,10 @@ impl<H: Devices> Kernel<H> {
         if !self.is_entered(cx, mm) {
             self.switch_mm(cx, mm);
         }
-        mm.note_run();
     }
 
-    /// True if the CPU has this mm.
+    /// True if the CPU has this mm, and had it after the last look of aging at it
+    /// ([`Kernel::is_to_age`]).
     #[inline(always)]
     pub(crate) fn is_entered(&self, cx: &Cx<'_, H>, mm: &Mm<H>) -> bool {
         self.cpu_mm[cx.cpu().idx()].load(Relaxed) == mm.id.0 + 1
@@ -237,7 +238,8 @@ impl<H: Devices> Kernel<H> {
     fn switch_mm(&self, cx: &Cx<'_, H>, mm: &Mm<H>) {
         let cpu = cx.cpu();
         mm.cpus.insert(cpu);
-        let before = self.cpu_mm[cpu.idx()].swap(mm.id.0 + 1, Relaxed);
+        mm.note_run();
+        let before = self.cpu_mm[cpu.idx()].swap(mm.id.0 + 1, Relaxed) & !LOOKED_AT;
         let before = before.checked_sub(1).filter(|&id| id != mm.id.0);
         if let Some(before) = before.and_then(|id| self.mm(cx, MmId(id))) {
             before.cpus.remove(cpu);

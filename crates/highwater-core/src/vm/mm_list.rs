@@ -1,7 +1,7 @@
 //! The list of address spaces that MGLRU ages (rules/mglru#walk).
 //!
 //! It is the list of all mms, in order of creation. A walk takes one after another and leaves out
-//! those in which no task ran since the node's aging last looked ([`Mm::is_to_age`]).
+//! those in which no task ran since the node's aging last looked ([`Kernel::is_to_age`]).
 //!
 //! From: `reclaim`, and [`super::mm`] when a CPU switches to an mm · to: [`super::aging`].
 
@@ -16,9 +16,13 @@ use crate::page::MmId;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::units::GroupId;
 
+/// In a CPU's entry of `Kernel::cpu_mm`: aging looked at the mm since the CPU's last operation on
+/// it. The CPU enters it again at the next one, and so reports that a task runs in it.
+pub(super) const LOOKED_AT: u32 = 1 << 31;
+
 impl<H: Devices> Kernel<H> {
     /// The next mm of a memory cgroup in order of creation; none: of any. `after`: the last one.
-    /// It may need no walk ([`Mm::is_to_age`]).
+    /// It may need no walk ([`Kernel::is_to_age`]).
     #[doc(alias = "lru_gen_mm_list")]
     pub(crate) fn next_mm_to_age(
         &self,
@@ -31,43 +35,45 @@ impl<H: Devices> Kernel<H> {
         let mut rest = mms.range((start, Bound::Unbounded)).map(|(_, mm)| mm);
         rest.find(|mm| group.is_none_or(|group| mm.group() == group)).cloned()
     }
-}
 
-impl<H: Tasks> Mm<H> {
-    /// A task runs in it.
-    #[doc(alias = "lru_gen_use_mm")]
-    #[inline(always)]
-    pub(super) fn note_run(&self) {
-        if !self.has_run_since_looks() {
-            self.ran.store(u64::MAX, Relaxed);
-        }
-    }
-
-    /// A task ran in it since the last look of every node.
-    #[inline(always)]
-    pub(super) fn has_run_since_looks(&self) -> bool {
-        self.ran.load(Relaxed) == u64::MAX
-    }
-
-    /// True if the aging of a node should walk it. A task ran in it since the node's last look (a
-    /// forced walk does not ask), and at least `pages_min` of its resident pages can be reclaimed
+    /// True if the aging of a node should walk an mm. A task ran in it since the node's last look
+    /// (a forced walk does not ask), and at least `pages_min` of its resident pages can be reclaimed
     /// (64; 0 in 6.12). This is such a look.
     ///
-    /// Linux: the bit is set at each context switch to the mm. Here it is set at each operation of
-    /// a task on it, which comes to the same unless a task is switched to and has no access before
-    /// the next look.
+    /// Linux: the bit is set at each context switch to the mm. Here it is set at the first operation
+    /// on it after a look, on each CPU ([`LOOKED_AT`]). That comes to the same unless a task is
+    /// switched to and has no access before the next look.
     #[doc(alias = "should_skip_mm")]
-    pub(crate) fn is_to_age(&self, of: &PagesToAge, forced: bool, pages_min: u64) -> bool {
+    pub(crate) fn is_to_age(
+        &self,
+        mm: &Mm<H>,
+        of: &PagesToAge,
+        forced: bool,
+        pages_min: u64,
+    ) -> bool {
         let bit = 1_u64 << (of.node.idx() % u64::BITS as usize);
         let ran = match H::THREADED {
-            true => self.ran.fetch_and(!bit, Relaxed),
+            true => mm.ran.fetch_and(!bit, Relaxed),
             false => {
-                let ran = self.ran.load(Relaxed);
-                self.ran.store(ran & !bit, Relaxed);
+                let ran = mm.ran.load(Relaxed);
+                mm.ran.store(ran & !bit, Relaxed);
                 ran
             }
         };
-        (forced || ran & bit != 0) && self.nr_to_age(of.with_anon) >= pages_min
+        for cpu_mm in &self.cpu_mm {
+            // Another value: the CPU has another mm, or will report its next operation anyway.
+            let _ =
+                cpu_mm.compare_exchange(mm.id.0 + 1, (mm.id.0 + 1) | LOOKED_AT, Relaxed, Relaxed);
+        }
+        (forced || ran & bit != 0) && mm.nr_to_age(of.with_anon) >= pages_min
+    }
+}
+
+impl<H: Tasks> Mm<H> {
+    /// A CPU switches to it, or uses it for the first time since a look.
+    #[doc(alias = "lru_gen_use_mm")]
+    pub(super) fn note_run(&self) {
+        self.ran.store(u64::MAX, Relaxed);
     }
 
     /// Resident pages that can be reclaimed.

@@ -18,6 +18,7 @@
 //!
 //! From: `reclaim::folios`, `page_cache::dirty`, `page_cache::truncate` · to: `zap`, `tlb`, `swap`.
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::cell::Cell;
 use core::ops::ControlFlow;
@@ -94,7 +95,7 @@ pub(crate) struct Trail<H: Devices> {
     /// Only uses by tasks of this memory cgroup and below count; the root: all do.
     group: GroupId,
     /// MGLRU: reference checks look around each young entry, and leave here what they find.
-    pub(crate) around: Option<Around>,
+    pub(crate) around: Option<Box<Around>>,
 }
 
 /// Mm and table; and the part of a VMA that the table covers, for as long as the mm does not
@@ -458,7 +459,7 @@ impl<H: Devices> Kernel<H> {
         place: &Place<'_, H>,
         ptes: &mut Ptes<'_, H>,
         (users, flags): (&mut u32, &mut VmaFlags),
-        around: &mut Option<Around>,
+        around: &mut Option<Box<Around>>,
     ) -> Flow {
         let is_leaf = ptes.leaf().is_some();
         if is_leaf && ptes.maps(place.vpn, folio) && place.flags.contains(VmaFlags::LOCKED) {

@@ -107,8 +107,7 @@ impl<H: Devices> Kernel<H> {
     #[inline(always)]
     fn touch_again(&self, cx: &Cx<'_, H>, mm: &Mm<H>, range: Range<u32>) -> u32 {
         let is_table = range.start.is_multiple_of(PTES as u32);
-        let is_known = self.is_entered(cx, mm) && mm.has_run_since_looks();
-        if H::THREADED || !is_table || cx.is_dying() || !is_known {
+        if H::THREADED || !is_table || cx.is_dying() || !self.is_entered(cx, mm) {
             return 0;
         }
         let hot_tables = |tables: &MmTables<H>, most: u32| {

@@ -304,19 +304,25 @@ fn mms_are_listed_in_order_and_walked_if_they_ran() {
 
     let mm = &stage.mm;
     let file_only = with_anon(false).of;
-    assert!(!mm.is_to_age(&ALL.of, true, 64) && mm.is_to_age(&ALL.of, true, 0), "it is small");
+    assert!(
+        !kernel.is_to_age(mm, &ALL.of, true, 64) && kernel.is_to_age(mm, &ALL.of, true, 0),
+        "it is small"
+    );
     mm.rss.anon.store(64, Relaxed);
-    assert!(!mm.is_to_age(&ALL.of, false, 64), "nothing ran in it");
-    assert!(mm.is_to_age(&ALL.of, true, 64) && !mm.is_to_age(&file_only, true, 64));
+    assert!(!kernel.is_to_age(mm, &ALL.of, false, 64), "nothing ran in it");
+    assert!(kernel.is_to_age(mm, &ALL.of, true, 64) && !kernel.is_to_age(mm, &file_only, true, 64));
     kernel.enter_mm(cx, mm);
-    assert!(mm.is_to_age(&ALL.of, false, 64));
-    assert!(!mm.is_to_age(&ALL.of, false, 64), "not since the last look, though a CPU has it");
+    assert!(kernel.is_to_age(mm, &ALL.of, false, 64));
+    assert!(
+        !kernel.is_to_age(mm, &ALL.of, false, 64),
+        "not since the last look, though a CPU has it"
+    );
     kernel.enter_mm(cx, mm);
-    assert!(mm.is_to_age(&ALL.of, false, 64));
+    assert!(kernel.is_to_age(mm, &ALL.of, false, 64));
     kernel.enter_mm(cx, &more[0]);
     let elsewhere = PagesToAge { node: NodeId(1), ..ALL.of };
-    assert!(!mm.is_to_age(&ALL.of, false, 64), "not since the last look");
-    let looks = [(), ()].map(|()| mm.is_to_age(&elsewhere, false, 64));
+    assert!(!kernel.is_to_age(mm, &ALL.of, false, 64), "not since the last look");
+    let looks = [(), ()].map(|()| kernel.is_to_age(mm, &elsewhere, false, 64));
     assert_eq!(looks, [true, false], "each node looks for itself");
     mm.rss.anon.store(0, Relaxed);
 }

@@ -1,5 +1,7 @@
 //! Uses that a reference check of MGLRU finds beside a young entry (rules/mglru#look-around).
 
+use alloc::boxed::Box;
+
 use super::*;
 use crate::config::{FileFolios, ReadaheadRule};
 use crate::host::Cost;
@@ -12,7 +14,7 @@ const OF: PagesToAge = PagesToAge { node: NodeId(0), with_anon: true, group: Non
 /// number of dense tables.
 fn check(stage: &Stage<'_>, folio: Folio, around: Around) -> (u32, Vec<Folio>, usize) {
     let mut trail = Trail::default();
-    trail.around = Some(around);
+    trail.around = Some(Box::new(around));
     let Referenced::By(users, _) = stage.kernel.page_referenced(&stage.cx, folio, &mut trail)
     else {
         panic!()

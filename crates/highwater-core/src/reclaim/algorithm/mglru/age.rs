@@ -162,7 +162,7 @@ impl<H: Devices> Kernel<H> {
             let last = gens.walk.lock(cx.cpu()).last();
             let mm = self.next_mm_to_age(cx, of.group, last)?;
             let forced = gens.walk.lock(cx.cpu()).take(mm.id);
-            if mm.is_to_age(of, forced, pages_min) {
+            if self.is_to_age(&mm, of, forced, pages_min) {
                 gens.walk.lock(cx.cpu()).begin(seq);
                 return Some((mm, forced));
             }

@@ -1,5 +1,6 @@
 //! A round of eviction (rules/mglru#evict).
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use super::super::two_list::decide;
@@ -306,7 +307,7 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// The look around young entries in the check of a page's uses (rules/mglru#look-around).
-    pub(in crate::reclaim) fn around(&self, vec: LruVecId) -> Option<Around> {
+    pub(in crate::reclaim) fn around(&self, vec: LruVecId) -> Option<Box<Around>> {
         self.is_mglru().then(|| {
             let policy = self.mglru_policy();
             let of = PagesToAge {
@@ -314,7 +315,7 @@ impl<H: Devices> Kernel<H> {
                 with_anon: self.can_evict_anon(vec),
                 group: self.mem.groups.is_on().then(|| self.lru.group_of(vec)),
             };
-            Around::new(policy.look_around, of, !policy.kswapd_ages)
+            Box::new(Around::new(policy.look_around, of, !policy.kswapd_ages))
         })
     }
 }
