@@ -15,6 +15,7 @@ impl<H: Devices> Kernel<H> {
     /// If the machine has no such frame.
     #[doc(alias = "mark_page_accessed")]
     #[doc(alias = "folio_mark_accessed")]
+    #[inline]
     pub fn mark_accessed(&self, cx: &Cx<'_, H>, folio: Folio) {
         if self.is_mglru() {
             return self.mark_read(cx, folio);

@@ -80,7 +80,7 @@ impl<H: Devices> Kernel<H> {
     /// Linux: here the part that all reclaim algorithms share; the two-list LRU enters by
     /// `shrink_inactive`.
     #[doc(alias = "shrink_inactive_list")]
-    pub(super) fn reclaim_batch<F: Fn(&Uses) -> Decision>(
+    pub(super) fn reclaim_batch<F: Fn(&Uses) -> Decision + Copy>(
         &self,
         cx: &Cx<'_, H>,
         (node, vec): (NodeId, LruVecId),

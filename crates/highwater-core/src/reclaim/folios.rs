@@ -159,12 +159,24 @@ pub(super) struct Rules<F = fn(&Uses) -> Decision> {
     pub uses: Option<F>,
     /// Effect of the verdict `Activate`.
     pub busy: Busy,
-    /// A mapped page that was marked since its isolation is kept (MGLRU, up to 7.1).
-    pub keeps_marked: bool,
+    /// Effect of the marks that earlier uses left on a page.
+    pub marks: Marks,
+}
+
+/// Effect of the marks that earlier uses left on a page ([`PageFlags::USED`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Marks {
+    /// A check of uses takes them off.
+    TakenOff,
+    /// The same, but a mapped page that was marked since its isolation is kept without a check
+    /// (MGLRU, up to 7.1).
+    KeepMapped,
+    /// They stay, and a page that is found in use gets one more (MGLRU, 7.2).
+    Stay,
 }
 
 /// MADV_PAGEOUT: the caller's request overrides young bits.
-const PAGEOUT: Rules = Rules { uses: None, busy: Busy::Activate, keeps_marked: false };
+const PAGEOUT: Rules = Rules { uses: None, busy: Busy::Activate, marks: Marks::TakenOff };
 
 /// The decision of a program's custom rule. It is not called for a page of an mlocked VMA.
 #[cold]
@@ -202,7 +214,6 @@ struct Batch<'a, H: Devices> {
     /// age like pages in use.
     out_of_the_way: Verdict,
     busy: Busy,
-    keeps_marked: bool,
     stats: BatchStats,
     trail: Trail<H>,
     /// Further pages of huge pages that were split, not judged yet.
@@ -224,7 +235,7 @@ impl<H: Devices> Kernel<H> {
     /// stay are left at the front of `pages`, in order.
     #[doc(alias = "shrink_folio_list")]
     #[doc(alias = "shrink_page_list")]
-    pub(super) fn shrink_pages<F: Fn(&Uses) -> Decision>(
+    pub(super) fn shrink_pages<F: Fn(&Uses) -> Decision + Copy>(
         &self,
         cx: &Cx<'_, H>,
         vec: LruVecId,
@@ -245,7 +256,6 @@ impl<H: Devices> Kernel<H> {
             counters: &self.mem.node(self.lru.node_of(vec)).stats,
             out_of_the_way,
             busy: rules.busy,
-            keeps_marked: rules.keeps_marked,
             stats: BatchStats::default(),
             trail: Trail::default(),
             tails: Vec::new(),
@@ -255,14 +265,14 @@ impl<H: Devices> Kernel<H> {
         let (mut freed, mut kept) = (Freed::default(), 0);
         for at in 0..pages.len() {
             walk.step(cx.host, &self.mem.map);
-            if let Some(folio) = self.shrink_page(cx, &mut batch, &mut freed, pages[at], &rules) {
+            if let Some(folio) = self.shrink_page(cx, &mut batch, &mut freed, pages[at], rules) {
                 pages[kept] = folio;
                 kept += 1;
             }
         }
         let mut tails = core::mem::take(&mut batch.tails);
         if !tails.is_empty() {
-            self.shrink_tails(cx, &mut batch, &mut freed, &mut tails, &rules);
+            self.shrink_tails(cx, &mut batch, &mut freed, &mut tails, rules);
         }
         self.free_batch(cx, &mut freed);
         let activated: u64 = batch.stats.activate.iter().sum();
@@ -275,13 +285,13 @@ impl<H: Devices> Kernel<H> {
     /// Judges pages from a split; those that stay are left, in order.
     #[cold]
     #[inline(never)]
-    fn shrink_tails<F: Fn(&Uses) -> Decision>(
+    fn shrink_tails<F: Fn(&Uses) -> Decision + Copy>(
         &self,
         cx: &Cx<'_, H>,
         batch: &mut Batch<'_, H>,
         freed: &mut Freed,
         tails: &mut Vec<Folio>,
-        rules: &Rules<F>,
+        rules: Rules<F>,
     ) {
         tails.retain(|&tail| {
             if freed.nr == BATCH {
@@ -293,15 +303,15 @@ impl<H: Devices> Kernel<H> {
 
     /// Judges a page and carries out the verdict; returns what is left of it.
     #[inline(always)]
-    fn shrink_page<F: Fn(&Uses) -> Decision>(
+    fn shrink_page<F: Fn(&Uses) -> Decision + Copy>(
         &self,
         cx: &Cx<'_, H>,
         batch: &mut Batch<'_, H>,
         freed: &mut Freed,
         mut folio: Folio,
-        rules: &Rules<F>,
+        rules: Rules<F>,
     ) -> Option<Folio> {
-        let verdict = self.judge(cx, batch, &mut folio, rules.uses.as_ref());
+        let verdict = self.judge(cx, batch, &mut folio, rules);
         if verdict == Verdict::Free {
             freed.folios[freed.nr] = folio;
             freed.nr += 1;
@@ -325,13 +335,13 @@ impl<H: Devices> Kernel<H> {
     /// Judges a page after its writeback, for which this task waited.
     #[cold]
     #[inline(never)]
-    fn shrink_again<F: Fn(&Uses) -> Decision>(
+    fn shrink_again<F: Fn(&Uses) -> Decision + Copy>(
         &self,
         cx: &Cx<'_, H>,
         batch: &mut Batch<'_, H>,
         freed: &mut Freed,
         folio: Folio,
-        rules: &Rules<F>,
+        rules: Rules<F>,
     ) -> Option<Folio> {
         self.shrink_page(cx, batch, freed, folio, rules)
     }
@@ -380,12 +390,12 @@ impl<H: Devices> Kernel<H> {
     /// afterwards, unless the verdict says otherwise. For a split huge page the verdict is about
     /// its first page, which `whole` is then.
     #[inline(always)]
-    fn judge<F: Fn(&Uses) -> Decision>(
+    fn judge<F: Fn(&Uses) -> Decision + Copy>(
         &self,
         cx: &Cx<'_, H>,
         batch: &mut Batch<'_, H>,
         whole: &mut Folio,
-        rule: Option<&F>,
+        rules: Rules<F>,
     ) -> Verdict {
         let folio = *whole;
         let page = self.mem.map.page(folio);
@@ -407,7 +417,10 @@ impl<H: Devices> Kernel<H> {
         if !batch.sc.may_unmap && page.is_mapped() {
             return Verdict::Keep;
         }
-        if batch.keeps_marked && flags.contains(PageFlags::REFERENCED) && page.is_mapped() {
+        if rules.marks == Marks::KeepMapped
+            && flags.contains(PageFlags::REFERENCED)
+            && page.is_mapped()
+        {
             cold_path();
             return Verdict::Keep;
         }
@@ -422,9 +435,9 @@ impl<H: Devices> Kernel<H> {
                 return self.under_writeback(batch, (folio, page));
             }
         }
-        let references = match rule {
+        let references = match rules.uses {
             None => References::Reclaim,
-            Some(rule) => self.check_references(cx, batch, (folio, page), rule),
+            Some(rule) => self.check_references(cx, batch, (folio, page), rule, rules.marks),
         };
         match references {
             References::Activate => return Verdict::Activate,
@@ -485,11 +498,12 @@ impl<H: Devices> Kernel<H> {
         batch: &mut Batch<'_, H>,
         (folio, page): (Folio, &Page),
         rule: impl Fn(&Uses) -> Decision,
+        marks: Marks,
     ) -> References {
         if !page.is_mapped() {
             // Most pages are unmapped. The constant 0 lets the compiler simplify the inlined rule
             // for them.
-            return self.judge_uses((folio, page), Some(0), VmaFlags::empty(), rule);
+            return self.judge_uses((folio, page), Some(0), VmaFlags::empty(), rule, marks);
         }
         let (users, flags) = match self.page_referenced(cx, folio, &mut batch.trail) {
             Referenced::By(users, flags) => (Some(users), flags),
@@ -499,7 +513,7 @@ impl<H: Devices> Kernel<H> {
             cold_path();
             self.promote_around(cx, batch.vec, batch.sc, around);
         }
-        self.judge_uses((folio, page), users, flags, rule)
+        self.judge_uses((folio, page), users, flags, rule, marks)
     }
 
     #[inline(always)]
@@ -509,9 +523,10 @@ impl<H: Devices> Kernel<H> {
         users: Option<u32>,
         flags: VmaFlags,
         rule: impl Fn(&Uses) -> Decision,
+        marks: Marks,
     ) -> References {
         let mut found = page.flags();
-        if found.intersects(PageFlags::USED) && !self.keeps_marks() {
+        if found.intersects(PageFlags::USED) && marks != Marks::Stay {
             found = page.flag_clear::<H>(PageFlags::USED);
         }
         let was_referenced = found.contains(PageFlags::REFERENCED);
@@ -530,7 +545,7 @@ impl<H: Devices> Kernel<H> {
         if set_again {
             page.flag_set::<H>(PageFlags::REFERENCED);
         }
-        if matches!(verdict, References::Activate) && self.keeps_marks() {
+        if matches!(verdict, References::Activate) && marks == Marks::Stay {
             cold_path();
             self.mark_active(page);
         }

@@ -69,6 +69,7 @@ pub use page_table::{PTES, PageTable, Ptes};
 pub use peek::Process;
 pub(crate) use process::{STACK_KIB, STACK_ORDER};
 pub use pte::Pte;
+use rmap::LastWalk;
 pub(crate) use rmap::Trail;
 pub use rmap::{Referenced, UnmapBatch};
 pub use tables::MmTables;

@@ -14,7 +14,7 @@
 //! From: `migrate` · to: `rmap`.
 
 use super::rmap::{Flow, Place};
-use super::{FlushRange, Pte, Trail, VmaFlags};
+use super::{FlushRange, LastWalk, Pte, VmaFlags};
 use crate::host::{Cost, Cx, Devices, Phase, Probe};
 use crate::kernel::Kernel;
 use crate::page::{Folio, Page, PageFlags, Pfn};
@@ -32,7 +32,7 @@ impl<H: Devices> Kernel<H> {
         }
         let _phase = cx.phase(Phase::Unmap);
         cx.charge(Cost::RmapWalk, 1);
-        self.each_place(cx, folio, &mut Trail::default(), |place| {
+        self.each_place(cx, folio, &mut LastWalk::default(), |place| {
             let mut ptes = place.table.lock(cx.cpu());
             if !ptes.maps(place.vpn, folio) {
                 return Flow::Continue(());
@@ -70,7 +70,7 @@ impl<H: Devices> Kernel<H> {
     pub(crate) fn map_moved(&self, cx: &Cx<'_, H>, from: Pfn, folio: Folio) {
         let page = self.mem.map.page(folio);
         cx.charge(Cost::RmapWalk, 1);
-        self.each_place(cx, folio, &mut Trail::default(), |place: &Place<'_, H>| {
+        self.each_place(cx, folio, &mut LastWalk::default(), |place: &Place<'_, H>| {
             let mut ptes = place.table.lock(cx.cpu());
             let entry = ptes.get(place.vpn);
             if entry.moving_from() != Some(from) {

@@ -86,16 +86,21 @@ impl UnmapBatch {
     }
 }
 
-/// The objects of a batch's last walk. Neighbours on a list mostly belong to the same mm and
-/// file, so keeping these saves a search and two atomic counts each. They may be removed meanwhile;
-/// then they map nothing any more.
+/// The state that reclaim's walks for the pages of a batch share.
 pub(crate) struct Trail<H: Devices> {
-    file: Option<Arc<File<H>>>,
-    step: Step<H>,
+    pub(super) last: LastWalk<H>,
     /// Only uses by tasks of this memory cgroup and below count; the root: all do.
-    group: GroupId,
+    pub(super) group: GroupId,
     /// MGLRU: reference checks look around each young entry, and leave here what they find.
     pub(crate) around: Option<Box<Around>>,
+}
+
+/// The objects of the last walk. Neighbours on a list mostly belong to the same mm and file, so
+/// keeping these saves a search and two atomic counts each. They may be removed meanwhile; then they
+/// map nothing any more.
+pub(super) struct LastWalk<H: Devices> {
+    file: Option<Arc<File<H>>>,
+    step: Step<H>,
 }
 
 /// Mm and table; and the part of a VMA that the table covers, for as long as the mm does not
@@ -114,9 +119,14 @@ struct Step<H: Devices> {
 
 impl<H: Devices> Default for Trail<H> {
     fn default() -> Self {
+        Trail { last: LastWalk::default(), group: GroupId::ROOT, around: None }
+    }
+}
+
+impl<H: Devices> Default for LastWalk<H> {
+    fn default() -> Self {
         let (changes, pages, flags) = (0, (0, 0), VmaFlags::empty());
-        let step = Step { mm: None, table: None, changes, pages, flags };
-        Trail { file: None, step, group: GroupId::ROOT, around: None }
+        LastWalk { file: None, step: Step { mm: None, table: None, changes, pages, flags } }
     }
 }
 
@@ -127,14 +137,22 @@ impl<H: Devices> Trail<H> {
         self.group = group;
     }
 
-    /// The memory cgroup whose tasks' uses count.
-    pub(super) fn group(&self) -> GroupId {
-        self.group
-    }
-
     /// A file by number.
     #[inline(always)]
     pub(crate) fn file(
+        &mut self,
+        kernel: &Kernel<H>,
+        cx: &Cx<'_, H>,
+        id: FileId,
+    ) -> Option<&Arc<File<H>>> {
+        self.last.file(kernel, cx, id)
+    }
+}
+
+impl<H: Devices> LastWalk<H> {
+    /// A file by number.
+    #[inline(always)]
+    pub(super) fn file(
         &mut self,
         kernel: &Kernel<H>,
         cx: &Cx<'_, H>,
@@ -172,7 +190,7 @@ impl<H: Devices> Kernel<H> {
         &self,
         cx: &Cx<'_, H>,
         folio: Folio,
-        trail: &mut Trail<H>,
+        last: &mut LastWalk<H>,
         mut visit: impl FnMut(&Place<'_, H>) -> Flow,
     ) {
         let page = self.mem.map.page(folio);
@@ -180,14 +198,14 @@ impl<H: Devices> Kernel<H> {
         match page.mapping() {
             PageMapping::None => {}
             PageMapping::Anon(mm) => {
-                let flow = self.visit_place(cx, mm, index, &mut trail.step, &mut visit);
+                let flow = self.visit_place(cx, mm, index, &mut last.step, &mut visit);
                 if flow.is_continue() && page.is(PageFlags::FORKED) {
-                    self.visit_descendants(cx, mm, index, &mut trail.step, &mut visit);
+                    self.visit_descendants(cx, mm, index, &mut last.step, &mut visit);
                 }
             }
             PageMapping::File(id) => {
-                trail.file(self, cx, id);
-                let Trail { file: Some(file), step, .. } = trail else { return };
+                last.file(self, cx, id);
+                let LastWalk { file: Some(file), step } = last else { return };
                 let mappings = file.mappings.lock(cx.cpu());
                 let mut hits = mappings.all().iter().filter(|range| range.vpn_of(index).is_some());
                 let Some(&first) = hits.next() else { return };
@@ -207,10 +225,10 @@ impl<H: Devices> Kernel<H> {
         cx: &Cx<'_, H>,
         mm: MmId,
         vpn: u32,
-        trail: &mut Trail<H>,
+        last: &mut LastWalk<H>,
         mut visit: impl FnMut(&Place<'_, H>) -> Flow,
     ) -> Flow {
-        self.visit_place_again(cx, mm, vpn, &mut trail.step, &mut visit)
+        self.visit_place_again(cx, mm, vpn, &mut last.step, &mut visit)
     }
 
     /// Visits the VMAs of a file that map a page, in their order, a few for each hold of their
@@ -364,9 +382,9 @@ impl<H: Devices> Kernel<H> {
         let (mut users, mut flags) = (0, VmaFlags::empty());
         let over = self.passed_over(trail.group);
         let passes_over_any = over.is_any();
-        let mut around = trail.around.take();
+        let Trail { last, around, .. } = trail;
         cx.charge(Cost::RmapWalk, 1);
-        self.each_place(cx, folio, trail, |place| {
+        self.each_place(cx, folio, last, |place| {
             if passes_over_any && self.passes_over(over, place) {
                 return Flow::Continue(());
             }
@@ -378,7 +396,7 @@ impl<H: Devices> Kernel<H> {
                     place,
                     &mut ptes,
                     (&mut users, &mut flags),
-                    &mut around,
+                    around,
                 );
             }
             if !ptes.maps(place.vpn, folio) {
@@ -392,7 +410,7 @@ impl<H: Devices> Kernel<H> {
                 return Flow::Break(());
             }
             // Sequential readers do not come back.
-            let was_used = self.clear_young_around(cx, place, &mut ptes, place.vpn, &mut around);
+            let was_used = self.clear_young_around(cx, place, &mut ptes, place.vpn, around);
             if was_used && !place.flags.contains(VmaFlags::SEQ_READ) {
                 users += 1;
                 flags |= place.flags;
@@ -400,7 +418,6 @@ impl<H: Devices> Kernel<H> {
             left -= 1;
             if left == 0 { Flow::Break(()) } else { Flow::Continue(()) }
         });
-        trail.around = around;
         Referenced::By(users, flags)
     }
 
@@ -415,7 +432,7 @@ impl<H: Devices> Kernel<H> {
             return self.unmap_folio_of_file(cx, folio, trail);
         }
         cx.charge(Cost::RmapWalk, 1);
-        self.each_place(cx, folio, trail, |place| {
+        self.each_place(cx, folio, &mut trail.last, |place| {
             let mut ptes = place.table.lock(cx.cpu());
             if folio.is_large() {
                 return self.unmap_large(cx, folio, place, &mut ptes);

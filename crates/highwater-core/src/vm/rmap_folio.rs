@@ -15,7 +15,7 @@
 
 use core::ops::Range;
 
-use super::rmap::{Flow, Place, Referenced, Trail};
+use super::rmap::{Flow, LastWalk, Place, Referenced, Trail};
 use super::zap::{Tally, Zap};
 use super::{FlushRange, Gather, PTES, Pte, VmaFlags};
 use crate::host::{Cost, Cx, Devices, Lock, Probe};
@@ -61,13 +61,13 @@ impl<H: Devices> Kernel<H> {
         &self,
         cx: &Cx<'_, H>,
         folio: Folio,
-        trail: &mut Trail<H>,
+        last: &mut LastWalk<H>,
         mut visit: impl FnMut(&Place<'_, H>, &Part) -> Flow,
     ) {
         let page = self.mem.map.page(folio);
         let (first, end) = self.mem.map.indices_of(folio);
         let PageMapping::File(id) = page.mapping() else { return };
-        let Some(file) = trail.file(self, cx, id).cloned() else { return };
+        let Some(file) = last.file(self, cx, id).cloned() else { return };
         let (mut after, mut vma) = (None, 0);
         loop {
             let range = {
@@ -85,7 +85,7 @@ impl<H: Devices> Kernel<H> {
                 let stop = vpns.end.min((at | (PTES as u32 - 1)).saturating_add(1));
                 let from = index - first + (at - vpns.start);
                 let part = Part { pages: from..from + (stop - at), vma, is_whole };
-                let flow = self.visit_at(cx, range.mm, at, trail, |place| visit(place, &part));
+                let flow = self.visit_at(cx, range.mm, at, last, |place| visit(place, &part));
                 if flow.is_break() {
                     return;
                 }
@@ -104,10 +104,10 @@ impl<H: Devices> Kernel<H> {
         trail: &mut Trail<H>,
     ) -> Referenced {
         let (mut users, mut flags, mut last_user) = (0, VmaFlags::empty(), 0);
-        let over = self.passed_over(trail.group());
-        let mut around = trail.around.take();
+        let over = self.passed_over(trail.group);
+        let Trail { last, around, .. } = trail;
         cx.charge(Cost::RmapWalk, 1);
-        self.each_part(cx, folio, trail, |place, part| {
+        self.each_part(cx, folio, last, |place, part| {
             if over.is_any() && self.passes_over(over, place) {
                 return Flow::Continue(());
             }
@@ -117,7 +117,7 @@ impl<H: Devices> Kernel<H> {
                 if ptes.get(vpn).pfn() == Some(frame) {
                     cx.charge(Cost::RmapMapping, 1);
                     nr_mapped += 1;
-                    was_used |= self.clear_young_around(cx, place, &mut ptes, vpn, &mut around);
+                    was_used |= self.clear_young_around(cx, place, &mut ptes, vpn, around);
                 }
             }
             if nr_mapped != 0 && place.flags.contains(VmaFlags::LOCKED) {
@@ -134,7 +134,6 @@ impl<H: Devices> Kernel<H> {
             }
             Flow::Continue(())
         });
-        trail.around = around;
         Referenced::By(users, flags)
     }
 
@@ -148,7 +147,7 @@ impl<H: Devices> Kernel<H> {
     ) -> bool {
         let page = self.mem.map.page(folio);
         cx.charge(Cost::RmapWalk, 1);
-        self.each_part(cx, folio, trail, |place, part| {
+        self.each_part(cx, folio, &mut trail.last, |place, part| {
             let mut ptes = place.table.lock(cx.cpu());
             let mut tally = Tally::default();
             for (vpn, frame) in part.entries(place.vpn, folio) {
@@ -185,7 +184,7 @@ impl<H: Devices> Kernel<H> {
     pub(super) fn clean_folio_of_file(&self, cx: &Cx<'_, H>, folio: Folio) -> bool {
         let mut nr_cleaned = 0;
         cx.charge(Cost::RmapWalk, 1);
-        self.each_part(cx, folio, &mut Trail::default(), |place, part| {
+        self.each_part(cx, folio, &mut LastWalk::default(), |place, part| {
             if !place.flags.contains(VmaFlags::SHARED) {
                 return Flow::Continue(());
             }
@@ -213,7 +212,7 @@ impl<H: Devices> Kernel<H> {
     pub(super) fn unmap_folio_everywhere(&self, cx: &Cx<'_, H>, folio: Folio) {
         let page = self.mem.map.page(folio);
         cx.charge(Cost::RmapWalk, 1);
-        self.each_part(cx, folio, &mut Trail::default(), |place, part| {
+        self.each_part(cx, folio, &mut LastWalk::default(), |place, part| {
             cx.charge(Cost::RmapMapping, 1);
             let (start, flags) = (place.vpn, place.flags);
             let has_recency = self.has_recency(flags);

@@ -3,7 +3,7 @@
 //!
 //! From: `page_cache::{dirty, truncate}` · to: [`super::rmap`], `zap`.
 
-use super::rmap::{Flow, Trail};
+use super::rmap::{Flow, LastWalk};
 use super::zap::Zap;
 use super::{FlushRange, Gather, VmaFlags};
 use crate::host::{Cost, Cx, Devices, Probe};
@@ -28,7 +28,7 @@ impl<H: Devices> Mappings<H> for Kernel<H> {
         }
         let mut nr_cleaned = 0;
         cx.charge(Cost::RmapWalk, 1);
-        self.each_place(cx, folio, &mut Trail::default(), |place| {
+        self.each_place(cx, folio, &mut LastWalk::default(), |place| {
             if !place.flags.contains(VmaFlags::SHARED) {
                 return Flow::Continue(());
             }
@@ -61,7 +61,7 @@ impl<H: Devices> Mappings<H> for Kernel<H> {
             return self.unmap_folio_everywhere(cx, folio);
         }
         cx.charge(Cost::RmapWalk, 1);
-        self.each_place(cx, folio, &mut Trail::default(), |place| {
+        self.each_place(cx, folio, &mut LastWalk::default(), |place| {
             cx.charge(Cost::RmapMapping, 1);
             let (start, flags) = (place.vpn, place.flags);
             let has_recency = self.has_recency(flags);

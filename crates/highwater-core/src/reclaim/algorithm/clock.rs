@@ -25,7 +25,7 @@
 //!
 //! From: [`super`] · to: [`crate::reclaim::batch`], [`crate::reclaim::budget`], `lru::balance`.
 
-use super::{At, Busy, Decision, ReclaimAlgorithm, References, Rules, Uses};
+use super::{At, Busy, Decision, Marks, ReclaimAlgorithm, References, Rules, Uses};
 use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
 use crate::lru::{LruKind, PageType};
@@ -43,7 +43,7 @@ pub(super) struct Clock;
 /// A used page is rotated, and its record of use is cleared. Without an active list to keep them
 /// out of the way, busy pages are rotated too.
 const SECOND_CHANCE: Rules =
-    Rules { uses: Some(second_chance), busy: Busy::Keep, keeps_marked: false };
+    Rules { uses: Some(second_chance), busy: Busy::Keep, marks: Marks::TakenOff };
 
 fn second_chance(uses: &Uses) -> Decision {
     if uses.flags.contains(VmaFlags::LOCKED) {

@@ -10,7 +10,7 @@
 //!
 //! From: [`super`] · to: [`super::clock`].
 
-use super::{At, Busy, ReclaimAlgorithm, Rules};
+use super::{At, Busy, Marks, ReclaimAlgorithm, Rules};
 use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
 use crate::reclaim::Control;
@@ -20,7 +20,7 @@ use crate::zone::NodeId;
 /// The algorithm.
 pub(super) struct Fifo;
 
-const NOBODY_LOOKS: Rules = Rules { uses: None, busy: Busy::Keep, keeps_marked: false };
+const NOBODY_LOOKS: Rules = Rules { uses: None, busy: Busy::Keep, marks: Marks::TakenOff };
 
 impl<H: Devices> ReclaimAlgorithm<H> for Fifo {
     fn shrink(&self, kernel: &Kernel<H>, cx: &Cx<'_, H>, at: At, sc: &mut Control) -> u64 {

@@ -88,7 +88,7 @@ pub(super) use mglru::MglruRun;
 pub(super) use share::Inputs;
 
 use super::Control;
-use super::folios::{Busy, Decision, References, Rules, Uses};
+use super::folios::{Busy, Decision, Marks, References, Rules, Uses};
 use crate::config::{Algorithm, algorithms};
 use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;

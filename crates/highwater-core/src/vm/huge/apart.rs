@@ -17,7 +17,7 @@ use crate::host::{Cost, Cx, Devices, Probe};
 use crate::kernel::Kernel;
 use crate::page::{Folio, PageFlags, Pfn};
 use crate::vm::rmap::{Flow, Place};
-use crate::vm::{FlushRange, Pte, Trail};
+use crate::vm::{FlushRange, LastWalk, Pte};
 use crate::vmstat::NodeStat;
 
 impl<H: Devices> Kernel<H> {
@@ -51,7 +51,7 @@ impl<H: Devices> Kernel<H> {
     fn unmap_all_of(&self, cx: &Cx<'_, H>, folio: Folio) {
         let page = self.mem.map.page(folio);
         cx.charge(Cost::RmapWalk, 1);
-        self.each_place(cx, folio, &mut Trail::default(), |place| {
+        self.each_place(cx, folio, &mut LastWalk::default(), |place| {
             let mut ptes = place.table.lock(cx.cpu());
             if ptes.maps(place.vpn, folio) {
                 self.split_leaf(cx, place.mm, &mut ptes, place.vpn, place.flags);
@@ -91,7 +91,7 @@ impl<H: Devices> Kernel<H> {
     fn map_all_again(&self, cx: &Cx<'_, H>, first: Pfn) {
         let head = self.mem.map.folio(first);
         cx.charge(Cost::RmapWalk, 1);
-        self.each_place(cx, head, &mut Trail::default(), |place: &Place<'_, H>| {
+        self.each_place(cx, head, &mut LastWalk::default(), |place: &Place<'_, H>| {
             let mut ptes = place.table.lock(cx.cpu());
             for at in 0..NR {
                 let (vpn, frame) = (place.vpn + at, Pfn(first.0 + at));

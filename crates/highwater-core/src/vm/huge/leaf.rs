@@ -16,7 +16,7 @@ use crate::host::{Cost, Cx, Devices, Probe};
 use crate::kernel::Kernel;
 use crate::page::{Folio, Page, PageFlags, Pfn};
 use crate::vm::rmap::Flow;
-use crate::vm::{FlushRange, Mm, Pte, Ptes, Trail, VmaFlags};
+use crate::vm::{FlushRange, LastWalk, Mm, Pte, Ptes, VmaFlags};
 use crate::vmstat::{NodeStat, VmEvent};
 
 impl<H: Devices> Kernel<H> {
@@ -114,7 +114,7 @@ impl<H: Devices> Kernel<H> {
     /// True if an entry maps a frame of a huge page. Entries are only looked at: the caller holds a table's lock.
     fn maps_frame(&self, cx: &Cx<'_, H>, folio: Folio, frame: Pfn) -> bool {
         let (mut is_mapped, at) = (false, frame.0 - folio.pfn().0);
-        self.each_place(cx, folio, &mut Trail::default(), |place| {
+        self.each_place(cx, folio, &mut LastWalk::default(), |place| {
             is_mapped |= place.table.peek(place.vpn + at).pfn() == Some(frame);
             if is_mapped { Flow::Break(()) } else { Flow::Continue(()) }
         });

@@ -13,8 +13,7 @@ const OF: PagesToAge = PagesToAge { node: NodeId(0), with_anon: true, group: Non
 /// Checks the page at a virtual page; returns the VMAs that used it, the folios found, and the
 /// number of dense tables.
 fn check(stage: &Stage<'_>, folio: Folio, around: Around) -> (u32, Vec<Folio>, usize) {
-    let mut trail = Trail::default();
-    trail.around = Some(Box::new(around));
+    let mut trail = Trail { around: Some(Box::new(around)), ..Trail::default() };
     let Referenced::By(users, _) = stage.kernel.page_referenced(&stage.cx, folio, &mut trail)
     else {
         panic!()

@@ -5,7 +5,7 @@ use crate::config::RecencyGuard;
 use crate::host::{Cost, Lock, Tasks};
 use crate::page_cache::Mappings;
 use crate::syscall::FileAdvice;
-use crate::vm::{Referenced, Trail};
+use crate::vm::{LastWalk, Referenced, Trail};
 
 #[test]
 fn a_walk_clears_young_bits_and_counts_areas_that_used_the_page() {
@@ -164,10 +164,10 @@ fn a_trail_knows_nothing_of_an_area_or_a_table_that_went() {
     let stage = Stage::new(&host);
     let start = stage.anon_region(1, VmaFlags::EXEC);
     let folio = stage.map_anon(start);
-    let mut trail = Trail::default();
+    let mut last = LastWalk::default();
     let mut found = || {
         let mut found = Vec::new();
-        stage.kernel.each_place(&stage.cx, folio, &mut trail, |place| {
+        stage.kernel.each_place(&stage.cx, folio, &mut last, |place| {
             found.push((place.table.pfn, place.flags));
             core::ops::ControlFlow::Continue(())
         });

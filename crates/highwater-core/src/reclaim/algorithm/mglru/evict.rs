@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use super::super::two_list::decide;
-use super::super::{Busy, Decision, References, Rules, Uses};
+use super::super::{Busy, Decision, Marks, References, Rules, Uses};
 use super::At;
 use crate::config::{FirstUse, FlusherWake, TypeChoice};
 use crate::host::{Cx, Devices, Lock};
@@ -38,10 +38,10 @@ pub(super) struct Round {
 fn rules(first_use: FirstUse) -> Rules {
     match first_use {
         FirstUse::Promotes => {
-            Rules { uses: Some(decide), busy: Busy::Activate, keeps_marked: true }
+            Rules { uses: Some(decide), busy: Busy::Activate, marks: Marks::KeepMapped }
         }
         FirstUse::Marks => {
-            Rules { uses: Some(decide_7_2), busy: Busy::Activate, keeps_marked: false }
+            Rules { uses: Some(decide_7_2), busy: Busy::Activate, marks: Marks::Stay }
         }
     }
 }
@@ -293,11 +293,6 @@ impl<H: Devices> Kernel<H> {
             let mut walk = gens.walk.lock(cx.cpu());
             around.dense.drain(..).for_each(|table| walk.note(gens.max(), table));
         }
-    }
-
-    /// Marks stay when pages are judged (7.2).
-    pub(in crate::reclaim) fn keeps_marks(&self) -> bool {
-        self.is_mglru() && self.mglru_policy().first_use == FirstUse::Marks
     }
 
     /// A used page is one of the working set if it has marks, else it gets one more.

@@ -24,12 +24,12 @@
 //!
 //! From: [`super`], through `reclaim::folios`.
 
-use super::super::{Busy, Decision, References, Rules, Uses};
+use super::super::{Busy, Decision, Marks, References, Rules, Uses};
 use crate::config::AnonStart;
 use crate::vm::VmaFlags;
 
 /// The rules for inactive pages. Busy pages go to the active list, which exists here.
-pub(super) const fn rules(anon_new: AnonStart) -> Rules<impl Fn(&Uses) -> Decision> {
+pub(super) const fn rules(anon_new: AnonStart) -> Rules<impl Fn(&Uses) -> Decision + Copy> {
     let decide = move |uses: &Uses| {
         let decision = decide(uses);
         match anon_new {
@@ -37,7 +37,7 @@ pub(super) const fn rules(anon_new: AnonStart) -> Rules<impl Fn(&Uses) -> Decisi
             AnonStart::Active => up_to_5_8(uses, decision),
         }
     };
-    Rules { uses: Some(decide), busy: Busy::Activate, keeps_marked: false }
+    Rules { uses: Some(decide), busy: Busy::Activate, marks: Marks::TakenOff }
 }
 
 /// The table above. The second value sets the mark that the walk took off.
