@@ -23,14 +23,22 @@ fn bare() -> Machine {
     machine
 }
 
-/// Under no kernel's rules does one frame stay behind.
+/// Under no kernel's rules does one frame stay behind. A refill of a list that tunes itself (6.7 on)
+/// may take all that is free, and then the watermark test refuses what is on the list. Reclaim would
+/// drain it.
 #[test]
 fn every_frame_of_a_bare_machine_can_be_had() {
     for (kernel, _) in PRESETS {
         let host = Solo::default();
         let memory = boot(&host, &bare(), &preset(kernel).unwrap()).unwrap();
         let task = memory.task(&host, CpuId(1)).unwrap();
-        let take = || memory.alloc(&task, &NoRelief, Gfp::GFP_KERNEL, Order(0), NodeId(0), None);
+        let get = || memory.alloc(&task, &NoRelief, Gfp::GFP_KERNEL, Order(0), NodeId(0), None);
+        let drained = || {
+            memory.drain_all(&task, None);
+            memory.refresh_cpu_stats(&task);
+            get()
+        };
+        let take = || get().or_else(drained);
         assert_eq!(from_fn(take).count() as u64, FRAMES, "{kernel}");
         assert_eq!(check(&memory, &task).unwrap().used, FRAMES);
     }

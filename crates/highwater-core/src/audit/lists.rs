@@ -29,6 +29,8 @@ pub(super) struct FreeCount {
     pub(super) types: [u8; crate::page::MAX_ORDER],
     /// Pages, those of isolated blocks left out.
     pub(super) pages: u64,
+    /// Pages of high-atomic blocks.
+    pub(super) highatomic: u64,
 }
 
 impl<H: Host> Audit<'_, H> {
@@ -52,6 +54,9 @@ impl<H: Host> Audit<'_, H> {
                     count.types[o] |= 1 << migratetype as u8;
                     if migratetype != MigrateType::Isolate {
                         count.pages += 1 << o;
+                    }
+                    if migratetype == MigrateType::HighAtomic {
+                        count.highatomic += 1 << o;
                     }
                     self.report.free += 1 << o;
                     self.report.free_blocks += 1;
@@ -98,7 +103,11 @@ impl<H: Host> Audit<'_, H> {
         {
             count.blocks[Order::MAX.idx()] += nr;
             count.types[Order::MAX.idx()] |= 1 << run.migratetype as u8;
-            count.pages += u64::from(nr) * Order::MAX.pages();
+            let pages = u64::from(nr) * Order::MAX.pages();
+            count.pages += pages;
+            if run.migratetype == MigrateType::HighAtomic {
+                count.highatomic += pages;
+            }
             self.report.free += u64::from(nr) * Order::MAX.pages();
             self.report.free_blocks += u64::from(nr);
         }

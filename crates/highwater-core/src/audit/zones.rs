@@ -28,6 +28,11 @@ impl<H: Host> Audit<'_, H> {
             let found = format!("{nr_free} free pages are counted, {} listed", count.pages);
             return self.broken(zone, None, Rule::FreePages, found);
         }
+        let highatomic = zone.nr_free_highatomic();
+        if highatomic != count.highatomic {
+            let found = format!("{highatomic} high-atomic pages, not {}", count.highatomic);
+            return self.broken(zone, None, Rule::HighAtomic, found);
+        }
         self.pageblocks(zone)
     }
 

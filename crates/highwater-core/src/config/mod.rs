@@ -14,7 +14,7 @@ pub use live::Live;
 pub use machine::{Machine, MachineError, NodeSpec, ZoneSpec};
 pub(crate) use policy::algorithms;
 pub use policy::*;
-pub use preset::{PRESETS, preset, preset_base};
+pub use preset::{PRESETS, preset, preset_base, preset_with};
 pub use ranges::MemoryRange;
 pub use tunables::{LiveTunables, Thp, ThpDefrag, TunableField, TunableForm, Tunables};
 pub use version::KernelVersion;

@@ -210,6 +210,85 @@ presets! {
         memcg.atomic = AtomicCharge::ForceIfHigh,
         memcg.stats = MemcgStats::RstatGlobal,
     }
+    /// 6.1 booted with MGLRU, the multi-generational LRU, switched on
+    "6.1-mglru" = "6.1" with {
+        reclaim.algorithm = Algorithm::Mglru,
+    }
+    /// 6.12 as Debian builds it, with MGLRU on
+    "6.12" = "6.1-mglru" with {
+        kernel = KernelVersion::of("6.12"),
+        pcp.sizing = PcpSizing::Auto,
+        pcp.free_factor = FreeFactor::FreeCount,
+        pcp.high_order_free = HighOrderFree::LimitedBatch,
+        pcp.drain_type = DrainType::Pageblock,
+        fallback = FallbackRule::ClaimSteal,
+        merge = MergeRule::MergeableRetype,
+        highatomic_limit = HighatomicLimit::RoundedUp,
+        watermark.highatomic_unusable = HighatomicUnusable::Free,
+        reclaim.balance = BalanceRule::CostRotations,
+        reclaim.lru_batch = 31,
+        reclaim.recency_guard = RecencyGuard::SeqRandNoreuse,
+        reclaim.kswapd.retries_trimming = true,
+        reclaim.kswapd.slab_is_progress = true,
+        reclaim.mglru.active_keeps_marks = false,
+        reclaim.mglru.kswapd_ages = false,
+        reclaim.mglru.dirty_tail = DirtyTail::Judged,
+        reclaim.mglru.flusher_wake = FlusherWake::PerPass,
+        reclaim.mglru.recent = RecentRule::OldestAndCount,
+        reclaim.mglru.group_turns = true,
+        fault.count_retries = false,
+        fault.mmap_miss = MmapMiss::PageNotWs,
+        readahead = ReadaheadRule::Restart,
+        folio.file = FileFolios::Xfs,
+        folio.order1 = true,
+        unmap.free_order = FreeOrder::Highest,
+        swap.zero_pages = ZeroPages::Flag,
+        block.plug_flush = PlugFlush::Oldest,
+        tree_nodes = TreeNodes::AfterGracePeriod,
+        memcg.walk = GroupWalk::Partial,
+        memcg.reclaim_batch = ReclaimBatch::Quarter,
+        memcg.target_protected = TargetProtected::Never,
+        memcg.stats = MemcgStats::RstatPerGroup,
+    }
+    /// 6.12 with MGLRU switched off: the two lists
+    "6.12-two-lists" = "6.12" with {
+        reclaim.algorithm = Algorithm::TwoList,
+    }
+    /// 7.2 as Debian builds it, with MGLRU on
+    "7.2" = "6.12" with {
+        kernel = KernelVersion::of("7.2"),
+        pcp.high_order_free = HighOrderFree::LimitedHalfMin,
+        pcp.drain_portion = DrainPortion::Batch,
+        pcp.highatomic_refills = false,
+        watermark.recounts_reserves = true,
+        reclaim.kswapd.failures_end = FailuresEnd::Balanced,
+        reclaim.mglru.read_entry = ReadEntry::ByMarks,
+        reclaim.mglru.first_use = FirstUse::Marks,
+        reclaim.mglru.aging = AgingRule::Count,
+        reclaim.mglru.type_choice = TypeChoice::Refaults,
+        reclaim.mglru.oldest = OldestRule::OneApart,
+        reclaim.mglru.flusher_wake = FlusherWake::PerBatch,
+        reclaim.mglru.recent = RecentRule::FourGenerations,
+        reclaim.mglru.shares_protection = true,
+        fault.mmap_miss = MmapMiss::Fault,
+        readahead = ReadaheadRule::RestartAligned,
+        folio.file = FileFolios::All,
+        folio.fault_maps = FaultMaps::Folio,
+        folio.truncate = FolioCut::Halves,
+        unmap.drains_lru = false,
+        swap.slot_cache = false,
+        swap.write_frees_slot = false,
+        writeback.wb_thresh_floor = WbThreshFloor::Share,
+        memcg.stock_slots = 7,
+        memcg.scan_events = ScanEvents::Node,
+        memcg.reparent_lru = true,
+        memcg.sock_throttled = true,
+        memcg.soft_limit = false,
+    }
+    /// 7.2 with MGLRU switched off: the two lists
+    "7.2-two-lists" = "7.2" with {
+        reclaim.algorithm = Algorithm::TwoList,
+    }
     /// 6.1 with per-CPU lists for order 0 only
     "order0-pcp" = "6.1" with {
         pcp.lists = PcpLists::Order0,
@@ -372,6 +451,23 @@ pub fn preset_base(name: &str) -> Option<&'static str> {
     RECIPES[rank_of(name)?].base
 }
 
+/// The preset that is another one with this reclaim algorithm, or that one itself if it has it;
+/// none if there is no such preset.
+pub fn preset_with(name: &str, algorithm: Algorithm) -> Option<&'static str> {
+    let own = preset(name)?;
+    let is_it = |other: &Policy| {
+        let mut turned = own.clone();
+        turned.reclaim.algorithm = algorithm;
+        other.reclaim.algorithm == algorithm
+            && other.kernel == own.kernel
+            && turned.differences(other).is_empty()
+    };
+    // Itself first: a preset may have another name as well.
+    let own_rank = rank_of(name)?;
+    let mut ranks = core::iter::once(own_rank).chain(0..PRESETS.len());
+    ranks.find(|&rank| is_it(&build(rank))).map(|rank| PRESETS[rank].0)
+}
+
 #[cfg(test)]
 mod tests {
     use alloc::vec::Vec;
@@ -405,6 +501,25 @@ mod tests {
             let nr_lines = differences.len() + usize::from(is_other_kernel);
             assert_eq!(nr_lines, RECIPES[rank].nr_lines, "{name}: {differences:?}");
         }
+    }
+
+    #[test]
+    fn later_kernels_have_a_preset_for_each_of_both_algorithms() {
+        let [two_lists, mglru] = [Algorithm::TwoList, Algorithm::Mglru];
+        for (version, lists, generations) in [
+            ("6.1", "6.1", "6.1-mglru"),
+            ("6.12", "6.12-two-lists", "6.12"),
+            ("7.2", "7.2-two-lists", "7.2"),
+        ] {
+            for name in [version, lists, generations] {
+                assert_eq!(preset_with(name, two_lists), Some(lists), "{name}");
+                assert_eq!(preset_with(name, mglru), Some(generations), "{name}");
+            }
+            assert_eq!(changes(lists, generations), ["reclaim.algorithm: two-list -> mglru"]);
+        }
+        assert_eq!(preset_with("mark-accessed", two_lists), Some("mark-accessed"));
+        assert_eq!(preset_with("5.10", mglru), None);
+        assert_eq!(preset_with("7.9", mglru), None);
     }
 
     #[test]

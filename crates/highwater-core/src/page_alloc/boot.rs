@@ -34,8 +34,8 @@ use super::deferred::Frees;
 use super::pcp::counts_frees;
 use super::{PageAllocator, PcpShape, ZonelistCache};
 use crate::config::{
-    HighatomicKind, LiveTunables, Machine, MachineError, PcpSizing, Policy, Thp, WatermarkTest,
-    ZoneSpec,
+    HighatomicKind, HighatomicUnusable, LiveTunables, Machine, MachineError, PcpSizing, Policy,
+    Thp, WatermarkTest, ZoneSpec,
 };
 use crate::host::{CpuId, Cx, Host, Lock};
 use crate::page::{MigrateType, Order, PAGEBLOCK_PAGES, Pfn};
@@ -76,6 +76,9 @@ pub fn boot<H: Host>(
     for (node, spec) in zone_specs(machine).filter(|_| !is_listed) {
         let end = spec.start_pfn + spec.spanned;
         alloc.release(&cx, node, spec.zone, end - spec.managed, end - spec.managed_at_boot);
+    }
+    if policy.watermark.recounts_reserves {
+        alloc.rebuild_lowmem_reserve();
     }
     // A fresh machine's counts are exact: the release above leaves nothing in this CPU's
     // differences.
@@ -120,6 +123,9 @@ fn assemble<H: Host>(host: &H, machine: &Machine, policy: &Policy) -> PageAlloca
             // Tuned lists ask each request whether the zone is above its high mark
             // (rules/per-cpu-lists#below-high). Above that one, it is above the low one too.
             info.keep_above_low(if tunes { Mark::High } else { Mark::Low });
+        }
+        if policy.watermark.highatomic_unusable == HighatomicUnusable::Free {
+            info.take_off_free_highatomic();
         }
         if counts_frees(&policy.pcp) {
             info.count_frees(tunes);

@@ -315,7 +315,7 @@ impl<H: Host> PageAllocator<H> {
                 if flags.contains(AllocFlags::HIGHATOMIC) && self.highatomic_on_demand() {
                     let reserves = self.policy.pcp.highatomic_refills || taken.is_from_buddy;
                     if reserves {
-                        self.reserve_highatomic(cx, zone, pfn);
+                        self.reserve_highatomic(cx, zone, pfn, req.order);
                     }
                 }
                 return Pass::Page(pfn);

@@ -11,13 +11,13 @@
 //! | | |
 //! |---|---|
 //! | grows | after each successful request with HIGHATOMIC that was served from elsewhere |
-//! | up to | 1 % of the zone and a pageblock: it may become one pageblock more than that |
+//! | up to | 1 % of the zone and a pageblock: it may become one pageblock more than that; since 6.8 1 % and no more than the rest of a pageblock |
 //! | refills itself | pages freed from its pageblocks go back to HighAtomic lists |
 //! | shrinks | pageblock by pageblock, when the slow path finds nothing |
 //!
 //! For all other requests, watermark tests subtract the *whole* reserved pageblocks, including
 //! pages in use or on per-CPU lists. That is strict but cheap: one number per zone, instead of free
-//! counts by type at every split and merge.
+//! counts by type at every split and merge. Since 6.13 they subtract the free pages of the reserve.
 //!
 //! Synchronisation: the reserved count and the types of pageblocks change under the zone lock;
 //! watermark tests read the count without.
@@ -26,6 +26,7 @@
 //! pageblocks).
 
 use super::{Buddy, PageAllocator, Request};
+use crate::config::HighatomicLimit;
 use crate::host::{Cx, Host, Lock, Probe};
 use crate::page::{MigrateType, Order, PAGEBLOCK_PAGES, Pfn};
 use crate::zone::Zone;
@@ -36,15 +37,32 @@ impl<P: Probe> Buddy<'_, P> {
     /// The limit is asked again here: others may have reserved since it was asked without the lock. A
     /// page that came from the reserve lies in a pageblock that is not mergeable: nothing more is set
     /// aside for it.
-    fn reserve_pageblock(&mut self, pfn: Pfn) {
+    fn reserve_pageblock(&mut self, pfn: Pfn, order: Order) {
         let reserved = self.zone.nr_reserved_highatomic();
-        let limit = self.zone.managed() / 100 + PAGEBLOCK_PAGES;
+        let limit = limit(self.policy.highatomic_limit, self.zone.managed());
         if reserved >= limit || !self.zone.pageblock_type(pfn).is_mergeable() {
             return;
         }
-        self.zone.set_reserved_highatomic(reserved + PAGEBLOCK_PAGES);
-        self.zone.set_pageblock_type(pfn, MigrateType::HighAtomic);
+        let pages = self.reserve_unit(order);
+        self.zone.set_reserved_highatomic(reserved + pages);
+        self.set_pageblock_types(pfn, pages, MigrateType::HighAtomic);
         self.move_pageblock(pfn, MigrateType::HighAtomic, true);
+    }
+
+    /// Pages that the reserve grows or shrinks by for a block.
+    fn reserve_unit(&self, order: Order) -> u64 {
+        match self.policy.highatomic_limit {
+            HighatomicLimit::Exceeded => PAGEBLOCK_PAGES,
+            HighatomicLimit::RoundedUp => PAGEBLOCK_PAGES.max(order.pages()),
+        }
+    }
+
+    /// Sets the types of the pageblocks of an aligned block.
+    #[doc(alias = "change_pageblock_range")]
+    fn set_pageblock_types(&self, pfn: Pfn, pages: u64, migratetype: MigrateType) {
+        for block in (0..pages).step_by(PAGEBLOCK_PAGES as usize) {
+            self.zone.set_pageblock_type(pfn.add(block as u32), migratetype);
+        }
     }
 
     /// Gives one pageblock back to `migratetype`; true if that freed any page.
@@ -61,9 +79,10 @@ impl<P: Probe> Buddy<'_, P> {
             let Some(pfn) = head else { continue };
             if self.zone.pageblock_type(pfn) == MigrateType::HighAtomic {
                 let reserved = self.zone.nr_reserved_highatomic();
-                self.zone.set_reserved_highatomic(reserved - PAGEBLOCK_PAGES.min(reserved));
+                let pages = self.reserve_unit(Order(order));
+                self.zone.set_reserved_highatomic(reserved - pages.min(reserved));
             }
-            self.zone.set_pageblock_type(pfn, migratetype);
+            self.set_pageblock_types(pfn, self.reserve_unit(Order(order)), migratetype);
             if self.move_pageblock(pfn, migratetype, true).is_some_and(|(free, _)| free > 0) {
                 return true;
             }
@@ -78,14 +97,19 @@ impl<H: Host> PageAllocator<H> {
     ///
     /// Linux 4.4 on.
     #[doc(alias = "reserve_highatomic_pageblock")]
-    pub(super) fn reserve_highatomic(&self, cx: &Cx<'_, H>, zone: &Zone<H>, pfn: Pfn) {
+    pub(super) fn reserve_highatomic(
+        &self,
+        cx: &Cx<'_, H>,
+        zone: &Zone<H>,
+        pfn: Pfn,
+        order: Order,
+    ) {
         // Cheap look first: most of the time the reserve is full or the block belongs to it.
-        let limit = zone.managed() / 100 + PAGEBLOCK_PAGES;
-        if zone.nr_reserved_highatomic() >= limit {
+        if zone.nr_reserved_highatomic() >= limit(self.policy.highatomic_limit, zone.managed()) {
             return;
         }
         let mut area = zone.free.lock(cx.cpu());
-        self.buddy(cx, zone, &mut area).reserve_pageblock(pfn);
+        self.buddy(cx, zone, &mut area).reserve_pageblock(pfn, order);
     }
 
     /// Gives reserved pageblocks of the request's zones back when memory is short. Unless `force`,
@@ -116,6 +140,16 @@ impl<H: Host> PageAllocator<H> {
     }
 }
 
+/// Reserved pages from which on a zone reserves no more (rules/buddy#highatomic-limit).
+fn limit(rule: HighatomicLimit, managed: u64) -> u64 {
+    let share = managed / 100;
+    match rule {
+        HighatomicLimit::Exceeded => share + PAGEBLOCK_PAGES,
+        HighatomicLimit::RoundedUp if share < PAGEBLOCK_PAGES => 0,
+        HighatomicLimit::RoundedUp => share.next_multiple_of(PAGEBLOCK_PAGES),
+    }
+}
+
 /// May the last reserved pageblock of a zone go too? After a reclaim that made progress it may not:
 /// there is hope, and an interrupt has none. When nothing else is left it goes: better than to kill for
 /// it.
@@ -125,4 +159,17 @@ pub(super) enum ForceUnreserve {
     No,
     /// Give it back.
     Yes,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// rules/buddy#highatomic-limit.
+    #[test]
+    fn the_limit_is_a_hundredth_in_pageblocks() {
+        let [old, new] = [HighatomicLimit::Exceeded, HighatomicLimit::RoundedUp];
+        assert_eq!(limit(old, 241_529), 2927);
+        assert_eq!([51_199, 51_200, 241_529].map(|managed| limit(new, managed)), [0, 512, 2560]);
+    }
 }

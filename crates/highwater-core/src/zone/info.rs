@@ -16,7 +16,7 @@ use crate::page::{
     BlockWord, MAX_ORDER, MigrateType, Order, PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, Pfn,
 };
 use crate::sync::atomic::{
-    AtomicI64, AtomicU8, AtomicU16, AtomicU32, AtomicU64,
+    AtomicBool, AtomicI64, AtomicU8, AtomicU16, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
 use crate::vmstat::{StatSet, ZoneStat};
@@ -95,6 +95,11 @@ pub struct ZoneInfo {
     drift_mark: AtomicU64,
     flags: AtomicU32,
     nr_reserved_highatomic: AtomicU64,
+    nr_free_highatomic: AtomicU64,
+    /// One of these two, which watermark tests take off for others.
+    nr_unusable: AtomicU64,
+    /// It is the second one.
+    free_is_unusable: AtomicBool,
     pcp: PcpSizes,
     blocks: CachePadded<FreeBlocks>,
     pageblocks: Box<[AtomicU8]>,
@@ -143,6 +148,9 @@ impl ZoneInfo {
             drift_mark: AtomicU64::new(0),
             flags: AtomicU32::new(0),
             nr_reserved_highatomic: AtomicU64::new(0),
+            nr_free_highatomic: AtomicU64::new(0),
+            nr_unusable: AtomicU64::new(0),
+            free_is_unusable: AtomicBool::new(false),
             pcp: PcpSizes::new(),
             blocks: CachePadded::default(),
             pageblocks: blocks.into_boxed_slice(),
@@ -304,7 +312,7 @@ impl ZoneInfo {
                 self.marks[usize::from(mark)].load(Relaxed)
                     + self.boost.load(Relaxed)
                     + self.reserve[highest].load(Relaxed)
-                    + self.nr_reserved_highatomic()
+                    + self.nr_unusable()
             });
         }
     }
@@ -402,7 +410,46 @@ impl ZoneInfo {
 
     pub(crate) fn set_reserved_highatomic(&self, pages: u64) {
         self.nr_reserved_highatomic.store(pages, Relaxed);
-        self.marks_changed();
+        self.highatomic_changed();
+    }
+
+    /// Free pages on the lists of high-atomic blocks.
+    pub fn nr_free_highatomic(&self) -> u64 {
+        self.nr_free_highatomic.load(Relaxed)
+    }
+
+    /// From now on watermark tests take off the free pages of high-atomic blocks, not their
+    /// pageblocks.
+    pub(crate) fn take_off_free_highatomic(&self) {
+        self.free_is_unusable.store(true, Relaxed);
+        self.highatomic_changed();
+    }
+
+    /// Free pages that only high-atomic requests may have, as watermark tests count them.
+    #[doc(alias = "__zone_watermark_unusable_free")]
+    #[inline(always)]
+    fn nr_unusable(&self) -> u64 {
+        self.nr_unusable.load(Relaxed)
+    }
+
+    fn highatomic_changed(&self) {
+        let unusable = match self.free_is_unusable.load(Relaxed) {
+            true => self.nr_free_highatomic(),
+            false => self.nr_reserved_highatomic(),
+        };
+        if unusable != self.nr_unusable() {
+            self.nr_unusable.store(unusable, Relaxed);
+            self.marks_changed();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn note_highatomic(&self, order: Order, blocks: i32) {
+        let pages = i64::from(blocks) << order.0;
+        let free = self.nr_free_highatomic().wrapping_add_signed(pages);
+        self.nr_free_highatomic.store(free, Relaxed);
+        self.highatomic_changed();
     }
 
     /// Blocks on the lists of an order, all types.
@@ -423,6 +470,9 @@ impl ZoneInfo {
     ) {
         let nr = &self.blocks.nr_free[order.idx()];
         nr.store(nr.load(Relaxed).wrapping_add_signed(blocks), Relaxed);
+        if migratetype == MigrateType::HighAtomic {
+            self.note_highatomic(order, blocks);
+        }
         let types = &self.blocks.types[order.idx()];
         let bit = 1u8 << migratetype as u8;
         let old = types.load(Relaxed);
@@ -571,7 +621,7 @@ impl ZoneInfo {
         let unusable = if flags.intersects(watermark::reserve_flags(reserves)) {
             0
         } else {
-            self.nr_reserved_highatomic()
+            self.nr_unusable()
         };
         let (free, min) = watermark::sides(order.0, free, unusable, mark, flags, reserves);
         if free <= min + self.lowmem_reserve(highest) as i64 {
@@ -647,6 +697,17 @@ mod tests {
         zone.set_reserved_highatomic(1);
         assert_eq!(agree(), (false, false));
         zone.set_marks(&Marks { min: 10, low: 0, high: 70, promo: 80 });
+        assert_eq!(agree(), (true, true));
+        // 100 are free, and 64 of them on the lists of the reserve, which has a page more elsewhere.
+        zone.set_marks(&Marks { min: 10, low: 60, high: 70, promo: 80 });
+        zone.set_lowmem_reserves(&[0; 5]);
+        zone.set_boost(0);
+        zone.note_list(Order(6), MigrateType::HighAtomic, false, 1);
+        assert_eq!(zone.nr_free_highatomic(), 64);
+        assert_eq!(agree(), (true, true), "one page is reserved");
+        zone.take_off_free_highatomic();
+        assert_eq!(agree(), (false, false));
+        zone.note_list(Order(6), MigrateType::HighAtomic, true, -1);
         assert_eq!(agree(), (true, true));
         zone.add_free(CpuId(0), -200);
         assert_eq!(agree(), (false, false));

@@ -1,7 +1,7 @@
 //! Per-CPU lists (rules/per-cpu-lists#shape) and the high-atomic reserve
 //! (rules/buddy#highatomic-reserve).
 
-use highwater_core::config::{FreeFactor, Policy};
+use highwater_core::config::{FreeFactor, HighatomicLimit, Policy};
 use highwater_core::host::{CpuId, Cx};
 use highwater_core::page::{MigrateType, Order, Pfn};
 use highwater_core::page_alloc::{AllocFlags, Gfp, NoRelief};
@@ -57,6 +57,29 @@ fn six_pageblocks_can_be_reserved() {
     // Each reserved pageblock serves 32 blocks of order 4 before the next is claimed.
     let expected: Vec<u64> = (0..8 * 32).map(|i| (512 * (i / 32 + 1)).min(3072)).collect();
     assert_eq!(reserved, expected);
+}
+
+/// Since 6.8 the reserve ends with the pageblock that reaches its share, a small zone has none, and a
+/// block of order 10 brings both its pageblocks.
+#[test]
+fn the_reserve_ends_at_its_share() {
+    let host = host();
+    let reserved = |pages: u64, order: u8, nr: u32| {
+        let mut policy = policy("6.1");
+        policy.highatomic_limit = HighatomicLimit::RoundedUp;
+        let (alloc, cx) = boot_on(&host, &one_zone(4096, 4096 + pages, 1), &policy);
+        let zone = only_zone(&alloc);
+        let step = |_| {
+            fake_free(zone, zone.marks().low);
+            get(&alloc, &cx, Gfp::GFP_ATOMIC, order);
+            zone.nr_reserved_highatomic()
+        };
+        (0..nr).map(step).collect::<Vec<_>>()
+    };
+    let expected: Vec<u64> = (0..8 * 32).map(|i| (512 * (i / 32 + 1)).min(2560)).collect();
+    assert_eq!(reserved(241_529, 4, 8 * 32), expected);
+    assert_eq!(reserved(51_199, 4, 3), [0; 3]);
+    assert_eq!(reserved(241_529, 10, 4), [1024, 2048, 3072, 3072]);
 }
 
 #[test]

@@ -50,6 +50,17 @@ fn guest_with_thp() {
     assert_eq!((zones[0].0, zones[1].0), ([176, 220, 264], [11_087, 13_858, 16_629]));
 }
 
+/// 7.2 computes the reserves again when the memory of the kernel's start is freed.
+#[test]
+fn reserves_of_7_2_follow_all_memory() {
+    let host = host();
+    for (kernel, reserve) in [("6.12", 240_000 / 256), ("7.2", 241_529 / 256)] {
+        let (alloc, _) = boot_on(&host, &guest_1_gib(240_000, Thp::Always), &policy(kernel));
+        let dma = alloc.zone(NodeId(0), ZoneType::Dma).unwrap();
+        assert_eq!(dma.lowmem_reserves(), [0, reserve, reserve, reserve, reserve], "{kernel}");
+    }
+}
+
 #[test]
 fn managed_now_is_not_managed_at_init() {
     let host = host();

@@ -1,6 +1,6 @@
 //! Watermark tests (rules/watermarks#exact-test, rules/watermarks#effective-min).
 
-use highwater_core::config::{MinReserveRule, WatermarkTest, ZoneSpec};
+use highwater_core::config::{HighatomicUnusable, MinReserveRule, WatermarkTest, ZoneSpec};
 use highwater_core::host::TaskFlags;
 use highwater_core::page::{MigrateType, Order, Pfn};
 use highwater_core::page_alloc::{AllocFlags, Gfp, NoRelief};
@@ -122,6 +122,28 @@ fn blocks_of_the_high_atomic_reserve_are_for_their_own() {
     assert!(alloc0(&alloc, &cx, &NoRelief, Gfp::GFP_NOWAIT).is_some(), "the last resort");
     assert!(order1(Gfp::GFP_KERNEL | Gfp::NORETRY).is_none());
     assert!(order1(Gfp::GFP_ATOMIC).is_some());
+}
+
+/// With 6.13's rule pages of the reserve that are in use take nothing off: here one pageblock is
+/// reserved and in use.
+#[test]
+fn free_pages_of_the_reserve_are_taken_off_since_6_13() {
+    let host = host();
+    for (unusable, is_enough) in
+        [(HighatomicUnusable::Reserved, false), (HighatomicUnusable::Free, true)]
+    {
+        let mut policy = policy("6.1");
+        policy.watermark.highatomic_unusable = unusable;
+        let (alloc, cx) = boot_on(&host, &one_zone(4096, 8192, 1), &policy);
+        let zone = only_zone(&alloc);
+        let block = alloc.alloc(&cx, &NoRelief, Gfp::GFP_KERNEL, Order(9), NodeId(0), None);
+        let used = block.expect("a block");
+        alloc.convert_pageblock(&cx, zone, used, MigrateType::HighAtomic);
+        assert_eq!((zone.nr_reserved_highatomic(), zone.nr_free_highatomic()), (512, 0));
+        fake_free(zone, zone.marks().min + 512);
+        let gfp = Gfp::GFP_NOWAIT | Gfp::NOMEMALLOC;
+        assert_eq!(alloc0(&alloc, &cx, &NoRelief, gfp).is_some(), is_enough, "{unusable:?}");
+    }
 }
 
 #[test]

@@ -5,8 +5,6 @@
 //! missing, since which kernel Linux has it, the nearest modelled feature, and the page of the
 //! book. A test makes the table of that page from this one.
 
-use std::fmt::Write as _;
-
 use highwater_core::config::{KernelVersion, PRESETS, preset};
 
 /// The page of the book that has the table.
@@ -26,8 +24,6 @@ pub struct Feature {
     pub since: &'static str,
     /// The nearest thing that is there.
     pub nearest: &'static str,
-    /// Whether later kernels have it on by default; then the message about such a kernel names it.
-    pub is_default: bool,
 }
 
 /// All features.
@@ -38,7 +34,6 @@ pub const FEATURES: &[Feature] = &[
         patterns: &["*min_ttl*", "*lru_gen_full*"],
         since: "6.1",
         nearest: "MGLRU for a whole run, --set policy.reclaim.algorithm=mglru",
-        is_default: false,
     },
     Feature {
         anchor: "cgroup-v1",
@@ -52,7 +47,6 @@ pub const FEATURES: &[Feature] = &[
         ],
         since: "2.6.25",
         nearest: "a job with group-version = 1 (limit, memsw-limit, soft-limit, swappiness, oom-control)",
-        is_default: false,
     },
     Feature {
         anchor: "memory-cgroups",
@@ -79,7 +73,6 @@ pub const FEATURES: &[Feature] = &[
         ],
         since: "2.6.25, as version 2 since 4.5",
         nearest: "a job's [[group]] and --set group.NAME.max=SIZE, or a machine of the size, --mem SIZE",
-        is_default: false,
     },
     Feature {
         anchor: "zswap",
@@ -87,7 +80,6 @@ pub const FEATURES: &[Feature] = &[
         patterns: &["*zswap*"],
         since: "3.11",
         nearest: "swap on a disk of model \"ram\" (--disk ram --swap SIZE), which uses no memory of the machine",
-        is_default: false,
     },
     Feature {
         anchor: "zram",
@@ -95,7 +87,6 @@ pub const FEATURES: &[Feature] = &[
         patterns: &["*zram*", "*zsmalloc*"],
         since: "3.14",
         nearest: "swap on a disk of model \"ram\" (--disk ram --swap SIZE), which uses no memory of the machine",
-        is_default: false,
     },
     Feature {
         anchor: "numa-balancing",
@@ -103,7 +94,6 @@ pub const FEATURES: &[Feature] = &[
         patterns: &["*numa_balancing*", "*autonuma*", "numa_balance*"],
         since: "3.8",
         nearest: "where memory lies by hand: a task's `node` and its phase `policy`",
-        is_default: false,
     },
     Feature {
         anchor: "tiering",
@@ -111,7 +101,6 @@ pub const FEATURES: &[Feature] = &[
         patterns: &["*demotion*", "*demote*", "*tiering*", "*memory_tier*", "*promotion*", "cxl*"],
         since: "5.15",
         nearest: "nodes at distances, --numa and --numa-distance, with vm.zone_reclaim_mode",
-        is_default: false,
     },
     Feature {
         anchor: "hugetlb",
@@ -126,7 +115,6 @@ pub const FEATURES: &[Feature] = &[
         ],
         since: "2.6",
         nearest: "transparent huge pages, vm.thp=always",
-        is_default: false,
     },
     Feature {
         anchor: "direct-io",
@@ -134,7 +122,6 @@ pub const FEATURES: &[Feature] = &[
         patterns: &["direct", "*o_direct*", "*odirect*", "direct_io", "dio"],
         since: "2.4",
         nearest: "reads or writes, then a phase `advise` with `dontneed`",
-        is_default: false,
     },
     Feature {
         anchor: "userfaultfd",
@@ -142,7 +129,6 @@ pub const FEATURES: &[Feature] = &[
         patterns: &["*userfaultfd*", "*uffd*"],
         since: "4.3",
         nearest: "ordinary faults, a phase `touch`",
-        is_default: false,
     },
     Feature {
         anchor: "ksm",
@@ -150,7 +136,6 @@ pub const FEATURES: &[Feature] = &[
         patterns: &["ksm*", "*.ksm", "mergeable", "merge_across_nodes"],
         since: "2.6.32",
         nearest: "memory that tasks share: a [[file]] with memory = true",
-        is_default: false,
     },
     Feature {
         anchor: "large-folios",
@@ -158,15 +143,6 @@ pub const FEATURES: &[Feature] = &[
         patterns: &["*large_folio*", "*mthp*", "hugepages_*kb*", "*anon_orders*"],
         since: "6.8",
         nearest: "folios of files, policy folio.file; huge pages, vm.thp=always",
-        is_default: true,
-    },
-    Feature {
-        anchor: "pcp-auto-tuning",
-        name: "per-CPU lists that tune themselves",
-        patterns: &["*pcp_auto*", "*high_min", "*high_max", "*auto_tun*"],
-        since: "6.7",
-        nearest: "--policy pcp-adaptive, or vm.percpu_pagelist_high_fraction",
-        is_default: true,
     },
     Feature {
         anchor: "defrag-mode",
@@ -174,7 +150,6 @@ pub const FEATURES: &[Feature] = &[
         patterns: &["*defrag_mode*"],
         since: "6.15",
         nearest: "vm.compaction_proactiveness",
-        is_default: false,
     },
     Feature {
         anchor: "damon",
@@ -182,7 +157,6 @@ pub const FEATURES: &[Feature] = &[
         patterns: &["*damon*"],
         since: "5.15",
         nearest: "a phase `advise` with `cold` or `pageout`",
-        is_default: false,
     },
     Feature {
         anchor: "cma",
@@ -190,7 +164,6 @@ pub const FEATURES: &[Feature] = &[
         patterns: &["cma*", "*.cma*"],
         since: "3.5",
         nearest: "a zone Movable in a machine's file",
-        is_default: false,
     },
     Feature {
         anchor: "hotplug",
@@ -198,7 +171,6 @@ pub const FEATURES: &[Feature] = &[
         patterns: &["*hotplug*", "*balloon*"],
         since: "2.6.15",
         nearest: "one run for each size, compare --vary machine.memory=2G,4G",
-        is_default: false,
     },
     Feature {
         anchor: "le9",
@@ -206,7 +178,6 @@ pub const FEATURES: &[Feature] = &[
         patterns: &["*anon_min_*", "*clean_min_*", "*clean_low_*"],
         since: "in no release: a patch of some distributions",
         nearest: "vm.swappiness",
-        is_default: false,
     },
     Feature {
         anchor: "extra-free",
@@ -214,7 +185,6 @@ pub const FEATURES: &[Feature] = &[
         patterns: &["*extra_free_kbytes"],
         since: "in no release: a patch of Android",
         nearest: "vm.watermark_scale_factor (since 4.6) or vm.min_free_kbytes",
-        is_default: false,
     },
     Feature {
         anchor: "max-map-count",
@@ -222,7 +192,6 @@ pub const FEATURES: &[Feature] = &[
         patterns: &["*max_map_count"],
         since: "2.6",
         nearest: "none is needed: a job's task may map as many as it likes",
-        is_default: false,
     },
     Feature {
         anchor: "stat-interval",
@@ -230,7 +199,6 @@ pub const FEATURES: &[Feature] = &[
         patterns: &["*stat_interval"],
         since: "2.6.24",
         nearest: "the interval as it is by default, 1 s",
-        is_default: false,
     },
     Feature {
         anchor: "zonelist-order",
@@ -238,7 +206,6 @@ pub const FEATURES: &[Feature] = &[
         patterns: &["*numa_zonelist_order"],
         since: "2.6.23, gone with 4.14",
         nearest: "the order by node",
-        is_default: false,
     },
     Feature {
         anchor: "oom-scores",
@@ -246,7 +213,6 @@ pub const FEATURES: &[Feature] = &[
         patterns: &["*oom_dump_tasks", "oom_score_adj", "oom_adj"],
         since: "2.6.25",
         nearest: "the report of each kill in the kernel's log (--out DIR), with all programs",
-        is_default: false,
     },
     Feature {
         anchor: "block-dump",
@@ -254,7 +220,6 @@ pub const FEATURES: &[Feature] = &[
         patterns: &["*block_dump"],
         since: "2.6, gone with 5.13",
         nearest: "highwater trace --events block",
-        is_default: false,
     },
     Feature {
         anchor: "device-dirty-share",
@@ -262,7 +227,6 @@ pub const FEATURES: &[Feature] = &[
         patterns: &["*min_ratio", "*max_ratio", "*strict_limit*"],
         since: "2.6.24",
         nearest: "limits of the machine, vm.dirty_bytes and vm.dirty_background_bytes",
-        is_default: false,
     },
     Feature {
         anchor: "weighted-interleave",
@@ -270,7 +234,6 @@ pub const FEATURES: &[Feature] = &[
         patterns: &["*weighted*interleave*", "weighted_interleave*", "weighted interleave*"],
         since: "6.9",
         nearest: "a phase `policy` of \"interleave NODES\"",
-        is_default: false,
     },
     Feature {
         anchor: "other-schedulers",
@@ -278,7 +241,6 @@ pub const FEATURES: &[Feature] = &[
         patterns: &["bfq", "kyber", "cfq"],
         since: "4.12, CFQ before 5.0",
         nearest: "scheduler = \"deadline\" of a disk, or \"none\"",
-        is_default: false,
     },
     Feature {
         anchor: "reserves-of-overcommit",
@@ -286,7 +248,6 @@ pub const FEATURES: &[Feature] = &[
         patterns: &["*admin_reserve_kbytes", "*user_reserve_kbytes"],
         since: "3.10",
         nearest: "vm.min_free_kbytes",
-        is_default: false,
     },
     Feature {
         anchor: "laptop-mode",
@@ -294,17 +255,24 @@ pub const FEATURES: &[Feature] = &[
         patterns: &["*laptop_mode"],
         since: "2.6.6",
         nearest: "vm.dirty_writeback_centisecs and vm.dirty_expire_centisecs",
-        is_default: false,
     },
 ];
 
 /// Features that are modelled, by names of Linux that are not names here: patterns as above, and
 /// what to write instead.
-const ELSEWHERE: &[(&[&str], &str)] = &[(
-    &["mglru", "mglru.*", "mglru_*", "*_mglru", "*lru_gen*", "multigen*", "*multi_gen*"],
-    "the multi-generational LRU is a reclaim algorithm: write --set policy.reclaim.algorithm=mglru, \
-     or algorithm = \"mglru\" under [reclaim] in a policy file; see docs/src/rules/mglru.md",
-)];
+const ELSEWHERE: &[(&[&str], &str)] = &[
+    (
+        &["mglru", "mglru.*", "mglru_*", "*_mglru", "*lru_gen*", "multigen*", "*multi_gen*"],
+        "the multi-generational LRU is a reclaim algorithm: write --policy 6.12 or 7.2, \
+         --set policy.reclaim.algorithm=mglru, or algorithm = \"mglru\" under [reclaim] in a policy \
+         file; see docs/src/rules/mglru.md",
+    ),
+    (
+        &["*pcp_auto*", "*high_min", "*high_max", "*auto_tun*"],
+        "per-CPU lists tune their limit under --policy 6.12 and 7.2, or with \
+         --set policy.pcp.sizing=auto; see docs/src/rules/per-cpu-lists.md",
+    ),
+];
 
 impl Feature {
     /// The message for a user who looks for it.
@@ -380,23 +348,7 @@ pub fn kernel(name: &str) -> Option<String> {
         (_, Some(one), None) | (_, None, Some(one)) => one.to_string(),
         (_, None, None) => return None,
     };
-    let mut text = format!("Linux {version} is not modelled; nearest: {nearest}");
-    let came = |feature: &&Feature| {
-        let since = feature.since.split([' ', ',']).next().and_then(|text| text.parse().ok());
-        let newest = kernels.iter().max().copied();
-        let is_there = since.is_some_and(|since: KernelVersion| since <= version);
-        feature.is_default && is_there && newest.is_some_and(|newest| version > newest)
-    };
-    let missing: Vec<String> = FEATURES
-        .iter()
-        .filter(came)
-        .map(|feature| format!("{} since {}", feature.name, feature.since))
-        .collect();
-    if !missing.is_empty() {
-        let _ = write!(text, "; missing: {}", missing.join(", "));
-    }
-    let _ = write!(text, "; see {PAGE}#kernels");
-    Some(text)
+    Some(format!("Linux {version} is not modelled; nearest: {nearest}; see {PAGE}#kernels"))
 }
 
 /// The version, if a name is only a version.
@@ -455,12 +407,15 @@ mod tests {
     #[test]
     fn a_feature_that_goes_by_another_name_says_how_it_is_set() {
         for name in
-            ["mglru", "6.1-mglru", "vm.mglru", "lru_gen", "lru_gen.enabled", "multi-gen-lru"]
+            ["mglru", "5.10-mglru", "vm.mglru", "lru_gen", "lru_gen.enabled", "multi-gen-lru"]
         {
             let line = elsewhere(name).unwrap();
             assert!(line.contains("--set policy.reclaim.algorithm=mglru") && !line.contains('\n'));
             assert!(find(name).is_none(), "{name}");
         }
+        assert!(
+            elsewhere("pcp_high_max").is_some_and(|line| line.contains("policy.pcp.sizing=auto"))
+        );
         for name in ["reclaim.mglru.teirs", "generation", "lru", ""] {
             assert_eq!(elsewhere(name), None, "{name}");
         }
@@ -489,10 +444,13 @@ mod tests {
              docs/src/not-modelled.md#kernels"
         );
         assert!(line("5.15").contains("nearest: congestion-wait-5.15 ("), "{}", line("5.15"));
-        let new = line("6.12");
-        assert!(new.starts_with("Linux 6.12 is not modelled; nearest: 6.1; missing: "), "{new}");
-        assert!(new.contains("per-CPU lists that tune themselves since 6.7"), "{new}");
-        assert!(!line("6.6").contains("missing"), "{}", line("6.6"));
+        let between = "Linux 6.6 is not modelled; nearest: 6.1 before it, 6.12 after it; see ";
+        assert!(line("6.6").starts_with(between), "{}", line("6.6"));
+        assert!(
+            line("8.0").starts_with("Linux 8.0 is not modelled; nearest: 7.2;"),
+            "{}",
+            line("8.0")
+        );
         assert!(line("4.1").contains("nearest: 4.3;"), "{}", line("4.1"));
         assert!(line("v6.18.3").starts_with("Linux 6.18 "), "{}", line("v6.18.3"));
         assert_eq!(line("6.1.192"), "use --policy 6.1: all 6.1.x releases are one policy");

@@ -148,7 +148,10 @@ fn compare_zone(memory: &PageAllocator<Solo>, real: &Zone, is_last: bool, compar
     }
     let whole = (u64::from(zone.pcp_batch()), u64::from(zone.pcp_high()));
     let late = late_lists(memory, zone.managed(), is_last);
-    let (mut nr_late, mut nr_later) = (0, 0);
+    let (mut nr_late, mut nr_later, mut nr_tuned) = (0, 0, 0);
+    // A list that tunes itself has no limit before its first use.
+    let tunes = memory.policy.pcp.sizing == PcpSizing::Auto;
+    let tuned = zone.pcp_high()..=zone.pcp_high_max();
     let cpus = memory.nr_cpus() as u64;
     // As the zone is now, and while kswapd works: each pass of kswapd sets the threshold again.
     let at_boot = u64::from(zone.stats.threshold());
@@ -161,7 +164,12 @@ fn compare_zone(memory: &PageAllocator<Solo>, real: &Zone, is_last: bool, compar
         let high = set.high_min.unwrap_or(set.high);
         let is_late = Some((set.batch, high)) == late && late != Some(whole);
         nr_late += u32::from(is_late);
-        let (batch, model_high) = if is_late { (set.batch, high) } else { whole };
+        let (batch, mut model_high) = if is_late { (set.batch, high) } else { whole };
+        let is_tuned = tunes && set.high_min.is_none();
+        if is_tuned && (high == 0 || u32::try_from(high).is_ok_and(|high| tuned.contains(&high))) {
+            nr_tuned += u32::from(high != model_high);
+            model_high = high;
+        }
         push(&format!("cpu {} high", set.cpu), high, model_high);
         push(&format!("cpu {} batch", set.cpu), set.batch, batch);
         let is_later = set.stat_threshold != at_boot
@@ -176,6 +184,16 @@ fn compare_zone(memory: &PageAllocator<Solo>, real: &Zone, is_last: bool, compar
             "node {} {}: its kernel initialises memory late, and sized the lists while this zone had one section of \
              128 MiB (before 5.4); the machine here boots with batch {batch}, high {high}",
             real.node, real.zone
+        ));
+    }
+    if nr_tuned > 0 {
+        compared.notes.push(format!(
+            "node {} {}: the limit of a list is what the kernel had tuned it to; it may be 0 before the first use, or \
+             {} to {}",
+            real.node,
+            real.zone,
+            tuned.start(),
+            tuned.end()
         ));
     }
     if nr_later > 0 {

@@ -1,6 +1,6 @@
 //! The kernel version of a capture, and the nearest preset.
 
-use highwater_core::config::{PRESETS, Policy};
+use highwater_core::config::{Algorithm, PRESETS, Policy, preset_with};
 
 use highwater_files::input::InputError;
 use highwater_files::policy_file;
@@ -59,8 +59,6 @@ pub struct Nearest {
     /// The preset of the kernel's own version and its number of differing figures, if this preset
     /// has less than half of them.
     pub instead_of: Option<(&'static str, usize)>,
-    /// The kernel does not say its version, and its texts have lines that no preset's kernel prints.
-    pub is_newest: bool,
 }
 
 /// A kernel for which a preset is wanted.
@@ -68,14 +66,17 @@ pub struct Nearest {
 pub(crate) struct Judged<'a> {
     /// Its version, as it prints it.
     pub(crate) kernel: &'a str,
-    /// Its `/proc/zoneinfo` has `promo` or `high_min`, which kernels print since 6.7: later than
-    /// all presets.
+    /// Its `/proc/zoneinfo` has `promo` or `high_min`, which kernels print since 6.7.
     pub(crate) is_later: bool,
 }
 
+/// The first kernel whose `/proc/zoneinfo` has `promo`.
+const LATER: KernelVersion = KernelVersion { major: 6, minor: 7 };
+
 impl Nearest {
     /// The presets that may stand for a kernel, the likeliest first: that of its version; or the one before and the one
-    /// behind it; or, of a kernel that does not say its version, all.
+    /// behind it; or, of a kernel that does not say its version, all, or those since 6.7 if its texts have lines of
+    /// such kernels.
     fn candidates(Judged { kernel, is_later }: Judged<'_>) -> Vec<Nearest> {
         let mut known: Vec<(KernelVersion, &'static str)> = PRESETS
             .iter()
@@ -86,12 +87,9 @@ impl Nearest {
             preset,
             is_exact: false,
             instead_of: None,
-            is_newest: false,
         };
         let Some(version) = KernelVersion::find(kernel) else {
-            if let (true, Some(newest)) = (is_later, known.last()) {
-                return vec![Nearest { is_newest: true, ..nearest(newest) }];
-            }
+            known.retain(|(version, _)| !is_later || *version >= LATER);
             let first = known.iter().filter(|(_, preset)| *preset == DEFAULT_PRESET);
             let rest = known.iter().rev().filter(|(_, preset)| *preset != DEFAULT_PRESET);
             return first.chain(rest).map(nearest).collect();
@@ -108,6 +106,17 @@ impl Nearest {
         both.into_iter().map(nearest).collect()
     }
 
+    /// The same kernel as it reclaims memory; without change if that is not known, or if no preset
+    /// is so.
+    pub(crate) fn reclaiming(self, has_mglru: Option<bool>) -> Nearest {
+        let algorithm = match has_mglru {
+            Some(true) => Algorithm::Mglru,
+            Some(false) => Algorithm::TwoList,
+            None => return self,
+        };
+        Nearest { preset: preset_with(self.preset, algorithm).unwrap_or(self.preset), ..self }
+    }
+
     /// A note about a kernel that has no preset of its own; `None` if it has one.
     pub fn note(&self, kernel: &str) -> Option<String> {
         let preset = self.preset;
@@ -117,12 +126,7 @@ impl Nearest {
                  {preset}, which fit better"
             ));
         }
-        let said = if self.is_newest {
-            format!(
-                "the kernel's version is not known; it prints `promo` or `high_min`, as kernels since 6.7 do, and is newer \
-                 than any preset: its figures are compared with those of {preset}, the newest one"
-            )
-        } else if KernelVersion::find(kernel).is_none() {
+        let said = if KernelVersion::find(kernel).is_none() {
             format!(
                 "the kernel's version is not known: its figures are compared with those of {preset}, which fit best"
             )
@@ -211,10 +215,10 @@ mod tests {
     #[test]
     fn a_kernel_with_later_lines_is_none_of_the_presets_before() {
         let later = |kernel| Nearest::candidates(Judged { kernel, is_later: true });
-        let [newest] = later("")[..] else { panic!("{:?}", later("")) };
-        assert!(newest.preset == "6.1" && newest.is_newest);
-        assert!(newest.note("Linux").is_some_and(|note| note.contains("newer than any preset")));
-        assert!(!later("Linux 6.12.3")[0].is_newest);
+        let names = |kernel| -> Vec<&str> { later(kernel).iter().map(|one| one.preset).collect() };
+        assert_eq!(names(""), ["7.2", "6.12"]);
+        assert_eq!(names("Linux 6.12.3"), ["6.12"]);
+        assert!(later("")[0].note("Linux").is_some_and(|note| note.contains("which fit best")));
     }
 
     #[test]
@@ -233,9 +237,14 @@ mod tests {
         assert_eq!(judge("Linux 6.1", &[("6.1", 3), ("5.4", 2)]), ("6.1", None));
         assert_eq!(judge("Linux 6.1", &[("6.1", 32), ("5.4", 15)]), ("5.4", Some(("6.1", 32))));
         assert_eq!(judge("", &[("5.4", 0)]), ("5.4", None));
-        let exact = Nearest { preset: "6.1", is_exact: true, instead_of: None, is_newest: false };
+        let exact = Nearest { preset: "6.1", is_exact: true, instead_of: None };
         assert_eq!(exact.note("Linux 6.1"), None);
+        let lists = |has_mglru| exact.reclaiming(has_mglru).preset;
+        assert_eq!(
+            [lists(None), lists(Some(false)), lists(Some(true))],
+            ["6.1", "6.1", "6.1-mglru"]
+        );
         let near = Nearest { is_exact: false, ..exact };
-        assert!(near.note("Linux 6.18").is_some_and(|note| note.contains("6.1,")));
+        assert!(near.note("Linux 6.4").is_some_and(|note| note.contains("6.1,")));
     }
 }

@@ -472,6 +472,7 @@ impl Capture {
                 MAX_ORDER - 1
             ));
         }
+        let nearest = nearest.reclaiming(system.has_mglru);
         Ok((Verdict { nearest, figures: compared.figures, notes }, captured))
     }
 

@@ -68,6 +68,8 @@ pub struct System {
     pub settings: BTreeMap<String, String>,
     /// `/proc/pressure/memory`, if the kernel has PSI.
     pub memory_pressure: Option<String>,
+    /// MGLRU is switched on; `None` if there is no `/sys/kernel/mm` to look at.
+    pub has_mglru: Option<bool>,
 }
 
 /// Bytes of a CPU's caches.
@@ -223,6 +225,7 @@ impl System {
             reserve_ratio: ratios(source),
             kernel_zones,
             memory_pressure: source.word("proc/pressure/memory"),
+            has_mglru: has_mglru(source),
             zones,
             buddyinfo,
             pagetypeinfo,
@@ -562,6 +565,20 @@ fn swap_areas(file: &str, text: &str) -> Result<Vec<SwapArea>, InputError> {
         });
     }
     Ok(areas)
+}
+
+/// Whether bit 0 of `lru_gen/enabled` is set. A kernel without the file has no MGLRU.
+fn has_mglru(source: &Source) -> Option<bool> {
+    const MM: &str = "sys/kernel/mm";
+    let Some(text) = source.word(&format!("{MM}/lru_gen/enabled")) else {
+        return source.exists(MM).then_some(false);
+    };
+    let text = text.trim();
+    let bits = match text.strip_prefix("0x") {
+        Some(digits) => u32::from_str_radix(digits, 16).ok()?,
+        None => u32::from(matches!(text, "y" | "Y" | "1")),
+    };
+    Some(bits & 1 != 0)
 }
 
 #[cfg(test)]

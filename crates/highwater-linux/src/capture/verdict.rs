@@ -34,10 +34,6 @@ fn table(captured: &Capture, verdict: &Verdict) -> Table {
             "{kernel} says that it is {own}, which has {} otherwise; {preset} fits better",
             count(nr_own, "figure")
         )
-    } else if verdict.nearest.is_newest {
-        format!(
-            "the kernel's version is not known, and is newer than any preset; {preset} is the newest"
-        )
     } else if kernel == "Linux" {
         format!("the kernel's version is not known; {preset} fits best")
     } else {

@@ -60,7 +60,7 @@ policy! {
             /// One batch; then the next portion, again from the list that was freed to (7.2).
             // rules/per-cpu-lists#portions
             Batch,
-        } is exploratory,
+        },
         /// Migratetype whose buddy list a drained block goes to.
         drain_type: DrainType = Cached {
             /// That of its pageblock when the block was freed; Isolate, if it is that by now.
@@ -68,7 +68,7 @@ policy! {
             /// That of its pageblock when it is drained (6.10 on).
             // rules/per-cpu-lists#drain-type
             Pageblock,
-        } is exploratory,
+        },
         /// What one operation on per-CPU lists adds to `pgalloc` and `pgfree`.
         event_unit: EventUnit = Pages {
             /// The number of pages of the block.
@@ -98,7 +98,7 @@ policy! {
         /// A request with the HIGHATOMIC flag refills an empty list; false: it takes its block from
         /// the buddy lists, and only blocks from there make a reserve (7.2).
         // rules/per-cpu-lists#highatomic-refills
-        highatomic_refills: bool = true is exploratory,
+        highatomic_refills: bool = true,
         /// A running kswapd lowers the limit of the per-CPU lists to four batches
         /// (`RECLAIM_ACTIVE`, 5.14 on).
         reclaim_active_limit: bool = false,
@@ -144,6 +144,19 @@ policy! {
         },
         /// Upper bound of the computed `min_free_kbytes`, in KiB: 64 MiB (up to 5.4), 256 MiB.
         min_free_kbytes_max: u64 = 65_536 in (128..=1_073_741_824; 128, 65_536, 262_144),
+        /// Pages of the reserve for high-atomic requests that count as not free for others.
+        // rules/watermarks#exact-test
+        highatomic_unusable: HighatomicUnusable = Reserved {
+            /// Its pageblocks, with the pages in use (4.5 on).
+            Reserved,
+            /// The free pages of its pageblocks (6.13 on, and 6.12.117).
+            Free,
+        },
+        /// The reserves against requests for higher zones follow all memory: they are computed again
+        /// when the memory of the kernel's start is freed (7.2); false: they follow the memory
+        /// managed before.
+        // rules/watermarks#lowmem-reserve
+        recounts_reserves: bool = false,
         /// A fragmenting fallback raises the zone's watermarks for a while (5.0 on).
         // rules/watermarks#boost
         boost: bool = false,

@@ -8,7 +8,7 @@ policy! {
         /// The files that get folios of more than a page.
         // rules/large-folios#files
         file: FileFolios = None {
-            /// No file. Up to 5.17; and all presets, although XFS has them from 5.18 on.
+            /// No file. Up to 5.17; and presets up to 6.1, although XFS has them from 5.18 on.
             None,
             /// Files of XFS, by readahead (5.18 to 6.5).
             XfsReads,
@@ -16,10 +16,10 @@ policy! {
             Xfs,
             /// Files of every disk filesystem (6.16 on).
             All,
-        } is exploratory,
+        },
         /// Readahead may make folios of two pages (6.1 makes none, 6.12 does).
         // rules/large-folios#readahead
-        order1: bool = false is exploratory,
+        order1: bool = false,
         /// The pages that a fault on a cached file maps besides those of its window.
         // rules/large-folios#faults
         fault_maps: FaultMaps = Window {
@@ -28,7 +28,7 @@ policy! {
             /// All of a folio of which the window has a part, if it lies in the VMA and in one page
             /// table (6.18 on).
             Folio,
-        } is exploratory,
+        },
         /// Pieces of a folio that a truncation cuts.
         // rules/large-folios#truncation
         truncate: FolioCut = Pages {
@@ -36,6 +36,6 @@ policy! {
             Pages,
             /// Halves, down to the page with the first byte that is cut off (6.15 on).
             Halves,
-        } is exploratory,
+        },
     }
 }

@@ -9,7 +9,7 @@ policy! {
         /// a group (32 before 6.1, 64 then).
         charge_batch: u8 = 32 in (1..=128; 1, 32, 64),
         /// Groups for which a CPU keeps charged pages (1 up to 6.12, 7 in 7.2).
-        stock_slots: u8 = 1 in (1..=7; 1, 7) is exploratory,
+        stock_slots: u8 = 1 in (1..=7; 1, 7),
         /// When a task whose group is over `memory.high` reclaims and sleeps.
         high_sync: HighSync = ReturnToUser {
             /// On its way back to user space (5.10).
@@ -31,21 +31,21 @@ policy! {
             Full,
             /// Groups after the last one visited, until the target is reached (6.12 on).
             Partial,
-        } is exploratory,
+        },
         /// Pages that a write to `memory.reclaim` asks for in one reclaim.
         reclaim_batch: ReclaimBatch = All {
             /// All that are missing.
             All,
             /// A quarter of those that are missing (6.12 on).
             Quarter,
-        } is exploratory,
+        },
         /// Protection of the group whose limit or `memory.reclaim` is the reason for a reclaim.
         target_protected: TargetProtected = StaleAllowed {
             /// The values of an earlier walk still protect it.
             StaleAllowed,
             /// It is never protected (6.12 on).
             Never,
-        } is exploratory,
+        },
         /// Counters in `/proc/vmstat` of the scans that a group's limit caused.
         scan_events: ScanEvents = GlobalOnly {
             /// `pgscan_direct`, `pgsteal_direct` and `pgrefill` count global reclaim only.
@@ -53,7 +53,7 @@ policy! {
             /// They are statistics of the node and count all reclaim; `memory.reclaim` has counters
             /// of its own, `pgscan_proactive` and `pgsteal_proactive` (7.2).
             Node,
-        } is exploratory,
+        },
         /// How late the statistics of groups are.
         stats: MemcgStats = Batches {
             /// Each CPU keeps up to 32 pages of each item for itself (5.10).
@@ -67,10 +67,10 @@ policy! {
         /// The pages of a removed group go to its parent, behind the tails of its lists (7.2);
         /// false: they stay on the removed group's lists until they are reclaimed.
         // rules/memory-cgroups#removal
-        reparent_lru: bool = false is exploratory,
+        reparent_lru: bool = false,
         /// A refused charge of a socket counts as `sock_throttled` in `memory.events` (7.2).
         // rules/memory-cgroups#sockets
-        sock_throttled: bool = false is exploratory,
+        sock_throttled: bool = false,
         /// Version of the hierarchy that has the memory controller.
         // rules/memory-cgroups#v1
         hierarchy: GroupHierarchy = V2 {
@@ -83,7 +83,7 @@ policy! {
         /// Global reclaim takes from groups over their soft limits first (version 1, up to 6.12);
         /// false: soft limits have no effect (7.2).
         // rules/memory-cgroups#v1-soft-limit
-        soft_limit: bool = true is exploratory,
+        soft_limit: bool = true,
         /// Protection that no child claims goes to the children's unclaimed usage (mount option
         /// `memory_recursiveprot`).
         recursive_prot: bool = false is exploratory,

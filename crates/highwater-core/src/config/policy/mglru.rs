@@ -17,7 +17,7 @@ policy! {
             SecondOldest,
             /// By its marks: the second youngest inactive one if it has any, else the oldest (7.2).
             ByMarks,
-        } is exploratory,
+        },
         /// The effect of the first use that an aging finds in page tables.
         // rules/mglru#promotion
         first_use: FirstUse = Promotes {
@@ -26,10 +26,10 @@ policy! {
             /// The page gets a mark; the next use moves it. A page that a fault maps starts one
             /// generation lower (7.2).
             Marks,
-        } is exploratory,
+        },
         /// A page keeps its marks when it enters the youngest generation (until 6.12).
         // rules/mglru#entry
-        active_keeps_marks: bool = true is exploratory,
+        active_keeps_marks: bool = true,
         /// The condition for a new generation.
         // rules/mglru#aging
         aging: AgingRule = Spread {
@@ -37,11 +37,11 @@ policy! {
             Spread,
             /// Fewer than four are left (7.2).
             Count,
-        } is exploratory,
+        },
         /// kswapd ages between its passes. If not, each pass ages for itself, and the loop is that of
         /// 6.12 in other ways too: its end, its first priority, boosts, waits and look-around.
         // rules/mglru#aging
-        kswapd_ages: bool = true is exploratory,
+        kswapd_ages: bool = true,
         /// The type of pages that is evicted.
         // rules/mglru#type
         type_choice: TypeChoice = OlderFirst {
@@ -50,7 +50,7 @@ policy! {
             OlderFirst,
             /// By refaults of all pages (7.2).
             Refaults,
-        } is exploratory,
+        },
         /// How far the oldest generations of both types may be apart.
         // rules/mglru#oldest
         oldest: OldestRule = Together {
@@ -58,7 +58,7 @@ policy! {
             Together,
             /// Either may be one ahead (7.2).
             OneApart,
-        } is exploratory,
+        },
         /// Dirty pages of files and pages under writeback at the end of the oldest generation.
         // rules/mglru#sort
         dirty_tail: DirtyTail = NextGeneration {
@@ -66,7 +66,7 @@ policy! {
             NextGeneration,
             /// They are judged as other pages are (6.12 on).
             Judged,
-        } is exploratory,
+        },
         /// When reclaim wakes the flushers.
         // rules/mglru#flushers
         flusher_wake: FlusherWake = Never {
@@ -76,7 +76,7 @@ policy! {
             PerPass,
             /// After a batch of such pages (7.2).
             PerBatch,
-        } is exploratory,
+        },
         /// Evictions that a refault can still tell from old ones.
         // rules/mglru#refault
         recent: RecentRule = OldestGeneration {
@@ -86,15 +86,15 @@ policy! {
             OldestAndCount,
             /// Evictions of the last four generations; others count as none (7.2).
             FourGenerations,
-        } is exploratory,
+        },
         /// Reclaim for the machine takes memory cgroups in turn, in two generations of groups with
         /// eight lists each, at random (6.4 on).
         // rules/mglru#groups
-        group_turns: bool = false is exploratory,
+        group_turns: bool = false,
         /// A group under `memory.min` or `memory.low` loses a share of its pages above it in each
         /// pass, as under the two lists; if not, it is left alone or scanned in full (7.2).
         // rules/mglru#groups
-        shares_protection: bool = false is exploratory,
+        shares_protection: bool = false,
         /// Page tables are walked (bit 2 of `lru_gen/enabled`).
         // rules/mglru#walk
         walks: bool = true is exploratory,

@@ -79,6 +79,16 @@ policy! {
             /// Pageblocks that are claimed on demand.
             HighAtomic,
         },
+        /// The size of the reserve that is claimed on demand.
+        // rules/buddy#highatomic-limit
+        highatomic_limit: HighatomicLimit = Exceeded {
+            /// It grows until it has 1 % of the zone and a pageblock, which the last pageblock may
+            /// exceed; a block of any order adds one pageblock (4.5 on).
+            Exceeded,
+            /// 1 % of the zone, rounded up to pageblocks; none in zones that 1 % of is less than a
+            /// pageblock. A larger block adds all its pageblocks (6.8 on).
+            RoundedUp,
+        },
         /// What stops blocks of different pageblock types from merging at order 9 and above.
         // rules/buddy#merge-types
         merge: MergeRule = NotIsolated {
@@ -112,7 +122,7 @@ policy! {
             /// The same; windows that the mark starts end at multiples of 4 pages, and one that
             /// reaches the end of the file has no mark (7.2).
             RestartAligned,
-        } is exploratory,
+        },
         /// When the memory of nodes that leave a file's tree goes back.
         // rules/slab#tree-nodes
         tree_nodes: TreeNodes = AtOnce {
@@ -121,7 +131,7 @@ policy! {
             AtOnce,
             /// After a grace period of RCU, all that a CPU removed meanwhile together.
             AfterGracePeriod,
-        } is exploratory,
+        },
         /// Unmapping.
         unmap: UnmapPolicy,
         /// Swap.

@@ -8,7 +8,7 @@ policy! {
         /// A fault that is tried again, because its page was being read, counts in `pgfault` each
         /// time (up to 6.4).
         // rules/faults#frame
-        count_retries: bool = true is exploratory,
+        count_retries: bool = true,
         /// Which cached pages of a read fault lower the count of misses of its descriptor.
         // rules/readahead#mmap-hits
         mmap_miss: MmapMiss = Page {
@@ -19,7 +19,7 @@ policy! {
             PageNotWs,
             /// At most the faulting one, and none when the fault is tried again (7.2).
             Fault,
-        } is exploratory,
+        },
     }
 }
 
@@ -34,12 +34,12 @@ policy! {
             Lowest,
             /// The last of them, which has the highest index (6.9 on).
             Highest,
-        } is exploratory,
+        },
         /// Unmapping drains the CPU's LRU batches before it clears entries and before it frees
         /// pages; false: pages that wait there stay allocated until the batch drains, and are freed
         /// then without entering a list (7.2).
         // rules/unmap#drains
-        drains_lru: bool = true is exploratory,
+        drains_lru: bool = true,
     }
 }
 
@@ -48,12 +48,12 @@ policy! {
     SwapPolicy {
         /// Each CPU keeps up to 64 free slots and collects as many used ones (up to 6.13).
         // rules/swap#slot-cache
-        slot_cache: bool = true is exploratory,
+        slot_cache: bool = true,
         /// A write that brings a page back frees its slot at once, if nothing else uses the page;
         /// false: the slot stays until swap is half full, and the page is written to it again
         /// (7.2).
         // rules/swap#swap-in
-        write_frees_slot: bool = true is exploratory,
+        write_frees_slot: bool = true,
         /// Swapping out of a page that holds only zeros.
         // rules/swap#zero-pages
         zero_pages: ZeroPages = Io {
@@ -61,7 +61,7 @@ policy! {
             Io,
             /// The slot is marked, and the page is neither written nor read (6.12 on).
             Flag,
-        } is exploratory,
+        },
     }
 }
 
@@ -77,7 +77,7 @@ policy! {
             /// The share is an eighth of the room to the limit at least, for the background limit
             /// too (7.2).
             Share,
-        } is exploratory,
+        },
     }
 }
 
@@ -92,6 +92,6 @@ policy! {
             Newest,
             /// The oldest (6.12.117, 7.2). Behind a small read, writes wait for 32 requests.
             Oldest,
-        } is exploratory,
+        },
     }
 }

@@ -35,7 +35,7 @@ policy! {
             /// With SEQ_READ or RAND_READ advice, or of a descriptor with NOREUSE advice; the
             /// reference check passes them over, and their young bits stay (6.3 on).
             SeqRandNoreuse,
-        } is exploratory,
+        },
         /// Rule for the share of scanning between anonymous and file lists.
         // rules/scan-budget#rotated, rules/scan-budget#fract
         balance: BalanceRule = Rotated {
@@ -83,7 +83,7 @@ policy! {
         /// filesystems with `writepage` (`Filesystem::has_writepage`: ext4).
         file_pageout: bool = true,
         /// How reclaim picks the pages to evict.
-        algorithm: Algorithm = (Algorithm::TwoList) is exploratory,
+        algorithm: Algorithm = (Algorithm::TwoList),
         /// The multi-generational LRU (`algorithm = "mglru"`).
         mglru: MglruPolicy,
         /// kswapd.
@@ -125,11 +125,11 @@ policy! {
         /// A run that frees nothing because it takes idle page cache only is repeated once, for
         /// anonymous pages too (6.10 on).
         // rules/kswapd#run-again
-        retries_trimming: bool = false is exploratory,
+        retries_trimming: bool = false,
         /// A step that reclaims enough keeps its priority, even if it scanned less: freed slab is
         /// not scanned (6.12 on).
         // rules/kswapd#run
-        slab_is_progress: bool = false is exploratory,
+        slab_is_progress: bool = false,
         /// Event that resets a node's count of failed kswapd runs.
         // rules/kswapd#hopeless
         failures_end: FailuresEnd = Progress {
@@ -138,6 +138,6 @@ policy! {
             /// A reclaimer frees a page, and the node is balanced then; runs for a boost are never
             /// failures (7.2).
             Balanced,
-        } is exploratory,
+        },
     }
 }
