@@ -3,8 +3,8 @@
 use crate::common::*;
 use highwater_core::config::{Machine, ZoneSpec};
 use highwater_core::host::CpuId;
-use highwater_core::page::{MigrateType, Pfn};
-use highwater_core::page_alloc::Gfp;
+use highwater_core::page::{MigrateType, Order, Pfn};
+use highwater_core::page_alloc::{Gfp, NoRelief};
 use highwater_core::proc::{
     DirtyThresholds, Promised, SwapSpace, buddyinfo, meminfo, node_vmstat, numastat, pagetypeinfo,
     vmstat, zoneinfo, zoneinfo_with,
@@ -78,8 +78,35 @@ fn an_observer_reads_the_lists_of_cpus_without_their_locks() {
     let host = host();
     let alloc = small(&host);
     let with_locks = text(|w| zoneinfo(w, &alloc, CPU, |_| false));
-    let count = |zone: &_, cpu| alloc.peek_pcp_count(zone, cpu).unwrap();
+    let count = |zone: &_, cpu| alloc.peek_pcp_levels(zone, cpu).unwrap();
     assert_eq!(text(|w| zoneinfo_with(w, &alloc, |_| false, count)), with_locks);
+}
+
+/// The lines that later kernels add, as 6.18 prints them.
+#[test]
+fn zoneinfo_has_the_lines_of_its_kernel() {
+    let host = host();
+    let shown = |kernel: &str| {
+        let (alloc, cx) = boot_on(&host, &one_zone(4096, 65_536, 1), &policy(kernel));
+        let take = || alloc.alloc(&cx, &NoRelief, Gfp::GFP_KERNEL, Order(0), NodeId(0), None);
+        alloc.free(&cx, take().unwrap(), Order(0)).unwrap();
+        text(|w| zoneinfo(w, &alloc, CPU, |_| false))
+    };
+    let (old, middle, new) = (shown("6.1"), shown("6.12"), shown("7.2"));
+    for line in
+        ["        promo    ", "high_min:", "reserved_highatomic:", "              count:    "]
+    {
+        assert!(!old.contains(line) && new.contains(line), "{line}\n{new}");
+    }
+    assert!(middle.contains("\n        promo    ") && !middle.contains("high_min:"), "{middle}");
+    let number = |label: &str| -> u64 {
+        let line = new.lines().find_map(|line| line.strip_prefix(label)).unwrap();
+        line.trim().parse().unwrap()
+    };
+    let [high, low, most] = ["high:    ", "high_min:", "high_max:"]
+        .map(|label| number(&format!("              {label}")));
+    assert!(low <= high && high <= most && low < most, "{low} {high} {most}\n{new}");
+    assert_eq!(number("  free_highatomic:     "), 0);
 }
 
 #[test]

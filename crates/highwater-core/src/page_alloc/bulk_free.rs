@@ -28,7 +28,7 @@ use crate::config::{DrainOrder, PcpSizing};
 use crate::host::{CpuId, Cx, Host, Lock, Phase};
 use crate::page::{Order, Pfn};
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::zone::Zone;
+use crate::zone::{Zone, ZoneInfo};
 
 /// Seconds until a remote node's pages on a CPU's lists are given back, counted anew whenever the CPU
 /// was busy with that zone.
@@ -215,12 +215,37 @@ impl<H: Host> PageAllocator<H> {
         zone.cpus[cpu.idx()].pcp.lock(on).all_pages()
     }
 
+    /// Pages and limit of a CPU's lists of a zone.
+    ///
+    /// # Panics
+    /// As [`Self::pcp_count`].
+    pub fn pcp_levels(&self, zone: &Zone<H>, cpu: CpuId, on: CpuId) -> PcpLevels {
+        PcpLevels::of(&zone.cpus[cpu.idx()].pcp.lock(on), zone)
+    }
+
     /// The same for an observer outside the machine; `None` while the lists are in use.
     ///
     /// # Panics
     /// As [`Self::pcp_count`].
-    pub fn peek_pcp_count(&self, zone: &Zone<H>, cpu: CpuId) -> Option<u32> {
-        zone.cpus[cpu.idx()].pcp.peek(Pcp::all_pages)
+    pub fn peek_pcp_levels(&self, zone: &Zone<H>, cpu: CpuId) -> Option<PcpLevels> {
+        zone.cpus[cpu.idx()].pcp.peek(|pcp| PcpLevels::of(pcp, zone))
+    }
+}
+
+/// Pages and limit of a CPU's lists of a zone, as `/proc/zoneinfo` shows them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PcpLevels {
+    /// Pages, with deferred frees and free pages of pageblocks that the CPU owns.
+    pub pages: u32,
+    /// The limit; one that the CPU tunes is 0 before its first use.
+    pub high: u32,
+}
+
+impl PcpLevels {
+    fn of(pcp: &Pcp, zone: &ZoneInfo) -> PcpLevels {
+        let tunes = zone.pcp_high_max() != zone.pcp_high();
+        let high = if tunes { pcp.high() } else { zone.pcp_high() };
+        PcpLevels { pages: pcp.all_pages(), high }
     }
 }
 

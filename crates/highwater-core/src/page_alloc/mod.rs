@@ -100,6 +100,7 @@ pub use crate::zone::{AllocFlags, Pcp};
 pub use account::Account;
 pub use boot::boot;
 pub use buddy::{Buddy, Capture, Wanted};
+pub use bulk_free::PcpLevels;
 pub use by_policy::Wish;
 pub(crate) use fallback::could_serve;
 pub use free::FreeError;

@@ -5,9 +5,16 @@ use core::fmt;
 use super::node_item;
 use crate::config::KernelVersion;
 use crate::host::{CpuId, Host};
-use crate::page_alloc::PageAllocator;
+use crate::page_alloc::{PageAllocator, PcpLevels};
 use crate::vmstat::{NodeStat, NumaStat, ZoneStat};
 use crate::zone::{Mark, Node, NodeId, Zone, ZoneType};
+
+/// The first kernel with a line `promo` (about: 6.1 has none, 6.12 has it).
+const PROMO: KernelVersion = KernelVersion::of("6.7");
+/// The first kernel with the ends of the limit that lists tune (about: 6.12 has none, 6.18 has them).
+const RANGES: KernelVersion = KernelVersion::of("6.13");
+/// The first kernel with lines of the high-atomic reserve (about: 6.18 has none, 7.2 has them).
+const HIGHATOMIC: KernelVersion = KernelVersion::of("7.0");
 
 /// Writes `/proc/zoneinfo`: all zones of all nodes, with memory or without. `on` is the CPU that
 /// asks; `unreclaimable` says of which nodes kswapd has given up.
@@ -21,11 +28,11 @@ pub fn zoneinfo<H: Host>(
     on: CpuId,
     unreclaimable: impl Fn(NodeId) -> bool,
 ) -> fmt::Result {
-    zoneinfo_with(w, alloc, unreclaimable, |zone, cpu| alloc.pcp_count(zone, cpu, on))
+    zoneinfo_with(w, alloc, unreclaimable, |zone, cpu| alloc.pcp_levels(zone, cpu, on))
 }
 
-/// The same for an observer that takes no locks: `pcp_count` says how many pages a CPU has on its
-/// lists of a zone.
+/// The same for an observer that takes no locks: `levels` says how many pages a CPU has on its lists
+/// of a zone, and how many it may have.
 ///
 /// # Errors
 /// Errors of the writer.
@@ -33,25 +40,30 @@ pub fn zoneinfo_with<H: Host>(
     w: &mut impl fmt::Write,
     alloc: &PageAllocator<H>,
     unreclaimable: impl Fn(NodeId) -> bool,
-    mut pcp_count: impl FnMut(&Zone<H>, CpuId) -> u32,
+    mut levels: impl FnMut(&Zone<H>, CpuId) -> PcpLevels,
 ) -> fmt::Result {
+    let kernel = alloc.policy.kernel;
     for node in alloc.nodes() {
         let mut node_shown = false;
         for kind in ZoneType::ALL {
             writeln!(w, "Node {}, zone {:>8}", node.id.0, kind.name())?;
             let Some(zone) = alloc.zone(node.id, kind) else {
-                sizes(w, &Sizes::default())?;
+                sizes(w, &Sizes::default(), kernel)?;
                 continue;
             };
             if !node_shown {
                 per_node(w, node, alloc.policy.counters())?;
                 node_shown = true;
             }
-            sizes(w, &Sizes::of(zone))?;
+            sizes(w, &Sizes::of(zone), kernel)?;
             counters(w, zone)?;
-            pagesets(w, alloc, zone, &mut pcp_count)?;
+            pagesets(w, alloc, zone, &mut levels)?;
             writeln!(w, "  node_unreclaimable:  {}", u8::from(unreclaimable(node.id)))?;
             writeln!(w, "  start_pfn:           {}", zone.start.0)?;
+            if kernel >= HIGHATOMIC {
+                writeln!(w, "  reserved_highatomic: {}", zone.nr_reserved_highatomic())?;
+                writeln!(w, "  free_highatomic:     {}", zone.nr_free_highatomic())?;
+            }
         }
     }
     Ok(())
@@ -65,6 +77,7 @@ struct Sizes {
     min: u64,
     low: u64,
     high: u64,
+    promo: u64,
     spanned: u64,
     present: u64,
     managed: u64,
@@ -79,6 +92,7 @@ impl Sizes {
             min: zone.mark(Mark::Min),
             low: zone.mark(Mark::Low),
             high: zone.mark(Mark::High),
+            promo: zone.marks().promo,
             spanned: zone.spanned(),
             present: zone.present,
             managed: zone.managed(),
@@ -95,12 +109,15 @@ fn per_node(w: &mut impl fmt::Write, node: &Node, kernel: KernelVersion) -> fmt:
     Ok(())
 }
 
-fn sizes(w: &mut impl fmt::Write, s: &Sizes) -> fmt::Result {
+fn sizes(w: &mut impl fmt::Write, s: &Sizes, kernel: KernelVersion) -> fmt::Result {
     writeln!(w, "  pages free     {}", s.free)?;
     writeln!(w, "        boost    {}", s.boost)?;
     writeln!(w, "        min      {}", s.min)?;
     writeln!(w, "        low      {}", s.low)?;
     writeln!(w, "        high     {}", s.high)?;
+    if kernel >= PROMO {
+        writeln!(w, "        promo    {}", s.promo)?;
+    }
     writeln!(w, "        spanned  {}", s.spanned)?;
     writeln!(w, "        present  {}", s.present)?;
     writeln!(w, "        managed  {}", s.managed)?;
@@ -123,14 +140,25 @@ fn pagesets<H: Host>(
     w: &mut impl fmt::Write,
     alloc: &PageAllocator<H>,
     zone: &Zone<H>,
-    pcp_count: &mut impl FnMut(&Zone<H>, CpuId) -> u32,
+    levels: &mut impl FnMut(&Zone<H>, CpuId) -> PcpLevels,
 ) -> fmt::Result {
+    // The longest label decides where the numbers stand.
+    let has_ranges = alloc.policy.kernel >= RANGES;
+    let width = if has_ranges { "high_min:".len() } else { "batch:".len() };
+    let line = |w: &mut _, label: &str, number: u32| -> fmt::Result {
+        fmt::Write::write_fmt(w, format_args!("              {label:<width$} {number}\n"))
+    };
     w.write_str("  pagesets\n")?;
     for cpu in alloc.cpus() {
         writeln!(w, "    cpu: {}", cpu.0)?;
-        writeln!(w, "              count: {}", pcp_count(zone, cpu))?;
-        writeln!(w, "              high:  {}", zone.pcp_high())?;
-        writeln!(w, "              batch: {}", zone.pcp_batch())?;
+        let PcpLevels { pages, high } = levels(zone, cpu);
+        line(w, "count:", pages)?;
+        line(w, "high:", high)?;
+        line(w, "batch:", zone.pcp_batch())?;
+        if has_ranges {
+            line(w, "high_min:", zone.pcp_high())?;
+            line(w, "high_max:", zone.pcp_high_max())?;
+        }
         writeln!(w, "  vm stats threshold: {}", zone.stats.threshold())?;
     }
     Ok(())

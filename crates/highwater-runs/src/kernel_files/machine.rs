@@ -6,6 +6,7 @@ use highwater_core::Kernel;
 use highwater_core::config::KernelVersion;
 use highwater_core::host::CpuId;
 use highwater_core::page::PAGE_SIZE;
+use highwater_core::page_alloc::PcpLevels;
 use highwater_core::proc::{
     DirtyThresholds, Promised, SwapSpace, buddyinfo, meminfo, vmstat, zoneinfo_with,
 };
@@ -24,7 +25,7 @@ const CPU_FULL_SINCE: KernelVersion = KernelVersion::new(5, 13);
 /// Last values of lists that are locked at the time of a sample.
 #[derive(Default)]
 pub(super) struct Seen {
-    pcp_counts: BTreeMap<(NodeId, ZoneType, CpuId), u32>,
+    pcp_levels: BTreeMap<(NodeId, ZoneType, CpuId), PcpLevels>,
     /// By number.
     pub(super) processes: BTreeMap<u32, Process<SimHost>>,
     paths: BTreeMap<GroupId, String>,
@@ -85,11 +86,11 @@ pub(super) fn files(
     let dirty = DirtyThresholds { threshold: limits.thresh, background: limits.background };
     add("vmstat", &mut |text| vmstat(text, mem, dirty));
     let hopeless = |node| kernel.reclaim.node(node).is_hopeless();
-    let counts = &mut seen.pcp_counts;
+    let levels = &mut seen.pcp_levels;
     add("zoneinfo", &mut |text| {
         zoneinfo_with(text, mem, hopeless, |zone, cpu| {
-            let last = counts.entry((zone.node, zone.zone, cpu)).or_default();
-            *last = mem.peek_pcp_count(zone, cpu).unwrap_or(*last);
+            let last = levels.entry((zone.node, zone.zone, cpu)).or_default();
+            *last = mem.peek_pcp_levels(zone, cpu).unwrap_or(*last);
             *last
         })
     });
