@@ -128,7 +128,7 @@ fn by_dialect(report: &Report) -> (&'static str, Option<String>) {
     let zones = || report.zones.iter();
     let gfp = report.request.gfp.as_ref();
     let (name, sign) = if zones().any(|zone| zone.free_highatomic.is_some()) {
-        ("6.1", "free_highatomic in the zone lines (since 6.13)")
+        ("6.12", "free_highatomic in the zone lines (since 6.13)")
     } else if zones().any(|zone| zone.boost.is_some()) {
         ("5.18", "boost in the zone lines (since 5.18)")
     } else if zones().any(|zone| zone.reserved_highatomic.is_some()) {
