@@ -195,10 +195,25 @@ policy! {
             /// Counters of rounds without progress and of compactions.
             // rules/slow-path#reclaim-retry, rules/slow-path#compact-retry
             Counted,
+            /// As `counted`; early compaction is a first round without reclaim, and every request
+            /// that may compact goes on from it (7.2).
+            // rules/slow-path#v72
+            CompactFirst,
         },
         /// Deferred compaction counts as a stall, and the allocation tries the free lists again;
         /// false: it counts as skipped (4.3).
         deferred_is_stall: bool = false,
+        /// Direct compactions that count in `compact_stall` and `compact_fail`; after them the
+        /// allocation tries the free lists again.
+        // rules/slow-path#direct-compaction
+        compaction_stalls: CompactionStalls = NotSkipped {
+            /// All of them, skipped ones too (5.4 to 5.12).
+            All,
+            /// Those that were not skipped; deferred ones by `deferred-is-stall`.
+            NotSkipped,
+            /// Those that were neither skipped nor deferred (7.2).
+            NotDeferred,
+        } is exploratory,
         /// GFP flags that a request needs before compaction runs for it.
         compaction_needs: CompactionNeeds = IoAndFs {
             /// `__GFP_IO` and `__GFP_FS` (4.5).
