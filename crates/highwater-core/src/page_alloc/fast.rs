@@ -23,7 +23,7 @@
 use super::pcp::{PcpBusy, PcpTaken, pcp_event_unit};
 use super::zonelist_cache::Scan;
 use super::{AllocFlags, Gfp, NodeReclaim, PageAllocator, Relief, Request, request};
-use crate::config::{MinReserveRule, PcpSizing};
+use crate::config::{BoostExempt, BoostWake, MinReserveRule, PcpSizing};
 use crate::host::{CpuId, Cx, Host, Lock, TaskFlags};
 use crate::page::{BlockFlags, MigrateType, Order, Pfn};
 use crate::sync::atomic::Ordering::Relaxed;
@@ -368,9 +368,12 @@ impl<H: Host> PageAllocator<H> {
         }
         // The boost only keeps types apart, so an atomic request must not fail because of it.
         let boosted = order == Order::ZERO
-            && gfp.contains(Gfp::ATOMIC)
             && zone.boost() != 0
-            && flags.mark() == Mark::Min;
+            && flags.mark() == Mark::Min
+            && gfp.contains(match self.policy.watermark.boost_exempt {
+                BoostExempt::Atomic => Gfp::ATOMIC,
+                BoostExempt::High => Gfp::HIGH,
+            });
         boosted && zone.watermark_ok(rule, order, zone.marks().min, highest, flags, free)
     }
 
@@ -489,7 +492,7 @@ impl<H: Host> PageAllocator<H> {
                 zone.set_flag(ZoneFlags::FAIR_DEPLETED);
             }
         }
-        self.report_boost(cx, relief, zone);
+        self.report_boost(cx, relief, zone, || flags);
         Some(Taken { pfn, is_from_buddy })
     }
 
@@ -504,15 +507,29 @@ impl<H: Host> PageAllocator<H> {
     /// The first allocation after a boost wakes kswapd. The first one after a zone's last large
     /// block was split wakes kcompactd. Both are noted under the zone lock, where nothing is woken.
     #[inline(always)]
-    pub(super) fn report_boost<R: Relief<H>>(&self, cx: &Cx<'_, H>, relief: &R, zone: &Zone<H>) {
+    pub(super) fn report_boost<R: Relief<H>>(
+        &self,
+        cx: &Cx<'_, H>,
+        relief: &R,
+        zone: &Zone<H>,
+        flags: impl FnOnce() -> AllocFlags,
+    ) {
         if zone.has(ZoneFlags::BOOSTED_WATERMARK | ZoneFlags::BROKEN_UP) {
-            self.tell_daemons(cx, relief, zone);
+            self.tell_daemons(cx, relief, zone, flags());
         }
     }
 
     #[cold]
-    fn tell_daemons<R: Relief<H>>(&self, cx: &Cx<'_, H>, relief: &R, zone: &Zone<H>) {
-        if zone.clear_flag(ZoneFlags::BOOSTED_WATERMARK) {
+    fn tell_daemons<R: Relief<H>>(
+        &self,
+        cx: &Cx<'_, H>,
+        relief: &R,
+        zone: &Zone<H>,
+        flags: AllocFlags,
+    ) {
+        let may_wake = self.policy.watermark.boost_wake == BoostWake::Any
+            || flags.contains(AllocFlags::KSWAPD);
+        if may_wake && zone.clear_flag(ZoneFlags::BOOSTED_WATERMARK) {
             relief.wake_kswapd(self, cx, zone.node, Gfp::empty(), Order::ZERO, zone.zone);
         }
         if zone.clear_flag(ZoneFlags::BROKEN_UP) {

@@ -96,7 +96,7 @@ impl<H: Host> PageAllocator<H> {
         // The preferred zone it is.
         mine.count_hit();
         // With the per-CPU lock released: relief is asked without locks.
-        self.report_boost(cx, relief, zone);
+        self.report_boost(cx, relief, zone, flags);
         self.prepare_page(cx, pfn, order, gfp, migratetype, AllocFlags::MARK_LOW);
         cx.host.trace(cpu, &Event::PageAlloc { pfn: Some(pfn), order, gfp, migratetype });
         Ok(pfn)

@@ -1,7 +1,7 @@
 //! The slow path's decisions (rules/slow-path#restart) with a relief that records what it is asked
 //! for.
 
-use highwater_core::config::{CompactionStalls, Policy, ZoneSpec};
+use highwater_core::config::{BoostExempt, CompactionStalls, Policy, ZoneSpec};
 use highwater_core::host::{CpuId, Cx, NS_PER_JIFFY, TaskFlags};
 use highwater_core::page::{MigrateType, Order, Pfn};
 use highwater_core::page_alloc::CompactPriority::{Async, SyncFull, SyncLight};
@@ -537,14 +537,26 @@ fn atomic_with_direct_reclaim_is_not_atomic() {
 #[test]
 fn an_atomic_page_may_ignore_the_boost() {
     // rules/watermarks#fast-test: order 0, at MIN, boosted.
-    let s = Stage::new("6.1");
-    let zone = only_zone(&s.alloc);
-    // Drive the boost up as fragmentation does: movable pageblocks asked for unmovable pages.
-    let b = s.min();
-    fake_free(zone, b / 2);
-    let relief = Fake::default();
-    assert!(s.ask(&relief, Gfp::GFP_ATOMIC, 0), "3/8 of MIN is enough without boost");
-    assert_eq!(zone.boost(), 0);
+    let mut policy = policy("6.1");
+    let mut gets = |exempt, free: &dyn Fn(u64) -> u64, gfp| {
+        policy.watermark.boost_exempt = exempt;
+        let s = Stage::with(&policy);
+        let zone = only_zone(&s.alloc);
+        let min = s.min();
+        zone.set_boost(2 * min);
+        fake_free(zone, free(min));
+        s.ask(&Fake::default(), gfp, 0)
+    };
+    use BoostExempt::{Atomic, High};
+    // Without the boost MIN; with HIGH and without waiting 3/8 of it.
+    let least = |min: u64| (min - min / 2) - (min - min / 2) / 4;
+    assert!(gets(Atomic, &|min| least(min) + 1, Gfp::GFP_ATOMIC));
+    assert!(!gets(Atomic, &|min| least(min), Gfp::GFP_ATOMIC));
+    let high = Gfp::HIGH | Gfp::KSWAPD_RECLAIM;
+    assert!(!gets(Atomic, &|min| min, high), "3/8 of 3 MIN");
+    assert!(gets(High, &|min| min, high));
+    assert!(gets(High, &|min| min, Gfp::GFP_ATOMIC), "it has HIGH");
+    assert!(!gets(High, &|min| min, Gfp::GFP_NOWAIT));
 }
 
 #[test]

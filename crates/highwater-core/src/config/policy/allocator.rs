@@ -147,6 +147,22 @@ policy! {
         /// A fragmenting fallback raises the zone's watermarks for a while (5.0 on).
         // rules/watermarks#boost
         boost: bool = false,
+        /// Which allocation wakes kswapd after a boost.
+        // rules/allocation#take
+        boost_wake: BoostWake = Any {
+            /// The next one from the zone (up to 6.11).
+            Any,
+            /// The next one with `__GFP_KSWAPD_RECLAIM` (6.12, 7.2).
+            Kswapd,
+        } is exploratory,
+        /// GFP flag of single pages that may ignore the boost at the min watermark.
+        // rules/watermarks#fast-test
+        boost_exempt: BoostExempt = Atomic {
+            /// `__GFP_ATOMIC` (up to 6.2).
+            Atomic,
+            /// `__GFP_HIGH` (6.3 on).
+            High,
+        } is exploratory,
     }
 }
 
