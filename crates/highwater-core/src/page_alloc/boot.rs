@@ -39,7 +39,7 @@ use crate::config::{
 };
 use crate::host::{CpuId, Cx, Host, Lock};
 use crate::page::{MigrateType, Order, PAGEBLOCK_PAGES, Pfn};
-use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use crate::sync::order::LockClass;
 use crate::vmstat::{EventSet, GroupStats, NodeStat, StatSet};
 use crate::zone::zonelist::{self, NodeSummary};
@@ -138,6 +138,7 @@ fn assemble<H: Host>(host: &H, machine: &Machine, policy: &Policy) -> PageAlloca
                 cpus,
                 stats: StatSet::<{ NodeStat::COUNT }>::new(nr_cpus),
                 total_reserve: AtomicU64::new(0),
+                kswapd_failures: AtomicU32::new(0),
             }
         })
         .collect();

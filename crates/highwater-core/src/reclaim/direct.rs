@@ -237,7 +237,7 @@ impl<H: Devices> Kernel<H> {
     pub(super) fn allows_direct_reclaim(&self, cx: &Cx<'_, H>, node: NodeId) -> bool {
         let state = self.reclaim.node(node);
         // There is nothing to wait for.
-        if state.is_hopeless() {
+        if self.mem.node(node).is_hopeless() {
             return true;
         }
         let can_swap = self.swap.nr_free() > 0;

@@ -135,8 +135,9 @@ policy! {
         failures_end: FailuresEnd = Progress {
             /// A reclaimer frees a page.
             Progress,
-            /// A reclaimer frees a page, and the node is balanced then; runs for a boost are never
-            /// failures (7.2).
+            /// A reclaimer frees a page, and the node is balanced then; or with `pcp.sizing = "auto"`
+            /// frees lift a zone of a hopeless node above its high mark, if there is other memory.
+            /// Runs for a boost are never failures (7.2).
             Balanced,
         } is exploratory,
     }

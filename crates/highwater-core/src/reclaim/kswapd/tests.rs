@@ -125,7 +125,7 @@ fn a_round_asks_for_more_than_it_gets() {
 fn runs_in_vain_open_the_gate() {
     let host = Solo::default();
     let s = machine(&host, of("kswapd-inline"), MACHINE);
-    let state = s.kernel.reclaim.node(NODE);
+    let state = s.kernel.mem.node(NODE);
     for _ in 0..16 {
         assert!(!state.is_hopeless());
         s.kernel.balance_zones(&s.cx, NODE, ASKED);
