@@ -1,9 +1,10 @@
 //! The slow path of 7.2 (rules/slow-path#v72).
 
 use highwater_core::config::{Policy, SlowPathRounds};
-use highwater_core::host::TaskFlags;
+use highwater_core::host::{CpuId, TaskFlags};
 use highwater_core::page_alloc::CompactPriority::{Async, SyncLight};
 use highwater_core::page_alloc::{CompactResult, Gfp};
+use highwater_core::vmstat::ZoneStat;
 
 use super::slow::{Stage, rounds};
 use crate::common::relief::{Call, Fake};
@@ -75,8 +76,9 @@ fn rounds_of_72_wake_kswapd_and_pass_once() {
     assert!(s.ask(&relief, KERNEL, 0));
     assert_eq!(relief.calls(), [wake(0); 2]);
 
-    let s = Stage::with(&since_72());
-    fake_free(only_zone(&s.alloc), s.min());
+    let s = Stage::with(&since_72()).emptied();
+    let zone = only_zone(&s.alloc);
+    zone.stats.add(CpuId(0), ZoneStat::ZoneInactiveFile as usize, s.min() as i64 + 1);
     let mut expected = rounds(17, &[wake(0), reclaim]);
     expected.push(Call::Kill);
     assert!(!s.ask(&relief, KERNEL, 0));
@@ -106,4 +108,21 @@ fn victims_and_nofail_in_rounds_of_72() {
     let gfp = KERNEL | Gfp::NOFAIL | Gfp::NORETRY | Gfp::THISNODE;
     assert!(s.ask(&relief, gfp, 3));
     assert_eq!(relief.hard_calls(), [Call::Compact(Async), Call::Reclaim]);
+}
+
+/// rules/node-pass#reclaimable
+#[test]
+fn free_pages_are_not_reclaimable() {
+    let rounds_at_min = |falls_back, file_pages| {
+        let mut policy = policy("6.1");
+        policy.reclaim.free_page_fallback = falls_back;
+        let s = Stage::with(&policy);
+        let zone = only_zone(&s.alloc);
+        zone.stats.add(CpuId(0), ZoneStat::ZoneInactiveFile as usize, file_pages);
+        fake_free(zone, s.min());
+        let calls = s.fails(&Fake::default(), KERNEL, 0);
+        calls.iter().filter(|call| **call == Call::Reclaim).count()
+    };
+    assert_eq!((rounds_at_min(true, 0), rounds_at_min(false, 0)), (17, 1));
+    assert_eq!((rounds_at_min(true, 1), rounds_at_min(false, 1)), (17, 17), "MIN + 1 would do");
 }

@@ -82,6 +82,13 @@ policy! {
         /// Reclaim may write single pages of any file (XFS allowed it until 5.19); false: only of
         /// filesystems with `writepage` (`Filesystem::has_writepage`: ext4).
         file_pageout: bool = true,
+        /// A zone without pages on its lists counts its free pages as reclaimable; false: it has
+        /// none, and the gate of the reserves passes over it (7.2).
+        // rules/node-pass#reclaimable, rules/node-pass#gate
+        free_page_fallback: bool = true is exploratory,
+        /// The gate of the reserves reads free pages exactly, with the CPUs' differences (6.12, 7.2).
+        // rules/node-pass#gate
+        gate_exact: bool = false is exploratory,
         /// How reclaim picks the pages to evict.
         algorithm: Algorithm = (Algorithm::TwoList) is exploratory,
         /// The multi-generational LRU (`algorithm = "mglru"`).
