@@ -171,6 +171,7 @@ fn assemble<H: Host>(host: &H, machine: &Machine, policy: &Policy) -> PageAlloca
         caches: caches.into_boxed_slice(),
         cpu_node: cpu_node.into_boxed_slice(),
         grouping,
+        skips_busy_nodes: policy.zonelist.skip_kswapd_nodes && machine.nodes.len() > 1,
         min_free_kbytes: AtomicU64::new(0),
         drain_lock: host.new_lock(LockClass::Drain, ()),
         oom_lock: host.new_lock(LockClass::Oom, ()),

@@ -10,9 +10,10 @@
 //! | fair share (4.3) | try the other zones of the node first |
 //! | dirty limit of the node | the node has enough dirty pages for its reclaim |
 //! | another node, and NOFRAGMENT | mixing types on the local node is better than a remote page: scan again |
+//! | kswapd of the node awake (7.2) | the node is short: try the other nodes first |
 //! | watermark | the rest is reserved (with node reclaim on: reclaim the node first) |
 //!
-//! Preferences (cache, fair share, NOFRAGMENT) are dropped at the end of a pass and the zonelist is
+//! Preferences (cache, fair share, sleeping kswapd, NOFRAGMENT) are dropped at the end of a pass and the zonelist is
 //! rescanned. Marks are never dropped: below them is the reserve. [`super::slow`] decides which
 //! requests may use it, and makes the same passes with other flags.
 //!
@@ -208,15 +209,22 @@ impl<H: Host> PageAllocator<H> {
     ) -> Option<Pfn> {
         let mut flags = flags;
         let mut zlc = Scan::new(self.zonelist_cache(req));
+        let mut busy = if self.skips_busy_nodes { Busy::Skip } else { Busy::Try };
         loop {
             let mut fair_skipped = false;
-            match self.scan(cx, relief, req, flags, &mut zlc, &mut fair_skipped, &mut tried) {
+            let skips = (&mut fair_skipped, &mut busy);
+            match self.scan(cx, relief, req, flags, &mut zlc, skips, &mut tried) {
                 Pass::Page(pfn) => return Some(pfn),
                 Pass::Remote => {
                     flags -= AllocFlags::NOFRAGMENT;
                     continue;
                 }
                 Pass::None => {}
+            }
+            if busy == Busy::Skipped {
+                // Before types are mixed: a short node may still have a block of the right type.
+                busy = Busy::Try;
+                continue;
             }
             // Drop all failed preferences at once: one pass for each would cost a scan each, and
             // this request has already scanned in vain.
@@ -246,7 +254,7 @@ impl<H: Host> PageAllocator<H> {
         req: &Request<'_>,
         flags: AllocFlags,
         zlc: &mut Scan<'_>,
-        fair_skipped: &mut bool,
+        (fair_skipped, busy): (&mut bool, &mut Busy),
         tried: &mut Option<PcpTaken>,
     ) -> Pass {
         let Some(preferred) = req.preferred_entry() else {
@@ -301,6 +309,10 @@ impl<H: Host> PageAllocator<H> {
                 && entry.node != preferred.node
             {
                 return Pass::Remote;
+            }
+            if *busy != Busy::Try && relief.kswapd_is_awake(entry.node) {
+                *busy = Busy::Skipped;
+                continue;
             }
             if !self.watermark_fast(zone, req.order, req.gfp, req.highest, flags)
                 && !flags.contains(AllocFlags::NO_WATERMARKS)
@@ -675,6 +687,17 @@ struct Taken {
     pfn: Pfn,
     /// It came from the buddy lists, not from this CPU's.
     is_from_buddy: bool,
+}
+
+/// What a pass does with zones of nodes whose kswapd is awake (rules/allocation#busy-nodes).
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Busy {
+    /// It tries them as any other.
+    Try,
+    /// It skips them; there was none yet.
+    Skip,
+    /// It skips them, and there was one.
+    Skipped,
 }
 
 /// How a pass over the zonelist ended.

@@ -74,6 +74,9 @@ impl<H: Host> PageAllocator<H> {
         let Some(preferred) = lists.and_then(|lists| lists.fallback.first(highest)) else {
             return Err(None);
         };
+        if self.skips_busy_nodes && relief.kswapd_is_awake(preferred.node) {
+            return Err(None);
+        }
         let zone = self.zone_at(preferred);
         // An order without lists needs the zone lock, which is slow enough for the general path. A
         // zone below its low mark means other zones, other rights or a wake-up, which are not the

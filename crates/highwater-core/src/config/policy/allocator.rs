@@ -192,6 +192,10 @@ policy! {
         /// second later (no kernel does this).
         // rules/node-pass#node-deferral
         reclaim_deferral: bool = false,
+        /// An allocation prefers nodes whose kswapd sleeps: it tries the others only if these have
+        /// no page (7.2).
+        // rules/allocation#busy-nodes
+        skip_kswapd_nodes: bool = false is exploratory,
         /// An allocation prefers another zone of the node to mixing migratetypes in a pageblock
         /// (5.0 on).
         nofragment: bool = false,
