@@ -236,6 +236,31 @@ fn all_nodes_dirty_the_slow_path_ignores_the_limit() {
 }
 
 #[test]
+fn reclaim_outside_of_the_cpuset_is_no_use() {
+    // rules/slow-path#reclaim-retry: MIN pages free on node 0 only, the task is bound to node 1.
+    let mut m = nodes(2);
+    m.tunables.cpusets = true;
+    let rounds = |retry_in_cpuset, gfp, allowed| {
+        let host = host();
+        let mut policy = policy("6.1");
+        policy.slow_path.retry_in_cpuset = retry_in_cpuset;
+        let (alloc, cx) = boot_on(&host, &m, &policy);
+        alloc.populated_zones().for_each(|zone| fake_free(zone, 0));
+        let home = alloc.zone(NodeId(0), ZoneType::Normal).unwrap();
+        fake_free(home, home.marks().min);
+        cx.set_mems_allowed(NodeMask::of(NodeId(allowed)));
+        let relief = Fake::default();
+        let gfp = gfp | Gfp::RETRY_MAYFAIL;
+        assert_eq!(alloc.alloc(&cx, &relief, gfp, Order(0), NodeId(0), None), None);
+        relief.hard_calls().len()
+    };
+    let user = Gfp::GFP_USER;
+    assert_eq!((rounds(false, user, 1), rounds(true, user, 1)), (17, 1));
+    assert_eq!((rounds(false, user, 0), rounds(true, user, 0)), (17, 17));
+    assert_eq!(rounds(true, Gfp::GFP_KERNEL, 1), 17, "its walls are soft");
+}
+
+#[test]
 fn cpusets_bind_tasks_but_not_interrupts_or_victims() {
     let mut m = nodes(2);
     m.tunables.cpusets = true;

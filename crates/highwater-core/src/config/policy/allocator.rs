@@ -142,6 +142,15 @@ policy! {
             /// The larger of a quarter and a share of the zone (`watermark_scale_factor`, 4.6 on).
             ScaleFactor,
         },
+        /// Min watermark of the movable zone.
+        // rules/watermarks#marks
+        movable_min: MovableMin = Share {
+            /// Its share of `min_free_kbytes`, as every zone's (up to 6.8).
+            Share,
+            /// A thousandth of the zone, from 32 to 128 pages; the other zones share
+            /// `min_free_kbytes` without it (6.9 on).
+            Clamped,
+        } is exploratory,
         /// Upper bound of the computed `min_free_kbytes`, in KiB: 64 MiB (up to 5.4), 256 MiB.
         min_free_kbytes_max: u64 = 65_536 in (128..=1_073_741_824; 128, 65_536, 262_144),
         /// A fragmenting fallback raises the zone's watermarks for a while (5.0 on).
@@ -253,6 +262,10 @@ policy! {
             /// As soon as no zone would pass even if all reclaimable pages were free (late 6.1).
             WhenHopeless,
         },
+        /// The test whether reclaim could suffice passes over zones that the cpuset forbids (6.12,
+        /// 7.2).
+        // rules/slow-path#reclaim-retry
+        retry_in_cpuset: bool = false is exploratory,
         /// How far below the min watermark a `__GFP_NOFAIL` request may finally go.
         nofail_dip: NofailDip = NonBlock {
             /// As far as a request that cannot wait (up to 6.1.0).

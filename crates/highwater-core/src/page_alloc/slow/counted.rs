@@ -424,7 +424,7 @@ impl<H: Host> PageAllocator<H> {
             state.no_progress_loops += 1;
         }
         let exhausted = state.no_progress_loops > MAX_RECLAIM_RETRIES;
-        if !exhausted && let Some(zone) = self.could_suffice(relief, req, state.flags) {
+        if !exhausted && let Some(zone) = self.could_suffice(cx, relief, req, state.flags) {
             // Reclaimable pages exist but must be written first: a new round at once would find the
             // same state.
             if !progress && self.waits_for_writes(relief, zone) {
@@ -450,12 +450,20 @@ impl<H: Host> PageAllocator<H> {
     /// The free pages are read exactly: here a wrong count decides about a life.
     fn could_suffice<R: Relief<H>>(
         &self,
+        cx: &Cx<'_, H>,
         relief: &R,
         req: &Request<'_>,
         flags: AllocFlags,
     ) -> Option<&Zone<H>> {
         let rule = self.policy.watermark_rule();
-        req.candidates().map(|(_, entry)| self.zone_at(entry)).find(|zone| {
+        // As in a pass: what is freed there would be no use.
+        let by_cpuset = self.policy.slow_path.retry_in_cpuset
+            && self.tunables.cpusets.get()
+            && flags.contains(AllocFlags::CPUSET);
+        let allows = |node| !by_cpuset || self.cpuset_allows(cx, node, req.gfp);
+        let allowed = req.candidates().filter(|(_, entry)| allows(entry.node));
+        let mut zones = allowed.map(|(_, entry)| self.zone_at(entry));
+        zones.find(|zone| {
             let available = self.reclaimable(zone, relief.can_swap()) + zone.nr_free_pages_exact();
             let min = zone.mark(Mark::Min);
             zone.watermark_ok(rule, req.order, min, req.highest, flags, available)
