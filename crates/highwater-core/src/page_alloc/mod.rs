@@ -93,6 +93,7 @@ mod restore;
 mod runs;
 mod slow;
 mod sysctl;
+mod taken;
 mod zonelist_cache;
 
 pub use crate::units::{CompactPriority, CompactResult, Gfp};
