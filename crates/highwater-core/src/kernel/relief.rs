@@ -21,6 +21,10 @@ impl<H: Devices> Relief<H> for Kernel<H> {
         self.wakeup_kswapd(cx, node, gfp, order.0, highest);
     }
 
+    fn kswapd_is_awake(&self, node: NodeId) -> bool {
+        !self.reclaim.node(node).kswapd_wait.has_waiters()
+    }
+
     fn reclaim(&self, _: &PageAllocator<H>, cx: &Cx<'_, H>, req: &Request<'_>) -> u64 {
         let _phase = cx.phase(Phase::DirectReclaim);
         let _stall = cx.stall(Stall::Memory);

@@ -34,12 +34,12 @@ use super::deferred::Frees;
 use super::pcp::counts_frees;
 use super::{PageAllocator, PcpShape, ZonelistCache};
 use crate::config::{
-    HighatomicKind, HighatomicUnusable, LiveTunables, Machine, MachineError, PcpSizing, Policy,
-    Thp, WatermarkTest, ZoneSpec,
+    HighatomicKind, HighatomicUnusable, LiveTunables, Machine, MachineError, MovableMin, PcpSizing,
+    Policy, Thp, WatermarkTest, ZoneSpec,
 };
 use crate::host::{CpuId, Cx, Host, Lock};
 use crate::page::{MigrateType, Order, PAGEBLOCK_PAGES, Pfn};
-use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use crate::sync::order::LockClass;
 use crate::vmstat::{EventSet, GroupStats, NodeStat, StatSet};
 use crate::zone::zonelist::{self, NodeSummary};
@@ -144,6 +144,7 @@ fn assemble<H: Host>(host: &H, machine: &Machine, policy: &Policy) -> PageAlloca
                 cpus,
                 stats: StatSet::<{ NodeStat::COUNT }>::new(nr_cpus),
                 total_reserve: AtomicU64::new(0),
+                kswapd_failures: AtomicU32::new(0),
             }
         })
         .collect();
@@ -176,6 +177,7 @@ fn assemble<H: Host>(host: &H, machine: &Machine, policy: &Policy) -> PageAlloca
         caches: caches.into_boxed_slice(),
         cpu_node: cpu_node.into_boxed_slice(),
         grouping,
+        skips_busy_nodes: policy.zonelist.skip_kswapd_nodes && machine.nodes.len() > 1,
         min_free_kbytes: AtomicU64::new(0),
         drain_lock: host.new_lock(LockClass::Drain, ()),
         oom_lock: host.new_lock(LockClass::Oom, ()),
@@ -301,20 +303,29 @@ impl<H: Host> PageAllocator<H> {
     /// Recomputes every zone's marks, then total reserves and per-CPU sizes
     /// (rules/watermarks#marks). Boosts are cleared.
     ///
-    /// A zone's share of min_free_kbytes is in proportion to its managed pages. Reserves and list
+    /// A zone's share of min_free_kbytes is in proportion to its managed pages; from 6.9 on the
+    /// movable zone has none. Reserves and list
     /// sizes follow from the marks, so they are recomputed here; thresholds and lowmem reserves are
     /// not.
     #[doc(alias = "setup_per_zone_wmarks")]
     pub fn rebuild_watermarks(&self) {
-        let total: u64 = self.populated_zones().map(|z| z.managed()).sum();
+        let shares = |zone: &Zone<H>| match self.policy.watermark.movable_min {
+            MovableMin::Share => true,
+            MovableMin::Clamped => zone.zone != ZoneType::Movable,
+        };
+        let total: u64 = self.populated_zones().filter(|z| shares(z)).map(|z| z.managed()).sum();
         for zone in self.populated_zones() {
-            let marks = watermark::marks(
+            let mut marks = watermark::marks(
                 self.min_free_kbytes(),
                 zone.managed(),
                 total,
                 self.tunables.watermark_scale_factor.get(),
                 self.policy.watermark.gaps,
             );
+            if !shares(zone) {
+                // Its pages can be moved or reclaimed, and no kernel allocation depends on them.
+                marks = marks.with_min(watermark::movable_min(zone.managed()));
+            }
             zone.set_marks(&marks);
         }
         self.refresh_reserves();

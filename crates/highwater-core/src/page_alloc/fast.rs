@@ -10,9 +10,10 @@
 //! | fair share (4.3) | try the other zones of the node first |
 //! | dirty limit of the node | the node has enough dirty pages for its reclaim |
 //! | another node, and NOFRAGMENT | mixing types on the local node is better than a remote page: scan again |
+//! | kswapd of the node awake (7.2) | the node is short: try the other nodes first |
 //! | watermark | the rest is reserved (with node reclaim on: reclaim the node first) |
 //!
-//! Preferences (cache, fair share, NOFRAGMENT) are dropped at the end of a pass and the zonelist is
+//! Preferences (cache, fair share, sleeping kswapd, NOFRAGMENT) are dropped at the end of a pass and the zonelist is
 //! rescanned. Marks are never dropped: below them is the reserve. [`super::slow`] decides which
 //! requests may use it, and makes the same passes with other flags.
 //!
@@ -23,12 +24,12 @@
 use super::pcp::{PcpBusy, PcpTaken, pcp_event_unit};
 use super::zonelist_cache::Scan;
 use super::{AllocFlags, Gfp, NodeReclaim, PageAllocator, Relief, Request, request};
-use crate::config::{MinReserveRule, PcpSizing};
-use crate::host::{CpuId, Cx, Host, Lock, TaskFlags};
-use crate::page::{BlockFlags, MigrateType, Order, Pfn};
+use crate::config::{BoostExempt, MinReserveRule, PcpSizing};
+use crate::host::{Cx, Host, Lock, TaskFlags};
+use crate::page::{MigrateType, Order, Pfn};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::trace::Event;
-use crate::vmstat::{NodeStat, NumaStat, VmEvent};
+use crate::vmstat::{NodeStat, VmEvent};
 use crate::zone::zonelist::ZoneRef;
 use crate::zone::{Mark, NodeId, NodeMask, Zone, ZoneFlags, ZoneType};
 
@@ -208,15 +209,22 @@ impl<H: Host> PageAllocator<H> {
     ) -> Option<Pfn> {
         let mut flags = flags;
         let mut zlc = Scan::new(self.zonelist_cache(req));
+        let mut busy = if self.skips_busy_nodes { Busy::Skip } else { Busy::Try };
         loop {
             let mut fair_skipped = false;
-            match self.scan(cx, relief, req, flags, &mut zlc, &mut fair_skipped, &mut tried) {
+            let skips = (&mut fair_skipped, &mut busy);
+            match self.scan(cx, relief, req, flags, &mut zlc, skips, &mut tried) {
                 Pass::Page(pfn) => return Some(pfn),
                 Pass::Remote => {
                     flags -= AllocFlags::NOFRAGMENT;
                     continue;
                 }
                 Pass::None => {}
+            }
+            if busy == Busy::Skipped {
+                // Before types are mixed: a short node may still have a block of the right type.
+                busy = Busy::Try;
+                continue;
             }
             // Drop all failed preferences at once: one pass for each would cost a scan each, and
             // this request has already scanned in vain.
@@ -246,7 +254,7 @@ impl<H: Host> PageAllocator<H> {
         req: &Request<'_>,
         flags: AllocFlags,
         zlc: &mut Scan<'_>,
-        fair_skipped: &mut bool,
+        (fair_skipped, busy): (&mut bool, &mut Busy),
         tried: &mut Option<PcpTaken>,
     ) -> Pass {
         let Some(preferred) = req.preferred_entry() else {
@@ -301,6 +309,10 @@ impl<H: Host> PageAllocator<H> {
                 && entry.node != preferred.node
             {
                 return Pass::Remote;
+            }
+            if *busy != Busy::Try && relief.kswapd_is_awake(entry.node) {
+                *busy = Busy::Skipped;
+                continue;
             }
             if !self.watermark_fast(zone, req.order, req.gfp, req.highest, flags)
                 && !flags.contains(AllocFlags::NO_WATERMARKS)
@@ -368,9 +380,12 @@ impl<H: Host> PageAllocator<H> {
         }
         // The boost only keeps types apart, so an atomic request must not fail because of it.
         let boosted = order == Order::ZERO
-            && gfp.contains(Gfp::ATOMIC)
             && zone.boost() != 0
-            && flags.mark() == Mark::Min;
+            && flags.mark() == Mark::Min
+            && gfp.contains(match self.policy.watermark.boost_exempt {
+                BoostExempt::Atomic => Gfp::ATOMIC,
+                BoostExempt::High => Gfp::HIGH,
+            });
         boosted && zone.watermark_ok(rule, order, zone.marks().min, highest, flags, free)
     }
 
@@ -489,7 +504,7 @@ impl<H: Host> PageAllocator<H> {
                 zone.set_flag(ZoneFlags::FAIR_DEPLETED);
             }
         }
-        self.report_boost(cx, relief, zone);
+        self.report_boost(cx, relief, zone, || flags);
         Some(Taken { pfn, is_from_buddy })
     }
 
@@ -499,25 +514,6 @@ impl<H: Host> PageAllocator<H> {
         let policy = &self.policy.pcp;
         policy.refill_falls_back
             || flags.contains(AllocFlags::HIGHATOMIC) && !policy.highatomic_refills
-    }
-
-    /// The first allocation after a boost wakes kswapd. The first one after a zone's last large
-    /// block was split wakes kcompactd. Both are noted under the zone lock, where nothing is woken.
-    #[inline(always)]
-    pub(super) fn report_boost<R: Relief<H>>(&self, cx: &Cx<'_, H>, relief: &R, zone: &Zone<H>) {
-        if zone.has(ZoneFlags::BOOSTED_WATERMARK | ZoneFlags::BROKEN_UP) {
-            self.tell_daemons(cx, relief, zone);
-        }
-    }
-
-    #[cold]
-    fn tell_daemons<R: Relief<H>>(&self, cx: &Cx<'_, H>, relief: &R, zone: &Zone<H>) {
-        if zone.clear_flag(ZoneFlags::BOOSTED_WATERMARK) {
-            relief.wake_kswapd(self, cx, zone.node, Gfp::empty(), Order::ZERO, zone.zone);
-        }
-        if zone.clear_flag(ZoneFlags::BROKEN_UP) {
-            relief.prompt_kcompactd(self, cx, zone.node);
-        }
     }
 
     /// Takes a block straight from the buddy lists under the zone lock (step 2 of
@@ -567,54 +563,6 @@ impl<H: Host> PageAllocator<H> {
         page
     }
 
-    /// Counts an allocation as NUMA hit, miss, foreign, local or other
-    /// (rules/zone-counters#numa-events).
-    ///
-    /// A miss where the page came from is foreign where it was wanted: both nodes show it.
-    #[doc(alias = "zone_statistics")]
-    fn count_numa(&self, cpu: CpuId, zone: &Zone<H>, preferred: ZoneRef) {
-        let mine = &zone.cpus[cpu.idx()];
-        if zone.node == preferred.node {
-            mine.count_hit();
-        } else {
-            mine.count(NumaStat::NumaMiss);
-            self.zone_at(preferred).cpus[cpu.idx()].count(NumaStat::NumaForeign);
-            mine.count(mine.origin());
-        }
-    }
-
-    /// Makes a block ready for its user (rules/allocation#prepare).
-    #[doc(alias = "prep_new_page")]
-    #[inline(always)]
-    pub(super) fn prepare_page(
-        &self,
-        cx: &Cx<'_, H>,
-        pfn: Pfn,
-        order: Order,
-        gfp: Gfp,
-        migratetype: MigrateType,
-        flags: AllocFlags,
-    ) {
-        let page = self.map.page(pfn);
-        // The word is replaced: nothing of the page's former life stays. A page from the reserves says
-        // so: network receive drops packets that lie on one unless they help to free memory.
-        let mut word = BlockFlags::USED;
-        if gfp.contains(Gfp::COMP) && order > Order::ZERO {
-            word |= BlockFlags::HEAD;
-        }
-        if flags.contains(AllocFlags::NO_WATERMARKS) {
-            word |= BlockFlags::PFMEMALLOC;
-        }
-        let state = page.block().with(word, order, migratetype);
-        page.set_block(state);
-        page.reset_usage();
-        page.set_refcount(1);
-        self.remember_head(pfn, order, state);
-        if gfp.contains(Gfp::ZERO) {
-            cx.host.frame_zero(pfn, order);
-        }
-    }
-
     /// Reports whether a node may take more dirty pages (rules/allocation#dirty-limit).
     ///
     /// Linux: same name.
@@ -658,6 +606,17 @@ struct Taken {
     pfn: Pfn,
     /// It came from the buddy lists, not from this CPU's.
     is_from_buddy: bool,
+}
+
+/// What a pass does with zones of nodes whose kswapd is awake (rules/allocation#busy-nodes).
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Busy {
+    /// It tries them as any other.
+    Try,
+    /// It skips them; there was none yet.
+    Skip,
+    /// It skips them, and there was one.
+    Skipped,
 }
 
 /// How a pass over the zonelist ended.

@@ -74,6 +74,9 @@ impl<H: Host> PageAllocator<H> {
         let Some(preferred) = lists.and_then(|lists| lists.fallback.first(highest)) else {
             return Err(None);
         };
+        if self.skips_busy_nodes && relief.kswapd_is_awake(preferred.node) {
+            return Err(None);
+        }
         let zone = self.zone_at(preferred);
         // An order without lists needs the zone lock, which is slow enough for the general path. A
         // zone below its low mark means other zones, other rights or a wake-up, which are not the
@@ -96,7 +99,7 @@ impl<H: Host> PageAllocator<H> {
         // The preferred zone it is.
         mine.count_hit();
         // With the per-CPU lock released: relief is asked without locks.
-        self.report_boost(cx, relief, zone);
+        self.report_boost(cx, relief, zone, flags);
         self.prepare_page(cx, pfn, order, gfp, migratetype, AllocFlags::MARK_LOW);
         cx.host.trace(cpu, &Event::PageAlloc { pfn: Some(pfn), order, gfp, migratetype });
         Ok(pfn)

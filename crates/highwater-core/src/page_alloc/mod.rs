@@ -93,6 +93,7 @@ mod restore;
 mod runs;
 mod slow;
 mod sysctl;
+mod taken;
 mod zonelist_cache;
 
 pub use crate::units::{CompactPriority, CompactResult, Gfp};
@@ -147,6 +148,8 @@ pub struct PageAllocator<H: Host> {
     pub(crate) caches: Box<[ZonelistCache]>,
     pub(crate) cpu_node: Box<[NodeId]>,
     pub(crate) grouping: bool,
+    // Passes skip nodes whose kswapd is awake.
+    pub(crate) skips_busy_nodes: bool,
     // In force: computed at boot, raised by huge pages, set by the sysctl.
     pub(crate) min_free_kbytes: AtomicU64,
     pub(crate) drain_lock: H::Lock<()>,

@@ -59,6 +59,12 @@ pub trait Relief<H: Host> {
         highest: ZoneType,
     );
 
+    /// True if a node's kswapd is awake, and so the node is short of memory. A napping one is not.
+    fn kswapd_is_awake(&self, node: NodeId) -> bool {
+        let _ = node;
+        false
+    }
+
     /// Direct reclaim for a request; the number of pages reclaimed. Counts its stalls (allocstall).
     fn reclaim(&self, alloc: &PageAllocator<H>, cx: &Cx<'_, H>, req: &Request<'_>) -> u64;
 

@@ -18,8 +18,6 @@ use crate::units::SWAP_CLUSTER_MAX;
 
 /// Priority of the first pass (`DEF_PRIORITY`).
 pub const DEF_PRIORITY: u8 = 12;
-/// Runs of kswapd without a page after which a node is hopeless (`MAX_RECLAIM_RETRIES`).
-pub const MAX_FAILURES: u32 = 16;
 /// Pages in a GiB, as a shift.
 const GIB_SHIFT: u32 = 18;
 

@@ -57,6 +57,15 @@ const fn reserves_suffice(reserves: u64, free: u64) -> bool {
     reserves == 0 || free > reserves / 2
 }
 
+/// Reports whether the gate counts a zone. `falls_back`: its free pages are in `reclaimable`, if it
+/// has no others.
+///
+/// A zone where only reclaim could refill the share, but nothing can be reclaimed, would keep the
+/// gate closed for ever.
+const fn counts_at_gate(reclaimable: u64, free: u64, falls_back: bool) -> bool {
+    reclaimable != 0 || (!falls_back && free == 0)
+}
+
 impl<H: Devices> Kernel<H> {
     /// Reclaims directly for a request; returns the pages reclaimed (1 if compaction can go ahead
     /// instead). The caller has marked the task MEMALLOC.
@@ -229,24 +238,26 @@ impl<H: Devices> Kernel<H> {
     /// Reports whether direct reclaimers may go on; if not, wakes kswapd to refill the reserves
     /// (`allow_direct_reclaim`).
     ///
-    /// Zones with neither reclaimable nor free pages do not count, because nothing could refill
-    /// their share, and the gate would stay closed for ever. The counts are the cheap ones; a
-    /// waiting task checks again whenever kswapd wakes it.
+    /// Up to 6.1 the counts of free pages are the cheap ones; a waiting task checks again whenever
+    /// kswapd wakes it.
     #[doc(alias = "allow_direct_reclaim")]
     #[doc(alias = "pfmemalloc_watermark_ok")]
     pub(super) fn allows_direct_reclaim(&self, cx: &Cx<'_, H>, node: NodeId) -> bool {
         let state = self.reclaim.node(node);
         // There is nothing to wait for.
-        if state.is_hopeless() {
+        if self.mem.node(node).is_hopeless() {
             return true;
         }
         let can_swap = self.swap.nr_free() > 0;
+        let policy = &self.mem.policy.reclaim;
         let (mut reserves, mut free) = (0, 0);
-        for zone in self.mem.zones_of(node) {
-            let counts = zone.zone <= ZoneType::Normal && zone.managed() != 0;
-            if counts && self.mem.reclaimable(zone, can_swap) != 0 {
+        for zone in self.zones_upto(node, ZoneType::Normal) {
+            let reclaimable = self.mem.reclaimable(zone, can_swap);
+            let zone_free =
+                if policy.gate_exact { zone.nr_free_pages_exact() } else { zone.nr_free_pages() };
+            if counts_at_gate(reclaimable, zone_free, policy.free_page_fallback) {
                 reserves += zone.mark(Mark::Min);
-                free += zone.nr_free_pages();
+                free += zone_free;
             }
         }
         let suffices = reserves_suffice(reserves, free);
@@ -282,5 +293,18 @@ mod tests {
         assert!(!reserves_suffice(reserves, 8_389));
         assert!(reserves_suffice(reserves, 8_390));
         assert!(reserves_suffice(0, 0));
+    }
+
+    #[test]
+    fn zones_that_the_gate_counts() {
+        let counts = |reclaimable, free| {
+            // Up to 6.12 the free pages stand for the others.
+            let falls_back = if reclaimable == 0 { free } else { reclaimable };
+            [counts_at_gate(falls_back, free, true), counts_at_gate(reclaimable, free, false)]
+        };
+        assert_eq!(counts(7, 0), [true, true]);
+        assert_eq!(counts(7, 90), [true, true]);
+        assert_eq!(counts(0, 90), [true, false]);
+        assert_eq!(counts(0, 0), [false, true]);
     }
 }

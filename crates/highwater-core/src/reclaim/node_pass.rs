@@ -49,7 +49,6 @@ impl<H: Devices> Kernel<H> {
     /// Linux 4.8 on: same name; older kernels go by `shrink_zone`.
     #[inline(never)]
     pub(super) fn shrink_node(&self, cx: &Cx<'_, H>, node: NodeId, sc: &mut Control) {
-        let state = self.reclaim.node(node);
         let mut has_progress = false;
         loop {
             // The flags are about this round. Scanned and reclaimed counts continue, because the
@@ -84,7 +83,7 @@ impl<H: Devices> Kernel<H> {
         // A successful reclaimer has shown that the node is not hopeless, so kswapd may be woken
         // again. It is never kswapd itself, which sleeps on a hopeless node.
         if has_progress && self.ends_failures(node, sc) {
-            state.kswapd_failures.store(0, Relaxed);
+            self.mem.node(node).kswapd_failures.store(0, Relaxed);
         }
     }
 

@@ -1,13 +1,12 @@
 //! Reclaim's state of nodes and their lists, kept between reclaims.
 //!
 //! A reclaim's own findings are in its [`Control`](super::Control) and end with it. This module has
-//! the little that others need: waiting tasks, kswapd's pending request and failures, and the state
-//! of the lists' tails.
+//! the little that others need: waiting tasks, kswapd's pending request, and the state of the lists'
+//! tails. The failures of kswapd are in [`Node`](crate::zone::Node), because frees may end them.
 //!
 //! | writer | data | reader |
 //! |---|---|---|
 //! | allocations | `kswapd_order`, `kswapd_highest` | kswapd, which clears them |
-//! | runs of kswapd; any pass with progress | `kswapd_failures` | allocations, the gate, waits |
 //! | passes (4.5: batches) | [`TailState`] | later passes, direct reclaimers |
 //! | throttled tasks | `nr_writeback_throttled`, `nr_reclaim_start` | ends of writeback |
 //!
@@ -20,7 +19,6 @@
 
 use alloc::boxed::Box;
 
-use super::budget::MAX_FAILURES;
 use super::node_deferral::NodeDeferral;
 use super::throttle::WAIT_CLASSES;
 use crate::host::{Cx, Tasks};
@@ -116,8 +114,6 @@ pub struct ReclaimNode<H: Tasks> {
     pub(crate) kswapd_order: AtomicU8,
     /// Pending request: zone type, or [`ZoneType::COUNT`] for none.
     pub(crate) kswapd_highest: AtomicU8,
-    /// Runs without a page since the last success; 16 = hopeless (rules/kswapd#hopeless).
-    pub(crate) kswapd_failures: AtomicU32,
     /// Sleeps of fixed length while too many pages were isolated, up to 5.15. They have no trace
     /// event, in Linux or here; the captures counted calls.
     pub(crate) isolated_sleeps: AtomicU64,
@@ -140,7 +136,6 @@ impl<H: Tasks> ReclaimNode<H> {
             nr_reclaim_start: AtomicU64::new(0),
             kswapd_order: AtomicU8::new(0),
             kswapd_highest: AtomicU8::new(NOBODY_ASKED),
-            kswapd_failures: AtomicU32::new(0),
             isolated_sleeps: AtomicU64::new(0),
             is_node_reclaiming: AtomicBool::new(false),
             node_deferral: NodeDeferral::default(),
@@ -152,13 +147,6 @@ impl<H: Tasks> ReclaimNode<H> {
     /// sleeps have a trace event.
     pub fn nr_isolated_sleeps(&self) -> u64 {
         self.isolated_sleeps.load(Relaxed)
-    }
-
-    /// kswapd failed so often that waking it is useless. Tasks that would have waited for it
-    /// proceed without it: to reclaim, and then to the OOM killer. Otherwise they would wait for
-    /// ever for a kswapd that makes no progress.
-    pub fn is_hopeless(&self) -> bool {
-        self.kswapd_failures.load(Relaxed) >= MAX_FAILURES
     }
 
     /// Asks kswapd for zones up to `highest`; if it is asked for a higher one already, that stays

@@ -3,7 +3,6 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::budget::MAX_FAILURES;
 use super::testing::{AT, NODE, PAGE, Stage, VEC, control};
 use crate::Kernel;
 use crate::block::manual::Manual;
@@ -20,7 +19,7 @@ use crate::sync::atomic::Ordering::Relaxed;
 use crate::syscall::MemoryAdvice;
 use crate::vm::{Access, Backing, Fault, VmaFlags};
 use crate::vmstat::{NodeStat, VmEvent};
-use crate::zone::{ZoneType, watermark::Marks};
+use crate::zone::{MAX_FAILURES, ZoneType, watermark::Marks};
 
 #[test]
 fn clean_file_pages_leave_a_shadow() {
@@ -417,7 +416,7 @@ fn the_gate_lets_hopeless_nodes_and_kernel_threads_pass() {
     cx.set_flags(TaskFlags::KTHREAD);
     assert!(s.kernel.try_to_free_pages(&cx, &request(&s.kernel)) >= 32);
     assert_eq!(s.event(VmEvent::PgscanDirectThrottle), 0);
-    s.kernel.reclaim.node(NODE).kswapd_failures.store(MAX_FAILURES, Relaxed);
+    s.kernel.mem.node(NODE).kswapd_failures.store(MAX_FAILURES, Relaxed);
     assert!(s.kernel.allows_direct_reclaim(&cx, NODE));
 }
 
@@ -457,7 +456,7 @@ fn failures_end_with_progress_or_with_balance() {
     for end in [FailuresEnd::Progress, FailuresEnd::Balanced] {
         let s = with_cache_in_use(|policy| policy.reclaim.kswapd.failures_end = end);
         let cx = s.cx();
-        let failures = || s.kernel.reclaim.node(NODE).kswapd_failures.load(Relaxed);
+        let failures = || s.kernel.mem.node(NODE).kswapd_failures.load(Relaxed);
         s.kernel.balance_node(&cx, NODE, 0, ZoneType::Movable);
         assert_eq!(failures(), 1);
         // A boosted run is one for 6.1 only.

@@ -257,7 +257,8 @@ impl ZoneInfo {
         self.boost.load(Relaxed)
     }
 
-    pub(crate) fn set_boost(&self, pages: u64) {
+    /// Sets the boost in force.
+    pub fn set_boost(&self, pages: u64) {
         self.boost.store(pages, Relaxed);
         self.marks_changed();
     }

@@ -26,4 +26,4 @@ pub(crate) use fresh::FreshRun;
 pub use info::{Mark, ZoneFlags, ZoneInfo};
 pub(crate) use pcp::Deferred;
 pub use pcp::{OwnedLists, Pcp};
-pub use zone::{CpuZone, FreeArea, Node, Zone};
+pub use zone::{CpuZone, FreeArea, MAX_FAILURES, Node, Zone};

@@ -29,6 +29,21 @@ pub struct Marks {
     pub promo: u64,
 }
 
+impl Marks {
+    /// The same distances from another min watermark.
+    #[must_use]
+    pub const fn with_min(self, min: u64) -> Marks {
+        let Marks { min: old, low, high, promo } = self;
+        Marks { min, low: low - old + min, high: high - old + min, promo: promo - old + min }
+    }
+}
+
+/// The min watermark of the movable zone from 6.9 on, where it has no share of min_free_kbytes
+/// (rules/watermarks#marks).
+pub fn movable_min(managed: u64) -> u64 {
+    (managed / 1024).clamp(32, 128)
+}
+
 impl Policy {
     /// How free pages are compared with a mark.
     #[inline(always)]
@@ -291,6 +306,16 @@ mod tests {
         for (lowmem_mib, kbytes) in table {
             assert_eq!(mib(lowmem_mib), kbytes, "{lowmem_mib} MiB");
         }
+    }
+
+    #[test]
+    fn the_movable_zone_keeps_little() {
+        let mins = [20_000, 65_536, 262_144].map(movable_min);
+        assert_eq!(mins, [32, 64, 128]);
+        // 724 pages over 131,072 managed ones of other zones.
+        let m = marks(2896, 65_536, 131_072, 10, HighWatermark::ScaleFactor);
+        assert_eq!(m, Marks { min: 362, low: 452, high: 542, promo: 632 });
+        assert_eq!(m.with_min(64), Marks { min: 64, low: 154, high: 244, promo: 334 });
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crossbeam_utils::CachePadded;
 use super::{FreshRun, NodeId, Pcp, ZoneId, ZoneInfo, ZoneType};
 use crate::host::{CpuId, Host};
 use crate::page::{MAX_ORDER, MigrateType, Order, PAGE_SHIFT, PageList};
-use crate::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use crate::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use crate::sync::bump;
 use crate::sync::order::LockClass;
 use crate::vmstat::{NodeStat, NumaStat, StatSet};
@@ -135,6 +135,9 @@ impl<H: Host> Deref for Zone<H> {
     }
 }
 
+/// Runs of kswapd without a page after which a node is hopeless (`MAX_RECLAIM_RETRIES`).
+pub const MAX_FAILURES: u32 = 16;
+
 /// A node: its CPUs, counters and reserve.
 #[doc(alias = "pglist_data")]
 pub struct Node {
@@ -146,9 +149,19 @@ pub struct Node {
     pub stats: StatSet<{ NodeStat::COUNT }>,
     /// Pages that ordinary use must leave (rules/watermarks#total-reserve).
     pub(crate) total_reserve: AtomicU64,
+    /// kswapd's runs without a page since the last success (rules/kswapd#hopeless). It is not
+    /// reclaim's: frees may end a series of failures too (rules/per-cpu-lists#below-high).
+    pub(crate) kswapd_failures: AtomicU32,
 }
 
 impl Node {
+    /// kswapd failed so often that waking it is useless. Tasks that would have waited for it
+    /// proceed without it: to reclaim, and then to the OOM killer. Otherwise they would wait for
+    /// ever for a kswapd that makes no progress.
+    pub fn is_hopeless(&self) -> bool {
+        self.kswapd_failures.load(Relaxed) >= MAX_FAILURES
+    }
+
     /// Pages that ordinary use must leave.
     pub fn total_reserve(&self) -> u64 {
         self.total_reserve.load(Relaxed)

@@ -9,7 +9,7 @@ use highwater_core::page_alloc::{
     AllocFlags, CompactPriority, CompactResult, Gfp, NodeReclaim, PageAllocator, Relief, Request,
 };
 use highwater_core::vmstat::VmEvent;
-use highwater_core::zone::{NodeId, Zone, ZoneId, ZoneType};
+use highwater_core::zone::{NodeId, NodeMask, Zone, ZoneId, ZoneType};
 
 use super::{Alloc, Host};
 
@@ -46,6 +46,8 @@ pub struct Fake {
     pub kills: Cell<bool>,
     /// Task flags to set when the killer runs.
     pub victim: Cell<bool>,
+    /// Nodes whose kswapd is awake.
+    pub awake: Cell<NodeMask>,
     /// Anonymous pages count as reclaimable.
     pub swap: Cell<bool>,
     /// Waits for devices: ticks, and whether only if the zone is congested.
@@ -66,6 +68,7 @@ impl Default for Fake {
             node_reclaim: Cell::new(NodeReclaim::Full),
             kills: Cell::new(false),
             victim: Cell::new(false),
+            awake: Cell::new(NodeMask::EMPTY),
             swap: Cell::new(false),
             waits: RefCell::default(),
             limit: Cell::new(1000),
@@ -113,6 +116,10 @@ impl Relief<Host> for Fake {
         _: ZoneType,
     ) {
         self.note(Call::Wake(node.0, order.0));
+    }
+
+    fn kswapd_is_awake(&self, node: NodeId) -> bool {
+        self.awake.get().contains(node)
     }
 
     fn reclaim(&self, alloc: &PageAllocator<Host>, cx: &Cx<'_, Host>, req: &Request<'_>) -> u64 {

@@ -11,6 +11,7 @@ mod request; // rules/requests#gfp-masks
 mod sizes; // rules/watermarks#marks
 mod slow; // rules/slow-path#restart
 mod slow_v43; // rules/slow-path#v43
+mod slow_v72; // rules/slow-path#v72
 mod study_002; // rules/per-cpu-lists#study-002
 mod watermark; // rules/watermarks#exact-test
 mod zonelist_cache; // rules/zonelist-cache#data

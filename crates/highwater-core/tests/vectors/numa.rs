@@ -122,6 +122,50 @@ fn thisnode_and_nodemask_restrict() {
 }
 
 #[test]
+fn nodes_with_a_busy_kswapd_come_last() {
+    // rules/allocation#busy-nodes
+    let host = host();
+    let mut policy = policy("6.1");
+    policy.zonelist.skip_kswapd_nodes = true;
+    let (alloc, cx) = boot_on(&host, &nodes(3), &policy);
+    let relief = Fake::default();
+    let from = |awake: &[u16], nodes| {
+        let of = |mask: NodeMask, &node: &u16| mask.with(NodeId(node));
+        relief.awake.set(awake.iter().fold(NodeMask::EMPTY, of));
+        let page = alloc.alloc(&cx, &relief, Gfp::GFP_KERNEL, Order(0), NodeId(0), nodes);
+        let place = place(&alloc, page.unwrap());
+        alloc.free(&cx, page.unwrap(), Order(0)).unwrap();
+        place
+    };
+    let home = (0, ZoneType::Normal);
+    // The usual way and the general one.
+    for nodes in [None, Some(NodeMask::ALL)] {
+        assert_eq!(from(&[], nodes), home);
+        assert_eq!(from(&[1], nodes), home);
+        assert_eq!(from(&[0], nodes).0, 1);
+        assert_eq!(from(&[0, 1], nodes).0, 2);
+        assert_eq!(from(&[0, 1, 2], nodes), home, "all are busy: as if none were");
+        assert_eq!(from(&[0], Some(NodeMask::of(NodeId(0)))), home);
+    }
+    // The others are below their low mark: the same pass once more, before kswapd is woken.
+    for node in [1, 2] {
+        let zone = alloc.zone(NodeId(node), ZoneType::Normal).unwrap();
+        fake_free(zone, zone.marks().low);
+    }
+    assert_eq!(from(&[0], None), home);
+    assert_eq!(relief.calls(), []);
+    // Node 0 stays the one that was wanted.
+    let stat = |item| alloc.zone(NodeId(0), ZoneType::Normal).unwrap().numa_stat(item);
+    assert_eq!(stat(NumaStat::NumaForeign), 4);
+
+    let alone = boot_on(&host, &nodes(1), &policy).0;
+    relief.awake.set(NodeMask::ALL);
+    let before = zone_locks(&host);
+    assert!(alone.alloc(&cx, &relief, Gfp::GFP_KERNEL, Order(0), NodeId(0), None).is_some());
+    assert_eq!(zone_locks(&host) - before, 1, "one refill by the usual way");
+}
+
+#[test]
 fn locality_beats_avoiding_fragmentation() {
     // rules/allocation#scan: an unmovable request of node 0 whose zones hold movable pageblocks
     // with less than a whole block free mixes types at home instead of going to node 1.
@@ -189,6 +233,31 @@ fn all_nodes_dirty_the_slow_path_ignores_the_limit() {
     let page = alloc0(&alloc, &cx, &relief, Gfp::GFP_HIGHUSER_MOVABLE | Gfp::WRITE);
     assert!(page.is_some());
     assert_eq!(relief.calls(), [Call::Wake(0, 0)], "no reclaim, only the slow path's wakeup");
+}
+
+#[test]
+fn reclaim_outside_of_the_cpuset_is_no_use() {
+    // rules/slow-path#reclaim-retry: MIN pages free on node 0 only, the task is bound to node 1.
+    let mut m = nodes(2);
+    m.tunables.cpusets = true;
+    let rounds = |retry_in_cpuset, gfp, allowed| {
+        let host = host();
+        let mut policy = policy("6.1");
+        policy.slow_path.retry_in_cpuset = retry_in_cpuset;
+        let (alloc, cx) = boot_on(&host, &m, &policy);
+        alloc.populated_zones().for_each(|zone| fake_free(zone, 0));
+        let home = alloc.zone(NodeId(0), ZoneType::Normal).unwrap();
+        fake_free(home, home.marks().min);
+        cx.set_mems_allowed(NodeMask::of(NodeId(allowed)));
+        let relief = Fake::default();
+        let gfp = gfp | Gfp::RETRY_MAYFAIL;
+        assert_eq!(alloc.alloc(&cx, &relief, gfp, Order(0), NodeId(0), None), None);
+        relief.hard_calls().len()
+    };
+    let user = Gfp::GFP_USER;
+    assert_eq!((rounds(false, user, 1), rounds(true, user, 1)), (17, 1));
+    assert_eq!((rounds(false, user, 0), rounds(true, user, 0)), (17, 17));
+    assert_eq!(rounds(true, Gfp::GFP_KERNEL, 1), 17, "its walls are soft");
 }
 
 #[test]

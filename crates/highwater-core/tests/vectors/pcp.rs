@@ -1,7 +1,7 @@
 //! Per-CPU lists (rules/per-cpu-lists#shape) and the high-atomic reserve
 //! (rules/buddy#highatomic-reserve).
 
-use highwater_core::config::{FreeFactor, HighatomicLimit, Policy};
+use highwater_core::config::{BoostWake, FreeFactor, HighatomicLimit, Policy};
 use highwater_core::host::{CpuId, Cx};
 use highwater_core::page::{MigrateType, Order, Pfn};
 use highwater_core::page_alloc::{AllocFlags, Gfp, NoRelief};
@@ -297,6 +297,22 @@ fn a_boosted_zone_wakes_kswapd_at_the_next_allocation() {
     assert_eq!(relief.calls(), [Call::Wake(0, 0)]);
     alloc0(&alloc, &cx, &relief, USER).unwrap();
     assert_eq!(relief.calls(), [], "once");
+
+    // From 6.12 on a request that may not wake kswapd leaves it to the next one.
+    let mut policy = policy("6.1");
+    for boost_wake in [BoostWake::Any, BoostWake::Kswapd] {
+        policy.watermark.boost_wake = boost_wake;
+        for order in [0, 4] {
+            let (alloc, cx) = boot_on(&host, &one_zone(4096, 4096 + 4096, 1), &policy);
+            only_zone(&alloc).set_flag(ZoneFlags::BOOSTED_WATERMARK);
+            let wakes = |gfp| {
+                alloc.alloc(&cx, &relief, gfp, Order(order), NodeId(0), None).unwrap();
+                relief.calls().len()
+            };
+            let expected = if boost_wake == BoostWake::Any { [1, 0] } else { [0, 1] };
+            assert_eq!([wakes(USER - Gfp::KSWAPD_RECLAIM), wakes(USER)], expected);
+        }
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Boot-time sizing (rules/watermarks#min-free, rules/watermarks#marks, rules/per-cpu-lists#sizes).
 
-use highwater_core::config::{Machine, Thp, ZoneSpec};
+use highwater_core::config::{Machine, MovableMin, Thp, ZoneSpec};
 use highwater_core::zone::watermark;
 use highwater_core::zone::{NodeId, ZoneType};
 
@@ -59,6 +59,27 @@ fn reserves_of_7_2_follow_all_memory() {
         let dma = alloc.zone(NodeId(0), ZoneType::Dma).unwrap();
         assert_eq!(dma.lowmem_reserves(), [0, reserve, reserve, reserve, reserve], "{kernel}");
     }
+}
+
+#[test]
+fn the_movable_zone_leaves_the_shares() {
+    let normal = ZoneSpec::full(ZoneType::Normal, 1 << 20, 131_072);
+    let movable = ZoneSpec::full(ZoneType::Movable, (1 << 20) + 131_072, 65_536);
+    let m = machine(vec![node(&[0], &[normal, movable])]);
+    let marks = |movable_min| {
+        let host = host();
+        let mut policy = policy("6.1");
+        policy.watermark.movable_min = movable_min;
+        let (alloc, _) = boot_on(&host, &m, &policy);
+        alloc.set_min_free_kbytes(2896);
+        let of_zone = |zone: &highwater_core::zone::Zone<Host>| {
+            let m = zone.marks();
+            [m.min, m.low, m.high]
+        };
+        alloc.populated_zones().map(of_zone).collect::<Vec<_>>()
+    };
+    assert_eq!(marks(MovableMin::Share), [[482, 613, 744], [241, 306, 371]]);
+    assert_eq!(marks(MovableMin::Clamped), [[724, 905, 1086], [64, 154, 244]]);
 }
 
 #[test]

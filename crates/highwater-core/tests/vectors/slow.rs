@@ -1,7 +1,7 @@
 //! The slow path's decisions (rules/slow-path#restart) with a relief that records what it is asked
 //! for.
 
-use highwater_core::config::ZoneSpec;
+use highwater_core::config::{BoostExempt, CompactionStalls, Policy, ZoneSpec};
 use highwater_core::host::{CpuId, Cx, NS_PER_JIFFY, TaskFlags};
 use highwater_core::page::{MigrateType, Order, Pfn};
 use highwater_core::page_alloc::CompactPriority::{Async, SyncFull, SyncLight};
@@ -15,24 +15,31 @@ use crate::common::*;
 const KERNEL: Gfp = Gfp::GFP_KERNEL;
 
 /// A zone whose counter says that so many pages are free, of blocks that exist.
-struct Stage {
-    alloc: Alloc,
-    cx: Cx<'static, Host>,
+pub(super) struct Stage {
+    pub(super) alloc: Alloc,
+    pub(super) cx: Cx<'static, Host>,
     host: &'static Host,
 }
 
 impl Stage {
     fn new(preset: &str) -> Stage {
+        Stage::with(&policy(preset))
+    }
+
+    pub(super) fn with(policy: &Policy) -> Stage {
         let host: &'static Host = Box::leak(Box::new(host()));
-        let (alloc, cx) = boot_on(host, &one_zone(4096, 4096 + (1 << 16), 2), &policy(preset));
+        let (alloc, cx) = boot_on(host, &one_zone(4096, 4096 + (1 << 16), 2), policy);
         Stage { alloc, cx, host }
     }
 
     /// Nothing free by the counter.
     fn empty(preset: &str) -> Stage {
-        let s = Stage::new(preset);
-        fake_free(only_zone(&s.alloc), 0);
-        s
+        Stage::new(preset).emptied()
+    }
+
+    pub(super) fn emptied(self) -> Stage {
+        fake_free(only_zone(&self.alloc), 0);
+        self
     }
 
     /// Exactly MIN pages free: not enough, but twice that would be.
@@ -53,7 +60,7 @@ impl Stage {
         s
     }
 
-    fn min(&self) -> u64 {
+    pub(super) fn min(&self) -> u64 {
         only_zone(&self.alloc).marks().min
     }
 
@@ -67,12 +74,12 @@ impl Stage {
         pages
     }
 
-    fn ask<R: Relief<Host>>(&self, relief: &R, gfp: Gfp, order: u8) -> bool {
+    pub(super) fn ask<R: Relief<Host>>(&self, relief: &R, gfp: Gfp, order: u8) -> bool {
         self.alloc.alloc(&self.cx, relief, gfp, Order(order), NodeId(0), None).is_some()
     }
 
     /// Asks in vain; what was asked for, wakeups left out.
-    fn fails(&self, relief: &Fake, gfp: Gfp, order: u8) -> Vec<Call> {
+    pub(super) fn fails(&self, relief: &Fake, gfp: Gfp, order: u8) -> Vec<Call> {
         assert!(!self.ask(relief, gfp, order), "{gfp} order {order} got a page");
         relief.hard_calls()
     }
@@ -82,7 +89,7 @@ impl Stage {
     }
 }
 
-fn rounds(n: usize, calls: &[Call]) -> Vec<Call> {
+pub(super) fn rounds(n: usize, calls: &[Call]) -> Vec<Call> {
     std::iter::repeat_n(calls, n).flatten().copied().collect()
 }
 
@@ -246,16 +253,25 @@ fn costly_noretry_depends_on_early_compaction() {
 
 #[test]
 fn skipped_compaction_is_not_counted_deferred_is() {
-    let counted = |result| {
-        let s = Stage::empty("6.1");
+    let counted = |result, stalls| {
+        let mut policy = policy("6.1");
+        policy.slow_path.compaction_stalls = stalls;
+        let s = Stage::with(&policy).emptied();
         let relief = Fake::default();
         relief.compaction.set(result);
         s.fails(&relief, KERNEL | Gfp::NORETRY, 9);
         (s.event(VmEvent::CompactStall), s.event(VmEvent::CompactFail))
     };
-    assert_eq!(counted(CompactResult::Skipped), (0, 0));
-    assert_eq!(counted(CompactResult::Deferred), (1, 1));
-    assert_eq!(counted(CompactResult::Complete), (2, 2));
+    for (result, nr) in [
+        (CompactResult::Skipped, [1, 0, 0]),
+        (CompactResult::Deferred, [1, 1, 0]),
+        (CompactResult::Complete, [2, 2, 2]),
+        (CompactResult::Absent, [0, 0, 0]),
+    ] {
+        use CompactionStalls::{All, NotDeferred, NotSkipped};
+        let got = [All, NotSkipped, NotDeferred].map(|stalls| counted(result, stalls));
+        assert_eq!(got, nr.map(|nr| (nr, nr)), "{result:?}");
+    }
 }
 
 #[test]
@@ -521,14 +537,26 @@ fn atomic_with_direct_reclaim_is_not_atomic() {
 #[test]
 fn an_atomic_page_may_ignore_the_boost() {
     // rules/watermarks#fast-test: order 0, at MIN, boosted.
-    let s = Stage::new("6.1");
-    let zone = only_zone(&s.alloc);
-    // Drive the boost up as fragmentation does: movable pageblocks asked for unmovable pages.
-    let b = s.min();
-    fake_free(zone, b / 2);
-    let relief = Fake::default();
-    assert!(s.ask(&relief, Gfp::GFP_ATOMIC, 0), "3/8 of MIN is enough without boost");
-    assert_eq!(zone.boost(), 0);
+    let mut policy = policy("6.1");
+    let mut gets = |exempt, free: &dyn Fn(u64) -> u64, gfp| {
+        policy.watermark.boost_exempt = exempt;
+        let s = Stage::with(&policy);
+        let zone = only_zone(&s.alloc);
+        let min = s.min();
+        zone.set_boost(2 * min);
+        fake_free(zone, free(min));
+        s.ask(&Fake::default(), gfp, 0)
+    };
+    use BoostExempt::{Atomic, High};
+    // Without the boost MIN; with HIGH and without waiting 3/8 of it.
+    let least = |min: u64| (min - min / 2) - (min - min / 2) / 4;
+    assert!(gets(Atomic, &|min| least(min) + 1, Gfp::GFP_ATOMIC));
+    assert!(!gets(Atomic, &|min| least(min), Gfp::GFP_ATOMIC));
+    let high = Gfp::HIGH | Gfp::KSWAPD_RECLAIM;
+    assert!(!gets(Atomic, &|min| min, high), "3/8 of 3 MIN");
+    assert!(gets(High, &|min| min, high));
+    assert!(gets(High, &|min| min, Gfp::GFP_ATOMIC), "it has HIGH");
+    assert!(!gets(High, &|min| min, Gfp::GFP_NOWAIT));
 }
 
 #[test]

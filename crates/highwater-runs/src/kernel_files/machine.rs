@@ -85,7 +85,7 @@ pub(super) fn files(
     let limits = kernel.plain_dirty_limits();
     let dirty = DirtyThresholds { threshold: limits.thresh, background: limits.background };
     add("vmstat", &mut |text| vmstat(text, mem, dirty));
-    let hopeless = |node| kernel.reclaim.node(node).is_hopeless();
+    let hopeless = |node| kernel.mem.node(node).is_hopeless();
     let levels = &mut seen.pcp_levels;
     add("zoneinfo", &mut |text| {
         zoneinfo_with(text, mem, hopeless, |zone, cpu| {

@@ -142,6 +142,15 @@ policy! {
             /// The larger of a quarter and a share of the zone (`watermark_scale_factor`, 4.6 on).
             ScaleFactor,
         },
+        /// Min watermark of the movable zone.
+        // rules/watermarks#marks
+        movable_min: MovableMin = Share {
+            /// Its share of `min_free_kbytes`, as every zone's (up to 6.8).
+            Share,
+            /// A thousandth of the zone, from 32 to 128 pages; the other zones share
+            /// `min_free_kbytes` without it (6.9 on).
+            Clamped,
+        },
         /// Upper bound of the computed `min_free_kbytes`, in KiB: 64 MiB (up to 5.4), 256 MiB.
         min_free_kbytes_max: u64 = 65_536 in (128..=1_073_741_824; 128, 65_536, 262_144),
         /// Pages of the reserve for high-atomic requests that count as not free for others.
@@ -160,6 +169,22 @@ policy! {
         /// A fragmenting fallback raises the zone's watermarks for a while (5.0 on).
         // rules/watermarks#boost
         boost: bool = false,
+        /// Which allocation wakes kswapd after a boost.
+        // rules/allocation#take
+        boost_wake: BoostWake = Any {
+            /// The next one from the zone (up to 6.11).
+            Any,
+            /// The next one with `__GFP_KSWAPD_RECLAIM` (6.12, 7.2).
+            Kswapd,
+        },
+        /// GFP flag of single pages that may ignore the boost at the min watermark.
+        // rules/watermarks#fast-test
+        boost_exempt: BoostExempt = Atomic {
+            /// `__GFP_ATOMIC` (up to 6.2).
+            Atomic,
+            /// `__GFP_HIGH` (6.3 on).
+            High,
+        },
     }
 }
 
@@ -189,6 +214,10 @@ policy! {
         /// second later (no kernel does this).
         // rules/node-pass#node-deferral
         reclaim_deferral: bool = false,
+        /// An allocation prefers nodes whose kswapd sleeps: it tries the others only if these have
+        /// no page (7.2).
+        // rules/allocation#busy-nodes
+        skip_kswapd_nodes: bool = false,
         /// An allocation prefers another zone of the node to mixing migratetypes in a pageblock
         /// (5.0 on).
         nofragment: bool = false,
@@ -208,10 +237,25 @@ policy! {
             /// Counters of rounds without progress and of compactions.
             // rules/slow-path#reclaim-retry, rules/slow-path#compact-retry
             Counted,
+            /// As `counted`; early compaction is a first round without reclaim, and every request
+            /// that may compact goes on from it (7.2).
+            // rules/slow-path#v72
+            CompactFirst,
         },
         /// Deferred compaction counts as a stall, and the allocation tries the free lists again;
         /// false: it counts as skipped (4.3).
         deferred_is_stall: bool = false,
+        /// Direct compactions that count in `compact_stall` and `compact_fail`; after them the
+        /// allocation tries the free lists again.
+        // rules/slow-path#direct-compaction
+        compaction_stalls: CompactionStalls = NotSkipped {
+            /// All of them, skipped ones too (5.4 to 5.12).
+            All,
+            /// Those that were not skipped; deferred ones by `deferred-is-stall`.
+            NotSkipped,
+            /// Those that were neither skipped nor deferred (7.2).
+            NotDeferred,
+        },
         /// GFP flags that a request needs before compaction runs for it.
         compaction_needs: CompactionNeeds = IoAndFs {
             /// `__GFP_IO` and `__GFP_FS` (4.5).
@@ -231,6 +275,10 @@ policy! {
             /// As soon as no zone would pass even if all reclaimable pages were free (late 6.1).
             WhenHopeless,
         },
+        /// The test whether reclaim could suffice passes over zones that the cpuset forbids (6.12,
+        /// 7.2).
+        // rules/slow-path#reclaim-retry
+        retry_in_cpuset: bool = false,
         /// How far below the min watermark a `__GFP_NOFAIL` request may finally go.
         nofail_dip: NofailDip = NonBlock {
             /// As far as a request that cannot wait (up to 6.1.0).

@@ -82,6 +82,13 @@ policy! {
         /// Reclaim may write single pages of any file (XFS allowed it until 5.19); false: only of
         /// filesystems with `writepage` (`Filesystem::has_writepage`: ext4).
         file_pageout: bool = true,
+        /// A zone without pages on its lists counts its free pages as reclaimable; false: it has
+        /// none, and the gate of the reserves passes over it (7.2).
+        // rules/node-pass#reclaimable, rules/node-pass#gate
+        free_page_fallback: bool = true,
+        /// The gate of the reserves reads free pages exactly, with the CPUs' differences (6.12, 7.2).
+        // rules/node-pass#gate
+        gate_exact: bool = false,
         /// How reclaim picks the pages to evict.
         algorithm: Algorithm = (Algorithm::TwoList),
         /// The multi-generational LRU (`algorithm = "mglru"`).
@@ -135,8 +142,9 @@ policy! {
         failures_end: FailuresEnd = Progress {
             /// A reclaimer frees a page.
             Progress,
-            /// A reclaimer frees a page, and the node is balanced then; runs for a boost are never
-            /// failures (7.2).
+            /// A reclaimer frees a page, and the node is balanced then; or with `pcp.sizing = "auto"`
+            /// frees lift a zone of a hopeless node above its high mark, if there is other memory.
+            /// Runs for a boost are never failures (7.2).
             Balanced,
         },
     }

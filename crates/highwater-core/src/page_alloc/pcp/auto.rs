@@ -32,11 +32,13 @@
 //! From: [`super`] · to: [`crate::page_alloc::bulk_free`].
 
 use super::has_own_limit;
-use crate::config::{DrainPortion, FreeFactor, HighOrderFree, PcpPolicy, PcpSizing};
+use crate::config::{DrainPortion, FailuresEnd, FreeFactor, HighOrderFree, PcpPolicy, PcpSizing};
 use crate::host::{Cx, Host, Lock};
 use crate::page::Order;
 use crate::page_alloc::{AllocFlags, Gfp, PageAllocator, Pcp};
-use crate::zone::{CpuZone, Mark, Zone, ZoneFlags, ZoneInfo, ZoneType};
+use crate::sync::atomic::Ordering::Relaxed;
+use crate::zone::zonelist::ZoneRef;
+use crate::zone::{CpuZone, Mark, NodeId, Zone, ZoneFlags, ZoneInfo, ZoneType};
 
 /// Doublings of a refill, and with 1 << 5 the batches of the largest drain.
 const SHIFT_MAX: u8 = 5;
@@ -238,6 +240,22 @@ impl<H: Host> PageAllocator<H> {
         self.drain_full(cx, zone, pcp, n, index);
         if pressure.is_below_high && self.is_above_high(zone) {
             zone.clear_flag(ZoneFlags::BELOW_HIGH);
+            if self.policy.reclaim.kswapd.failures_end == FailuresEnd::Balanced {
+                self.give_hope(zone.node);
+            }
+        }
+    }
+
+    /// Has kswapd of a hopeless node woken again, because a zone of it rose above its high mark.
+    ///
+    /// Not if the node is the only one: allocations have no other memory to turn to, so direct
+    /// reclaim comes here anyway, and its progress ends the failures.
+    #[cold]
+    fn give_hope(&self, node: NodeId) {
+        let is_elsewhere = |entry: &ZoneRef| entry.node != node;
+        let mut entries = self.zonelists(node).fallback.entries().iter();
+        if self.node(node).is_hopeless() && entries.any(is_elsewhere) {
+            self.node(node).kswapd_failures.store(0, Relaxed);
         }
     }
 
@@ -345,5 +363,48 @@ impl<H: Host> PageAllocator<H> {
             (self.policy.watermark_rule(), zone.mark(Mark::High), AllocFlags::empty());
         let free = zone.nr_free_pages();
         zone.watermark_ok(rule, Order::ZERO, mark, ZoneType::Movable, flags, free)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::*;
+    use crate::config::{Machine, preset};
+    use crate::host::{CpuId, Solo};
+    use crate::page_alloc::{NoRelief, boot};
+    use crate::zone::MAX_FAILURES;
+
+    /// Failures of node 0 after frees that lift one of its zones above HIGH.
+    fn failures_after(end: FailuresEnd, failures: u32, nr_nodes: usize) -> u32 {
+        let mut policy = preset("6.1").unwrap();
+        policy.pcp.sizing = PcpSizing::Auto;
+        policy.pcp.free_factor = FreeFactor::FreeCount;
+        policy.reclaim.kswapd.failures_end = end;
+        let host = Solo::default();
+        let sizes = [(64 << 20, Vec::from([0])), (64 << 20, Vec::from([1]))];
+        let machine = Machine::from_sizes("m", &sizes[..nr_nodes]).unwrap();
+        let memory = boot(&host, &machine, &policy).unwrap();
+        let cx = Cx::new(&host, CpuId(0));
+        let page = |_| {
+            let gfp = Gfp::GFP_KERNEL | Gfp::THISNODE;
+            memory.alloc(&cx, &NoRelief, gfp, Order::ZERO, NodeId(0), None).unwrap()
+        };
+        let pages: Vec<_> = (0..4000).map(page).collect();
+        memory.node(NodeId(0)).kswapd_failures.store(failures, Relaxed);
+        memory.zones_of(NodeId(0)).for_each(|zone| zone.set_flag(ZoneFlags::BELOW_HIGH));
+        pages.into_iter().for_each(|pfn| memory.free(&cx, pfn, Order::ZERO).unwrap());
+        assert!(memory.zones_of(NodeId(0)).any(|zone| !zone.has(ZoneFlags::BELOW_HIGH)));
+        memory.node(NodeId(0)).kswapd_failures.load(Relaxed)
+    }
+
+    #[test]
+    fn frees_give_hope_to_a_node_that_is_not_alone() {
+        let (max, balanced) = (MAX_FAILURES, FailuresEnd::Balanced);
+        assert_eq!(failures_after(balanced, max, 2), 0);
+        assert_eq!(failures_after(balanced, max - 1, 2), max - 1, "it is not hopeless");
+        assert_eq!(failures_after(balanced, max, 1), max, "the only node");
+        assert_eq!(failures_after(FailuresEnd::Progress, max, 2), max);
     }
 }

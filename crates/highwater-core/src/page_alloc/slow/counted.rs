@@ -32,9 +32,12 @@
 //! A restart clears all counts, because the nodes changed. A retry keeps them, even for NOFAIL;
 //! otherwise it would compact for ever at the lowest effort.
 //!
+//! 7.2 has the same rounds with another beginning ([`super::compact_first`]).
+//!
 //! From: [`super`] · to: [`super::relief_steps`], [`Relief`].
 
 use super::wait_for_killer;
+use crate::config::SlowPathRounds;
 use crate::host::{Cx, HZ, Host, Lock, TaskFlags};
 use crate::page::{MigrateType, Order, Pfn};
 use crate::page_alloc::highatomic::ForceUnreserve;
@@ -53,10 +56,14 @@ const MAX_COMPACT_RETRIES: u32 = 16;
 const RETRY_WAIT: u64 = HZ / 10;
 
 /// State of one pass through the slow path.
-struct State {
+pub(super) struct State {
     /// The request's flags at first; flags from the task's state replace them permanently.
-    flags: AllocFlags,
-    compact_priority: CompactPriority,
+    pub(super) flags: AllocFlags,
+    pub(super) compact_priority: CompactPriority,
+    /// 7.2: this round compacts and does not reclaim.
+    pub(super) only_compacts: bool,
+    /// 7.2: once, a request that may leave its nodes tries the lists again at once.
+    pub(super) may_widen: bool,
     compact_retries: u32,
     /// In a row, but for costly orders: of those every round counts.
     no_progress_loops: u32,
@@ -65,7 +72,7 @@ struct State {
 }
 
 /// How a stage of the slow path ends.
-enum Step {
+pub(super) enum Step {
     Page(Pfn),
     Restart,
     Retry,
@@ -105,14 +112,25 @@ impl<H: Host> PageAllocator<H> {
         let mut state = State {
             flags: request::slow_flags(req.gfp, req.order, cx.flags(), rule),
             compact_priority: CompactPriority::SyncLight,
+            only_compacts: false,
+            may_widen: true,
             compact_retries: 0,
             no_progress_loops: 0,
             mems_allowed: cx.mems_allowed(),
         };
-        let mut step = self.first_attempt(cx, relief, req, &mut state);
+        let compact_first = self.policy.slow_path.rounds == SlowPathRounds::CompactFirst;
+        req.find_preferred();
+        let mut step = match req.preferred.is_none() || self.cpuset_forbids_all(cx, req) {
+            true => Step::NoPage,
+            false if compact_first => self.plan_first_round(req, &mut state),
+            false => self.first_attempt(cx, relief, req, &mut state),
+        };
         loop {
             step = match step {
-                Step::Next | Step::Retry => self.retry(cx, relief, req, &mut state),
+                Step::Next | Step::Retry => match compact_first {
+                    true => self.compact_first_round(cx, relief, req, &mut state),
+                    false => self.retry(cx, relief, req, &mut state),
+                },
                 Step::NoPage => match self.no_page(cx, relief, req, &mut state) {
                     Step::Retry => Step::Retry,
                     end => return end,
@@ -128,13 +146,9 @@ impl<H: Host> PageAllocator<H> {
         &self,
         cx: &Cx<'_, H>,
         relief: &R,
-        req: &mut Request<'_>,
+        req: &Request<'_>,
         state: &mut State,
     ) -> Step {
-        req.find_preferred();
-        if req.preferred.is_none() || self.cpuset_forbids_all(cx, req) {
-            return Step::NoPage;
-        }
         if state.flags.contains(AllocFlags::KSWAPD) {
             self.wake_all_kswapds(cx, relief, req);
         }
@@ -142,11 +156,8 @@ impl<H: Host> PageAllocator<H> {
             return Step::Page(pfn);
         }
         // A request that may go below the marks need not make room first.
-        let can_reclaim = req.gfp.contains(Gfp::DIRECT_RECLAIM);
-        let may_help = req.order.is_costly()
-            || (req.order > Order::ZERO && req.migratetype != MigrateType::Movable);
         let reserves = request::reserve_flags(req.gfp, cx.flags());
-        if !(can_reclaim && self.can_compact(req) && may_help && reserves.is_empty()) {
+        if !self.compacts_early(req) || !reserves.is_empty() {
             return Step::Next;
         }
         let (result, page) =
@@ -188,19 +199,7 @@ impl<H: Host> PageAllocator<H> {
         if state.flags.contains(AllocFlags::KSWAPD) {
             self.wake_all_kswapds(cx, relief, req);
         }
-        let reserves = request::reserve_flags(req.gfp, cx.flags());
-        if !reserves.is_empty() {
-            // These replace the request's reductions and do not add to them: full access needs
-            // none, and a victim's half is meant as a bound.
-            let keep = state.flags & (AllocFlags::KSWAPD | AllocFlags::CMA);
-            state.flags = reserves | keep;
-        }
-        // The nodemask only prefers memory. It is no reason to fail for a request with access to
-        // reserves.
-        if !state.flags.contains(AllocFlags::CPUSET) || !reserves.is_empty() {
-            req.nodes = None;
-            req.find_preferred();
-        }
+        self.take_rights(cx, req, state);
         if let Some(pfn) = self.get_page(cx, relief, req, state.flags) {
             return Step::Page(pfn);
         }
@@ -219,6 +218,53 @@ impl<H: Host> PageAllocator<H> {
         if let Some(pfn) = page {
             return Step::Page(pfn);
         }
+        self.next_round(cx, relief, req, state, progress, result)
+    }
+
+    /// Reports whether compaction may make room for a request before any reclaim
+    /// (rules/slow-path#early-compaction).
+    pub(super) fn compacts_early(&self, req: &Request<'_>) -> bool {
+        let can_reclaim = req.gfp.contains(Gfp::DIRECT_RECLAIM);
+        let may_help = req.order.is_costly()
+            || (req.order > Order::ZERO && req.migratetype != MigrateType::Movable);
+        can_reclaim && self.can_compact(req) && may_help
+    }
+
+    /// Gives a request the rights that its task's state adds, and drops the node mask of one that
+    /// may leave its nodes; true if it may (rules/slow-path#retry).
+    pub(super) fn take_rights(
+        &self,
+        cx: &Cx<'_, H>,
+        req: &mut Request<'_>,
+        state: &mut State,
+    ) -> bool {
+        let reserves = request::reserve_flags(req.gfp, cx.flags());
+        if !reserves.is_empty() {
+            // These replace the request's reductions and do not add to them: full access needs
+            // none, and a victim's half is meant as a bound.
+            let keep = state.flags & (AllocFlags::KSWAPD | AllocFlags::CMA);
+            state.flags = reserves | keep;
+        }
+        // The nodemask only prefers memory. It is no reason to fail for a request with access to
+        // reserves.
+        let may_leave = !state.flags.contains(AllocFlags::CPUSET) || !reserves.is_empty();
+        if may_leave {
+            req.nodes = None;
+            req.find_preferred();
+        }
+        may_leave
+    }
+
+    /// The end of a round without a page: another round, the OOM killer, or nothing.
+    pub(super) fn next_round<R: Relief<H>>(
+        &self,
+        cx: &Cx<'_, H>,
+        relief: &R,
+        req: &mut Request<'_>,
+        state: &mut State,
+        progress: bool,
+        result: CompactResult,
+    ) -> Step {
         if req.gfp.contains(Gfp::NORETRY) {
             return Step::NoPage;
         }
@@ -378,7 +424,7 @@ impl<H: Host> PageAllocator<H> {
             state.no_progress_loops += 1;
         }
         let exhausted = state.no_progress_loops > MAX_RECLAIM_RETRIES;
-        if !exhausted && let Some(zone) = self.could_suffice(relief, req, state.flags) {
+        if !exhausted && let Some(zone) = self.could_suffice(cx, relief, req, state.flags) {
             // Reclaimable pages exist but must be written first: a new round at once would find the
             // same state.
             if !progress && self.waits_for_writes(relief, zone) {
@@ -404,12 +450,20 @@ impl<H: Host> PageAllocator<H> {
     /// The free pages are read exactly: here a wrong count decides about a life.
     fn could_suffice<R: Relief<H>>(
         &self,
+        cx: &Cx<'_, H>,
         relief: &R,
         req: &Request<'_>,
         flags: AllocFlags,
     ) -> Option<&Zone<H>> {
         let rule = self.policy.watermark_rule();
-        req.candidates().map(|(_, entry)| self.zone_at(entry)).find(|zone| {
+        // As in a pass: what is freed there would be no use.
+        let by_cpuset = self.policy.slow_path.retry_in_cpuset
+            && self.tunables.cpusets.get()
+            && flags.contains(AllocFlags::CPUSET);
+        let allows = |node| !by_cpuset || self.cpuset_allows(cx, node, req.gfp);
+        let allowed = req.candidates().filter(|(_, entry)| allows(entry.node));
+        let mut zones = allowed.map(|(_, entry)| self.zone_at(entry));
+        zones.find(|zone| {
             let available = self.reclaimable(zone, relief.can_swap()) + zone.nr_free_pages_exact();
             let min = zone.mark(Mark::Min);
             zone.watermark_ok(rule, req.order, min, req.highest, flags, available)

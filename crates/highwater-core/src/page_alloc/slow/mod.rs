@@ -7,9 +7,9 @@
 //!
 //! | place | function | policy values |
 //! |---|---|---|
-//! | on entry | [`alloc_slow`] | `rounds`: [`while_progress`] (4.3), [`counted`] |
+//! | on entry | [`alloc_slow`] | `rounds`: [`while_progress`] (4.3), [`counted`], [`compact_first`] (7.2) |
 //! | before compaction | [`can_compact`] | `compaction-needs`: requests with IO (late 6.1), also with FS (4.5), or all |
-//! | after compaction that was put off | [`was_tried`] | `deferred-is-stall`: a stall, or nothing happened (4.3) |
+//! | after compaction that moved nothing | [`was_tried`] | `deferred-is-stall`: a stall if deferred (not in 4.3); `compaction-stalls`: also if skipped (5.10), or neither (7.2) |
 //! | after the first compaction for one node | [`gives_up_on_node`] | `thisnode-gives-up`: that was all (late 6.1), or reclaim follows |
 //! | no zone would do even if all was reclaimed | [`gives_reserve_back`] | `unreserve`: now (late 6.1), or after the last round |
 //! | between rounds | [`waits_for_writes`], `Relief::wait_for_devices` | `reclaim.throttle.retry-wait` |
@@ -37,12 +37,15 @@
 //! [`nofail_flags`]: PageAllocator::nofail_flags
 //! [`SlowPathPolicy`]: crate::config::SlowPathPolicy
 
+mod compact_first;
 mod counted;
 mod relief_steps;
 mod while_progress;
 
 use super::{AllocFlags, CompactResult, Gfp, PageAllocator, Relief, Request};
-use crate::config::{CompactionNeeds, NofailDip, RetryWait, SlowPathRounds, Unreserve};
+use crate::config::{
+    CompactionNeeds, CompactionStalls, NofailDip, RetryWait, SlowPathRounds, Unreserve,
+};
 use crate::host::{Cx, Host, Phase};
 use crate::page::Pfn;
 use crate::vmstat::ZoneStat;
@@ -66,7 +69,9 @@ impl<H: Host> PageAllocator<H> {
         let _phase = cx.phase(Phase::AllocSlow);
         match self.policy.slow_path.rounds {
             SlowPathRounds::WhileProgress => self.alloc_while_progress(cx, relief, req),
-            SlowPathRounds::Counted => self.alloc_counted(cx, relief, req),
+            SlowPathRounds::Counted | SlowPathRounds::CompactFirst => {
+                self.alloc_counted(cx, relief, req)
+            }
         }
     }
 
@@ -81,11 +86,16 @@ impl<H: Host> PageAllocator<H> {
 
     /// Whether compaction stalled the task, so that another pass over the lists is worthwhile.
     fn was_tried(&self, result: CompactResult) -> bool {
+        let policy = &self.policy.slow_path;
         match result {
-            CompactResult::Skipped | CompactResult::Absent => false,
-            // Put off after failures: nothing moved, so there is nothing new on the lists. Yet later
-            // kernels look.
-            CompactResult::Deferred => self.policy.slow_path.deferred_is_stall,
+            CompactResult::Absent => false,
+            CompactResult::Skipped => policy.compaction_stalls == CompactionStalls::All,
+            // Put off after failures: nothing moved, so there is nothing new on the lists. Yet kernels
+            // up to 6.12 look.
+            CompactResult::Deferred => {
+                policy.deferred_is_stall
+                    && policy.compaction_stalls != CompactionStalls::NotDeferred
+            }
             CompactResult::Contended
             | CompactResult::Partial
             | CompactResult::Complete

@@ -131,8 +131,8 @@ impl<H: Host> PageAllocator<H> {
         (result, page)
     }
 
-    /// Estimates by a zone's counters how many pages reclaim could free; if none, what is free
-    /// (rules/slow-path#reclaim-retry).
+    /// Estimates by a zone's counters how many pages reclaim could free; if none, what is free, or
+    /// 0 in 7.2 (rules/node-pass#reclaimable).
     ///
     /// It uses the zone's counters, because a request may be limited to low zones, which a node's
     /// sums do not show. It is an upper bound: not every page on the lists can be freed.
@@ -143,6 +143,9 @@ impl<H: Host> PageAllocator<H> {
         if can_swap {
             pages += stat(ZoneStat::ZoneInactiveAnon) + stat(ZoneStat::ZoneActiveAnon);
         }
-        if pages == 0 { zone.nr_free_pages_exact() } else { pages }
+        if pages == 0 && self.policy.reclaim.free_page_fallback {
+            pages = zone.nr_free_pages_exact();
+        }
+        pages
     }
 }

@@ -140,7 +140,7 @@ impl<H: Devices> Kernel<H> {
         // Not a step but the whole run: a single page is enough to go on hoping.
         let excused = was_boosted && kswapd.failures_end == FailuresEnd::Balanced;
         if !is_balanced && sc.nr_reclaimed == 0 && !excused {
-            self.reclaim.node(node).kswapd_failures.fetch_add(1, Relaxed);
+            self.mem.node(node).kswapd_failures.fetch_add(1, Relaxed);
         }
         for zone in self.zones_upto(node, highest) {
             zone.clear_flag(ZoneFlags::RECLAIM_ACTIVE);

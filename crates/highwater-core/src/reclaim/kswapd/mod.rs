@@ -44,13 +44,13 @@
 //! [`Kernel::kswapd`]; no code outside this folder names one.
 //! [`KswapdPolicy`](crate::config::KswapdPolicy) selects the model and its options.
 //!
-//! Synchronisation: the pending request and the failures are relaxed atomics of [`ReclaimNode`].
-//! The next failing allocation repeats a missed wake-up.
+//! Synchronisation: the pending request (in [`ReclaimNode`]) and the failures (in
+//! [`Node`](crate::zone::Node)) are relaxed atomics. The next failing allocation repeats a missed wake-up.
 //!
 //! From: `page_alloc::slow` (wake), the host (body) · to: [`super::node_pass`], [`super::algorithm`],
 //! `compaction`.
 //!
-//! [`MAX_FAILURES`]: super::budget::MAX_FAILURES
+//! [`MAX_FAILURES`]: crate::zone::MAX_FAILURES
 //! [`ReclaimNode`]: super::ReclaimNode
 
 mod balance;

@@ -53,7 +53,7 @@ impl<H: Devices> Kswapd<H> for Node61 {
             zones.any(|zone| zone.boost() != 0)
         };
         // A boost ends only by a run (rules/watermarks#boost-end), so it is a reason by itself.
-        let is_hopeless = kernel.reclaim.node(node).is_hopeless();
+        let is_hopeless = kernel.mem.node(node).is_hopeless();
         if is_hopeless || (kernel.node_is_balanced(node, order, highest) && !is_boosted()) {
             // There is memory, if not in one piece. A request that can reclaim compacts for itself.
             if !gfp.contains(Gfp::DIRECT_RECLAIM) {
@@ -143,7 +143,7 @@ impl<H: Devices> Kernel<H> {
         let state = self.reclaim.node(node);
         state.pfmemalloc_wait.wake_all(cx.host, cx.cpu());
         // It has nothing to offer; to spin over the node would not change that.
-        if state.is_hopeless() {
+        if self.mem.node(node).is_hopeless() {
             return true;
         }
         let is_balanced = self.node_is_balanced(node, order, highest);

@@ -9,7 +9,7 @@ use crate::config::{KswapdGoal, Policy, ZoneSpec, preset};
 use crate::host::{Cost, CpuId, Solo};
 use crate::lru::testing::{ANON, Stage};
 use crate::page::Order;
-use crate::page_alloc::{Gfp, NoRelief};
+use crate::page_alloc::{Gfp, NoRelief, Relief};
 use crate::vmstat::VmEvent;
 use crate::zone::watermark::Marks;
 use crate::zone::{NodeId, Zone, ZoneType};
@@ -125,7 +125,7 @@ fn a_round_asks_for_more_than_it_gets() {
 fn runs_in_vain_open_the_gate() {
     let host = Solo::default();
     let s = machine(&host, of("kswapd-inline"), MACHINE);
-    let state = s.kernel.reclaim.node(NODE);
+    let state = s.kernel.mem.node(NODE);
     for _ in 0..16 {
         assert!(!state.is_hopeless());
         s.kernel.balance_zones(&s.cx, NODE, ASKED);
@@ -135,6 +135,19 @@ fn runs_in_vain_open_the_gate() {
     assert!(state.is_hopeless(), "nothing to do is no success");
     let wake = Wake { node: NODE, gfp: Gfp::GFP_KERNEL, order: 9, highest: ZoneType::Normal };
     assert!(s.kernel.kswapd().wants_wake(&s.kernel, &s.cx, wake));
+}
+
+/// rules/allocation#busy-nodes
+#[test]
+fn a_waiting_kswapd_is_asleep() {
+    let host = Solo::default();
+    let s = machine(&host, of("6.1"), MACHINE);
+    let queue = &s.kernel.reclaim.node(NODE).kswapd_wait;
+    assert!(s.kernel.kswapd_is_awake(NODE));
+    let ticket = queue.enter(&s.cx);
+    assert!(!s.kernel.kswapd_is_awake(NODE));
+    queue.leave(&s.cx, ticket);
+    assert!(s.kernel.kswapd_is_awake(NODE));
 }
 
 /// With a block above the low mark in any zone, nothing is missing.

@@ -171,7 +171,7 @@ impl<H: Devices> Kernel<H> {
         };
         // Neither kernel counts failures, so tasks may wait for ever at the gate of an
         // unreclaimable node. Here the count opens the gate; wakes do not check it.
-        let failures = &self.reclaim.node(node).kswapd_failures;
+        let failures = &self.mem.node(node).kswapd_failures;
         match (freed, sc.priority) {
             (0, 0) => failures.store(failures.load(Relaxed).saturating_add(1), Relaxed),
             (0, _) => {}

@@ -126,7 +126,7 @@ impl<H: Devices> Kernel<H> {
         } else {
             writeln!(w, "Mem-Info:")?;
             let swap = SwapSpace { free: self.swap.nr_free(), total: self.swap.nr_total() };
-            let is_hopeless = |node| self.reclaim.node(node).is_hopeless();
+            let is_hopeless = |node| self.mem.node(node).is_hopeless();
             mem_info(w, &self.mem, cpu, is_hopeless, swap)?;
         }
         writeln!(w, "Tasks state (memory values in pages):")?;

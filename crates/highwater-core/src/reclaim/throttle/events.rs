@@ -177,7 +177,7 @@ impl<H: Devices> Kernel<H> {
     /// Linux 5.16 on.
     #[doc(alias = "skip_throttle_noprogress")]
     fn skips_throttle(&self, node: NodeId) -> bool {
-        if self.reclaim.node(node).is_hopeless() {
+        if self.mem.node(node).is_hopeless() {
             return true;
         }
         let (mut pending, mut reclaimable) = (0, 0);
