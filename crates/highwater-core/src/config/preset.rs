@@ -246,6 +246,7 @@ presets! {
         readahead = ReadaheadRule::Restart,
         folio.file = FileFolios::Xfs,
         folio.order1 = true,
+        folio.marks_runs = true,
         unmap.free_order = FreeOrder::Highest,
         swap.zero_pages = ZeroPages::Flag,
         block.plug_flush = PlugFlush::Oldest,

@@ -44,6 +44,7 @@ impl Version {
             V612 => (FileFolios::Xfs, true, ReadaheadRule::Restart),
             V72 => (FileFolios::All, true, ReadaheadRule::RestartAligned),
         };
+        policy.folio.marks_runs = self != V61;
         if self == V72 {
             policy.folio.fault_maps = FaultMaps::Folio;
             policy.folio.truncate = FolioCut::Halves;
@@ -280,6 +281,34 @@ fn faults_map_the_pages_of_the_window_or_of_the_folio() {
         stage.check();
         stage.kernel.exit_mm(&stage.cx, &stage.mm);
         assert_eq!(stage.node(NodeStat::Mapped), 0);
+        stage.check();
+    }
+}
+
+/// Unmapping tells a folio of each young entry, or once of a run of them (rules/unmap#young).
+#[test]
+fn a_run_of_entries_is_one_use() {
+    for (version, is_active) in [(V61, [true, true]), (V612, [false, true]), (V72, [false, true])] {
+        let host = Solo::default();
+        let stage = Stage::new(&host, version);
+        let open = stage.open(4 << 20);
+        let map = || {
+            let start = stage.map(&open, 0, 1024, READ);
+            (start..start + 1024).for_each(|vpn| stage.touch(vpn, Access::Read));
+            start
+        };
+        let start = map();
+        let (first, _) = *stage.folios(&open.file).iter().rfind(|f| f.1 == 2).unwrap();
+        let seen = || {
+            stage.kernel.lru_add_drain(&stage.cx);
+            stage.flags(&open.file, first).contains(PageFlags::ACTIVE)
+        };
+        assert!(!seen(), "{version:?}");
+        stage.kernel.munmap(&stage.cx, &stage.mm, start, 1024).unwrap();
+        assert_eq!(seen(), is_active[0], "{version:?}");
+        let start = map();
+        stage.kernel.munmap(&stage.cx, &stage.mm, start, 1024).unwrap();
+        assert_eq!(seen(), is_active[1], "{version:?}");
         stage.check();
     }
 }

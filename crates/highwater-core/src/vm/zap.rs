@@ -53,6 +53,9 @@ pub(super) struct Tally {
     rss_swap: u64,
     /// A file's folio that one of the entries unlocked.
     unlocked: Option<Folio>,
+    /// The frame that would continue a run of a large folio's entries, and whether the run marked
+    /// the folio as used.
+    run: Option<(Pfn, bool)>,
 }
 
 impl Tally {
@@ -92,6 +95,19 @@ impl Tally {
         if kernel.mem.map.unmap_frame::<H>(folio, frame) {
             self.count_unmapped(kernel, cpu, (folio, kernel.mem.map.page(folio)), 1, false);
         }
+    }
+
+    /// Whether an entry of a large folio is a use that its run has not told the folio yet.
+    fn is_new_use(&mut self, by_run: bool, (folio, frame): (Folio, Pfn), is_used: bool) -> bool {
+        if !by_run {
+            return is_used;
+        }
+        let was_told = match self.run {
+            Some((next, was_told)) if next == frame && frame != folio.pfn() => was_told,
+            _ => false,
+        };
+        self.run = Some((frame.add(1), was_told || is_used));
+        is_used && !was_told
     }
 
     /// Nothing maps `gone` pages of a folio any more.
@@ -324,12 +340,18 @@ impl<H: Devices> Kernel<H> {
                 zapped.was_dirty = true;
                 self.set_page_dirty(cx, folio);
             }
-            if pte.is_young() && zap.has_recency {
+            let is_used = pte.is_young() && zap.has_recency;
+            if folio.is_large() {
+                cold_path();
+                let frame = pte.pfn().unwrap_or(folio.pfn());
+                if tally.is_new_use(self.mem.policy.folio.marks_runs, (folio, frame), is_used) {
+                    self.transfer_young(cx, folio);
+                }
+            } else if is_used {
                 self.transfer_young(cx, folio);
             }
         }
         if folio.is_large() && !is_anon {
-            cold_path();
             let frame = pte.pfn().unwrap_or(folio.pfn());
             tally.unmapped_frame(self, cx.cpu(), (folio, frame));
         } else {

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use highwater_core::block::DeviceId;
-use highwater_core::config::{PcpSizing, Policy, Thp};
+use highwater_core::config::{KernelVersion, PcpSizing, Policy, Thp};
 use highwater_core::host::{Cx, Devices, Lock};
 use highwater_core::kernel::Kernel;
+use highwater_core::page::PAGE_SIZE;
 use highwater_core::swap::SwapSpec;
 use highwater_core::zone::{NodeId, ZoneType, watermark::Marks};
 use highwater_results::import::linux61::{Node, NodeLevels, Zone};
@@ -69,12 +70,21 @@ struct Queue {
     depth: Option<u32>,
     scheduler: Option<Scheduler>,
     wbt: bool,
+    request_pages: Option<u32>,
+    read_ahead_kb: Option<u32>,
 }
+
+/// The first kernel with requests of 4 MiB. A rotational disk that asks for no size reads twice as
+/// much ahead (rules/readahead#windows-of-disks).
+const LARGE_REQUESTS: KernelVersion = KernelVersion::of("6.15");
+const LARGE_REQUEST_KB: u32 = 4096;
+/// Longest window that a captured queue may have: 1 GiB.
+const READ_AHEAD_KB_MAX: u32 = 1 << 20;
 
 /// The queue of the data disk, from its directory in sysfs. Both disks are of one model, so the
 /// swap disk has the same queue. Writeback throttling is set per disk; the capture has it for this
 /// one.
-fn queue(system: &System<'_>) -> Result<Queue, InputError> {
+fn queue(system: &System<'_>, kernel: KernelVersion) -> Result<Queue, InputError> {
     let setting = |key: &str| system.settings.get(&format!("vda.queue.{key}")).map(String::as_str);
     let wrong = |key: &str, value: &str| InputError {
         file: system.file.to_owned(),
@@ -82,8 +92,15 @@ fn queue(system: &System<'_>) -> Result<Queue, InputError> {
         field: Some(format!("settings.vda.queue.{key}")),
         reason: format!("cannot be {value:?}"),
     };
-    let mut queue =
-        Queue { depth: None, scheduler: None, wbt: setting("wbt_lat_usec") != Some("0") };
+    let is_later = kernel >= LARGE_REQUESTS;
+    let mut queue = Queue {
+        depth: None,
+        scheduler: None,
+        wbt: setting("wbt_lat_usec") != Some("0"),
+        request_pages: is_later.then_some(LARGE_REQUEST_KB * 1024 / PAGE_SIZE as u32),
+        read_ahead_kb: (is_later && setting("rotational") == Some("1"))
+            .then_some(2 * LARGE_REQUEST_KB),
+    };
     // A disk with a hardware queue for each CPU has no scheduler, and counts requests per queue.
     let nr_queues;
     (queue.scheduler, nr_queues) = match setting("scheduler") {
@@ -96,6 +113,10 @@ fn queue(system: &System<'_>) -> Result<Queue, InputError> {
         let depth: Option<u32> = text.parse().ok().filter(|depth| (4..=65_536).contains(depth));
         let depth = depth.ok_or_else(|| wrong("nr_requests", text))?;
         queue.depth = Some(depth.saturating_mul(nr_queues));
+    }
+    if let Some(text) = setting("read_ahead_kb") {
+        let kb = text.parse().ok().filter(|kb| *kb <= READ_AHEAD_KB_MAX);
+        queue.read_ahead_kb = Some(kb.ok_or_else(|| wrong("read_ahead_kb", text))?);
     }
     Ok(queue)
 }
@@ -123,7 +144,7 @@ pub(super) fn config(system: &System<'_>, policy: &Policy) -> Result<MachineConf
         field: Some("zones".to_owned()),
         reason,
     })?;
-    let queue = queue(system)?;
+    let queue = queue(system, policy.kernel)?;
     let mut config = MachineConfig::new(shape, costs, policy.clone());
     config.advised = true;
     let disk = |name: &str, pages: u64| {
@@ -132,6 +153,8 @@ pub(super) fn config(system: &System<'_>, policy: &Policy) -> Result<MachineConf
         disk.max_segments = DISK_SEGMENTS;
         disk.depth = queue.depth.unwrap_or(disk.depth);
         disk.scheduler = queue.scheduler.unwrap_or(disk.scheduler);
+        disk.request_pages_max = queue.request_pages.unwrap_or(disk.request_pages_max);
+        disk.read_ahead_kb = queue.read_ahead_kb.unwrap_or(disk.read_ahead_kb);
         disk
     };
     let swap_pages = system.swap_pages.unwrap_or(SWAP_PAGES);

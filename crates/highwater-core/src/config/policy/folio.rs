@@ -29,6 +29,10 @@ policy! {
             /// table (6.18 on).
             Folio,
         },
+        /// Unmapping marks a folio as used once for entries that follow each other (6.9 on); false:
+        /// once for each young entry.
+        // rules/unmap#young
+        marks_runs: bool = false,
         /// Pieces of a folio that a truncation cuts.
         // rules/large-folios#truncation
         truncate: FolioCut = Pages {

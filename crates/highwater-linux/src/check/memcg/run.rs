@@ -88,9 +88,6 @@ fn run(
     let mut config = machine::config(&system, policy)?;
     config.seed = seed;
     config.groups = captured.nr_groups() as u16 + MORE_GROUPS;
-    if let Some(kb) = captured.settings.get("vda.queue.read_ahead_kb") {
-        config.disks[0].read_ahead_kb = kb.parse().unwrap_or(config.disks[0].read_ahead_kb);
-    }
     let mut machine = SimMachine::boot(config).map_err(|error| failed(error.to_string()))?;
     machine.sim().measure_pressure();
     machine::adopt_sizes(&machine.kernel, &captured.zones);
