@@ -99,7 +99,7 @@ impl<H: Devices> Kernel<H> {
     #[doc(alias = "isolate_migratepages_block")]
     fn isolate_in_block(&self, cx: &Cx<'_, H>, run: &mut Run<'_, H>, start: u32, end: u32) -> bool {
         let node = run.zone.node;
-        while self.too_many_isolated_to_compact(cx, node) {
+        while self.too_many_isolated_to_compact(cx, node, run.goal.gfp) {
             if !run.sources.is_empty() || run.is_async() {
                 return false;
             }

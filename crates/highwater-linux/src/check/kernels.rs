@@ -41,6 +41,8 @@ const SINCE_6_12: Switches = &[
     ("pcp.high-order-free", r#""limited-batch""#),
     ("pcp.drain-type", r#""pageblock""#),
     ("tree-nodes", r#""after-grace-period""#),
+    ("compaction.isolated-limit", r#""eighth-with-fs""#),
+    ("compaction.capture-movable", "true"),
 ];
 /// A switch that an earlier kernel changed too has the later value.
 const SINCE_7_2: Switches = &[
@@ -62,6 +64,9 @@ const SINCE_7_2: Switches = &[
     ("swap.slot-cache", "false"),
     ("swap.write-frees-slot", "false"),
     ("writeback.wb-thresh-floor", r#""share""#),
+    ("compaction.gap-max", "32"),
+    ("compaction.suitable-mark", r#""named""#),
+    ("compaction.ready", r#""high-mark-by-cost""#),
 ];
 const MGLRU_SINCE_6_12: Switches = &[
     ("reclaim.mglru.active-keeps-marks", "false"),
