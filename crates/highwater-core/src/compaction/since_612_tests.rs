@@ -4,15 +4,18 @@ extern crate std;
 
 use std::vec::Vec;
 
-use super::tests::{MOVABLE, Toy};
+use super::tests::{MOVABLE, PAGES, START, Toy, layout, manual};
 use super::{Pressure, Suitability};
-use crate::config::{CompactionPolicy, IsolatedLimit, Policy, ReadyTest, SuitableMark, preset};
+use crate::config::{
+    CompactMoves, CompactionPolicy, IsolatedLimit, Policy, ReadyTest, ScanCount, SuitableMark,
+    preset,
+};
 use crate::host::{CpuId, Solo};
 use crate::lru::testing::Stage;
 use crate::page::Order;
 use crate::page_alloc::{AllocFlags, Gfp, NoRelief};
 use crate::units::CompactResult;
-use crate::vmstat::NodeStat;
+use crate::vmstat::{NodeStat, VmEvent};
 use crate::zone::watermark::Marks;
 use crate::zone::{NodeId, ZoneType};
 
@@ -20,6 +23,36 @@ fn policy(change: impl FnOnce(&mut Policy)) -> Policy {
     let mut policy = preset("6.1").unwrap();
     change(&mut policy);
     policy
+}
+
+/// rules/compaction#toy: the 472 frames in five free blocks count too. Frames are used from the
+/// smallest block on.
+#[test]
+fn frames_that_are_jumped_over_count_as_scanned() {
+    for (count, moves, scanned, first) in [
+        (ScanCount::Looks, CompactMoves::None, 557, [5887, 5886, 5885, 5884]),
+        (ScanCount::Frames, CompactMoves::None, 1024, [5887, 5886, 5885, 5884]),
+        (ScanCount::Frames, CompactMoves::BelowTarget, 1024, [5732, 5733, 5734, 5735]),
+    ] {
+        let host = Solo::default();
+        let policy = policy(|policy| {
+            policy.compaction.scan_count = count;
+            policy.folio.compact_moves = moves;
+        });
+        let toy = Toy::with(&host, &layout(), &policy);
+        assert_eq!(toy.run(&mut manual()), CompactResult::Complete);
+        assert_eq!([4127, 4126, 4125, 4124].map(|from| toy.moved_to(from)), first);
+        let counts = [
+            VmEvent::CompactMigrateScanned,
+            VmEvent::CompactFreeScanned,
+            VmEvent::CompactIsolated,
+            VmEvent::PgmigrateSuccess,
+            VmEvent::PgmigrateFail,
+        ];
+        assert_eq!(counts.map(|event| toy.event(event)), [scanned, 512, 964, 412, 1]);
+        let still = (START..START + PAGES).filter(|pfn| toy.places.contains_key(pfn));
+        assert_eq!(still.filter(|&pfn| pfn < 5120 && toy.moved_to(pfn) < 5120).count(), 140);
+    }
 }
 
 /// Marks 1024, 1286, 1548; no block of order 9, and memory is not short (rules/compaction#suitability).
@@ -103,6 +136,24 @@ fn runs_that_may_use_filesystems_leave_room_for_others() {
         };
         assert_eq!((most(Gfp::GFP_KERNEL), most(Gfp::GFP_NOFS)), (with_fs, 80), "{limit:?}");
     }
+}
+
+/// rules/compaction#large-folios.
+#[test]
+fn folios_below_the_wanted_order_are_moved() {
+    use super::run::{Goal, Run};
+    use crate::migrate::Mode;
+
+    let host = Solo::default();
+    let toy = Toy::new(&host, &layout());
+    let state = toy.kernel.compaction.zone(toy.zone().id());
+    let rules = &toy.kernel.mem.policy.compaction;
+    let moves = |order: Option<u8>| {
+        let goal = Goal::new(order.map(Order), Mode::Sync, ZoneType::Dma32);
+        let run = Run::new(toy.zone(), state, goal, rules);
+        (1..=10).filter(|&order| run.moves_order(Order(order))).max()
+    };
+    assert_eq!([Some(9), Some(4), Some(1), None].map(moves), [Some(8), Some(3), None, Some(8)]);
 }
 
 /// A movable request for less than a pageblock gets the block that its task frees into a movable

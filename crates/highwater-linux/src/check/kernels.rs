@@ -41,8 +41,10 @@ const SINCE_6_12: Switches = &[
     ("pcp.high-order-free", r#""limited-batch""#),
     ("pcp.drain-type", r#""pageblock""#),
     ("tree-nodes", r#""after-grace-period""#),
+    ("compaction.scan-count", r#""frames""#),
     ("compaction.isolated-limit", r#""eighth-with-fs""#),
     ("compaction.capture-movable", "true"),
+    ("folio.compact-moves", r#""below-target""#),
 ];
 /// A switch that an earlier kernel changed too has the later value.
 const SINCE_7_2: Switches = &[

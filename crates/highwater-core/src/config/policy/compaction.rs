@@ -42,6 +42,14 @@ policy! {
             /// Two scanners look at the free lists first (as 5.1 and later).
             Searching,
         },
+        /// Frames that the scanners count as scanned.
+        // rules/compaction#sources, rules/compaction#targets
+        scan_count: ScanCount = Looks {
+            /// Those that they look at: a block that is jumped over is one (up to 6.3).
+            Looks,
+            /// All that they pass, those inside free and compound blocks too (6.4 on).
+            Frames,
+        } is exploratory,
         /// Test that ends a run and decides whether the run succeeded.
         // rules/compaction#finish
         finish: FinishTest = LowMark {
