@@ -5,7 +5,7 @@ use crate::config::{AsyncContended, AsyncResched, CompactionPolicy, FinishTest};
 use crate::host::{Cx, Devices, Probe, TaskFlags};
 use crate::kernel::Kernel;
 use crate::migrate::Mode;
-use crate::page::{Order, Pfn};
+use crate::page::{MigrateType, Order, Pfn};
 use crate::page_alloc::{AllocFlags, Capture, Request, Wanted};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::trace::Event;
@@ -148,7 +148,9 @@ impl<H: Devices> Kernel<H> {
             return (self.compact_zone(cx, zone, goal), None);
         }
         let capture: &Capture = cx.local();
-        capture.begin(Wanted { zone: zone.id(), order });
+        let is_movable = goal.migratetype == MigrateType::Movable;
+        let takes_movable = is_movable && self.mem.policy.compaction.capture_movable;
+        capture.begin(Wanted { zone: zone.id(), order, takes_movable });
         let ended = cx.with_flag(TaskFlags::CAPTURING, || self.compact_zone(cx, zone, goal));
         match capture.end() {
             Some(pfn) => (Ended { result: CompactResult::Success, ..ended }, Some(pfn)),

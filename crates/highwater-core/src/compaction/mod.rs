@@ -44,6 +44,8 @@ mod positions;
 mod proactive;
 mod run;
 mod search;
+#[cfg(test)]
+mod since_612_tests;
 mod sources;
 mod state;
 mod suitable;
@@ -52,17 +54,20 @@ mod targets;
 mod tests;
 
 pub use state::CompactionState;
+pub(crate) use suitable::costly_extra;
 pub use suitable::{
     Suitability, compact_gap, fragmentation_index, fragmentation_score, suitability, unusable_index,
 };
 
 use crate::host::{Cx, Devices};
+use crate::page_alloc::Gfp;
 use crate::units::NodeId;
 
 /// Questions of compaction to reclaim, which is the module above it.
 pub trait Pressure<H: Devices> {
-    /// Whether so many pages of a node are isolated that reclaim would find too few.
-    fn too_many_isolated_to_compact(&self, cx: &Cx<'_, H>, node: NodeId) -> bool;
+    /// Reports whether so many pages of a node are isolated that reclaim would find too few;
+    /// `gfp`: flags of the run.
+    fn too_many_isolated_to_compact(&self, cx: &Cx<'_, H>, node: NodeId, gfp: Gfp) -> bool;
 
     /// Waits for others to put pages back.
     fn wait_for_isolated(&self, cx: &Cx<'_, H>, node: NodeId);

@@ -13,7 +13,7 @@ use crate::config::{
 };
 use crate::host::{CpuId, Lock, Solo};
 use crate::lru::testing::Stage;
-use crate::migrate::Mode;
+use crate::migrate::{Frames, Mode};
 use crate::page::{MigrateType, Order, Pfn};
 use crate::page_alloc::{AllocFlags, CompactPriority, Gfp, NoRelief, Relief, Request};
 use crate::sync::atomic::Ordering::Relaxed;
@@ -90,7 +90,7 @@ fn positions_and_skip_bits_follow_empty_visits() {
         run.migrate_pfn = from;
         let found = toy.kernel.isolate_sources(&toy.cx, &mut run);
         let taken = run.sources.len();
-        toy.kernel.putback_isolated(&toy.cx, &mut run.sources);
+        toy.kernel.putback_sources(&toy.cx, &mut run);
         (found, taken, run.migrate_pfn)
     };
     // One page at its end.
@@ -116,13 +116,13 @@ fn positions_and_skip_bits_follow_empty_visits() {
     toy.kernel.isolate_sources(&toy.cx, &mut run);
     assert!(zone.pageblock_skip(Pfn(4096)));
     assert_eq!(cached(), [4096, 4000], "asynchronous: its own");
-    toy.kernel.putback_isolated(&toy.cx, &mut run.sources);
+    toy.kernel.putback_sources(&toy.cx, &mut run);
     zone.set_pageblock_skip(Pfn(4096), false);
     let mut run = Run::new(zone, state, order_9(Mode::SyncLight), rules);
     (run.migrate_pfn, run.free_pfn) = (4096, 5632);
     toy.kernel.isolate_sources(&toy.cx, &mut run);
     assert_eq!(cached(), [4096, 4096], "others: both");
-    toy.kernel.putback_isolated(&toy.cx, &mut run.sources);
+    toy.kernel.putback_sources(&toy.cx, &mut run);
     toy.kernel.put_page(&toy.cx, crate::page::Folio::page(Pfn(4607)));
 }
 
@@ -271,7 +271,7 @@ fn what_cannot_be_spared_does_not_end_a_pageblock() {
         let goal = order_9(Mode::SyncLight);
         let mut run = Run::new(zone, state, goal, &toy.kernel.mem.policy.compaction);
         run.begin();
-        let mut targets = crate::page::PageList::default();
+        let mut targets = Frames::default();
         let range = (5632, 6144);
         let taken = toy.kernel.take_free(&toy.cx, &mut run, range, (1, 32), &mut targets);
         assert_eq!((taken.nr, taken.is_refused), (0, !skips));
@@ -308,7 +308,7 @@ fn a_lock_that_others_hold_ends_a_run_or_its_pageblock() {
     let state = toy.kernel.compaction.zone(zone.id());
     let mut run = Run::new(zone, state, order_9(Mode::Async), rules);
     run.begin();
-    let mut targets = crate::page::PageList::default();
+    let mut targets = Frames::default();
     let held = zone.free.lock(CpuId(0));
     toy.kernel.isolate_targets(&toy.cx, &mut run, 32, &mut targets);
     drop(held);

@@ -6,8 +6,8 @@ use super::state::ZoneState;
 use crate::config::{AsyncContended, AsyncResched, CompactionPolicy, RestartFlush, Scanners};
 use crate::host::{Cx, Devices, Phase, Probe};
 use crate::kernel::Kernel;
-use crate::migrate::Mode;
-use crate::page::{MigrateType, Order, PAGEBLOCK_PAGES, PageList, Pfn};
+use crate::migrate::{Frames, Mode};
+use crate::page::{MigrateType, Order, PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, PageList, Pfn};
 use crate::page_alloc::{AllocFlags, Capture, Gfp};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::trace::Event;
@@ -90,10 +90,12 @@ pub(super) struct Run<'a, H: Devices> {
     pub goal: Goal,
     /// How this kernel does it.
     pub policy: &'a CompactionPolicy,
-    /// Isolated pages, the last one first.
+    /// Isolated folios, the last one first.
     pub sources: PageList,
+    /// Their pages.
+    pub nr_sources: u32,
     /// Frames to move them to.
-    pub targets: PageList,
+    pub targets: Frames,
     pub migrate_pfn: u32,
     pub free_pfn: u32,
     /// Order whose list is searched first for targets.
@@ -178,7 +180,8 @@ impl<'a, H: Devices> Run<'a, H> {
             goal,
             policy,
             sources: PageList::default(),
-            targets: PageList::default(),
+            nr_sources: 0,
+            targets: Frames::default(),
             migrate_pfn: 0,
             free_pfn: 0,
             search_order: goal.order.map_or(0, |order| order.0.saturating_sub(1)),
@@ -244,6 +247,12 @@ impl<'a, H: Devices> Run<'a, H> {
     /// them.
     pub(super) fn leaves_marks(&self) -> bool {
         !(self.is_plain() && self.goal.ignore_skip)
+    }
+
+    /// Reports whether the run moves folios of an order: below the one that it is for, or below a
+    /// pageblock. Larger ones are left where they are, because moving them gains nothing.
+    pub(super) fn moves_order(&self, order: Order) -> bool {
+        order < self.goal.order.unwrap_or(Order(PAGEBLOCK_ORDER))
     }
 
     /// Reports whether the run skips a pageblock by its skip bit.
@@ -330,7 +339,7 @@ impl<H: Devices> Kernel<H> {
             run.rescan = run.policy.finishes_blocks && block_of(last) == block_of(start);
             match self.isolate_sources(cx, run) {
                 Found::Abort => {
-                    self.putback_isolated(cx, &mut run.sources);
+                    self.putback_sources(cx, run);
                     return CompactResult::Contended;
                 }
                 Found::None => {
@@ -370,7 +379,7 @@ impl<H: Devices> Kernel<H> {
     ) -> Option<CompactResult> {
         let mut sources = core::mem::take(&mut run.sources);
         let mut targets = core::mem::take(&mut run.targets);
-        let wanted = sources.len();
+        let wanted = core::mem::take(&mut run.nr_sources);
         let mode = run.goal.mode;
         let outcome = self.migrate_pages(cx, &mut sources, &mut targets, mode, |more| {
             self.isolate_targets(cx, run, wanted, more);
@@ -398,9 +407,9 @@ impl<H: Devices> Kernel<H> {
     /// Gives back leftover pages and frames, and counts.
     pub(super) fn end_run(&self, cx: &Cx<'_, H>, run: &mut Run<'_, H>) {
         let mut highest = 0;
-        while let Some(pfn) = run.targets.pop_head(&self.mem.map) {
+        while let Some((pfn, order)) = run.targets.pop(&self.mem.map) {
             highest = highest.max(pfn.0);
-            let freed = self.mem.free(cx, pfn, Order::ZERO);
+            let freed = self.mem.free(cx, pfn, order);
             debug_assert_eq!(freed, Ok(()), "a target is nobody's");
         }
         if highest != 0 {

@@ -7,7 +7,7 @@
 use super::run::{Run, block_of};
 use crate::host::{Cost, Cx, Devices, Lock, Probe};
 use crate::kernel::Kernel;
-use crate::migrate::Mode;
+use crate::migrate::{Frames, Mode};
 use crate::page::{MigrateType, Order, PAGEBLOCK_PAGES, PageList, Pfn};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::zone::FreeArea;
@@ -116,7 +116,7 @@ impl<H: Devices> Kernel<H> {
         cx: &Cx<'_, H>,
         run: &mut Run<'_, H>,
         wanted: u32,
-        targets: &mut PageList,
+        targets: &mut Frames,
     ) {
         let Some(order) = run.goal.order.filter(|order| order.0 > 0) else { return };
         let is_starting = run.free_pfn >= run.state.init_free.load(Relaxed);
@@ -173,11 +173,11 @@ impl<H: Devices> Kernel<H> {
         cx.charge(Cost::CompactScan, scanned);
         let Some(pfn) = found else { return };
         let is_hasty = run.goal.direct && run.goal.mode == Mode::Async;
-        if targets.len() < wanted && !is_hasty {
+        if targets.pages() < wanted && !is_hasty {
             let (start, end) = (block_of(pfn.0).max(run.zone.start.0), block_of(pfn.0) + PB);
             let end = end.min(run.zone.end.0);
             let taken = self.take_free(cx, run, (start, end), (1, u32::MAX), targets);
-            if targets.len() < wanted || taken.at >= end {
+            if targets.pages() < wanted || taken.at >= end {
                 run.zone.set_pageblock_skip(pfn, true);
             }
         }

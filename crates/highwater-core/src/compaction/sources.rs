@@ -7,7 +7,7 @@
 use super::Pressure;
 use super::positions::is_huge;
 use super::run::{BLOCKS_A_TURN, CLUSTER, Contention, Found, Goal, Run, block_end, block_of};
-use crate::config::{AsyncSources, CachePages};
+use crate::config::{AsyncSources, CachePages, CompactMoves, ScanCount};
 use crate::host::{Cost, Cx, Devices, Probe};
 use crate::kernel::Kernel;
 use crate::lru::LockedLru;
@@ -23,10 +23,12 @@ const PB: u32 = PAGEBLOCK_PAGES as u32;
 enum Frame {
     /// Free, or nothing to move, up to there.
     Free(u32),
-    /// It holds an unmovable page; the scanner continues there.
-    Stuck(u32),
-    /// A page, with a reference for the scanner.
-    Page,
+    /// It holds an unmovable page.
+    Stuck,
+    /// It is part of a compound block that stays, up to there.
+    Compound(u32),
+    /// A page or a large folio of a file, with a reference for the scanner.
+    Page(Folio),
 }
 
 /// One visit to a pageblock.
@@ -99,7 +101,7 @@ impl<H: Devices> Kernel<H> {
     #[doc(alias = "isolate_migratepages_block")]
     fn isolate_in_block(&self, cx: &Cx<'_, H>, run: &mut Run<'_, H>, start: u32, end: u32) -> bool {
         let node = run.zone.node;
-        while self.too_many_isolated_to_compact(cx, node) {
+        while self.too_many_isolated_to_compact(cx, node, run.goal.gfp) {
             if !run.sources.is_empty() || run.is_async() {
                 return false;
             }
@@ -113,7 +115,7 @@ impl<H: Devices> Kernel<H> {
         run.visited_from = start;
         let mut boundary = gives_up.map_or(end, |order| Goal::order_end(order, start));
         let mut visit = Visit { lru: None, taken: 0, is_noted: false, has_claimed: false };
-        let (mut pfn, mut scanned, mut is_aborted) = (start, 0, false);
+        let (mut pfn, mut scanned, mut jumped, mut is_aborted) = (start, 0, 0, false);
         while pfn < end {
             if let Some(order) = gives_up
                 && pfn >= boundary
@@ -143,14 +145,16 @@ impl<H: Devices> Kernel<H> {
             }
             match self.look_at(cx, run, &mut visit, pfn) {
                 Frame::Free(next) => {
+                    jumped += next.min(end) - pfn - 1;
                     pfn = next;
                     continue;
                 }
-                Frame::Page => match self.take_source(cx, run, &mut visit, pfn) {
+                Frame::Page(folio) => match self.take_source(cx, run, &mut visit, folio) {
                     Taken::Yes => {
-                        pfn += 1;
+                        jumped += folio.nr_pages() as u32 - 1;
+                        pfn += folio.nr_pages() as u32;
                         let takes_all = run.rescan || run.contended.is_some();
-                        if run.sources.len() >= CLUSTER && (!takes_all || is_plain) {
+                        if run.nr_sources >= CLUSTER && (!takes_all || is_plain) {
                             break;
                         }
                         continue;
@@ -163,14 +167,21 @@ impl<H: Devices> Kernel<H> {
                         is_aborted = true;
                         break;
                     }
-                    Taken::No => pfn += 1,
+                    Taken::No => {
+                        jumped += folio.nr_pages() as u32 - 1;
+                        pfn += folio.nr_pages() as u32;
+                    }
                 },
-                Frame::Stuck(next) => pfn = next,
+                Frame::Stuck => pfn += 1,
+                Frame::Compound(next) => {
+                    jumped += next.min(end) - pfn - 1;
+                    pfn = next;
+                }
             }
             // Something stays: the aligned block around it cannot become free.
             if let Some(order) = gives_up {
                 visit.lru = None;
-                self.putback_isolated(cx, &mut run.sources);
+                self.putback_sources(cx, run);
                 visit.taken = 0;
                 if pfn < boundary {
                     pfn = boundary;
@@ -179,8 +190,11 @@ impl<H: Devices> Kernel<H> {
             }
         }
         visit.lru = None;
-        run.migrate_scanned += scanned;
-        cx.charge(Cost::CompactScan, scanned as u32);
+        cx.charge(Cost::CompactScan, scanned);
+        if run.policy.scan_count == ScanCount::Frames {
+            scanned += jumped;
+        }
+        run.migrate_scanned += u64::from(scanned);
         let pfn = pfn.min(end);
         if is_plain && !is_aborted && pfn == end && visit.taken == 0 && run.leaves_marks() {
             run.zone.set_pageblock_skip(Pfn(start), true);
@@ -196,7 +210,7 @@ impl<H: Devices> Kernel<H> {
         cx.event(Event::CompactionIsolateMigratepages {
             start_pfn: Pfn(start),
             end_pfn: Pfn(pfn),
-            nr_scanned: scanned as u32,
+            nr_scanned: scanned,
             nr_taken: visit.taken as u32,
         });
         self.mem.events.add(cx.cpu(), VmEvent::CompactIsolated, visit.taken);
@@ -217,17 +231,49 @@ impl<H: Devices> Kernel<H> {
             return Frame::Free(pfn + (1 << word.order().0.min(Order::MAX.0)));
         }
         if word.has(BlockFlags::HEAD) || word.has(BlockFlags::TAIL) {
-            return Frame::Stuck(Goal::order_end(word.order(), pfn));
+            return self.look_at_compound(cx, run, visit, pfn);
         }
-        let stuck = Frame::Stuck(pfn + 1);
         if !page.is(PageFlags::LRU) || !page.try_get::<H>() {
-            return stuck;
+            return Frame::Stuck;
         }
         if self.can_move(cx, run, page) {
-            return Frame::Page;
+            return Frame::Page(Folio::page(Pfn(pfn)));
         }
         self.give_up(cx, visit, Folio::page(Pfn(pfn)));
-        stuck
+        Frame::Stuck
+    }
+
+    /// [`Self::look_at`] of a frame of a compound block: a large folio of a file may be moved if it
+    /// is smaller than the order that the run is for.
+    #[cold]
+    fn look_at_compound(
+        &self,
+        cx: &Cx<'_, H>,
+        run: &Run<'_, H>,
+        visit: &mut Visit<'_, '_, H>,
+        pfn: u32,
+    ) -> Frame {
+        let map = &self.mem.map;
+        let order = map.block(Pfn(pfn)).order();
+        let stays = Frame::Compound(Goal::order_end(order, pfn));
+        let is_wanted = |folio: Folio, page: &Page| {
+            folio.pfn().0 == pfn && page.has(BlockFlags::HEAD) && folio.order() == order
+        };
+        if self.mem.policy.folio.compact_moves == CompactMoves::None || !run.moves_order(order) {
+            return stays;
+        }
+        let (folio, page) = map.lookup(Pfn(pfn));
+        let is_file = page.is(PageFlags::LRU) && !page.is_anon();
+        if !is_file || !is_wanted(folio, page) || !page.try_get::<H>() {
+            return stays;
+        }
+        // With a reference it is what it is: it may have been split, or freed and made anew.
+        let (now, page) = map.lookup(Pfn(pfn));
+        if is_wanted(now, page) && !page.is_anon() && self.can_move(cx, run, page) {
+            return Frame::Page(folio);
+        }
+        self.give_up(cx, visit, now);
+        stays
     }
 
     /// Drops the scanner's reference to a page that stays. It may be the last, and then the page leaves its list: not
@@ -271,9 +317,9 @@ impl<H: Devices> Kernel<H> {
         cx: &'a Cx<'h, H>,
         run: &mut Run<'_, H>,
         visit: &mut Visit<'a, 'h, H>,
-        pfn: u32,
+        folio: Folio,
     ) -> Taken {
-        let folio = Folio::page(Pfn(pfn));
+        let pfn = folio.pfn().0;
         let page = self.mem.map.page(folio);
         if !page.flag_test_clear::<H>(PageFlags::LRU) {
             self.give_up(cx, visit, folio);
@@ -302,8 +348,15 @@ impl<H: Devices> Kernel<H> {
         }
         self.count_isolated_page(cx, folio, true);
         run.sources.push_head(&self.mem.map, folio);
-        visit.taken += 1;
+        run.nr_sources += folio.nr_pages() as u32;
+        visit.taken += folio.nr_pages();
         Taken::Yes
+    }
+
+    /// Puts the isolated pages of a run back on their lists.
+    pub(super) fn putback_sources(&self, cx: &Cx<'_, H>, run: &mut Run<'_, H>) {
+        self.putback_isolated(cx, &mut run.sources);
+        run.nr_sources = 0;
     }
 }
 

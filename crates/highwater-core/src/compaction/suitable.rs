@@ -12,11 +12,21 @@ use crate::page_alloc::{AllocFlags, PageAllocator};
 use crate::zone::{Mark, Zone, ZoneType};
 
 /// Returns the free pages that compaction for an order needs besides the watermark
-/// (rules/compaction#gap).
+/// (rules/compaction#gap): twice the block. A kernel may need fewer:
+/// [`PageAllocator::gap_to_compact`].
 ///
 /// Linux: same name.
 pub const fn compact_gap(order: Order) -> u64 {
     2 << order.0
+}
+
+/// Free pages that a costly order needs above a watermark besides the gap (7.2): the distance from
+/// the min mark to the low mark.
+pub(crate) fn costly_extra<H: Host>(zone: &Zone<H>, order: Order) -> u64 {
+    match order.is_costly() {
+        true => zone.mark(Mark::Low).saturating_sub(zone.mark(Mark::Min)),
+        false => 0,
+    }
 }
 
 /// May compaction run?
@@ -78,6 +88,12 @@ pub fn unusable_index(order: Order, nr_free: &[u64]) -> u64 {
 }
 
 impl<H: Host> PageAllocator<H> {
+    /// Returns the free pages that compaction for an order needs besides the watermark on this
+    /// kernel: [`compact_gap`], or the most that it needs.
+    pub(crate) fn gap_to_compact(&self, order: Order) -> u64 {
+        compact_gap(order).min(self.policy.compaction.gap_max.into())
+    }
+
     /// Reports whether compaction of a zone could serve an unprivileged request of an order up to
     /// zone `highest`.
     ///
@@ -103,17 +119,35 @@ impl<H: Host> PageAllocator<H> {
         let free = zone.nr_free_pages();
         let policy = &self.policy.compaction;
         let (mark, base) = match policy.suitable_mark {
-            SuitableMark::Low => (Mark::Low, Mark::Low),
-            SuitableMark::ByCost if order.is_costly() => (flags.mark(), Mark::Low),
-            SuitableMark::ByCost => (flags.mark(), Mark::Min),
+            SuitableMark::Low => (Mark::Low, zone.mark(Mark::Low)),
+            SuitableMark::ByCost if order.is_costly() => (flags.mark(), zone.mark(Mark::Low)),
+            SuitableMark::ByCost => (flags.mark(), zone.mark(Mark::Min)),
+            SuitableMark::Named => {
+                (flags.mark(), zone.mark(flags.mark()) + costly_extra(zone, order))
+            }
         };
-        let every_order = policy.index_orders == IndexOrders::Every;
         let has_block = zone.watermark_ok(rule, order, zone.mark(mark), highest, flags, free);
-        let room = zone.mark(base) + compact_gap(order);
         let rights = match policy.suitable_mark {
             SuitableMark::Low => flags,
-            SuitableMark::ByCost => AllocFlags::CMA,
+            SuitableMark::ByCost | SuitableMark::Named => AllocFlags::CMA,
         };
+        self.suitable_above(zone, order, has_block, (base, rights), highest)
+    }
+
+    /// Decides whether compaction may run in a zone: `base` with the gap is the mark for its room,
+    /// tested with these rights.
+    pub(crate) fn suitable_above(
+        &self,
+        zone: &Zone<H>,
+        order: Order,
+        has_block: bool,
+        (base, rights): (u64, AllocFlags),
+        highest: ZoneType,
+    ) -> Suitability {
+        let rule = self.policy.watermark_rule();
+        let policy = &self.policy.compaction;
+        let (room, free) = (base + self.gap_to_compact(order), zone.nr_free_pages());
+        let every_order = policy.index_orders == IndexOrders::Every;
         let has_room = zone.watermark_ok(rule, Order::ZERO, room, highest, rights, free);
         suitability(order, has_block, has_room, every_order, || {
             let blocks = |o: usize| u64::from(zone.nr_free_blocks(Order(o as u8)));

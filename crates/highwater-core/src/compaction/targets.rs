@@ -2,12 +2,11 @@
 
 use super::positions::is_huge;
 use super::run::{BLOCKS_A_TURN, CLUSTER, Run, block_end, block_of};
-use crate::config::SpareMark;
+use crate::config::{CompactMoves, ScanCount, SpareMark};
 use crate::host::{Cost, Cx, Devices, Lock, Probe};
 use crate::kernel::Kernel;
-use crate::page::{
-    BlockFlags, MigrateType, Order, PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, PageList, Pfn,
-};
+use crate::migrate::Frames;
+use crate::page::{BlockFlags, MigrateType, Order, PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, Pfn};
 use crate::trace::Event;
 use crate::vmstat::VmEvent;
 use crate::zone::FreeArea;
@@ -32,7 +31,7 @@ impl<H: Devices> Kernel<H> {
         cx: &Cx<'_, H>,
         run: &mut Run<'_, H>,
         wanted: u32,
-        targets: &mut PageList,
+        targets: &mut Frames,
     ) {
         if !run.is_plain() {
             self.search_targets(cx, run, wanted, targets);
@@ -49,7 +48,7 @@ impl<H: Devices> Kernel<H> {
         cx: &Cx<'_, H>,
         run: &mut Run<'_, H>,
         wanted: u32,
-        targets: &mut PageList,
+        targets: &mut Frames,
     ) {
         let bound = block_end(run.migrate_pfn);
         let widest = if run.is_plain() { 1 } else { CLUSTER };
@@ -74,7 +73,7 @@ impl<H: Devices> Kernel<H> {
                     run.zone.set_pageblock_skip(Pfn(block), true);
                     run.update_cached_free(block);
                 }
-                if targets.len() >= wanted {
+                if targets.pages() >= wanted {
                     at = if is_used_up { block - PB } else { taken.at };
                     break;
                 }
@@ -114,10 +113,10 @@ impl<H: Devices> Kernel<H> {
         run: &mut Run<'_, H>,
         (start, end): (u32, u32),
         (stride, wanted): (u32, u32),
-        targets: &mut PageList,
+        targets: &mut Frames,
     ) -> TakenFree {
         let mut result = TakenFree { at: start, nr: 0, is_refused: false };
-        let mut scanned = 0;
+        let (mut scanned, mut jumped) = (0, 0);
         let mut area = None;
         while result.at < end {
             if result.at.is_multiple_of(CLUSTER) {
@@ -151,8 +150,9 @@ impl<H: Devices> Kernel<H> {
                 }
             } else if is_huge(self.mem.map.page(pfn)) || word.has(BlockFlags::HEAD) {
                 size = 1 << word.order().0;
+                jumped += size.min(end - result.at) - 1;
             }
-            if targets.len() >= wanted {
+            if targets.pages() >= wanted {
                 result.at += size;
                 break;
             }
@@ -160,6 +160,10 @@ impl<H: Devices> Kernel<H> {
         }
         drop(area);
         result.at = result.at.min(end);
+        cx.charge(Cost::CompactScan, scanned);
+        if run.policy.scan_count == ScanCount::Frames {
+            scanned += jumped;
+        }
         cx.event(Event::CompactionIsolateFreepages {
             start_pfn: Pfn(start),
             end_pfn: Pfn(result.at),
@@ -167,7 +171,6 @@ impl<H: Devices> Kernel<H> {
             nr_taken: result.nr,
         });
         run.free_scanned += u64::from(scanned);
-        cx.charge(Cost::CompactScan, scanned);
         result
     }
 
@@ -189,18 +192,13 @@ impl<H: Devices> Kernel<H> {
         Some(run.zone.free.lock(cx.cpu()))
     }
 
-    /// Splits a free block into single frames and adds them to the targets: the highest is used
-    /// first.
+    /// Adds a free block to the targets: as single frames, of which the highest is used first, or
+    /// as it is where larger folios are moved too.
     #[doc(alias = "split_map_pages")]
-    pub(super) fn add_targets(
-        &self,
-        cx: &Cx<'_, H>,
-        pfn: Pfn,
-        order: Order,
-        targets: &mut PageList,
-    ) {
-        for frame in pfn.0..pfn.0 + (1 << order.0) {
-            targets.push_head(&self.mem.map, Pfn(frame));
+    pub(super) fn add_targets(&self, cx: &Cx<'_, H>, pfn: Pfn, order: Order, targets: &mut Frames) {
+        match self.mem.policy.folio.compact_moves {
+            CompactMoves::None => targets.push_singly(&self.mem.map, pfn, order),
+            CompactMoves::BelowTarget => targets.push_isolated(&self.mem.map, pfn, order),
         }
         self.mem.events.add(cx.cpu(), VmEvent::CompactIsolated, order.pages());
     }

@@ -1,5 +1,8 @@
 //! Page migration (rules/compaction#migrate-page).
 //!
+//! A large folio of a file moves like a page, to frames of its size. It is split if there are none
+//! ([`large`]).
+//!
 //! A page in use can move to another frame while programs run. It is unmapped as for reclaim, with
 //! migration entries in its place. Its cache gets the new frame, its contents are copied, and its
 //! entries are restored. A task that needs the page meanwhile waits for its lock.
@@ -15,20 +18,26 @@
 //! | again | a lock, or references too many | back on the batch's list, for the next round |
 //! | busy | a write that this mode does not wait for | left with the caller |
 //!
-//! Key types: [`Mode`] (how long a mover waits), [`Outcome`] (the result of a batch), `Moved` (the
-//! end of one page).
+//! Key types: [`Mode`] (how long a mover waits), [`Outcome`] (the result of a batch), [`Frames`]
+//! (frames to move to), `Moved` (the end of one page).
 //!
 //! Synchronisation: the page's lock; its entries' tables; its cache's lock while the frame is
 //! exchanged.
 //!
 //! From: `compaction` · to: `vm::moving`, `page_cache`, `swap`, `lru`.
 
+mod frames;
+mod large;
+#[cfg(test)]
+mod large_tests;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use frames::Frames;
+
 use crate::host::{Cx, Devices, Phase, TaskFlags};
 use crate::kernel::Kernel;
-use crate::page::{Folio, Page, PageFlags, PageList, PageMapping};
+use crate::page::{Folio, Order, Page, PageFlags, PageList, PageMapping};
 use crate::vmstat::{NodeStat, VmEvent};
 
 /// Rounds that a batch is tried.
@@ -73,7 +82,41 @@ enum Moved {
     Again,
     Busy,
     OutOfFrames,
+    /// There are no frames for a large folio, which was split.
+    Split,
 }
+
+/// A batch on its way.
+#[derive(Default)]
+struct Batch {
+    outcome: Outcome,
+    /// To be tried (again).
+    again: PageList,
+    /// Pages of folios that were split, to be tried.
+    pieces: PageList,
+    /// Tried in vain, or not tried.
+    left: PageList,
+}
+
+impl Batch {
+    fn moved<H: Devices>(&mut self, kernel: &Kernel<H>, cx: &Cx<'_, H>, folio: Folio) {
+        self.outcome.moved += folio.nr_pages();
+        if folio.order() == HUGE {
+            kernel.mem.events.add(cx.cpu(), VmEvent::ThpMigrationSuccess, 1);
+        }
+    }
+
+    fn failed<H: Devices>(&mut self, kernel: &Kernel<H>, cx: &Cx<'_, H>, folio: Folio) {
+        self.outcome.failed += folio.nr_pages();
+        self.left.push_tail(&kernel.mem.map, folio);
+        if folio.order() == HUGE {
+            kernel.mem.events.add(cx.cpu(), VmEvent::ThpMigrationFail, 1);
+        }
+    }
+}
+
+/// The order of folios that have counters of their own.
+const HUGE: Order = Order(9);
 
 /// Flags that move to the new frame. Not: the page lock, its list, and the state of the frame.
 const KEPT: PageFlags = PageFlags::USED
@@ -96,55 +139,31 @@ pub(crate) const fn isolated_stat(is_file: bool) -> NodeStat {
 impl<H: Devices> Kernel<H> {
     /// Migrates isolated pages (a reference each, off their lists, counted as isolated) from the
     /// head of `from` on. Pages that do not move stay on `from`, still isolated. `frames` has the
-    /// target frames, single and in use with one reference. The next one is taken from its head;
-    /// when it is empty, `more` provides others.
+    /// target frames; when it has none for a folio, `more` provides others, once.
     ///
     /// Linux: same name.
     pub(crate) fn migrate_pages(
         &self,
         cx: &Cx<'_, H>,
         from: &mut PageList,
-        frames: &mut PageList,
+        frames: &mut Frames,
         mode: Mode,
-        mut more: impl FnMut(&mut PageList),
+        mut more: impl FnMut(&mut Frames),
     ) -> Outcome {
         let _phase = cx.phase(Phase::Migrate);
-        let map = &self.mem.map;
-        let (mut outcome, mut left) = (Outcome::default(), PageList::default());
-        let mut again = core::mem::take(from);
-        for round in 0..ROUNDS {
-            let mut now = core::mem::take(&mut again);
-            while let Some(pfn) = now.pop_head(map) {
-                let folio = Folio::page(pfn);
-                match self.migrate_page(cx, folio, frames, (mode, round > PATIENT_AFTER), &mut more)
-                {
-                    Moved::Yes => outcome.moved += 1,
-                    Moved::Again => again.push_tail(map, pfn),
-                    Moved::Busy => {
-                        outcome.failed += 1;
-                        left.push_tail(map, pfn);
-                    }
-                    Moved::OutOfFrames => {
-                        outcome.is_out_of_frames = true;
-                        outcome.failed += 1;
-                        left.push_tail(map, pfn);
-                        break;
-                    }
-                }
-                cx.host.yield_now();
-            }
-            if outcome.is_out_of_frames {
-                // Pages that were not tried yet are not failures.
-                left.splice_head(map, now);
-                break;
-            }
-            if again.is_empty() {
-                break;
+        let mut batch = Batch { again: core::mem::take(from), ..Batch::default() };
+        self.migrate_batch(cx, &mut batch, frames, mode, &mut more);
+        // The pages of split folios come after the others.
+        let pieces = core::mem::take(&mut batch.pieces);
+        if !pieces.is_empty() {
+            batch.again = pieces;
+            match batch.outcome.is_out_of_frames {
+                true => batch.left.splice_head(&self.mem.map, core::mem::take(&mut batch.again)),
+                false => self.migrate_batch(cx, &mut batch, frames, mode, &mut more),
             }
         }
-        outcome.failed += u64::from(again.len());
-        left.splice_head(map, again);
-        *from = left;
+        *from = batch.left;
+        let outcome = batch.outcome;
         let count = |event, pages| match pages {
             0 => {}
             pages => self.mem.events.add(cx.cpu(), event, pages),
@@ -154,6 +173,50 @@ impl<H: Devices> Kernel<H> {
         outcome
     }
 
+    /// Makes the rounds over the folios of `again`; those that do not move go to `left`.
+    fn migrate_batch(
+        &self,
+        cx: &Cx<'_, H>,
+        batch: &mut Batch,
+        frames: &mut Frames,
+        mode: Mode,
+        more: &mut impl FnMut(&mut Frames),
+    ) {
+        let map = &self.mem.map;
+        for round in 0..ROUNDS {
+            let mut now = core::mem::take(&mut batch.again);
+            while let Some(pfn) = now.pop_head(map) {
+                let folio = map.folio(pfn);
+                let modes = (mode, round > PATIENT_AFTER);
+                match self.migrate_page(cx, folio, (frames, &mut batch.pieces), modes, more) {
+                    Moved::Yes => batch.moved(self, cx, folio),
+                    Moved::Again => batch.again.push_tail(map, pfn),
+                    Moved::Busy => batch.failed(self, cx, folio),
+                    Moved::OutOfFrames => {
+                        batch.outcome.is_out_of_frames = true;
+                        batch.failed(self, cx, folio);
+                        break;
+                    }
+                    Moved::Split => {}
+                }
+                cx.host.yield_now();
+            }
+            if batch.outcome.is_out_of_frames {
+                // Pages that were not tried yet are not failures.
+                batch.left.splice_head(map, now);
+                break;
+            }
+            if batch.again.is_empty() {
+                break;
+            }
+        }
+        let again = core::mem::take(&mut batch.again);
+        for pfn in again.iter(map) {
+            batch.outcome.failed += map.folio(pfn).nr_pages();
+        }
+        batch.left.splice_head(map, again);
+    }
+
     /// Moves one isolated page to a new frame, and puts it back or frees the old frame by the
     /// outcome.
     #[doc(alias = "unmap_and_move")]
@@ -161,9 +224,9 @@ impl<H: Devices> Kernel<H> {
         &self,
         cx: &Cx<'_, H>,
         old: Folio,
-        frames: &mut PageList,
+        (frames, pieces): (&mut Frames, &mut PageList),
         (mode, is_patient): (Mode, bool),
-        more: &mut impl FnMut(&mut PageList),
+        more: &mut impl FnMut(&mut Frames),
     ) -> Moved {
         let page = self.mem.map.page(old);
         if page.refcount_acquire() == 1 {
@@ -172,11 +235,13 @@ impl<H: Devices> Kernel<H> {
             self.put_page(cx, old);
             return Moved::Yes;
         }
-        if frames.is_empty() {
+        let map = &self.mem.map;
+        let new = frames.take(map, old.order()).or_else(|| {
             more(frames);
-        }
-        let Some(new) = frames.pop_head(&self.mem.map).map(Folio::page) else {
-            return Moved::OutOfFrames;
+            frames.take(map, old.order())
+        });
+        let Some(new) = new else {
+            return self.move_without_frames(cx, old, pieces);
         };
         let moved = self.lock_and_move(cx, old, new, (mode, is_patient));
         match moved {
@@ -186,7 +251,7 @@ impl<H: Devices> Kernel<H> {
                 self.putback_page(cx, new);
                 self.put_moved_page(cx, old);
             }
-            _ => frames.push_head(&self.mem.map, new),
+            _ => frames.put_back(map, new),
         }
         moved
     }
@@ -240,12 +305,14 @@ impl<H: Devices> Kernel<H> {
         let is_moved = self.unmap_to_move(cx, old) && self.exchange(cx, old, new);
         if is_moved {
             self.move_buffers(cx, old, new);
-            self.copy_frame(cx, old.pfn(), new);
+            for (from, to) in old.frames().zip(new.frames()) {
+                self.copy_frame(cx, from, Folio::page(to));
+            }
             // Tasks that found the page in its cache waited for this.
             self.mem.map.page(new).flag_set::<H>(page.flags() & KEPT);
         }
         let target = if is_moved { new } else { old };
-        self.map_moved(cx, old.pfn(), target);
+        self.map_moved(cx, old, target);
         if !is_moved {
             return Moved::Again;
         }
@@ -276,6 +343,7 @@ impl<H: Devices> Kernel<H> {
             let kept = (page.flags() & KEPT) - PageFlags::UPTODATE;
             target.init_flags(kept | PageFlags::LOCKED);
             target.set_mapping(owner, page.index());
+            self.move_stored(old, new);
             self.share_charge(old, new);
         };
         if page.is(PageFlags::SWAPCACHE) {
@@ -302,8 +370,9 @@ impl<H: Devices> Kernel<H> {
     #[doc(alias = "putback_movable_pages")]
     pub(crate) fn putback_isolated(&self, cx: &Cx<'_, H>, pages: &mut PageList) {
         while let Some(pfn) = pages.pop_head(&self.mem.map) {
-            self.count_isolated_page(cx, Folio::page(pfn), false);
-            self.putback_page(cx, Folio::page(pfn));
+            let folio = self.mem.map.folio(pfn);
+            self.count_isolated_page(cx, folio, false);
+            self.putback_page(cx, folio);
         }
     }
 }

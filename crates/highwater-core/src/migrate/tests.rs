@@ -7,7 +7,7 @@ use alloc::sync::Arc;
 use alloc::vec;
 use std::vec::Vec;
 
-use super::{Mode, Outcome};
+use super::{Frames, Mode, Outcome};
 use crate::Kernel;
 use crate::audit::check_kernel;
 use crate::block::DeviceId;
@@ -95,16 +95,16 @@ impl Stage {
             kernel.count_isolated_page(cx, folio, true);
             from.push_tail(&kernel.mem.map, folio);
         }
-        let mut frames = PageList::default();
+        let mut frames = Frames::default();
         for _ in 0..nr_frames {
             let gfp = Gfp::GFP_HIGHUSER_MOVABLE;
             let pfn = kernel.mem.alloc(cx, &NoRelief, gfp, Order::ZERO, NodeId(0), None);
-            frames.push_tail(&kernel.mem.map, pfn.unwrap());
+            frames.push(&kernel.mem.map, pfn.unwrap(), Order::ZERO);
         }
         let outcome = kernel.migrate_pages(cx, &mut from, &mut frames, mode, |_| {});
         kernel.putback_isolated(cx, &mut from);
-        while let Some(pfn) = frames.pop_head(&kernel.mem.map) {
-            kernel.mem.free(cx, pfn, Order::ZERO).unwrap();
+        while let Some((pfn, order)) = frames.pop(&kernel.mem.map) {
+            kernel.mem.free(cx, pfn, order).unwrap();
         }
         kernel.lru_add_drain_all(cx);
         outcome
@@ -313,7 +313,7 @@ fn a_page_that_nobody_wants_any_more_is_freed() {
     assert!(kernel.isolate_page(&cx, folio));
     kernel.count_isolated_page(&cx, folio, true);
     kernel.munmap(&cx, &mm, start, 1).unwrap();
-    let (mut from, mut none) = (PageList::default(), PageList::default());
+    let (mut from, mut none) = (PageList::default(), Frames::default());
     from.push_tail(&kernel.mem.map, folio);
     let outcome = kernel.migrate_pages(&cx, &mut from, &mut none, Mode::Async, |_| {});
     assert_eq!((outcome, from.is_empty()), (moved(1), true));
@@ -336,7 +336,7 @@ fn an_entry_that_is_moving_is_cleared_by_munmap() {
     assert_eq!(entry.moving_from(), Some(folio.pfn()));
     kernel.munmap(&cx, &mm, start, 2).unwrap();
     // No task waits for it any more.
-    kernel.map_moved(&cx, folio.pfn(), folio);
+    kernel.map_moved(&cx, folio, folio);
     assert!(!kernel.mem.map.page(folio).is_mapped());
     kernel.unlock_page(&cx, folio);
     kernel.putback_page(&cx, folio);

@@ -68,6 +68,8 @@ pub struct Wanted {
     pub zone: ZoneId,
     /// Order.
     pub order: Order,
+    /// The block may come out of movable memory even if it is less than a pageblock.
+    pub takes_movable: bool,
 }
 
 impl Capture {
@@ -91,13 +93,16 @@ impl Capture {
     ///
     /// Linux 5.1 on.
     ///
-    /// A small block out of movable memory is not for it: the request that compaction runs for may be
-    /// of another type, and its page would then sit in the middle of a movable pageblock.
+    /// A small block out of movable memory is not for a request of another type: its page would
+    /// then sit in the middle of a movable pageblock. Up to 6.11 no request gets one.
     #[doc(alias = "compaction_capture")]
     fn applies(&self, zone: &ZoneInfo, order: Order, migratetype: MigrateType) -> bool {
+        let Some(wanted) = self.wanted.get() else { return false };
         let small_movable = order.0 < PAGEBLOCK_ORDER && migratetype == MigrateType::Movable;
-        let is_wanted = self.wanted.get() == Some(Wanted { zone: zone.id(), order });
-        is_wanted && !self.is_caught() && migratetype != MigrateType::Isolate && !small_movable
+        (wanted.zone, wanted.order) == (zone.id(), order)
+            && !self.is_caught()
+            && migratetype != MigrateType::Isolate
+            && (!small_movable || wanted.takes_movable)
     }
 }
 
@@ -453,5 +458,33 @@ impl<'a, P: Probe> Buddy<'a, P> {
     pub(super) fn has_whole_pageblock(&self, pfn: Pfn) -> bool {
         let first = Pfn(pfn.0 & !((1 << PAGEBLOCK_ORDER) - 1));
         self.zone.spans(first) && first.add(1 << PAGEBLOCK_ORDER) <= self.zone.end
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::Solo;
+    use crate::lru::testing::Stage;
+    use crate::zone::{NodeId, ZoneType};
+
+    /// rules/buddy#capture.
+    #[test]
+    fn blocks_out_of_movable_memory_are_for_movable_requests() {
+        let host = Solo::default();
+        let stage = Stage::policy(&host, |_| {});
+        let zone = stage.kernel.mem.zone(NodeId(0), ZoneType::Dma32).expect("a zone");
+        let applies = |order: u8, migratetype, takes_movable| {
+            let (capture, order) = (Capture::default(), Order(order));
+            capture.begin(Wanted { zone: zone.id(), order, takes_movable });
+            assert!(!capture.applies(zone, Order(order.0 - 1), migratetype));
+            capture.applies(zone, order, migratetype)
+        };
+        use MigrateType::{Isolate, Movable, Unmovable};
+        for takes_movable in [false, true] {
+            assert!(applies(9, Movable, takes_movable) && applies(4, Unmovable, takes_movable));
+            assert_eq!(applies(4, Movable, takes_movable), takes_movable);
+            assert!(!applies(9, Isolate, takes_movable));
+        }
     }
 }

@@ -133,9 +133,11 @@ impl<H: Devices> Kernel<H> {
             return;
         }
         let mut buffers = self.buffers.lock(cx.cpu());
-        if let Some(id) = buffers.take(old.pfn()) {
-            buffers.put(new.pfn(), id);
-            self.mem.map.page(new).flag_set::<H>(PageFlags::BUFFERS);
+        for (from, to) in old.frames().zip(new.frames()) {
+            if let Some(id) = buffers.take(from) {
+                buffers.put(to, id);
+                self.mem.map.page(new).flag_set::<H>(PageFlags::BUFFERS);
+            }
         }
     }
 }

@@ -1,4 +1,5 @@
-//! A truncation that cuts a large folio splits it first (rules/large-folios#truncation).
+//! A truncation that cuts a large folio splits it first (rules/large-folios#truncation), and so does
+//! a migration that has no frames for it.
 //!
 //! A dirty folio cannot be split: the filesystem's record of its blocks would have to be taken
 //! apart too. It stays as it is, pages beyond the end of the file included, until it is written and
@@ -7,7 +8,7 @@
 //! Linux leaves the pieces at the folio's place on its list; here they go to the head, as pages
 //! that are put back.
 //!
-//! From: [`super::truncate`] · to: `lru`, `vm::rmap`.
+//! From: [`super::truncate`], `migrate::large` · to: `lru`, `vm::rmap`.
 
 use alloc::vec::Vec;
 
@@ -26,6 +27,15 @@ const INHERITED: PageFlags = PageFlags::UPTODATE
     .union(PageFlags::ACTIVE)
     .union(PageFlags::WORKINGSET)
     .union(PageFlags::MARKS);
+
+/// The references to a folio that is split besides its tree's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Users {
+    /// The isolation's.
+    Mover = 1,
+    /// The same, and the caller's.
+    MoverAndCaller = 2,
+}
 
 /// The pieces of a folio of an order that is cut at page `at` of it, as (first page, order),
 /// ascending.
@@ -92,14 +102,38 @@ impl<H: Devices> Kernel<H> {
         at: u32,
     ) -> Option<Folio> {
         let split = self.try_split_file_folio(cx, file, folio, at);
+        self.count_split(cx, folio, split.is_some());
+        split
+    }
+
+    /// A split of a folio of a file succeeded, or did not.
+    fn count_split(&self, cx: &Cx<'_, H>, folio: Folio, is_split: bool) {
         if folio.order() == Order(9) {
-            let event = match split {
-                Some(_) => VmEvent::ThpSplitPage,
-                None => VmEvent::ThpSplitPageFailed,
+            let event = match is_split {
+                true => VmEvent::ThpSplitPage,
+                false => VmEvent::ThpSplitPageFailed,
             };
             self.mem.events.add(cx.cpu(), event, 1);
         }
-        split
+    }
+
+    /// Splits a locked, unmapped folio of a file into single pages, for a caller that has isolated
+    /// it and then has them isolated. False if it is dirty, or another task uses it.
+    #[doc(alias = "split_folio_to_list")]
+    pub(crate) fn split_isolated_folio(&self, cx: &Cx<'_, H>, folio: Folio) -> bool {
+        let PageMapping::File(id) = self.mem.map.page(folio).mapping() else { return false };
+        let Some(file) = self.file(cx, id) else { return false };
+        let parts = pieces(folio.order(), 0, FolioCut::Pages);
+        let is_split =
+            self.is_splittable(folio) && self.split_into(cx, &file, folio, (&parts, Users::Mover));
+        self.count_split(cx, folio, is_split);
+        is_split
+    }
+
+    fn is_splittable(&self, folio: Folio) -> bool {
+        let page = self.mem.map.page(folio);
+        let busy = PageFlags::DIRTY | PageFlags::WRITEBACK | PageFlags::PINNED;
+        !page.is_mapped() && !page.flags().intersects(busy)
     }
 
     fn try_split_file_folio(
@@ -109,35 +143,11 @@ impl<H: Devices> Kernel<H> {
         folio: Folio,
         at: u32,
     ) -> Option<Folio> {
-        let page = self.mem.map.page(folio);
-        let busy = PageFlags::DIRTY | PageFlags::WRITEBACK | PageFlags::PINNED;
-        if page.is_mapped() || page.flags().intersects(busy) || !self.isolate_page(cx, folio) {
+        if !self.is_splittable(folio) || !self.isolate_page(cx, folio) {
             return None;
         }
         let parts = pieces(folio.order(), at, self.mem.policy.folio.truncate);
-        // Nodes whose slots were one entry with others' get memory of their own.
-        let index = page.index();
-        let mut nodes: Vec<u32> = parts
-            .iter()
-            .filter(|(_, order)| order.pages() < NODE_PAGES.into())
-            .map(|(first, _)| (index + first) / NODE_PAGES * NODE_PAGES)
-            .collect();
-        nodes.dedup();
-        let is_split = self.give_nodes(cx, file, &nodes) && {
-            self.release_buffers(cx, (folio, page));
-            let _xa = file.xa_lock.lock(cx.cpu());
-            let _tree = file.tree.lock(cx.cpu());
-            // The tree's, the isolation's and the caller's.
-            match page.freeze::<H>(folio.nr_pages() as u32 + 2) {
-                Some(frozen) => {
-                    frozen.keep();
-                    self.make_pieces(folio, &parts);
-                    true
-                }
-                None => false,
-            }
-        };
-        if !is_split {
+        if !self.split_into(cx, file, folio, (&parts, Users::MoverAndCaller)) {
             self.putback_page(cx, folio);
             return None;
         }
@@ -146,6 +156,37 @@ impl<H: Devices> Kernel<H> {
             self.putback_page(cx, Folio::new(folio.pfn().add(first), order));
         }
         Some(Folio::new(folio.pfn(), parts[0].1))
+    }
+
+    /// Splits a locked, unmapped, isolated folio of a file.
+    fn split_into(
+        &self,
+        cx: &Cx<'_, H>,
+        file: &File<H>,
+        folio: Folio,
+        (parts, users): (&[(u32, Order)], Users),
+    ) -> bool {
+        let page = self.mem.map.page(folio);
+        // Nodes whose slots were one entry with others' get memory of their own.
+        let index = page.index();
+        let mut nodes: Vec<u32> = parts
+            .iter()
+            .filter(|(_, order)| order.pages() < NODE_PAGES.into())
+            .map(|(first, _)| (index + first) / NODE_PAGES * NODE_PAGES)
+            .collect();
+        nodes.dedup();
+        if !self.give_nodes(cx, file, &nodes) {
+            return false;
+        }
+        self.release_buffers(cx, (folio, page));
+        let _xa = file.xa_lock.lock(cx.cpu());
+        let _tree = file.tree.lock(cx.cpu());
+        let Some(frozen) = page.freeze::<H>(folio.nr_pages() as u32 + users as u32) else {
+            return false;
+        };
+        frozen.keep();
+        self.make_pieces(folio, parts, users);
+        true
     }
 
     /// Memory for the tree nodes at some indices that have none; false if there is none to be had.
@@ -163,7 +204,7 @@ impl<H: Devices> Kernel<H> {
 
     /// Gives each piece of a folio its own descriptor. Each has a reference of the isolation
     /// besides the tree's, the first one also the caller's.
-    fn make_pieces(&self, folio: Folio, parts: &[(u32, Order)]) {
+    fn make_pieces(&self, folio: Folio, parts: &[(u32, Order)], users: Users) {
         let map = &self.mem.map;
         let head = map.page(folio);
         let (flags, owner, index) = (head.flags(), head.mapping(), head.index());
@@ -185,7 +226,8 @@ impl<H: Devices> Kernel<H> {
             if order.0 > 0 {
                 map.reset_frames(piece);
             }
-            page.unfreeze(order.pages() as u32 + 1 + u32::from(first == 0));
+            let users = if first == 0 { users } else { Users::Mover };
+            page.unfreeze(order.pages() as u32 + users as u32);
         }
     }
 }

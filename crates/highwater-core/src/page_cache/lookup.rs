@@ -544,10 +544,13 @@ impl<H: Devices> Kernel<H> {
         if tree.page(index) != Some(old.pfn()) {
             return false;
         }
-        let Some(frozen) = page.freeze::<H>(2) else { return false };
+        let nr = old.nr_pages() as u32;
+        let Some(frozen) = page.freeze::<H>(1 + nr) else { return false };
         take_over();
-        tree.replace(index, old.pfn(), new.pfn());
-        self.mem.map.page(new).get::<H>(1);
+        for (index, (from, to)) in (index..).zip(old.frames().zip(new.frames())) {
+            tree.replace(index, from, to);
+        }
+        self.mem.map.page(new).get::<H>(nr);
         frozen.thaw(1);
         true
     }

@@ -35,7 +35,7 @@
 use super::Control;
 use super::budget::DEF_PRIORITY;
 use super::kswapd::balance_gap;
-use crate::compaction::{Suitability, compact_gap};
+use crate::compaction::{Suitability, costly_extra};
 use crate::config::ReadyTest;
 use crate::host::{Cx, Devices, HZ, Phase, Probe, TaskFlags};
 use crate::kernel::Kernel;
@@ -169,12 +169,16 @@ impl<H: Devices> Kernel<H> {
         if !sc.gfp.contains(Gfp::IO) {
             return false;
         }
+        if self.mem.policy.compaction.ready == ReadyTest::HighMarkByCost {
+            return self.has_room_by_cost(zone, Order(sc.order), sc.reclaim_idx);
+        }
         match self.mem.compaction_suitable(zone, Order(sc.order), sc.reclaim_idx) {
             Suitability::Success => true,
             Suitability::Skipped => false,
             Suitability::Continue => {
                 let rule = self.mem.policy.watermark_rule();
-                let mark = zone.mark(Mark::High) + compact_gap(Order(sc.order));
+                let gap = self.mem.gap_to_compact(Order(sc.order));
+                let mark = zone.mark(Mark::High) + gap;
                 let none = AllocFlags::empty();
                 let (highest, free) = (sc.reclaim_idx, zone.nr_free_pages());
                 zone.watermark_ok(rule, Order::ZERO, mark, highest, none, free)
@@ -182,10 +186,22 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
+    /// The same as 7.2 asks it: suitability itself has the high mark, and costly orders need more.
+    pub(crate) fn has_room_by_cost(&self, zone: &Zone<H>, order: Order, highest: ZoneType) -> bool {
+        let rule = self.mem.policy.watermark_rule();
+        let (min, free, none) = (zone.mark(Mark::Min), zone.nr_free_pages(), AllocFlags::empty());
+        let has_block = zone.watermark_ok(rule, order, min, highest, none, free);
+        let base = zone.mark(Mark::High) + costly_extra(zone, order);
+        let room = (base, AllocFlags::CMA);
+        let result = self.mem.suitable_above(zone, order, has_block, room, highest);
+        result != Suitability::Skipped
+    }
+
     /// The same as 4.5 asks it: no more is reclaimed for compaction that is put off either.
     fn compaction_was_ready(&self, cx: &Cx<'_, H>, zone: &Zone<H>, order: Order) -> bool {
         let rule = self.mem.policy.watermark_rule();
-        let room = zone.mark(Mark::High) + balance_gap(zone) + compact_gap(order);
+        let room = zone.mark(Mark::High) + balance_gap(zone);
+        let room = room + self.mem.gap_to_compact(order);
         // No reserve: as for a request that only the lowest zone can serve.
         let lowest = ZoneType::Dma;
         zone.watermark_ok_safe(rule, Order::ZERO, room, lowest)

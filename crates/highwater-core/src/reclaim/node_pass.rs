@@ -27,7 +27,7 @@
 
 use super::budget::DEF_PRIORITY;
 use super::{Control, PassSums};
-use crate::compaction::{Suitability, compact_gap};
+use crate::compaction::Suitability;
 use crate::config::{FailuresEnd, ReclaimRounds};
 use crate::host::{Cost, Cx, Devices, Probe};
 use crate::kernel::Kernel;
@@ -165,7 +165,7 @@ impl<H: Devices> Kernel<H> {
         if !may_ask || !wants_block || got == 0 {
             return false;
         }
-        let gap = compact_gap(order);
+        let gap = self.mem.gap_to_compact(order);
         let can_compact = |highest: ZoneType| {
             zones().any(|zone| {
                 self.mem.compaction_suitable(zone, order, highest) != Suitability::Skipped

@@ -17,7 +17,7 @@ use super::rmap::{Flow, Place};
 use super::{FlushRange, LastWalk, Pte, VmaFlags};
 use crate::host::{Cost, Cx, Devices, Phase, Probe};
 use crate::kernel::Kernel;
-use crate::page::{Folio, Page, PageFlags, Pfn};
+use crate::page::{Folio, Page, PageFlags};
 use crate::vmstat::NodeStat;
 
 impl<H: Devices> Kernel<H> {
@@ -31,6 +31,9 @@ impl<H: Devices> Kernel<H> {
             return true;
         }
         let _phase = cx.phase(Phase::Unmap);
+        if folio.is_large() {
+            return self.unmap_folio_to_move(cx, folio);
+        }
         cx.charge(Cost::RmapWalk, 1);
         self.each_place(cx, folio, &mut LastWalk::default(), |place| {
             let mut ptes = place.table.lock(cx.cpu());
@@ -63,12 +66,15 @@ impl<H: Devices> Kernel<H> {
         !page.is_mapped()
     }
 
-    /// Maps a migrated page (or one that stays) again wherever a migration entry of frame `from`
+    /// Maps a migrated page (or one that stays) again wherever a migration entry of page `from`
     /// waits for it.
     #[doc(alias = "remove_migration_ptes")]
     #[doc(alias = "remove_migration_pte")]
-    pub(crate) fn map_moved(&self, cx: &Cx<'_, H>, from: Pfn, folio: Folio) {
-        let page = self.mem.map.page(folio);
+    pub(crate) fn map_moved(&self, cx: &Cx<'_, H>, from: Folio, folio: Folio) {
+        if folio.is_large() {
+            return self.map_moved_folio(cx, from, folio);
+        }
+        let (page, from) = (self.mem.map.page(folio), from.pfn());
         cx.charge(Cost::RmapWalk, 1);
         self.each_place(cx, folio, &mut LastWalk::default(), |place: &Place<'_, H>| {
             let mut ptes = place.table.lock(cx.cpu());

@@ -10,6 +10,7 @@
 //! | [`Kernel::unmap_folio_of_file`] | clears all entries, or stops at a locked VMA |
 //! | [`Kernel::clean_folio_of_file`] | makes all entries clean and read-only |
 //! | [`Kernel::unmap_folio_everywhere`] | unmaps it as munmap would |
+//! | [`Kernel::unmap_folio_to_move`], [`Kernel::map_moved_folio`] | puts a migration entry for each, and entries again |
 //!
 //! Synchronisation: as [`super::rmap`].
 
@@ -22,6 +23,7 @@ use crate::host::{Cost, Cx, Devices, Lock, Probe};
 use crate::kernel::Kernel;
 use crate::page::{Folio, PageMapping, Pfn};
 use crate::page_cache::MapRange;
+use crate::vmstat::NodeStat;
 
 /// Pages of a folio that one VMA maps through one page table.
 struct Part {
@@ -224,6 +226,69 @@ impl<H: Devices> Kernel<H> {
             self.gather_finish(cx, gather);
             if page.is_mapped() { Flow::Continue(()) } else { Flow::Break(()) }
         });
+    }
+
+    /// Replaces every entry of a locked folio of a file by a migration entry of its frame; true if
+    /// nothing maps the folio any more.
+    pub(super) fn unmap_folio_to_move(&self, cx: &Cx<'_, H>, folio: Folio) -> bool {
+        let page = self.mem.map.page(folio);
+        cx.charge(Cost::RmapWalk, 1);
+        self.each_part(cx, folio, &mut LastWalk::default(), |place, part| {
+            let mut ptes = place.table.lock(cx.cpu());
+            for (vpn, frame) in part.entries(place.vpn, folio) {
+                if ptes.get(vpn).pfn() != Some(frame) {
+                    continue;
+                }
+                cx.charge(Cost::RmapMapping, 1);
+                let was = ptes.take(vpn);
+                cx.charge(Cost::ClearPte, 1);
+                self.flush_tlb(cx, place.mm, FlushRange::page(vpn));
+                if was.is_dirty() {
+                    self.set_page_dirty(cx, folio);
+                }
+                ptes.set(vpn, Pte::moving(frame, was.is_writable(), was.is_young()));
+                cx.charge(Cost::SetPte, 1);
+                if self.mem.map.unmap_frame::<H>(folio, frame) {
+                    self.mem.account(cx.cpu(), folio).of_pages(1).minus(NodeStat::Mapped);
+                }
+                let was_last = page.put::<H>(1);
+                debug_assert!(!was_last, "a folio without its mover's reference");
+            }
+            if place.flags.contains(VmaFlags::LOCKED) && part.is_whole {
+                self.munlock_isolated(cx, folio);
+            }
+            if page.is_mapped() { Flow::Continue(()) } else { Flow::Break(()) }
+        });
+        !page.is_mapped()
+    }
+
+    /// Maps a migrated folio of a file (or one that stays) again wherever a migration entry of a
+    /// frame of `from` waits for it.
+    pub(super) fn map_moved_folio(&self, cx: &Cx<'_, H>, from: Folio, folio: Folio) {
+        cx.charge(Cost::RmapWalk, 1);
+        self.each_part(cx, folio, &mut LastWalk::default(), |place, part| {
+            let mut ptes = place.table.lock(cx.cpu());
+            let mut nr = 0;
+            let frames = part.entries(place.vpn, folio).zip(part.entries(place.vpn, from));
+            for ((vpn, frame), (_, was)) in frames {
+                let entry = ptes.get(vpn);
+                if entry.moving_from() != Some(was) {
+                    continue;
+                }
+                self.mem.map.page(folio).get::<H>(1);
+                self.map_file_frame(cx, folio, frame);
+                cx.charge(Cost::RmapMapping, 1);
+                ptes.set(vpn, entry.moved_to(frame));
+                cx.charge(Cost::SetPte, 1);
+                nr += 1;
+            }
+            if nr != 0 && place.flags.contains(VmaFlags::LOCKED) && part.is_whole {
+                self.mlock_isolated(cx, folio);
+            }
+            Flow::Continue(())
+        });
+        // Faults wait for the lock of the first frame, and for the others' entries.
+        from.frames().skip(1).for_each(|frame| self.wake_moved(cx, frame));
     }
 
     /// An mlock or munlock of a VMA met a page of a folio of a file: true if it is the first one

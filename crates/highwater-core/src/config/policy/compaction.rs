@@ -16,7 +16,13 @@ policy! {
             Low,
             /// The min watermark; for costly orders, room above the low watermark.
             ByCost,
+            /// The same; a caller that names a higher watermark needs its room above that one (7.2).
+            Named,
         },
+        /// Most pages that compaction needs besides the watermark: twice the block, but no more
+        /// than this (2048: twice the largest block; 7.2: 32).
+        // rules/compaction#gap
+        gap_max: u16 = 2048 in (2..=2048; 2, 32, 2048),
         /// Orders for which the fragmentation index can stop compaction because memory is merely
         /// short.
         // rules/compaction#fragmentation-index
@@ -35,6 +41,14 @@ policy! {
             Plain,
             /// Two scanners look at the free lists first (as 5.1 and later).
             Searching,
+        },
+        /// Frames that the scanners count as scanned.
+        // rules/compaction#sources, rules/compaction#targets
+        scan_count: ScanCount = Looks {
+            /// Those that they look at: a block that is jumped over is one (up to 6.3).
+            Looks,
+            /// All that they pass, those inside free and compound blocks too (6.4 on).
+            Frames,
         },
         /// Test that ends a run and decides whether the run succeeded.
         // rules/compaction#finish
@@ -119,6 +133,10 @@ policy! {
         /// A request's run keeps the block that its task frees (as 5.1 and later).
         // rules/buddy#capture
         capture: bool = false,
+        /// A request for movable memory may keep a block below a pageblock out of movable memory
+        /// (6.12 on). Needs `capture`.
+        // rules/buddy#capture
+        capture_movable: bool = false,
         /// Runs that move pages of files and of the swap cache.
         // rules/compaction#sources
         cache_pages: CachePages = Always {
@@ -161,6 +179,18 @@ policy! {
             HighMarkOrDeferred,
             /// The zone has a block, or room above its high watermark.
             HighMark,
+            /// The same; for costly orders the room is above the high watermark by as much as the
+            /// low one is above min (7.2).
+            HighMarkByCost,
+        },
+        /// Isolated pages at which a run waits, or ends if it waits for nothing.
+        // rules/compaction#too-many-isolated
+        isolated_limit: IsolatedLimit = Half {
+            /// More than half of the pages on the node's lists.
+            Half,
+            /// For runs with `__GFP_FS`, more than a sixteenth; others may isolate more, so that
+            /// runs that hold locks of filesystems do not wait for these (6.4 on).
+            EighthWithFs,
         },
         /// How long a node pass for a high order repeats.
         // rules/compaction#continue

@@ -41,5 +41,13 @@ policy! {
             /// Halves, down to the page with the first byte that is cut off (6.15 on).
             Halves,
         },
+        /// Folios of files that compaction moves besides single pages.
+        // rules/compaction#large-folios
+        compact_moves: CompactMoves = None {
+            /// None: they stay (up to 6.8).
+            None,
+            /// Those below the order that is wanted, each as one (6.9 on).
+            BelowTarget,
+        },
     }
 }

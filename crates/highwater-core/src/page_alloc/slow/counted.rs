@@ -531,7 +531,7 @@ impl<H: Host> PageAllocator<H> {
                 return false;
             }
             let base = if req.order.is_costly() { Mark::Low } else { Mark::Min };
-            let gap = 2 * req.order.pages();
+            let gap = self.gap_to_compact(req.order);
             let available = self.reclaimable(zone, relief.can_swap()) / u64::from(req.order.0)
                 + zone.nr_free_pages_exact();
             let (mark, cma) = (zone.mark(base) + gap, AllocFlags::CMA);

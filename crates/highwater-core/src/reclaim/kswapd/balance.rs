@@ -38,7 +38,6 @@
 //!
 //! From: [`super::node61`] · to: `reclaim::node_pass`, `reclaim::algorithm`.
 
-use crate::compaction::compact_gap;
 use crate::config::FailuresEnd;
 use crate::host::{Cx, Devices, Phase, Stall};
 use crate::kernel::Kernel;
@@ -240,7 +239,7 @@ impl<H: Devices> Kernel<H> {
         }
         self.shrink_node(cx, node, sc);
         // Enough for compaction to work with: from here on single pages do.
-        if sc.order > 0 && sc.nr_reclaimed >= compact_gap(Order(sc.order)) {
+        if sc.order > 0 && sc.nr_reclaimed >= self.mem.gap_to_compact(Order(sc.order)) {
             sc.order = 0;
         }
         let counts_freed = self.mem.policy.reclaim.kswapd.slab_is_progress;
@@ -264,6 +263,7 @@ mod tests {
         assert_eq!(enough(10_000, wanted - 1), [false, false]);
         let next = |scanned: u64, got: u64| next_priority(12, scanned < wanted, got);
         assert_eq!((next(30_000, 500), next(10_000, 500), next(30_000, 0)), (12, 11, 11));
-        assert_eq!((compact_gap(Order(9)), compact_gap(Order(0))), (1024, 2));
+        let gaps = [9, 0].map(|order| crate::compaction::compact_gap(Order(order)));
+        assert_eq!(gaps, [1024, 2]);
     }
 }

@@ -18,7 +18,7 @@
 //! From: [`super::zones45`] · to: `reclaim::node_pass`, `compaction`.
 
 use super::zones45::Task;
-use crate::compaction::{Suitability, compact_gap};
+use crate::compaction::Suitability;
 use crate::config::KswapdGoal;
 use crate::host::{Cx, Devices, Phase, Stall};
 use crate::kernel::Kernel;
@@ -151,8 +151,8 @@ impl<H: Devices> Kernel<H> {
             let got = sc.nr_reclaimed;
             freed += got;
             // Enough for compaction to work with.
-            if policy.goal == KswapdGoal::Block && order > Order::ZERO && got >= compact_gap(order)
-            {
+            let has_enough = got >= self.mem.gap_to_compact(order);
+            if policy.goal == KswapdGoal::Block && order > Order::ZERO && has_enough {
                 sc.order = 0;
             }
             // kswapd compacts only if it freed more than its zones' targets, which hardly ever happens
