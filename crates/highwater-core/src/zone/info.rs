@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use bitflags::bitflags;
 use crossbeam_utils::CachePadded;
 
+use super::high_atomic::HighatomicPages;
 use super::pcp_sizes::PcpSizes;
 use super::quick::QuickMarks;
 use super::watermark::{self, Marks};
@@ -16,7 +17,7 @@ use crate::page::{
     BlockWord, MAX_ORDER, MigrateType, Order, PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, Pfn,
 };
 use crate::sync::atomic::{
-    AtomicBool, AtomicI64, AtomicU8, AtomicU16, AtomicU32, AtomicU64,
+    AtomicI64, AtomicU8, AtomicU16, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
 use crate::vmstat::{StatSet, ZoneStat};
@@ -94,12 +95,7 @@ pub struct ZoneInfo {
     reserve: [AtomicU64; 5],
     drift_mark: AtomicU64,
     flags: AtomicU32,
-    nr_reserved_highatomic: AtomicU64,
-    nr_free_highatomic: AtomicU64,
-    /// One of these two, which watermark tests take off for others.
-    nr_unusable: AtomicU64,
-    /// It is the second one.
-    free_is_unusable: AtomicBool,
+    pub(super) highatomic: HighatomicPages,
     pcp: PcpSizes,
     blocks: CachePadded<FreeBlocks>,
     pageblocks: Box<[AtomicU8]>,
@@ -147,10 +143,7 @@ impl ZoneInfo {
             reserve: [const { AtomicU64::new(0) }; 5],
             drift_mark: AtomicU64::new(0),
             flags: AtomicU32::new(0),
-            nr_reserved_highatomic: AtomicU64::new(0),
-            nr_free_highatomic: AtomicU64::new(0),
-            nr_unusable: AtomicU64::new(0),
-            free_is_unusable: AtomicBool::new(false),
+            highatomic: HighatomicPages::default(),
             pcp: PcpSizes::new(),
             blocks: CachePadded::default(),
             pageblocks: blocks.into_boxed_slice(),
@@ -307,7 +300,7 @@ impl ZoneInfo {
         self.marks_changed();
     }
 
-    fn marks_changed(&self) {
+    pub(super) fn marks_changed(&self) {
         if let Some(mark) = self.above_mark.load(Relaxed).checked_sub(1) {
             self.above_low.refresh(|highest| {
                 self.marks[usize::from(mark)].load(Relaxed)
@@ -401,56 +394,6 @@ impl ZoneInfo {
     /// Clears a flag; true if it was set.
     pub fn clear_flag(&self, flag: ZoneFlags) -> bool {
         self.flags.fetch_and(!flag.bits(), Relaxed) & flag.bits() != 0
-    }
-
-    /// Pages in high-atomic pageblocks.
-    #[inline(always)]
-    pub fn nr_reserved_highatomic(&self) -> u64 {
-        self.nr_reserved_highatomic.load(Relaxed)
-    }
-
-    pub(crate) fn set_reserved_highatomic(&self, pages: u64) {
-        self.nr_reserved_highatomic.store(pages, Relaxed);
-        self.highatomic_changed();
-    }
-
-    /// Free pages on the lists of high-atomic blocks.
-    pub fn nr_free_highatomic(&self) -> u64 {
-        self.nr_free_highatomic.load(Relaxed)
-    }
-
-    /// From now on watermark tests take off the free pages of high-atomic blocks, not their
-    /// pageblocks.
-    pub(crate) fn take_off_free_highatomic(&self) {
-        self.free_is_unusable.store(true, Relaxed);
-        self.highatomic_changed();
-    }
-
-    /// Free pages that only high-atomic requests may have, as watermark tests count them.
-    #[doc(alias = "__zone_watermark_unusable_free")]
-    #[inline(always)]
-    fn nr_unusable(&self) -> u64 {
-        self.nr_unusable.load(Relaxed)
-    }
-
-    fn highatomic_changed(&self) {
-        let unusable = match self.free_is_unusable.load(Relaxed) {
-            true => self.nr_free_highatomic(),
-            false => self.nr_reserved_highatomic(),
-        };
-        if unusable != self.nr_unusable() {
-            self.nr_unusable.store(unusable, Relaxed);
-            self.marks_changed();
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn note_highatomic(&self, order: Order, blocks: i32) {
-        let pages = i64::from(blocks) << order.0;
-        let free = self.nr_free_highatomic().wrapping_add_signed(pages);
-        self.nr_free_highatomic.store(free, Relaxed);
-        self.highatomic_changed();
     }
 
     /// Blocks on the lists of an order, all types.
@@ -699,17 +642,14 @@ mod tests {
         assert_eq!(agree(), (false, false));
         zone.set_marks(&Marks { min: 10, low: 0, high: 70, promo: 80 });
         assert_eq!(agree(), (true, true));
-        // 100 are free, and 64 of them on the lists of the reserve, which has a page more elsewhere.
+        // The free pages of the reserve, once these are what is taken off.
         zone.set_marks(&Marks { min: 10, low: 60, high: 70, promo: 80 });
         zone.set_lowmem_reserves(&[0; 5]);
         zone.set_boost(0);
-        zone.note_list(Order(6), MigrateType::HighAtomic, false, 1);
-        assert_eq!(zone.nr_free_highatomic(), 64);
-        assert_eq!(agree(), (true, true), "one page is reserved");
         zone.take_off_free_highatomic();
-        assert_eq!(agree(), (false, false));
-        zone.note_list(Order(6), MigrateType::HighAtomic, true, -1);
         assert_eq!(agree(), (true, true));
+        zone.note_list(Order(6), MigrateType::HighAtomic, false, 1);
+        assert_eq!(agree(), (false, false));
         zone.add_free(CpuId(0), -200);
         assert_eq!(agree(), (false, false));
     }

@@ -11,6 +11,7 @@
 
 mod alloc_flags;
 mod fresh;
+mod high_atomic;
 mod info;
 mod pcp;
 mod pcp_sizes;

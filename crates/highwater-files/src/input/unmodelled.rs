@@ -263,9 +263,9 @@ pub const FEATURES: &[Feature] = &[
 const ELSEWHERE: &[(&[&str], &str)] = &[
     (
         &["mglru", "mglru.*", "mglru_*", "*_mglru", "*lru_gen*", "multigen*", "*multi_gen*"],
-        "the multi-generational LRU is a reclaim algorithm: write --policy 6.12 or 7.2, \
-         --set policy.reclaim.algorithm=mglru, or algorithm = \"mglru\" under [reclaim] in a policy \
-         file; see docs/src/rules/mglru.md",
+        "the multi-generational LRU is a reclaim algorithm: write --set policy.reclaim.algorithm=mglru, \
+         or algorithm = \"mglru\" under [reclaim] in a policy file (6.12 and 7.2 have it); see \
+         docs/src/rules/mglru.md",
     ),
     (
         &["*pcp_auto*", "*high_min", "*high_max", "*auto_tun*"],

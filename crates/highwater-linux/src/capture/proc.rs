@@ -593,6 +593,22 @@ mod tests {
     }
 
     #[test]
+    fn the_first_bit_says_whether_mglru_is_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let is_on = || has_mglru(&Source::recorded(dir.path()));
+        assert_eq!(is_on(), None, "a tree without settings");
+        let mm = dir.path().join("sys/kernel/mm/lru_gen");
+        std::fs::create_dir_all(&mm).unwrap();
+        assert_eq!(is_on(), Some(false), "a kernel without it");
+        for (text, on) in
+            [("0x0007\n", true), ("0x0001\n", true), ("0x0006\n", false), ("n", false)]
+        {
+            std::fs::write(mm.join("enabled"), text).unwrap();
+            assert_eq!(is_on(), Some(on), "{text}");
+        }
+    }
+
+    #[test]
     fn sizes_are_sums_and_name_what_is_wrong() {
         let text = "Rss: 12 kB\nPss: 7 kB\nHugePages_Total: 3\nRss: 8 kB\n0-1 rw [rollup]\n";
         let found = sizes("f", text).unwrap();

@@ -2,10 +2,12 @@
 
 use std::fmt;
 
-use highwater_core::config::{Difference, Policy, Value, Values, preset};
+use highwater_core::config::{Difference, PRESETS, Policy, Value, Values, preset};
 
 /// Kernels among the presets, oldest first.
-const KERNELS: [&str; 9] = ["4.3", "4.5", "4.6", "5.4", "5.10", "5.16", "5.17", "5.18", "6.1"];
+fn kernels() -> Vec<&'static str> {
+    PRESETS.iter().map(|(name, _)| *name).filter(|name| version(name).is_some()).collect()
+}
 
 /// When Linux got the newer of two values of a switch.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,12 +36,13 @@ impl fmt::Display for Came {
 /// When Linux got the newer of the two values. The switch's declaration says it, or else the
 /// presets bound it.
 pub fn came(difference: &Difference) -> Came {
+    let kernels = kernels();
     let of_kernels: Vec<Option<Value<'static>>> =
-        KERNELS.iter().map(|kernel| preset(kernel)?.get(&difference.path)).collect();
+        kernels.iter().map(|kernel| preset(kernel)?.get(&difference.path)).collect();
     let (from, to) = (difference.from, difference.to);
     let is_at = |at: usize, value: Value<'static>| of_kernels[at] == Some(value);
-    let step = |from, to| (1..KERNELS.len()).find(|&at| is_at(at - 1, from) && is_at(at, to));
-    let first = |value| (0..KERNELS.len()).find(|&at| is_at(at, value));
+    let step = |from, to| (1..kernels.len()).find(|&at| is_at(at - 1, from) && is_at(at, to));
+    let first = |value| (0..kernels.len()).find(|&at| is_at(at, value));
     // Try the caller's direction, then the other one. If no kernel changed one value into the
     // other, the value that came later counts.
     let (newer, older, at) = match (step(from, to), step(to, from), first(from), first(to)) {
@@ -67,8 +70,8 @@ pub fn came(difference: &Difference) -> Came {
         }
     }
     match at.checked_sub(1) {
-        Some(old) => Came::Between(KERNELS[old].to_owned(), KERNELS[at].to_owned()),
-        None => Came::With(KERNELS[at].to_owned()),
+        Some(old) => Came::Between(kernels[old].to_owned(), kernels[at].to_owned()),
+        None => Came::With(kernels[at].to_owned()),
     }
 }
 
@@ -116,11 +119,11 @@ mod tests {
         assert_eq!(came_of("5.18", "pcp-blocks", "pcp.own-blocks"), "is in no kernel");
     }
 
-    /// `KERNELS` lists every preset whose name is a version.
+    /// The presets are listed with the oldest kernel first.
     #[test]
     fn kernels_are_the_presets_with_the_name_of_a_version() {
-        let presets = highwater_core::config::PRESETS.iter().map(|(name, _)| *name);
-        let versions: Vec<&str> = presets.filter(|name| version(name).is_some()).collect();
-        assert_eq!(versions, KERNELS);
+        let of = |name: &str| preset(name).unwrap().kernel;
+        assert!(kernels().is_sorted_by_key(|name| of(name)), "{:?}", kernels());
+        assert!(kernels().starts_with(&["4.3", "4.5"]) && kernels().ends_with(&["6.12", "7.2"]));
     }
 }

@@ -81,6 +81,7 @@ impl Options {
         machine.tunables = draw_tunables(&mut Stream::new(seed, "swarm/tunables"), bytes);
         draw_huge_pages(&mut Stream::new(seed, "swarm/huge"), &mut machine.tunables);
         let mut policy = policy::draw(&mut Stream::new(seed, "swarm/policy"));
+        policy::draw_later(&mut Stream::new(seed, "swarm/later"), &mut policy);
         policy::draw_folios(&mut Stream::new(seed, "swarm/folios"), &mut policy);
         policy::draw_mglru(&mut Stream::new(seed, "swarm/mglru"), &mut policy);
         if policy.folio.file != FileFolios::None {

@@ -2,8 +2,8 @@
 
 use highwater_core::config::{
     AgingRule, Algorithm, DirtyTail, FaultMaps, FileFolios, FirstUse, FlusherWake, FolioCut,
-    LruTopology, MglruPolicy, OldestRule, PRESETS, Policy, ReadEntry, ReadaheadRule, RecentRule,
-    TypeChoice, preset,
+    KernelVersion, LruTopology, MglruPolicy, OldestRule, PRESETS, Policy, ReadEntry, ReadaheadRule,
+    RecentRule, TypeChoice, preset,
 };
 
 use super::draw::Draw;
@@ -16,7 +16,7 @@ pub(super) const TURNED: &str = ", turned";
 pub(super) fn draw(stream: &mut Stream) -> Policy {
     let name = match stream.below(3) {
         0 => "6.1",
-        _ => stream.pick(PRESETS).0,
+        _ => stream.pick(&presets(|policy| !is_later(policy))),
     };
     let mut policy = preset(name).expect("it is listed");
     // One switch in `rarity` is changed; `None`: the preset unchanged.
@@ -25,6 +25,24 @@ pub(super) fn draw(stream: &mut Stream) -> Policy {
         policy.name.push_str(TURNED);
     }
     policy
+}
+
+/// The rules of a kernel after 6.1, or MGLRU, in one run of five. Such presets have this draw of
+/// their own, so that a new one leaves most seeds alone.
+pub(super) fn draw_later(stream: &mut Stream, policy: &mut Policy) {
+    if stream.one_in(5) {
+        let name = stream.pick(&presets(is_later));
+        *policy = preset(name).expect("it is listed");
+    }
+}
+
+fn presets(is_meant: impl Fn(&Policy) -> bool) -> Vec<&'static str> {
+    let names = PRESETS.iter().map(|(name, _)| *name);
+    names.filter(|name| preset(name).is_some_and(|policy| is_meant(&policy))).collect()
+}
+
+fn is_later(policy: &Policy) -> bool {
+    policy.kernel > KernelVersion::of("6.1") || policy.reclaim.algorithm == Algorithm::Mglru
 }
 
 /// Gives the files large folios, in one run of four.

@@ -61,7 +61,7 @@ fn a_recorded_tree_becomes_files_that_run() {
         "processes: 2, left out: 0; averages since each began; ",
         "node 0 Normal: low                                         20163                         20163\n",
         "node 0 Normal: list high                                   10081                         10081\n",
-        "# Linux 6.18.44 is no preset; 6.1 is the nearest one: all 34 figures are the same\n",
+        "# Linux 6.18.44 is no preset; 7.2-two-lists is the nearest one: all 34 figures are the same\n",
     ] {
         assert!(done.output.contains(part), "{part}\n{}", done.output);
     }

@@ -30,6 +30,24 @@ fn every_static_file_agrees_exactly() {
     assert_eq!(text.lines().collect::<Vec<_>>(), expected);
 }
 
+/// A capture runs under the preset of its kernel, with the LRU that its `lru_gen.enabled` says.
+#[test]
+fn captures_run_under_the_preset_of_their_kernel_and_lru() {
+    for (file, preset) in [
+        ("linux-6.1/mglru/zap-2", Some("6.1-mglru")),
+        ("linux-6.12/mglru/zap-2", None),
+        ("linux-6.12/scenarios/zap-2", Some("6.12-two-lists")),
+        ("linux-7.2/memcg/stock-stats", Some("7.2-two-lists")),
+    ] {
+        let file = format!("reference/{file}.json");
+        let text = stdout(&["check", "--min-agreement", "50", &file]);
+        let line = |text: &str| {
+            text.lines().find_map(|l| l.strip_prefix("  # policy: ").map(str::to_owned))
+        };
+        assert_eq!(line(&text), preset.map(|name| format!("the preset {name}")), "{file}");
+    }
+}
+
 #[test]
 #[ignore = "simulates for seconds: a step of the gate"]
 fn real_kernels_that_differ_in_one_rule() {

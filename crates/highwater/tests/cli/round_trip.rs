@@ -236,7 +236,7 @@ fn a_program_brings_policies() {
     );
     let nobase = error(OwnPolicy { base: "6.11", ..CALM });
     assert!(
-        nobase.starts_with("calm: base: Linux 6.11 is not modelled; nearest: 6.1; missing: "),
+        nobase.starts_with("calm: base: Linux 6.11 is not modelled; nearest: 6.1 before it, "),
         "{nobase}"
     );
     policy_file::bring(&[CALM]).unwrap();

@@ -247,7 +247,9 @@ fn is_figure(number: &str, behind: &str) -> bool {
     let unit: String =
         behind.trim_start().chars().take_while(|c| c.is_alphanumeric() || *c == '%').collect();
     let has_unit = behind.starts_with(' ') && units.contains(&unit.as_str());
-    let is_version = !has_unit && ["4.", "5.", "6.", "2.6"].iter().any(|v| number.starts_with(v));
+    let is_version = !has_unit
+        && (["4.", "5.", "6.", "2.6"].iter().any(|v| number.starts_with(v))
+            || ["7.0", "7.1", "7.2"].contains(&number));
     has_unit || (number.contains(['.', ',']) && !is_version)
 }
 
