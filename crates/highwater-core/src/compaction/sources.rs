@@ -276,8 +276,8 @@ impl<H: Devices> Kernel<H> {
         stays
     }
 
-    /// Drops the scanner's reference to a page that stays. It may be the last, and then the page leaves its list: not
-    /// while the lists are locked.
+    /// Drops the scanner's reference to a page that stays. It may be the last, and then the page
+    /// leaves its list: not while the lists are locked.
     fn give_up(&self, cx: &Cx<'_, H>, visit: &mut Visit<'_, '_, H>, folio: Folio) {
         visit.lru = None;
         self.put_page(cx, folio);
@@ -305,7 +305,8 @@ impl<H: Devices> Kernel<H> {
         if run.goal.mode >= takes_busy {
             return true;
         }
-        // Writes are not waited for. A dirty page can be moved, if its lock says that it is not about to be written.
+        // Writes are not waited for. A dirty page can be moved, if its lock says that it is not about
+        // to be written.
         let is_locked = flags.contains(PageFlags::DIRTY | PageFlags::LOCKED);
         let is_waited_for = is_locked || flags.contains(PageFlags::WRITEBACK);
         !is_waited_for && !self.is_held_by_journal(cx, page)

@@ -107,8 +107,12 @@ impl Batch {
     }
 
     fn failed<H: Devices>(&mut self, kernel: &Kernel<H>, cx: &Cx<'_, H>, folio: Folio) {
-        self.outcome.failed += folio.nr_pages();
         self.left.push_tail(&kernel.mem.map, folio);
+        self.count_failed(kernel, cx, folio);
+    }
+
+    fn count_failed<H: Devices>(&mut self, kernel: &Kernel<H>, cx: &Cx<'_, H>, folio: Folio) {
+        self.outcome.failed += folio.nr_pages();
         if folio.order() == HUGE {
             kernel.mem.events.add(cx.cpu(), VmEvent::ThpMigrationFail, 1);
         }
@@ -212,7 +216,7 @@ impl<H: Devices> Kernel<H> {
         }
         let again = core::mem::take(&mut batch.again);
         for pfn in again.iter(map) {
-            batch.outcome.failed += map.folio(pfn).nr_pages();
+            batch.count_failed(self, cx, map.folio(pfn));
         }
         batch.left.splice_head(map, again);
     }

@@ -13,8 +13,8 @@
 //! | kswapd of the node awake (7.2) | the node is short: try the other nodes first |
 //! | watermark | the rest is reserved (with node reclaim on: reclaim the node first) |
 //!
-//! Preferences (cache, fair share, sleeping kswapd, NOFRAGMENT) are dropped at the end of a pass and the zonelist is
-//! rescanned. Marks are never dropped: below them is the reserve. [`super::slow`] decides which
+//! Preferences (cache, fair share, sleeping kswapd, NOFRAGMENT) are dropped at the end of a pass and the
+//! zonelist is rescanned. Marks are never dropped: below them is the reserve. [`super::slow`] decides which
 //! requests may use it, and makes the same passes with other flags.
 //!
 //! [`super::hot`] serves most requests before this.

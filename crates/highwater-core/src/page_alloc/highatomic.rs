@@ -11,7 +11,7 @@
 //! | | |
 //! |---|---|
 //! | grows | after each successful request with HIGHATOMIC that was served from elsewhere |
-//! | up to | 1 % of the zone and a pageblock: it may become one pageblock more than that; since 6.8 1 % and no more than the rest of a pageblock |
+//! | up to | 1 % of the zone and a pageblock, which the last pageblock may exceed; since 6.8: 1 % of the zone, rounded up to whole pageblocks |
 //! | refills itself | pages freed from its pageblocks go back to HighAtomic lists |
 //! | shrinks | pageblock by pageblock, when the slow path finds nothing |
 //!
@@ -28,8 +28,11 @@
 use super::{Buddy, PageAllocator, Request};
 use crate::config::HighatomicLimit;
 use crate::host::{Cx, Host, Lock, Probe};
-use crate::page::{MigrateType, Order, PAGEBLOCK_PAGES, Pfn};
+use crate::page::{MigrateType, Order, PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, Pfn};
 use crate::zone::Zone;
+
+/// The order of a pageblock.
+const PAGEBLOCK: Order = Order(PAGEBLOCK_ORDER as u8);
 
 impl<P: Probe> Buddy<'_, P> {
     /// Sets the pageblock of a fresh high-atomic page aside, if the reserve is not full.
@@ -44,9 +47,17 @@ impl<P: Probe> Buddy<'_, P> {
             return;
         }
         let pages = self.reserve_unit(order);
+        let moves_first =
+            self.policy.highatomic_limit == HighatomicLimit::RoundedUp && order < PAGEBLOCK;
+        // A pageblock that reaches out of the zone is left alone.
+        if moves_first && self.move_pageblock(pfn, MigrateType::HighAtomic, true).is_none() {
+            return;
+        }
         self.zone.set_reserved_highatomic(reserved + pages);
         self.set_pageblock_types(pfn, pages, MigrateType::HighAtomic);
-        self.move_pageblock(pfn, MigrateType::HighAtomic, true);
+        if !moves_first {
+            self.move_pageblock(pfn, MigrateType::HighAtomic, true);
+        }
     }
 
     /// Pages that the reserve grows or shrinks by for a block.

@@ -97,17 +97,17 @@ impl Tally {
         }
     }
 
-    /// Whether an entry of a large folio is a use that its run has not told the folio yet.
+    /// Whether an entry of a large folio marks it as used: no entry of its run has done so before.
     fn is_new_use(&mut self, by_run: bool, (folio, frame): (Folio, Pfn), is_used: bool) -> bool {
         if !by_run {
             return is_used;
         }
-        let was_told = match self.run {
-            Some((next, was_told)) if next == frame && frame != folio.pfn() => was_told,
+        let was_marked = match self.run {
+            Some((next, was_marked)) if next == frame && frame != folio.pfn() => was_marked,
             _ => false,
         };
-        self.run = Some((frame.add(1), was_told || is_used));
-        is_used && !was_told
+        self.run = Some((frame.add(1), was_marked || is_used));
+        is_used && !was_marked
     }
 
     /// Nothing maps `gone` pages of a folio any more.

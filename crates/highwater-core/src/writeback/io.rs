@@ -11,7 +11,7 @@ use core::ops::Range;
 
 use super::WriteReason;
 use crate::block::{Bio, BioKind};
-use crate::config::FileFolios;
+use crate::config::{FileFolios, FilePageout};
 use crate::host::{Cost, Cx, Devices, Lock, Phase, Probe, Urgency};
 use crate::kernel::Kernel;
 use crate::lru::{BATCH_MAX, PAGEVEC};
@@ -259,6 +259,15 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
+    /// Whether reclaim writes single pages of a file (rules/writeback#single-page).
+    pub(crate) fn writes_single_pages(&self, file: &File<H>) -> bool {
+        match self.mem.policy.reclaim.file_pageout {
+            FilePageout::Any => true,
+            FilePageout::Offered => file.spec.filesystem.has_writepage,
+            FilePageout::Never | FilePageout::NeverCounted => false,
+        }
+    }
+
     /// Writes one locked file page whose DIRTY was cleared for I/O, for reclaim.
     pub(crate) fn write_file_page(
         &self,
@@ -266,9 +275,7 @@ impl<H: Devices> Kernel<H> {
         file: &File<H>,
         folio: Folio,
     ) -> PageWrite {
-        // The policy is about filesystems that stopped offering it (XFS,
-        // rules/writeback#single-page).
-        if !(file.spec.filesystem.has_writepage || self.mem.policy.reclaim.file_pageout) {
+        if !self.writes_single_pages(file) {
             // Dirty it was before: not dirtied once more (nr_dirtied), but counted dirty.
             self.redirty_page(cx, file, folio);
             return PageWrite::Refused;

@@ -2,8 +2,8 @@
 //! (rules/buddy#highatomic-reserve, rules/watermarks#exact-test).
 //!
 //! Two counts change under the zone lock: the pages of reserved pageblocks, and the free ones on the
-//! lists of high-atomic blocks. The policy says which of them other requests may not have. That one
-//! is kept apart, so that a test reads one number.
+//! lists of high-atomic blocks. The policy says which of the two is taken off for other requests. A
+//! third number is a copy of that one, so that a test reads one number.
 //!
 //! From: `page_alloc::{buddy, highatomic}` (changes) · `zone::info` (tests).
 

@@ -66,18 +66,40 @@ pub struct Nearest {
 pub(crate) struct Judged<'a> {
     /// Its version, as it prints it.
     pub(crate) kernel: &'a str,
-    /// Its `/proc/zoneinfo` has `promo` or `high_min`, which kernels print since 6.7.
-    pub(crate) is_later: bool,
+    /// Lines of its zones that only some kernels print.
+    pub(crate) lines: ZoneLines,
 }
 
-/// The first kernel whose `/proc/zoneinfo` has `promo`.
-const LATER: KernelVersion = KernelVersion { major: 6, minor: 7 };
+/// Lines of `/proc/zoneinfo` that say how old a kernel is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ZoneLines {
+    /// The text is not there.
+    Unknown,
+    /// Neither `promo` nor `high_min`: before about 6.7.
+    Old,
+    /// `promo` only: 6.12 has it.
+    Promo,
+    /// `high_min` too: 6.18 has it.
+    HighMin,
+}
+
+impl ZoneLines {
+    /// Whether a kernel of this version prints such lines.
+    fn fit(self, version: KernelVersion) -> bool {
+        let of = |major, minor| KernelVersion { major, minor };
+        match self {
+            ZoneLines::Unknown => true,
+            ZoneLines::Old => version < of(6, 7),
+            ZoneLines::Promo => (of(6, 7)..of(6, 13)).contains(&version),
+            ZoneLines::HighMin => version >= of(6, 13),
+        }
+    }
+}
 
 impl Nearest {
     /// The presets that may stand for a kernel, the likeliest first: that of its version; or the one before and the one
-    /// behind it; or, of a kernel that does not say its version, all, or those since 6.7 if its texts have lines of
-    /// such kernels.
-    fn candidates(Judged { kernel, is_later }: Judged<'_>) -> Vec<Nearest> {
+    /// behind it; or, of a kernel that does not say its version, all that print such lines.
+    fn candidates(Judged { kernel, lines }: Judged<'_>) -> Vec<Nearest> {
         let mut known: Vec<(KernelVersion, &'static str)> = PRESETS
             .iter()
             .filter_map(|(name, _)| KernelVersion::of_preset(name).map(|v| (v, *name)))
@@ -89,7 +111,7 @@ impl Nearest {
             instead_of: None,
         };
         let Some(version) = KernelVersion::find(kernel) else {
-            known.retain(|(version, _)| !is_later || *version >= LATER);
+            known.retain(|(version, _)| lines.fit(*version));
             let first = known.iter().filter(|(_, preset)| *preset == DEFAULT_PRESET);
             let rest = known.iter().rev().filter(|(_, preset)| *preset != DEFAULT_PRESET);
             return first.chain(rest).map(nearest).collect();
@@ -166,7 +188,9 @@ pub(crate) fn judged_by<T>(
     }
     let mut other: Option<(usize, Nearest, T)> = None;
     // Among equals the oldest preset wins: it is the first with these rules.
-    for candidate in Nearest::candidates(Judged { kernel: "", ..kernel }).into_iter().rev() {
+    let mut others = Nearest::candidates(Judged { kernel: "", ..kernel });
+    others.sort_by_key(|other| KernelVersion::of_preset(other.preset));
+    for candidate in others {
         let asked = ask(candidate)?;
         if asked.0 * 2 < nr_wrong && other.as_ref().is_none_or(|other| asked.0 < other.0) {
             other = Some(asked);
@@ -195,7 +219,7 @@ mod tests {
     }
 
     fn candidates(kernel: &str) -> Vec<&'static str> {
-        let kernel = Judged { kernel, is_later: false };
+        let kernel = Judged { kernel, lines: ZoneLines::Unknown };
         Nearest::candidates(kernel).into_iter().map(|nearest| nearest.preset).collect()
     }
 
@@ -214,17 +238,23 @@ mod tests {
     /// Lines that only later kernels print say so where the version does not.
     #[test]
     fn a_kernel_with_later_lines_is_none_of_the_presets_before() {
-        let later = |kernel| Nearest::candidates(Judged { kernel, is_later: true });
-        let names = |kernel| -> Vec<&str> { later(kernel).iter().map(|one| one.preset).collect() };
-        assert_eq!(names(""), ["7.2", "6.12"]);
-        assert_eq!(names("Linux 6.12.3"), ["6.12"]);
-        assert!(later("")[0].note("Linux").is_some_and(|note| note.contains("which fit best")));
+        let some = |kernel, lines| Nearest::candidates(Judged { kernel, lines });
+        let names = |kernel, lines| -> Vec<&str> {
+            some(kernel, lines).iter().map(|one| one.preset).collect()
+        };
+        assert_eq!(names("", ZoneLines::Promo), ["6.12"]);
+        assert_eq!(names("", ZoneLines::HighMin), ["7.2"]);
+        let old = names("", ZoneLines::Old);
+        assert!(old[0] == "6.1" && !old.contains(&"6.12") && old.contains(&"4.3"), "{old:?}");
+        assert_eq!(names("Linux 6.12.3", ZoneLines::HighMin), ["6.12"]);
+        let newest = some("", ZoneLines::HighMin)[0];
+        assert!(newest.note("Linux").is_some_and(|note| note.contains("which fit best")));
     }
 
     #[test]
     fn the_preset_is_the_one_with_fewest_differences() {
         let judge = |kernel: &str, wrong: &[(&str, usize)]| {
-            let kernel = Judged { kernel, is_later: false };
+            let kernel = Judged { kernel, lines: ZoneLines::Unknown };
             let (nearest, ()) = judged_by(kernel, |policy| {
                 let known = wrong.iter().find(|(name, _)| *name == policy.name);
                 Ok(((), known.map_or(99, |(_, nr)| *nr)))

@@ -61,7 +61,7 @@ use highwater_core::page::{MAX_ORDER, PAGEBLOCK_ORDER};
 use highwater_results::import::proc::{Buddyinfo, Vmstat, ZoneinfoPageset, ZoneinfoZone};
 
 pub use files::{Open, OpenFile, Used, Uses};
-pub(crate) use kernel::{Judged, judged_by};
+pub(crate) use kernel::{Judged, ZoneLines, judged_by};
 pub use kernel::{KernelVersion, Nearest};
 pub use memcg::{Group, Groups, Mount, Parts, Usage};
 pub use proc::{Caches, Disk, SwapArea, System};
@@ -436,7 +436,7 @@ impl Capture {
         let system = &self.system;
         let is_static =
             system.page_bytes == 4096 && system.zones.iter().all(|z| System::zone_name(z).is_ok());
-        let judged = Judged { kernel: &system.kernel, is_later: system.is_later() };
+        let judged = Judged { kernel: &system.kernel, lines: system.zone_lines() };
         let (nearest, (compared, captured)) = judged_by(judged, |policy| {
             if !is_static {
                 let (sized, min_free) = self.sized(policy);

@@ -11,6 +11,7 @@ use highwater_results::import::proc::{
     Buddyinfo, KernelZones, PageTypeInfo, Zoneinfo, ZoneinfoZone, passed_over,
 };
 
+use super::kernel::ZoneLines;
 use super::{Source, before_managed, settings};
 use highwater_files::input::InputError;
 use highwater_files::input::size::parse_ranges;
@@ -271,12 +272,16 @@ impl System {
         })
     }
 
-    /// Whether the kernel prints zone lines that kernels have since 6.7.
-    pub(super) fn is_later(&self) -> bool {
-        let is_later = |zone: &ZoneinfoZone| {
-            zone.stat("promo").is_some() || zone.pagesets.iter().any(|set| set.high_min.is_some())
-        };
-        self.zones.iter().any(is_later)
+    /// Lines of zones that say how old the kernel is.
+    pub(super) fn zone_lines(&self) -> ZoneLines {
+        let has_promo = |zone: &ZoneinfoZone| zone.stat("promo").is_some();
+        if self.zones.iter().flat_map(|zone| &zone.pagesets).any(|set| set.high_min.is_some()) {
+            ZoneLines::HighMin
+        } else if self.zones.iter().any(has_promo) {
+            ZoneLines::Promo
+        } else {
+            ZoneLines::Old
+        }
     }
 
     /// Bytes of memory that the zones manage.

@@ -4,11 +4,11 @@
 //! these every figure must be equal (rules/watermarks#min-free). The policy is the preset of the
 //! file's kernel. A kernel without a preset is judged by the nearest one, and a note says so.
 
-use highwater_results::import::linux61::Static;
+use highwater_results::import::linux61::{Static, Zone};
 
 use super::FileResult;
 use crate::capture::booted::{compare, machine};
-use crate::capture::{Judged, judged_by};
+use crate::capture::{Judged, ZoneLines, judged_by};
 use highwater_files::input::InputError;
 
 /// Boots the captured machine and compares.
@@ -17,9 +17,13 @@ use highwater_files::input::InputError;
 /// If such a machine cannot exist.
 pub fn check(file: &str, captured: &Static) -> Result<FileResult, InputError> {
     let machine = machine(file, captured)?;
-    let is_later =
-        captured.zones.iter().flat_map(|zone| &zone.pagesets).any(|set| set.high_min.is_some());
-    let judged = Judged { kernel: &captured.kernel, is_later };
+    // A static file does not record `promo`.
+    let has_min = |zone: &Zone| zone.pagesets.iter().any(|set| set.high_min.is_some());
+    let lines = match captured.zones.iter().any(has_min) {
+        true => ZoneLines::HighMin,
+        false => ZoneLines::Unknown,
+    };
+    let judged = Judged { kernel: &captured.kernel, lines };
     let (nearest, compared) = judged_by(judged, |policy| {
         let compared = compare(file, &machine, policy, captured)?;
         let nr_wrong = compared.nr_wrong();

@@ -147,7 +147,7 @@ policy! {
         movable_min: MovableMin = Share {
             /// Its share of `min_free_kbytes`, as every zone's (up to 6.8).
             Share,
-            /// A thousandth of the zone, from 32 to 128 pages; the other zones share
+            /// 1/1024 of the zone, from 32 to 128 pages; the other zones share
             /// `min_free_kbytes` without it (6.9 on).
             Clamped,
         },
@@ -249,7 +249,7 @@ policy! {
         /// allocation tries the free lists again.
         // rules/slow-path#direct-compaction
         compaction_stalls: CompactionStalls = NotSkipped {
-            /// All of them, skipped ones too (5.4 to 5.12).
+            /// All of them, skipped ones too (5.4 to 5.12; no preset has it).
             All,
             /// Those that were not skipped; deferred ones by `deferred-is-stall`.
             NotSkipped,

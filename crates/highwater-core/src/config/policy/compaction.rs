@@ -188,8 +188,8 @@ policy! {
         isolated_limit: IsolatedLimit = Half {
             /// More than half of the pages on the node's lists.
             Half,
-            /// For runs with `__GFP_FS`, more than a sixteenth; others may isolate more, so that
-            /// runs that hold locks of filesystems do not wait for these (6.4 on).
+            /// The same of an eighth of the lists for runs with `__GFP_FS`, so a sixteenth. Others
+            /// may isolate more: runs that hold locks of filesystems do not wait for these (6.4 on).
             EighthWithFs,
         },
         /// How long a node pass for a high order repeats.

@@ -85,8 +85,8 @@ policy! {
             /// It grows until it has 1 % of the zone and a pageblock, which the last pageblock may
             /// exceed; a block of any order adds one pageblock (4.5 on).
             Exceeded,
-            /// 1 % of the zone, rounded up to pageblocks; none in zones that 1 % of is less than a
-            /// pageblock. A larger block adds all its pageblocks (6.8 on).
+            /// 1 % of the zone, rounded up to pageblocks; a zone whose 1 % is less than a pageblock
+            /// reserves nothing. A larger block adds all its pageblocks (6.8 on).
             RoundedUp,
         },
         /// What stops blocks of different pageblock types from merging at order 9 and above.

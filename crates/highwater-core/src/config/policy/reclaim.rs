@@ -79,9 +79,18 @@ policy! {
         zap_exclusive: bool = true,
         /// Anonymous pages leave shadow entries and can refault (5.9 on).
         anon_workingset: bool = false,
-        /// Reclaim may write single pages of any file (XFS allowed it until 5.19); false: only of
-        /// filesystems with `writepage` (`Filesystem::has_writepage`: ext4).
-        file_pageout: bool = true,
+        /// Files of which reclaim writes single pages.
+        // rules/writeback#single-page
+        file_pageout: FilePageout = Any {
+            /// Any file (XFS allowed it until 5.19).
+            Any,
+            /// Those of filesystems with `writepage` (`Filesystem::has_writepage`: ext4; 6.0 on).
+            Offered,
+            /// None: a dirty page that would be written is activated, and nothing counts it (6.12).
+            Never,
+            /// None: each dirty page that is met counts as `nr_vmscan_immediate_reclaim` (7.2).
+            NeverCounted,
+        },
         /// A zone without pages on its lists counts its free pages as reclaimable; false: it has
         /// none, and the gate of the reserves passes over it (7.2).
         // rules/node-pass#reclaimable, rules/node-pass#gate

@@ -1,8 +1,8 @@
 //! Counted rounds of which the first may only compact (7.2; rules/slow-path#v72).
 //!
 //! Up to 6.12 early compaction is a step before the rounds, with conditions of its own. Here it is
-//! the first round without its reclaim, so every request comes to it by the same way: wake kswapd,
-//! try the lists, take the rights of the task's state.
+//! the first round without its reclaim. So each request does the same before it: it wakes kswapd, tries
+//! the lists, and takes the rights of its task.
 //!
 //! ```text
 //!  plan_first_round: only compaction, ASYNC, for a large request
@@ -16,7 +16,7 @@
 //!
 //! | | `counted` | here |
 //! |---|---|---|
-//! | a request that cannot wait | two passes | one; two if it may leave its nodes |
+//! | passes of a request that cannot wait | two | one; a second if it may now use more nodes |
 //! | an OOM victim with a large request | no early compaction | compaction first |
 //! | costly NORETRY, early compaction skipped or deferred | no page | reclaim, compaction ASYNC |
 //! | allowed nodes changed | seen at each round's begin | seen before the OOM killer, and at the end |

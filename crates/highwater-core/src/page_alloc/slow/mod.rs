@@ -9,7 +9,7 @@
 //! |---|---|---|
 //! | on entry | [`alloc_slow`] | `rounds`: [`while_progress`] (4.3), [`counted`], [`compact_first`] (7.2) |
 //! | before compaction | [`can_compact`] | `compaction-needs`: requests with IO (late 6.1), also with FS (4.5), or all |
-//! | after compaction that moved nothing | [`was_tried`] | `deferred-is-stall`: a stall if deferred (not in 4.3); `compaction-stalls`: also if skipped (5.10), or neither (7.2) |
+//! | after compaction that moved nothing | [`was_tried`] | `deferred-is-stall`: a stall if deferred (not in 4.3); `compaction-stalls`: also if skipped (up to 5.12, in no preset), or neither (7.2) |
 //! | after the first compaction for one node | [`gives_up_on_node`] | `thisnode-gives-up`: that was all (late 6.1), or reclaim follows |
 //! | no zone would do even if all was reclaimed | [`gives_reserve_back`] | `unreserve`: now (late 6.1), or after the last round |
 //! | between rounds | [`waits_for_writes`], `Relief::wait_for_devices` | `reclaim.throttle.retry-wait` |

@@ -9,7 +9,7 @@
 
 use super::{Batch, Verdict};
 use crate::block::Pool;
-use crate::config::References;
+use crate::config::{FilePageout, References};
 use crate::host::{Cx, Devices, Phase, Probe};
 use crate::kernel::Kernel;
 use crate::lru::PageType;
@@ -139,7 +139,9 @@ impl<H: Devices> Kernel<H> {
     ) -> Option<Verdict> {
         if page.is_file_lru() {
             let is_full_of_dirty = batch.tail.full_of_dirty.load(Relaxed);
-            if !(batch.sc.is_kswapd && page.is(PageFlags::RECLAIM) && is_full_of_dirty) {
+            let writes = self.mem.policy.reclaim.file_pageout != FilePageout::NeverCounted;
+            let is_kswapd = batch.sc.is_kswapd && writes;
+            if !(is_kswapd && page.is(PageFlags::RECLAIM) && is_full_of_dirty) {
                 let pages = folio.nr_pages() as i64;
                 batch.counters.add(cx.cpu(), NodeStat::VmscanImmediateReclaim as usize, pages);
                 page.flag_set::<H>(PageFlags::RECLAIM);
@@ -196,7 +198,7 @@ impl<H: Devices> Kernel<H> {
                 }
             } else {
                 // Some write whole ranges only (XFS from 6.0, rules/writeback#single-page).
-                if !(file.spec.filesystem.has_writepage || self.mem.policy.reclaim.file_pageout) {
+                if !self.writes_single_pages(file) {
                     return Some(Verdict::Activate);
                 }
                 if !self.clean_file_page(cx, file, folio) {

@@ -45,7 +45,8 @@
 //! [`KswapdPolicy`](crate::config::KswapdPolicy) selects the model and its options.
 //!
 //! Synchronisation: the pending request (in [`ReclaimNode`]) and the failures (in
-//! [`Node`](crate::zone::Node)) are relaxed atomics. The next failing allocation repeats a missed wake-up.
+//! [`Node`](crate::zone::Node)) are relaxed atomics. The next failing allocation repeats a missed
+//! wake-up.
 //!
 //! From: `page_alloc::slow` (wake), the host (body) · to: [`super::node_pass`], [`super::algorithm`],
 //! `compaction`.

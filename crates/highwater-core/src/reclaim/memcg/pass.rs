@@ -62,14 +62,19 @@ impl<H: Devices> Kernel<H> {
 
     /// True if a pass goes on where the last one stopped, and may visit some groups only.
     fn walks_in_part(&self, sc: &Control) -> bool {
+        self.mem.groups.is_on() && self.may_walk_in_part(sc)
+    }
+
+    fn may_walk_in_part(&self, sc: &Control) -> bool {
         let is_partial = self.mem.policy.memcg.walk == GroupWalk::Partial;
-        self.mem.groups.is_on() && is_partial && !sc.is_kswapd && !sc.full_walk
+        is_partial && !sc.is_kswapd && !sc.full_walk
     }
 
     /// After attempts that got nothing: prepares the next one, which visits all groups or takes
-    /// what was spared; false if there is none.
+    /// what was spared; false if there is none. A kernel that could walk in part repeats the attempt
+    /// in full even if there is one group only.
     pub(in crate::reclaim) fn has_another_attempt(&self, sc: &mut Control) -> bool {
-        if self.walks_in_part(sc) {
+        if self.may_walk_in_part(sc) {
             sc.full_walk = true;
             return true;
         }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::thread;
 
-use highwater_core::config::{Algorithm, MemcgStats, Policy};
+use highwater_core::config::Policy;
 use highwater_core::host::{CpuId, Cx, HZ, Host};
 use highwater_core::kernel::Kernel;
 use highwater_core::vm::Mm;
@@ -86,10 +86,6 @@ fn run(
     };
     let mut config = machine::config(&system, policy)?;
     config.seed = seed;
-    // From 6.12 on the two lists are compared by statistics of groups, which are late; the captured
-    // kernels have groups. Other rules ask nothing of the root group.
-    let is_late = policy.memcg.stats == MemcgStats::RstatPerGroup;
-    config.groups = u16::from(is_late && policy.reclaim.algorithm == Algorithm::TwoList);
     let mut machine = SimMachine::boot(config).map_err(|error| failed(error.to_string()))?;
     machine::adopt_sizes(&machine.kernel, zones);
     let baseline = machine::baseline(&system);
