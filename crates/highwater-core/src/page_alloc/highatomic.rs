@@ -32,7 +32,7 @@ use crate::page::{MigrateType, Order, PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, Pfn};
 use crate::zone::Zone;
 
 /// The order of a pageblock.
-const PAGEBLOCK: Order = Order(PAGEBLOCK_ORDER as u8);
+const PAGEBLOCK: Order = Order(PAGEBLOCK_ORDER);
 
 impl<P: Probe> Buddy<'_, P> {
     /// Sets the pageblock of a fresh high-atomic page aside, if the reserve is not full.
