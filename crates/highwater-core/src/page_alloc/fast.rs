@@ -608,7 +608,7 @@ struct Taken {
     is_from_buddy: bool,
 }
 
-/// What a pass does with zones of nodes whose kswapd is awake (rules/allocation#busy-nodes).
+/// The treatment of zones of nodes whose kswapd is awake (rules/allocation#busy-nodes).
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Busy {
     /// It tries them as any other.

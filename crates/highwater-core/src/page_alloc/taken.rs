@@ -1,4 +1,5 @@
-//! What follows once a zone gave a block: whose hit it is, who is told, and the page made ready.
+//! An allocation after a zone gave a block: it counts the NUMA event, wakes daemons, and prepares the
+//! page.
 //!
 //! | step | function | why here |
 //! |---|---|---|

@@ -97,7 +97,7 @@ impl Tally {
         }
     }
 
-    /// Whether an entry of a large folio marks it as used: no entry of its run has done so before.
+    /// True if an entry of a large folio marks it as used, because no entry of its run did so before.
     fn is_new_use(&mut self, by_run: bool, (folio, frame): (Folio, Pfn), is_used: bool) -> bool {
         if !by_run {
             return is_used;

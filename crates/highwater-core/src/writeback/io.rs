@@ -259,7 +259,7 @@ impl<H: Devices> Kernel<H> {
         }
     }
 
-    /// Whether reclaim writes single pages of a file (rules/writeback#single-page).
+    /// True if reclaim writes single pages of a file (rules/writeback#single-page).
     pub(crate) fn writes_single_pages(&self, file: &File<H>) -> bool {
         match self.mem.policy.reclaim.file_pageout {
             FilePageout::Any => true,

@@ -84,7 +84,7 @@ pub(crate) enum ZoneLines {
 }
 
 impl ZoneLines {
-    /// Whether a kernel of this version prints such lines.
+    /// True if a kernel of this version prints such lines.
     fn fit(self, version: KernelVersion) -> bool {
         let of = |major, minor| KernelVersion { major, minor };
         match self {

@@ -572,7 +572,7 @@ fn swap_areas(file: &str, text: &str) -> Result<Vec<SwapArea>, InputError> {
     Ok(areas)
 }
 
-/// Whether bit 0 of `lru_gen/enabled` is set. A kernel without the file has no MGLRU.
+/// True if bit 0 of `lru_gen/enabled` is set. A kernel without the file has no MGLRU.
 fn has_mglru(source: &Source) -> Option<bool> {
     const MM: &str = "sys/kernel/mm";
     let Some(text) = source.word(&format!("{MM}/lru_gen/enabled")) else {

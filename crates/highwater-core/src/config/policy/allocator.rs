@@ -251,9 +251,9 @@ policy! {
         compaction_stalls: CompactionStalls = NotSkipped {
             /// All of them, skipped ones too (5.4 to 5.12; no preset has it).
             All,
-            /// Those that were not skipped; deferred ones by `deferred-is-stall`.
+            /// All but skipped ones; `deferred-is-stall` decides about deferred ones.
             NotSkipped,
-            /// Those that were neither skipped nor deferred (7.2).
+            /// All but skipped and deferred ones (7.2).
             NotDeferred,
         },
         /// GFP flags that a request needs before compaction runs for it.

@@ -45,7 +45,7 @@ policy! {
         /// Frames that the scanners count as scanned.
         // rules/compaction#sources, rules/compaction#targets
         scan_count: ScanCount = Looks {
-            /// Those that they look at: a block that is jumped over is one (up to 6.3).
+            /// One for each look: a block that is jumped over counts as one frame (up to 6.3).
             Looks,
             /// All that they pass, those inside free and compound blocks too (6.4 on).
             Frames,

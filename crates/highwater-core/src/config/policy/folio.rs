@@ -46,7 +46,7 @@ policy! {
         compact_moves: CompactMoves = None {
             /// None: they stay (up to 6.8).
             None,
-            /// Those below the order that is wanted, each as one (6.9 on).
+            /// Folios below the order that is wanted, each as one (6.9 on).
             BelowTarget,
         },
     }

@@ -84,7 +84,7 @@ policy! {
         file_pageout: FilePageout = Any {
             /// Any file (XFS allowed it until 5.19).
             Any,
-            /// Those of filesystems with `writepage` (`Filesystem::has_writepage`: ext4; 6.0 on).
+            /// Files of filesystems with `writepage` (`Filesystem::has_writepage`: ext4; 6.0 on).
             Offered,
             /// None: a dirty page that would be written is activated, and nothing counts it (6.12).
             Never,
