@@ -1,10 +1,10 @@
 //! Large folios of files on the move (rules/compaction#large-folios).
 
-use super::{HUGE, Moved};
+use super::Moved;
 use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
 use crate::page::{Folio, PageFlags, PageList};
-use crate::vm::Trail;
+use crate::vm::{HUGE, Trail};
 use crate::vmstat::VmEvent;
 
 impl<H: Devices> Kernel<H> {

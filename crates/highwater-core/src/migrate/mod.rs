@@ -37,7 +37,8 @@ pub(crate) use frames::Frames;
 
 use crate::host::{Cx, Devices, Phase, TaskFlags};
 use crate::kernel::Kernel;
-use crate::page::{Folio, Order, Page, PageFlags, PageList, PageMapping};
+use crate::page::{Folio, Page, PageFlags, PageList, PageMapping};
+use crate::vm::HUGE;
 use crate::vmstat::{NodeStat, VmEvent};
 
 /// Rounds that a batch is tried.
@@ -118,9 +119,6 @@ impl Batch {
         }
     }
 }
-
-/// The order of folios that have counters of their own.
-const HUGE: Order = Order(9);
 
 /// Flags that move to the new frame. Not: the page lock, its list, and the state of the frame.
 const KEPT: PageFlags = PageFlags::USED

@@ -31,9 +31,6 @@ use crate::host::{Cx, Host, Lock, Probe};
 use crate::page::{MigrateType, Order, PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, Pfn};
 use crate::zone::Zone;
 
-/// The order of a pageblock.
-const PAGEBLOCK: Order = Order(PAGEBLOCK_ORDER);
-
 impl<P: Probe> Buddy<'_, P> {
     /// Sets the pageblock of a fresh high-atomic page aside, if the reserve is not full.
     ///
@@ -47,8 +44,8 @@ impl<P: Probe> Buddy<'_, P> {
             return;
         }
         let pages = self.reserve_unit(order);
-        let moves_first =
-            self.policy.highatomic_limit == HighatomicLimit::RoundedUp && order < PAGEBLOCK;
+        let moves_first = self.policy.highatomic_limit == HighatomicLimit::RoundedUp
+            && order < Order(PAGEBLOCK_ORDER);
         // A pageblock that reaches out of the zone is left alone.
         if moves_first && self.move_pageblock(pfn, MigrateType::HighAtomic, true).is_none() {
             return;

@@ -62,7 +62,7 @@ pub(crate) use aging::{AgingScope, AgingVisitor, PagesToAge};
 pub(crate) use family::Families;
 pub use fault::{Access, Fault, Touched};
 pub use gather::Gather;
-pub(crate) use huge::Huge;
+pub(crate) use huge::{HUGE, Huge};
 pub(crate) use look_around::Around;
 pub use mm::{Mm, Rss};
 pub use page_table::{PTES, PageTable, Ptes};

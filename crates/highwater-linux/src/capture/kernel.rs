@@ -1,5 +1,7 @@
 //! The kernel version of a capture, and the nearest preset.
 
+use std::fmt;
+
 use highwater_core::config::{Algorithm, PRESETS, Policy, preset_with};
 
 use highwater_files::input::InputError;
@@ -46,6 +48,12 @@ impl KernelVersion {
     pub(crate) fn of_preset(name: &str) -> Option<KernelVersion> {
         let (major, minor) = name.split_once('.')?;
         Some(KernelVersion { major: major.parse().ok()?, minor: minor.parse().ok()? })
+    }
+}
+
+impl fmt::Display for KernelVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
     }
 }
 
@@ -215,6 +223,8 @@ mod tests {
         assert_eq!(find("Linux version 5.10.0-rc3 (a@b) (gcc 12.2)"), Some((5, 10)));
         assert_eq!(find("x86_64 6.18.44-fc"), Some((6, 18)));
         assert_eq!(find("Linux"), None);
+        let of = |text| KernelVersion::find(text).unwrap();
+        assert!(of("Linux 5.10 (Debian)") < of("Linux 6.1") && of("Linux 6.1") < of("Linux 6.12"));
         assert_eq!(find("99999999999.1"), None);
     }
 

@@ -64,6 +64,7 @@ pub use files::{Open, OpenFile, Used, Uses};
 pub(crate) use kernel::{Judged, ZoneLines, judged_by};
 pub use kernel::{KernelVersion, Nearest};
 pub use memcg::{Group, Groups, Mount, Parts, Usage};
+pub(crate) use proc::lru_gen_bits;
 pub use proc::{Caches, Disk, SwapArea, System};
 pub use process::{Io, Look, Memory, Process, Told};
 pub use smaps::{Area, Kind};

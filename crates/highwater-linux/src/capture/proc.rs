@@ -578,12 +578,16 @@ fn has_mglru(source: &Source) -> Option<bool> {
     let Some(text) = source.word(&format!("{MM}/lru_gen/enabled")) else {
         return source.exists(MM).then_some(false);
     };
+    Some(lru_gen_bits(&text)? & 1 != 0)
+}
+
+/// The bits of `lru_gen/enabled`, which a reader gets as `0x0007`; `y` stands for the first one.
+pub(crate) fn lru_gen_bits(text: &str) -> Option<u32> {
     let text = text.trim();
-    let bits = match text.strip_prefix("0x") {
-        Some(digits) => u32::from_str_radix(digits, 16).ok()?,
-        None => u32::from(matches!(text, "y" | "Y" | "1")),
-    };
-    Some(bits & 1 != 0)
+    match text.strip_prefix("0x") {
+        Some(digits) => u32::from_str_radix(digits, 16).ok(),
+        None => Some(u32::from(matches!(text, "y" | "Y" | "1"))),
+    }
 }
 
 #[cfg(test)]

@@ -2,31 +2,30 @@
 
 use std::collections::BTreeMap;
 
-use highwater_core::config::Policy;
+use highwater_core::config::{Algorithm, Policy, preset_with};
 use highwater_files::input::InputError;
 use highwater_files::policy_file;
 
-/// Kernels, and their presets with the two lists and with MGLRU.
-const KERNELS: [(&str, [&str; 2]); 3] = [
-    ("6.1", ["6.1", "6.1-mglru"]),
-    ("6.12", ["6.12-two-lists", "6.12"]),
-    ("7.2", ["7.2-two-lists", "7.2"]),
-];
+use crate::capture::{KernelVersion, lru_gen_bits};
 
-/// The version in a captured kernel's name, as "6.12" in "Linux 6.12 (Debian 6.12.95)" and "6.1" in
-/// "Linux 6.1.192, own configuration".
-fn version_of(kernel: &str) -> &str {
-    let version = kernel.strip_prefix("Linux ").unwrap_or(kernel);
-    let end = version.find(|c: char| c != '.' && !c.is_ascii_digit()).unwrap_or(version.len());
-    let version = &version[..end];
-    // Of a stable release, major and minor.
-    version.match_indices('.').nth(1).map_or(version, |(at, _)| &version[..at])
+/// The preset of a captured kernel's version, with the LRU that the settings say; none if there is
+/// no such preset.
+pub(super) fn preset_of(kernel: &str, settings: &BTreeMap<String, String>) -> Option<&'static str> {
+    let version = KernelVersion::find(kernel)?;
+    let algorithm = match lru_gen(settings) & 1 {
+        0 => Algorithm::TwoList,
+        _ => Algorithm::Mglru,
+    };
+    preset_with(&version.to_string(), algorithm)
 }
 
-/// The bits of `lru_gen/enabled` in captured settings.
+/// A remark about a preset whose name is not only a version.
+pub(super) fn remark(preset: &str) -> Option<String> {
+    KernelVersion::of_preset(preset).is_none().then(|| format!("policy: the preset {preset}"))
+}
+
 fn lru_gen(settings: &BTreeMap<String, String>) -> u32 {
-    let text = settings.get("lru_gen.enabled").and_then(|text| text.strip_prefix("0x"));
-    text.and_then(|digits| u32::from_str_radix(digits, 16).ok()).unwrap_or(0)
+    settings.get("lru_gen.enabled").and_then(|text| lru_gen_bits(text)).unwrap_or(0)
 }
 
 /// The policy of a captured kernel with its settings, and a remark if it is not the preset of the
@@ -39,12 +38,8 @@ pub(super) fn policy(
     settings: &BTreeMap<String, String>,
     more: &str,
 ) -> Result<Option<(Policy, Option<String>)>, InputError> {
-    let version = version_of(kernel);
-    let Some((_, [two_lists, mglru])) = KERNELS.iter().find(|(known, _)| *known == version) else {
-        return Ok(None);
-    };
+    let Some(base) = preset_of(kernel, settings) else { return Ok(None) };
     let bits = lru_gen(settings);
-    let base = if bits & 1 != 0 { mglru } else { two_lists };
     let [walks, skips] = [2, 4].map(|bit| bits & bit != 0);
     let text = format!(
         "base = \"{base}\"\nreclaim.mglru.walks = {walks}\n\
@@ -52,7 +47,7 @@ pub(super) fn policy(
     );
     // Without MGLRU its switches have no effect.
     let policy = policy_file::parse(base, &text)?;
-    Ok(Some((policy, (*base != version).then(|| format!("policy: the preset {base}")))))
+    Ok(Some((policy, remark(base))))
 }
 
 #[cfg(test)]
@@ -60,15 +55,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stable_releases_are_of_their_version() {
-        for (kernel, version) in [
-            ("Linux 6.12 (Debian 6.12.95)", "6.12"),
-            ("Linux 6.1.192, own configuration", "6.1"),
-            ("Linux 6.1.192 rebuilt", "6.1"),
-            ("7.2", "7.2"),
-            ("FreeBSD", ""),
-        ] {
-            assert_eq!(version_of(kernel), version, "{kernel}");
-        }
+    fn captures_have_the_preset_of_their_version_and_lru() {
+        let of = |kernel: &str, bits: &str| {
+            preset_of(kernel, &BTreeMap::from([("lru_gen.enabled".to_owned(), bits.to_owned())]))
+        };
+        assert_eq!(of("Linux 6.12 (Debian 6.12.95)", "0x0007"), Some("6.12"));
+        assert_eq!(of("Linux 6.12 (Debian 6.12.95)", "0x0000"), Some("6.12-two-lists"));
+        assert_eq!(of("Linux 6.1.192, own configuration", "0x0001"), Some("6.1-mglru"));
+        assert_eq!(preset_of("Linux 5.10 (Debian)", &BTreeMap::new()), Some("5.10"));
+        assert_eq!(of("Linux 5.10 (Debian)", "0x0007"), None, "it has no such LRU");
+        assert_eq!([of("FreeBSD", ""), of("Linux 2.6 (old)", "")], [None, None]);
     }
 }

@@ -43,6 +43,7 @@ use std::path::Path;
 use highwater_core::page::PAGE_SIZE;
 use highwater_results::import::linux61::{Reference, Throttling as Captured};
 
+use super::kernels;
 use super::machine::{DATA_PAGES, EMULATOR_OF_FOUR, System};
 use super::{FileResult, STORM, STUTTERP, not_checked};
 use highwater_files::input::InputError;
@@ -51,8 +52,6 @@ use highwater_files::policy_file;
 pub use change::{Judged, changes};
 use observed::Observed;
 
-/// The policy that stands for each captured kernel. They ran with the two lists.
-const POLICIES: [(&str, &str); 3] = [("5.10", "5.10"), ("6.1", "6.1"), ("6.12", "6.12-two-lists")];
 /// Longest run that is simulated: a bound on how long a bad file can keep us busy.
 const SECONDS_MAX: f64 = 600.0;
 /// Most workers, for the same reason.
@@ -88,12 +87,11 @@ pub fn check(
 ) -> Result<(FileResult, Option<Judged>), InputError> {
     let file = path.display().to_string();
     validate(&file, captured)?;
-    let version = version(&captured.kernel);
-    let Some((_, policy)) = POLICIES.iter().find(|(of, _)| Some(*of) == version) else {
+    let Some(preset) = kernels::preset_of(&captured.kernel, &captured.settings) else {
         let why = format!("there is no policy for the kernel {:?}", captured.kernel);
         return Ok((not_checked(&file, kind.name(), &why), None));
     };
-    let policy = policy_file::load(policy)?;
+    let policy = policy_file::load(preset)?;
     let system = System {
         file: &file,
         name: kind.name(),
@@ -123,20 +121,13 @@ pub fn check(
             _ => format!("{nr_beside} runs of the same work come from files beside this one"),
         });
     }
-    if policy.name != version.unwrap_or_default() {
-        notes.push(format!("policy: {}", policy.name));
-    }
+    notes.extend(kernels::remark(preset));
     notes.extend(shapes::notes(&real, &model, captured.seconds));
     let (captured, policy) = (captured.clone(), policy.name);
     let judged = Judged { file: file.clone(), kind, captured, policy, real, model };
     let result =
         FileResult { file, kind: kind.name().to_owned(), figures, not_checked: None, notes };
     Ok((result, Some(judged)))
-}
-
-/// `5.10` of `Linux 5.10 (Debian 5.10.223)`.
-fn version(kernel: &str) -> Option<&str> {
-    kernel.strip_prefix("Linux ")?.split_whitespace().next()
 }
 
 /// Usable pages of a swap area: the first page is its header.
@@ -191,13 +182,6 @@ fn validate(file: &str, captured: &Captured) -> Result<(), InputError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn kernels_by_version() {
-        assert_eq!(version("Linux 5.10 (Debian 5.10.223)"), Some("5.10"));
-        assert_eq!(version("Linux 6.1"), Some("6.1"));
-        assert_eq!(version("FreeBSD 14"), None);
-    }
 
     #[test]
     fn a_page_of_swap_is_the_header() {
