@@ -6,7 +6,7 @@ use std::vec::Vec;
 
 use super::Suitability;
 use super::run::{Contention, Goal, Run};
-use super::tests::{MOVABLE, PAGES, START, Toy, layout};
+use super::tests::{MOVABLE, PAGES, START, Toy, layout, leave_single_pages};
 use crate::config::{
     AsyncContended, FlushRequest, FlushRule, Kcompactd, KcompactdSkip, Policy, RestartFlush,
     SpareMark, SuitableMark, preset,
@@ -15,7 +15,7 @@ use crate::host::{CpuId, Lock, Solo};
 use crate::lru::testing::Stage;
 use crate::migrate::{Frames, Mode};
 use crate::page::{MigrateType, Order, Pfn};
-use crate::page_alloc::{AllocFlags, CompactPriority, Gfp, NoRelief, Relief, Request};
+use crate::page_alloc::{AllocFlags, CompactPriority, Gfp, Relief, Request};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::units::CompactResult;
 use crate::vmstat::VmEvent;
@@ -217,19 +217,8 @@ fn suitability_by_the_low_mark() {
         let zone = mem.zone(NodeId(0), ZoneType::Dma32).expect("a zone");
         zone.set_marks(&Marks::default());
         zone.set_lowmem_reserves(&[0; 5]);
-        let page = || mem.alloc_folio(&s.cx, &NoRelief, Gfp::DMA32, Order::ZERO, NodeId(0));
-        let mut pages = Vec::new();
-        while !block && zone.nr_free_blocks(Order(9)) + zone.nr_free_blocks(Order(10)) != 0 {
-            pages.push(page().expect("a page"));
-        }
         if !block {
-            // Single pages only, so memory is not short.
-            while zone.nr_free_pages_exact() != 0 {
-                pages.push(page().expect("a page"));
-            }
-            let odd = pages.iter().filter(|folio| folio.pfn().0 % 2 == 1);
-            odd.for_each(|folio| mem.free(&s.cx, folio.pfn(), Order::ZERO).expect("freed"));
-            mem.drain_all(&s.cx, None);
+            leave_single_pages(&s, zone);
         }
         zone.set_marks(&Marks { min: 1024, low: 1286, high: 1548, promo: 1548 });
         zone.add_free(CpuId(0), free as i64 - zone.nr_free_pages_exact() as i64);

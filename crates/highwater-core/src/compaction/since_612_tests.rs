@@ -4,7 +4,7 @@ extern crate std;
 
 use std::vec::Vec;
 
-use super::tests::{MOVABLE, PAGES, START, Toy, layout, manual};
+use super::tests::{MOVABLE, PAGES, START, Toy, layout, leave_single_pages, manual};
 use super::{Pressure, Suitability};
 use crate::config::{
     CompactMoves, CompactionPolicy, IsolatedLimit, Policy, ReadyTest, ScanCount, SuitableMark,
@@ -13,7 +13,7 @@ use crate::config::{
 use crate::host::{CpuId, Solo};
 use crate::lru::testing::Stage;
 use crate::page::Order;
-use crate::page_alloc::{AllocFlags, Gfp, NoRelief};
+use crate::page_alloc::{AllocFlags, Gfp};
 use crate::units::CompactResult;
 use crate::vmstat::{NodeStat, VmEvent};
 use crate::zone::watermark::Marks;
@@ -65,14 +65,7 @@ fn a_costly_order_needs_the_low_mark_above_the_named_one() {
         let zone = mem.zone(NodeId(0), ZoneType::Dma32).expect("a zone");
         zone.set_marks(&Marks::default());
         zone.set_lowmem_reserves(&[0; 5]);
-        let page = || mem.alloc_folio(&s.cx, &NoRelief, Gfp::DMA32, Order::ZERO, NodeId(0));
-        let mut pages = Vec::new();
-        while zone.nr_free_pages_exact() != 0 {
-            pages.push(page().expect("a page"));
-        }
-        let odd = pages.iter().filter(|folio| folio.pfn().0 % 2 == 1);
-        odd.for_each(|folio| mem.free(&s.cx, folio.pfn(), Order::ZERO).expect("freed"));
-        mem.drain_all(&s.cx, None);
+        leave_single_pages(&s, zone);
         zone.set_marks(&Marks { min: 1024, low: 1286, high: 1548, promo: 1548 });
         zone.add_free(CpuId(0), free as i64 - zone.nr_free_pages_exact() as i64);
         let suitable = mem.compaction_suitable_for(zone, Order(order), flags, ZoneType::Dma32);

@@ -14,6 +14,7 @@ use crate::block::DeviceSpec;
 use crate::config::{Machine, NodeSpec, Policy, Tunables, ZoneSpec, preset};
 use crate::host::{CpuId, Cx, Host, Lock, Solo};
 use crate::kernel::{Kernel, KernelSpec};
+use crate::lru::testing::Stage;
 use crate::migrate::Mode;
 use crate::page::{Folio, Order, PageFlags, PageMapping, Pfn};
 use crate::page_alloc::{Gfp, NoRelief, boot};
@@ -131,6 +132,19 @@ pub(super) fn layout() -> Vec<Range<u32>> {
 
 pub(super) fn manual() -> Goal {
     Goal { ignore_skip: true, whole_zone: true, ..Goal::new(None, Mode::Sync, ZoneType::Device) }
+}
+
+/// Fills a zone and frees every second page: blocks of one page are free, and memory is not short.
+pub(super) fn leave_single_pages(s: &Stage<'_>, zone: &Zone<Solo>) {
+    let mem = &s.kernel.mem;
+    let mut pages = Vec::new();
+    while zone.nr_free_pages_exact() != 0 {
+        let page = mem.alloc_folio(&s.cx, &NoRelief, Gfp::DMA32, Order::ZERO, NodeId(0));
+        pages.push(page.expect("a page"));
+    }
+    let odd = pages.iter().filter(|folio| folio.pfn().0 % 2 == 1);
+    odd.for_each(|folio| mem.free(&s.cx, folio.pfn(), Order::ZERO).expect("freed"));
+    mem.drain_all(&s.cx, None);
 }
 
 #[test]
