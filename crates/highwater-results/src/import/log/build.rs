@@ -13,8 +13,8 @@ use super::lines::mark;
 use super::memcg::Memcg;
 use super::record::Record;
 use super::report::Report;
-use super::request::{Head, Kill, ReportKind, Task, cpuset_line};
-use super::tables::SlabRow;
+use super::request::{Head, Kill, ReportKind, Task, cpuset_line, value_after};
+use super::tables::{SiteRow, SlabRow};
 use super::zone::{FreeList, HugePages, Node, Zone, lowmem_reserve, place};
 
 /// Seconds between a dump and a request that is printed after it.
@@ -242,7 +242,10 @@ impl Builder {
             draft.report.constraint = constraint.or(draft.report.constraint.take());
             let (cpuset, mems) =
                 cpuset_line(&text.replace(",cpuset=", " cpuset="), record.is_open_ended);
+            let nodemask = value_after(text, "nodemask=", record.is_open_ended);
             let request = &mut draft.report.request;
+            // Since 5.0 an OOM kill prints it here only.
+            request.nodemask = request.nodemask.take().or(nodemask.map(str::to_owned));
             request.cpuset = request.cpuset.take().or(cpuset);
             request.mems_allowed = request.mems_allowed.take().or(mems);
         } else {
@@ -345,6 +348,7 @@ impl Builder {
             Kind::TaskRow => report.tasks.row(text, record.is_open_ended),
             Kind::SlabHead => draft.in_slabs = true,
             Kind::SlabRow => report.slabs.extend(SlabRow::read(&tokens)),
+            Kind::SiteRow => report.sites.extend(SiteRow::read(&tokens)),
             Kind::Cpuset => {
                 let (cpuset, mems) = cpuset_line(text, record.is_open_ended);
                 report.request.cpuset = report.request.cpuset.take().or(cpuset);

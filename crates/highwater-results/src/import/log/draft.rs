@@ -160,7 +160,7 @@ impl Draft {
             let request = &mut report.request;
             request.order = head.order;
             request.gfp = gfp;
-            request.nodemask = head.nodemask;
+            request.nodemask = head.nodemask.or(request.nodemask.take());
             request.cpuset = head.cpuset.or(request.cpuset.take());
             request.mems_allowed = head.mems_allowed.or(request.mems_allowed.take());
             request.oom_score_adj = head.oom_score_adj;

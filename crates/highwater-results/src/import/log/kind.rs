@@ -39,6 +39,10 @@ pub(super) enum Kind {
     SlabHead,
     /// `name 4KB 4KB`.
     SlabRow,
+    /// `Memory allocations:`, before the sites that hold most memory.
+    SiteHead,
+    /// `4096 1 mm/slub.c:2264 func:alloc_slab_page`.
+    SiteRow,
     /// `oom-kill:constraint=...`.
     OomKill,
     /// `Out of memory: ...`, `Killed process ...`, `oom_reaper: ...`.
@@ -122,6 +126,7 @@ pub(super) fn classify(text: &str) -> Kind {
         "Free" | "Total" if matches!(at(1), "swap" | "swap:") => return Kind::Swap,
         "Tasks" | "Call" | "Modules" | "Hardware" => return Kind::Trace,
         "Unreclaimable" if at(1) == "slab" => return Kind::SlabHead,
+        "Memory" if at(1) == "allocations:" => return Kind::SiteHead,
         "Killed" if at(1) == "process" => return Kind::Kill,
         "oom_reaper:" => return Kind::Kill,
         "Task" if at(1) == "in" && text.contains("killed as a result") => return Kind::MemcgTask,
@@ -153,6 +158,9 @@ pub(super) fn classify(text: &str) -> Kind {
             }
             _ => Kind::Other,
         };
+    }
+    if text.contains(" func:") && first.as_bytes()[0].is_ascii_digit() {
+        return Kind::SiteRow;
     }
     if is_count {
         let is_pages = match at(1) {
@@ -232,6 +240,12 @@ mod tests {
             ("a cpuset=/ mems_allowed=0", Kind::Cpuset),
             ("anon 4096", Kind::MemcgStat),
             ("kmalloc-8        12KB       12KB", Kind::SlabRow),
+            ("Memory allocations:", Kind::SiteHead),
+            (
+                "1047212032   511334 fs/xfs/xfs_icache.c:82 [xfs] func:xfs_inode_alloc",
+                Kind::SiteRow,
+            ),
+            ("12.0 MiB 3072 mm/slub.c:2264 func:alloc_slab_page", Kind::SiteRow),
             ("(...snipped...)", Kind::Gap),
             ("[snip]", Kind::Gap),
             ("Out of memory and no killable processes...", Kind::Kill),

@@ -54,7 +54,7 @@ pub use memcg::{Memcg, MemcgLimit};
 pub use relations::{Relation, RelationKind};
 pub use report::{Context, Finding, Report, Request, Swap};
 pub use request::{Kill, MachinePages, ReportKind, Task, Vmalloc};
-pub use tables::{SlabRow, TaskRow, TaskTable};
+pub use tables::{SiteRow, SlabRow, TaskRow, TaskTable};
 pub use zone::{FreeBlocks, FreeList, HugePages, Node, ZONE_NAMES, Zone};
 pub use zone_types::highest_zone;
 

@@ -8,7 +8,7 @@ use super::gfp::Gfp;
 use super::kernel::KernelRelease;
 use super::memcg::Memcg;
 use super::request::{Kill, MachinePages, ReportKind, Task, Vmalloc};
-use super::tables::{SlabRow, TaskTable};
+use super::tables::{SiteRow, SlabRow, TaskTable};
 use super::zone::{HugePages, Node, Zone};
 
 /// A report: a refused request with its memory dump, an OOM kill, or a dump alone.
@@ -71,6 +71,8 @@ pub struct Report {
     pub tasks: TaskTable,
     /// Slab caches that cannot be reclaimed.
     pub slabs: Vec<SlabRow>,
+    /// Places in the kernel's code that hold most memory.
+    pub sites: Vec<SiteRow>,
     /// The kill that followed.
     pub kill: Option<Kill>,
     /// The refused `vmalloc`.

@@ -115,7 +115,7 @@ fn value_and_end<'a>(text: &'a str, key: &str) -> Option<(&'a str, bool)> {
 }
 
 /// A value after a key; one at the end of a text that may be cut is none.
-fn value_after<'a>(text: &'a str, key: &str, is_open_ended: bool) -> Option<&'a str> {
+pub(super) fn value_after<'a>(text: &'a str, key: &str, is_open_ended: bool) -> Option<&'a str> {
     let (value, is_last) = value_and_end(text, key)?;
     (!(is_last && is_open_ended)).then_some(value)
 }

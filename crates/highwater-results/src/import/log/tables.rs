@@ -47,6 +47,20 @@ pub struct SlabRow {
     pub total_kb: u64,
 }
 
+/// A place in the kernel's code that allocates, with what it holds (kernels with
+/// `CONFIG_MEM_ALLOC_PROFILING`, since 6.10).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SiteRow {
+    /// Function.
+    pub function: String,
+    /// Module; none for the kernel itself.
+    pub module: Option<String>,
+    /// kB.
+    pub kb: u64,
+    /// Allocations that are not freed.
+    pub count: u64,
+}
+
 impl TaskTable {
     /// Reads the header.
     pub(super) fn header(&mut self, text: &str) {
@@ -89,6 +103,30 @@ impl SlabRow {
     }
 }
 
+impl SiteRow {
+    /// Reads `4096 1 fs/a.c:1 [module] func:name`. Later kernels print `4.00 KiB` for the bytes.
+    pub(super) fn read(tokens: &[String]) -> Option<SiteRow> {
+        let function = tokens.iter().find_map(|token| token.strip_prefix("func:"))?;
+        let module = tokens.iter().find_map(|token| token.strip_prefix('[')?.strip_suffix(']'));
+        let unit = ["B", "KiB", "MiB", "GiB", "TiB"]
+            .iter()
+            .position(|unit| tokens.get(1).is_some_and(|token| token == unit));
+        let (bytes, count) = match unit {
+            Some(unit) => {
+                let size: f64 = tokens[0].parse().ok().filter(|size| *size >= 0.0)?;
+                ((size * f64::from(1_u32 << 10).powi(unit as i32)) as u64, tokens.get(2)?)
+            }
+            None => (number(&tokens[0])?, tokens.get(1)?),
+        };
+        Some(SiteRow {
+            function: function.to_owned(),
+            module: module.map(str::to_owned),
+            kb: bytes / 1024,
+            count: number(count)?,
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -111,5 +149,23 @@ mod tests {
         table.row("[  271]     0   271    40771     5120      63       44             0 a", false);
         assert_eq!((table.rows[0].values["4"], table.rows[0].name.as_str()), (40771, "a"));
         assert_eq!(table.rows[0].oom_score_adj, None);
+    }
+
+    #[test]
+    fn sites_in_bytes_and_in_units() {
+        let read = |text: &str| {
+            let tokens: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
+            SiteRow::read(&tokens)
+        };
+        let row = read("1047212032 511334 fs/xfs/xfs_icache.c:82 [xfs] func:xfs_inode_alloc");
+        let row = row.expect("a row");
+        assert_eq!(
+            (row.function.as_str(), row.module.as_deref()),
+            ("xfs_inode_alloc", Some("xfs"))
+        );
+        assert_eq!((row.kb, row.count), (1_022_668, 511_334));
+        let row = read("1.50 MiB 384 mm/slub.c:2264 func:alloc_slab_page").expect("a row");
+        assert_eq!((row.kb, row.count, row.module), (1536, 384, None));
+        assert_eq!(read("x 1 a.c:1 func:a"), None);
     }
 }
