@@ -306,7 +306,9 @@ pub(super) fn slab_share(report: &Report, rows: &[ZoneRow<'_>]) -> Option<f64> {
     let sizes = rows.iter().filter(is_low).filter_map(|row| row.zone.managed.or(row.zone.present));
     let low = total(sizes);
     let of_machine = report.pages.ram.filter(|_| rows.iter().all(|row| is_low(&row)));
-    let ram = of_machine.map_or(0, |pages| pages.saturating_mul(page) / 1024);
+    let reserved = report.pages.reserved.unwrap_or(0);
+    let ram =
+        of_machine.map_or(0, |pages| pages.saturating_sub(reserved).saturating_mul(page) / 1024);
     Some(low.max(ram)).filter(|kb| *kb > 0).map(|kb| slab_kb as f64 / kb as f64)
 }
 

@@ -11,9 +11,31 @@ use super::zone::page_size;
 pub struct Holder {
     /// Kind of memory, or a task.
     pub what: String,
-    /// kB.
+    /// kB; of a task those that are resident.
     pub kb: u64,
+    /// Swap that a task uses besides, kB; `None` if the table does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub swap_kb: Option<u64>,
 }
+
+impl Holder {
+    fn new(what: impl Into<String>, kb: u64) -> Holder {
+        Holder { what: what.into(), kb, swap_kb: None }
+    }
+
+    /// Resident and in swap.
+    pub(super) fn all_kb(&self) -> u64 {
+        self.kb.saturating_add(self.swap_kb.unwrap_or(0))
+    }
+}
+
+/// Kinds of memory by name.
+pub(super) const ANON: &str = "anonymous memory of processes";
+pub(super) const SHMEM: &str = "shared memory and tmpfs (shmem)";
+pub(super) const LOCKED: &str = "unevictable (mlocked)";
+pub(super) const SLAB: &str = "slab that cannot be reclaimed";
+pub(super) const HUGE: &str = "huge pages of hugetlbfs";
+pub(super) const UNCOUNTED: &str = "in no counter (drivers, vmalloc, CMA users, a balloon)";
 
 /// Holders with at least this share are listed.
 const LEAST_SHARE: f64 = 0.03;
@@ -30,16 +52,30 @@ pub(super) fn holders(report: &Report) -> (Vec<Holder>, Option<u64>) {
     (found, all)
 }
 
-/// The largest tasks by resident pages.
+/// The largest tasks by what they hold, resident or in swap.
 pub(super) fn tasks(report: &Report) -> Vec<Holder> {
+    let mut all = all_tasks(report);
+    all.truncate(TASKS_MAX);
+    all.into_iter().map(|(_, holder)| holder).collect()
+}
+
+/// Tasks with memory and the rows of the table, the largest first.
+pub(super) fn all_tasks(report: &Report) -> Vec<(&TaskRow, Holder)> {
     let page_kb = page_size(report) / 1024;
-    let pages = |row: &TaskRow| row.values.get("rss").copied().unwrap_or(0).max(0) as u64;
-    let rss = |row: &TaskRow| pages(row).saturating_mul(page_kb);
-    let mut rows: Vec<&TaskRow> = report.tasks.rows.iter().filter(|row| rss(row) > 0).collect();
-    rows.sort_by_key(|row| (std::cmp::Reverse(rss(row)), row.pid));
-    let named =
-        |row: &&TaskRow| Holder { what: format!("{} (pid {})", row.name, row.pid), kb: rss(row) };
-    rows.iter().take(TASKS_MAX).map(named).collect()
+    let kb = |row: &TaskRow, column: &str| {
+        let pages = row.values.get(column)?;
+        Some(((*pages).max(0) as u64).saturating_mul(page_kb))
+    };
+    let of = |row: &TaskRow| Holder {
+        what: format!("{} (pid {})", row.name, row.pid),
+        kb: kb(row, "rss").unwrap_or(0),
+        swap_kb: kb(row, "swapents").filter(|kb| *kb > 0),
+    };
+    let mut rows: Vec<(&TaskRow, Holder)> =
+        report.tasks.rows.iter().map(|row| (row, of(row))).collect();
+    rows.retain(|(_, holder)| holder.all_kb() > 0);
+    rows.sort_by_key(|(row, holder)| (std::cmp::Reverse(holder.all_kb()), row.pid));
+    rows
 }
 
 fn of_machine(report: &Report) -> (Vec<Holder>, Option<u64>) {
@@ -52,7 +88,7 @@ fn of_machine(report: &Report) -> (Vec<Holder>, Option<u64>) {
     let mut found = Vec::new();
     let mut add = |what: &str, nr: Option<u64>| {
         if let Some(nr) = nr {
-            found.push(Holder { what: what.to_owned(), kb: nr.saturating_mul(page_kb) });
+            found.push(Holder::new(what, nr.saturating_mul(page_kb)));
         }
     };
     let anon = sum(&["active_anon", "inactive_anon"]);
@@ -61,18 +97,18 @@ fn of_machine(report: &Report) -> (Vec<Holder>, Option<u64>) {
     let alone = anon.map(|anon| anon.saturating_sub(shmem.unwrap_or(0)));
     // Locked shared memory is unevictable, and not on these lists.
     let locked = anon.map_or(0, |anon| shmem.unwrap_or(0).saturating_sub(anon));
-    add("anonymous memory of processes", alone);
-    add("shared memory and tmpfs (shmem)", shmem);
+    add(ANON, alone);
+    add(SHMEM, shmem);
     add("page cache of files", sum(&["active_file", "inactive_file"]));
-    add("unevictable (mlocked)", pages("unevictable").map(|all| all.saturating_sub(locked)));
-    add("slab that cannot be reclaimed", pages("slab_unreclaimable"));
+    add(LOCKED, pages("unevictable").map(|all| all.saturating_sub(locked)));
+    add(SLAB, pages("slab_unreclaimable"));
     add("slab that can be reclaimed", pages("slab_reclaimable"));
     add("page tables", pages("pagetables"));
     add("kernel stacks", of_nodes(report, "kernel_stack").map(|kb| kb / page_kb.max(1)));
     add("free", pages("free"));
     let sizes = report.hugepages.iter();
     let huge = total(sizes.map(|huge| huge.total.unwrap_or(0).saturating_mul(huge.size_kb)));
-    add("huge pages of hugetlbfs", Some(huge / page_kb.max(1)));
+    add(HUGE, Some(huge / page_kb.max(1)));
     // Kernels leave out zones that the request may not use: then the machine's pages count.
     let managed: Option<Vec<u64>> = report.zones.iter().map(|zone| zone.managed).collect();
     let managed = managed.map_or(0, total);
@@ -83,8 +119,7 @@ fn of_machine(report: &Report) -> (Vec<Holder>, Option<u64>) {
     let all = Some(managed.max(ram.unwrap_or(0))).filter(|kb| *kb > 0);
     let known = total(found.iter().map(|holder| holder.kb));
     if let (Some(all), true) = (all, anon.is_some() && pages("free").is_some()) {
-        let what = "not in any counter (drivers, vmalloc, CMA users)".to_owned();
-        found.push(Holder { what, kb: all.saturating_sub(known) });
+        found.push(Holder::new(UNCOUNTED, all.saturating_sub(known)));
     }
     (found, all)
 }
@@ -103,17 +138,23 @@ fn of_memcg(report: &Report) -> (Vec<Holder>, Option<u64>) {
     let mut found = Vec::new();
     let mut add = |what: &str, kb: Option<u64>| {
         if let Some(kb) = kb {
-            found.push(Holder { what: what.to_owned(), kb });
+            found.push(Holder::new(what, kb));
         }
     };
     add("anonymous memory", stat("anon").or_else(|| stat("rss")));
     let shmem = stat("shmem");
     let cache = stat("file").or_else(|| stat("cache"));
     add("page cache", cache.map(|kb| kb.saturating_sub(shmem.unwrap_or(0))));
-    add("shared memory and tmpfs (shmem)", shmem);
+    add(SHMEM, shmem);
     add("slab", stat("slab"));
     add("kernel stacks", stat("kernel_stack"));
     add("page tables", stat("pagetables"));
     add("socket buffers", stat("sock"));
-    (found, memcg.memory.map(|memory| memory.usage))
+    let all = memcg.memory.map(|memory| memory.usage);
+    let known = total(found.iter().map(|holder| holder.kb));
+    // Statistics may be up to two seconds old, and stocks of CPUs are in none of them.
+    if let Some(all) = all.filter(|_| stat("anon").or_else(|| stat("rss")).is_some()) {
+        found.push(Holder::new("in none of its statistics", all.saturating_sub(known)));
+    }
+    (found, all)
 }

@@ -13,6 +13,8 @@
 //! | `allocator` | the zones' free lists in our allocator, and the request made there |
 //! | `remedy` | other settings, kernels and orders, tried on the same zones |
 //! | `holder` | holders of the memory |
+//! | `group` | a memory cgroup at its limit |
+//! | `advice` | what to do now |
 //! | `sentence`, `severity` | the answer in words, and how bad it is |
 //! | `machine` | a machine file of the report's zones |
 //! | `state` | its free lists as a state directory |
@@ -27,9 +29,11 @@
 //! | [`over_time`] | when were memory, disks or CPUs short? |
 //! | [`waits`] | which tasks were stalled, for how long, and why? |
 
+mod advice;
 mod allocator;
 mod cause;
 mod door;
+mod group;
 mod holder;
 mod judge;
 mod machine;
@@ -46,6 +50,8 @@ pub mod waits;
 mod words;
 mod zone;
 
+#[cfg(test)]
+mod kill_tests;
 #[cfg(test)]
 mod tests;
 
@@ -80,6 +86,8 @@ pub struct Answer<'a> {
     pub sentence: String,
     /// How bad it is, in one sentence; none if the text does not say.
     pub severity: Option<String>,
+    /// What to do now, the most useful first.
+    pub to_do: Vec<String>,
     /// Holders of the memory, the largest first.
     pub holders: Vec<Holder>,
     /// Memory of the machine or usage of the cgroup, kB.
@@ -105,8 +113,16 @@ impl<'a> Answer<'a> {
         let severity = severity::of(report, &judge, &reasons);
         let (holders, memory_kb) = holder::holders(report);
         let remedies = remedy::remedies(report, &judge, &deciding, &reasons);
-        let unknown = unknown::of(report, &judge, &rows);
+        let unknown = unknown::of(report, &judge, &rows, &reasons);
         let tasks = holder::tasks(report);
+        let to_do = advice::of(&advice::Known {
+            report,
+            rows: &rows,
+            reasons: &reasons,
+            holders: &holders,
+            memory_kb,
+            remedies: &remedies,
+        });
         Answer {
             report,
             judge,
@@ -114,6 +130,7 @@ impl<'a> Answer<'a> {
             reasons,
             sentence,
             severity,
+            to_do,
             holders,
             memory_kb,
             tasks,

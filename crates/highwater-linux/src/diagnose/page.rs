@@ -4,7 +4,7 @@ use highwater_report::html::{self, AnswerPart, BlocksOfOrder, Fitness, FreeBlock
 use highwater_report::{Cell, Layout, Table};
 use highwater_results::import::log::{FreeBlocks, Log};
 
-use super::text::{headline, helps, relations, request, zones};
+use super::text::{asked, headline, helps, relations, request, zones};
 use super::zone::ZoneRow;
 use super::{Answer, Holder};
 
@@ -39,8 +39,10 @@ fn part(answer: &Answer<'_>, number: usize, nr: usize) -> AnswerPart {
     AnswerPart {
         heading: if nr > 1 { format!("Report {number} of {nr}") } else { "The answer".to_owned() },
         sentences: headline(answer),
+        to_do: answer.to_do.clone(),
         about: request(answer),
         tables: tables.into_iter().flatten().collect(),
+        asked: asked(answer),
         tried: answer
             .remedies
             .iter()
@@ -52,13 +54,18 @@ fn part(answer: &Answer<'_>, number: usize, nr: usize) -> AnswerPart {
 }
 
 fn holders(title: &str, holders: &[Holder], all: Option<u64>) -> Option<Table> {
-    let columns = ["MiB", "of all, %"].map(str::to_owned).to_vec();
+    let has_swap = holders.iter().any(|holder| holder.swap_kb.is_some());
+    let mut columns = vec!["MiB".to_owned(), "of all, %".to_owned()];
+    columns.extend(has_swap.then(|| "in swap, MiB".to_owned()));
     let mut table = Table::new(title, &["holder"], columns, Layout::Fitted);
     for holder in holders {
         let share = all
             .filter(|kb| *kb > 0)
             .map_or(Cell::Missing, |all| Cell::number(holder.kb as f64 * 100.0 / all as f64, 1));
-        table.push(&[&holder.what], vec![Cell::number(holder.kb as f64 / 1024.0, 1), share]);
+        let mib = |kb: u64| Cell::number(kb as f64 / 1024.0, 1);
+        let mut cells = vec![mib(holder.kb), share];
+        cells.extend(has_swap.then(|| holder.swap_kb.map_or(Cell::Missing, mib)));
+        table.push(&[&holder.what], cells);
     }
     (!table.rows.is_empty()).then_some(table)
 }

@@ -5,11 +5,12 @@
 
 use highwater_core::compaction::{compact_gap, fragmentation_index};
 use highwater_core::page::{MAX_ORDER, Order};
-use highwater_results::import::log::{Report, ReportKind};
+use highwater_results::import::log::{Report, ReportKind, ZONE_NAMES};
 use serde::Serialize;
 
 use super::allocator::{Rebuilt, try_request};
 use super::cause::{Cause, Reasons};
+use super::group::Group;
 use super::judge::{Judge, Rights, presets, reclaims};
 use super::words::{kb_text, order_text, pages_text, total};
 use super::zone::{Numbers, ZoneRow, page_size, pages_of, rows};
@@ -26,7 +27,11 @@ pub struct Remedy {
 }
 
 impl Remedy {
-    fn new(change: impl Into<String>, helps: Option<bool>, result: impl Into<String>) -> Remedy {
+    pub(super) fn new(
+        change: impl Into<String>,
+        helps: Option<bool>,
+        result: impl Into<String>,
+    ) -> Remedy {
         Remedy { change: change.into(), helps, result: result.into() }
     }
 }
@@ -39,7 +44,7 @@ pub(super) fn remedies(
     reasons: &Reasons,
 ) -> Vec<Remedy> {
     if reasons.cause == Cause::MemcgLimit {
-        return of_memcg(report);
+        return Group::of(report).remedies();
     }
     let Some(rights) = judge.rights else { return Vec::new() };
     if matches!(reasons.cause, Cause::Requested | Cause::VmallocSpace | Cause::CorruptMarks)
@@ -48,12 +53,20 @@ pub(super) fn remedies(
         return Vec::new();
     }
     let trials = Trials { report, judge, rights, rows, cause: reasons.cause };
-    let mut found = vec![trials.same()];
-    found.extend(trials.min_free());
+    let is_kill = report.kind == ReportKind::Oom;
+    let mut found = Vec::new();
+    // A kill follows many tries, and frees memory: one more try says nothing of it.
+    if !is_kill {
+        found.push(trials.same());
+        found.extend(trials.min_free());
+    }
     found.extend(trials.compaction());
     found.extend(trials.lower_order());
+    found.extend(trials.higher_zone());
     found.extend(trials.waiting());
-    found.extend(trials.kernels());
+    if !is_kill {
+        found.extend(trials.kernels());
+    }
     found
 }
 
@@ -107,20 +120,21 @@ impl<'a> Trials<'a> {
     fn same(&self) -> Remedy {
         let what = "the same request again, in Highwater's allocator";
         let by_rows = self.allowed().any(ZoneRow::serves);
-        let differs = "but the zone lines say otherwise: the free lists were printed after them";
         match try_request(self.report, self.judge, self.rows) {
             Rebuilt::Served { node, zone } => {
                 let node = node.map_or_else(String::new, |node| format!("node {node} "));
                 let (helps, why) = if by_rows {
-                    (Some(true), "the dump shows more memory than there was")
+                    (Some(true), "memory was freed between the refusal and the dump")
                 } else {
-                    (None, differs)
+                    (None, "but only by the free lists, which were printed after the zone lines")
                 };
                 Remedy::new(what, helps, format!("served from {node}{zone}, {why}"))
             }
-            Rebuilt::Refused { .. } if by_rows => {
-                Remedy::new(what, None, format!("refused, {differs}"))
-            }
+            Rebuilt::Refused { .. } if by_rows => Remedy::new(
+                what,
+                None,
+                "refused by the free lists, which were printed after the zone lines; by these it would be served",
+            ),
             Rebuilt::Refused { blocks } => {
                 let noun = if blocks == 1 { "block" } else { "blocks" };
                 Remedy::new(what, Some(false), format!("refused, with {blocks} free {noun}"))
@@ -169,6 +183,7 @@ impl<'a> Trials<'a> {
             return Some(Remedy::new(change, Some(false), result));
         };
         let least = ((now as f64 * factor).ceil() as u64).next_multiple_of(64);
+        let factor = least as f64 / now as f64;
         let costs = total(zones.iter().map(|zone| self.kept_at(*zone, factor)));
         Some(Remedy::new(
             format!("{change} = {least} (now about {now})"),
@@ -286,7 +301,7 @@ impl<'a> Trials<'a> {
         };
         // A request that may wait compacts by itself.
         let (helps, before) = if self.rights.may_wait {
-            (None, "the kernel compacts before it refuses such a request; ")
+            (None, "the kernel normally compacts before it refuses such a request; ")
         } else {
             (Some(true), "")
         };
@@ -320,7 +335,7 @@ impl<'a> Trials<'a> {
             let mut judge = self.judge.clone();
             judge.rights = Some(Rights { order, ..self.rights });
             let tested = rows(self.report, &judge);
-            tested.iter().find(|row| row.serves()).map(|row| (order, row.name()))
+            first_of_zonelist(&tested).map(|row| (order, row.name()))
         });
         Some(match found {
             Some((order, zone)) => Remedy::new(
@@ -329,6 +344,32 @@ impl<'a> Trials<'a> {
                 format!("served from {zone}"),
             ),
             None => Remedy::new("a lower order", Some(false), "refused, down to a single page"),
+        })
+    }
+
+    /// The same request without `__GFP_DMA` or `__GFP_DMA32`: a device that reaches all memory.
+    fn higher_zone(&self) -> Option<Remedy> {
+        let normal = ZONE_NAMES.iter().position(|zone| *zone == "Normal")?;
+        let flag = match *ZONE_NAMES.get(self.rights.highest)? {
+            "DMA" => "__GFP_DMA",
+            "DMA32" => "__GFP_DMA32",
+            _ => return None,
+        };
+        if self.allowed().any(ZoneRow::serves) {
+            return None;
+        }
+        let mut judge = self.judge.clone();
+        judge.rights = Some(Rights { highest: normal, ..self.rights });
+        // lowmem_reserve[] counts for the new highest zone.
+        let report = Report { highest_zone: Some("Normal".to_owned()), ..self.report.clone() };
+        let tested = rows(&report, &judge);
+        let change = format!("without {flag}, if the device reaches more memory");
+        Some(match first_of_zonelist(&tested) {
+            Some(row) => Remedy::new(change, Some(true), format!("served from {}", row.name())),
+            None if tested.iter().any(|row| row.allowed == Some(true) && row.passes.is_none()) => {
+                Remedy::new(change, None, "the text has too little for the other zones")
+            }
+            None => Remedy::new(change, Some(false), "the other zones refuse it, too"),
         })
     }
 
@@ -375,7 +416,14 @@ impl<'a> Trials<'a> {
         Some(match (serving.as_slice(), refusing.as_slice()) {
             ([], []) => return None,
             ([], refusing) if refusing.len() == presets().len() => {
-                Remedy::new(change, Some(false), "every kernel from 4.3 to 6.1 refuses it")
+                let known = presets();
+                let ends = known.first().zip(known.last()).map(|(first, last)| (first.1, last.1));
+                let (first, last) = ends.unwrap_or_default();
+                Remedy::new(
+                    change,
+                    Some(false),
+                    format!("every kernel from {first} to {last} refuses it"),
+                )
             }
             ([], refusing) => {
                 let result = format!("the rules of {} refuse it", refusing.join(", "));
@@ -389,52 +437,9 @@ impl<'a> Trials<'a> {
     }
 }
 
-/// A cgroup at its limit.
-fn of_memcg(report: &Report) -> Vec<Remedy> {
-    let Some(memcg) = &report.memcg else { return Vec::new() };
-    let stat = |name: &str| memcg.stat_kb(name);
-    let mut found = Vec::new();
-    let file = stat("file").or_else(|| stat("cache"));
-    if let Some(kb) = file {
-        let share = memcg.memory.map_or(0.0, |memory| kb as f64 / memory.usage.max(1) as f64);
-        found.push(Remedy::new(
-            "reclaim within the cgroup",
-            Some(false),
-            format!(
-                "{} ({:.0} %) are page cache, which reclaim tried first",
-                kb_text(kb),
-                share * 100.0
-            ),
-        ));
-    }
-    // Version 1 counts memory and swap together.
-    let both = memcg.memory_and_swap.map(|both| {
-        let memory = memcg.memory.map_or(0, |memory| memory.usage);
-        (both, both.usage.saturating_sub(memory))
-    });
-    if let Some((limit, used)) = memcg.swap.map(|swap| (swap, swap.usage)).or(both) {
-        let has_room = limit.is_unlimited() || limit.usage < limit.limit;
-        let what = if has_room { "its limit allows more" } else { "its limit allows no more" };
-        found.push(Remedy::new(
-            "swap for the cgroup",
-            None,
-            format!("it uses {} of swap, and {what}", kb_text(used)),
-        ));
-    }
-    let killed = report.kill.as_ref().and_then(|kill| {
-        let rss =
-            ["anon-rss", "file-rss", "shmem-rss"].iter().filter_map(|key| kill.memory_kb.get(*key));
-        Some((kill.name.as_deref()?, total(rss.copied())))
-    });
-    if let (Some((name, kb)), ReportKind::MemcgOom) = (killed, report.kind) {
-        found.push(Remedy::new(
-            "a higher limit (memory.max)",
-            None,
-            format!(
-                "how much is needed is not in the text; {name} had {} when it was killed",
-                kb_text(kb)
-            ),
-        ));
-    }
-    found
+/// The zone that serves the request first: zonelists go from the highest zone downwards. The node
+/// of the request is not in the text: of equal zones the one with most to spare stands for it.
+fn first_of_zonelist<'a, 'b>(rows: &'a [ZoneRow<'b>]) -> Option<&'a ZoneRow<'b>> {
+    let place = |row: &ZoneRow<'_>| ZONE_NAMES.iter().position(|zone| *zone == row.zone.name);
+    rows.iter().filter(|row| row.serves()).max_by_key(|row| (place(row), row.spare_pages))
 }

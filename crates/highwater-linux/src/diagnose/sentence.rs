@@ -1,6 +1,6 @@
 //! The answer in words: one sentence for the reason, one for how bad it is.
 
-use highwater_results::import::log::{Report, ReportKind};
+use highwater_results::import::log::{Report, ReportKind, ZONE_NAMES};
 
 use super::cause::{Cause, Reasons};
 use super::judge::{Judge, reclaims};
@@ -119,12 +119,27 @@ impl<'a> Words<'a> {
             );
         }
         format!(
-            "Memory is short: {} has {}, {}{}.",
+            "{}: {} has {}, {}{}.",
+            self.what_is_short(),
             row.name(),
             self.free_and_kept(row),
             self.short_of(row),
             self.swap()
         )
+    }
+
+    /// Memory, or the low zones that the request is bound to.
+    fn what_is_short(&self) -> String {
+        let highest = self.judge.rights.and_then(|rights| ZONE_NAMES.get(rights.highest));
+        let has_more = self.rows.iter().any(|row| {
+            row.allowed == Some(false) && row.zone.free > row.zone.high && row.zone.high.is_some()
+        });
+        match highest {
+            Some(zone @ (&"DMA" | &"DMA32")) if has_more => {
+                format!("Zone {zone} is short, and the request may use no higher one")
+            }
+            _ => "Memory is short".to_owned(),
+        }
     }
 
     /// Without a request: free against min.
@@ -140,6 +155,9 @@ impl<'a> Words<'a> {
                 kb_text(row.zone.min.unwrap_or(0)),
                 self.swap()
             ),
+            None if self.rows.is_empty() => {
+                format!("Memory ran out{}; what was short is not in these lines.", self.swap())
+            }
             None => format!("Memory ran out{}; the text has no zone below its mark.", self.swap()),
         }
     }
@@ -299,7 +317,7 @@ impl<'a> Words<'a> {
         };
         let after = match self.report.kind {
             ReportKind::Stall => "the request waits for something else, or memory came free",
-            _ => "memory was freed after the refusal",
+            _ => "memory was probably freed after the refusal",
         };
         format!(
             "{} would serve the request at the time of the dump, {} above its mark: {after}.",

@@ -3,8 +3,10 @@
 use highwater_results::import::log::{Report, ReportKind};
 
 use super::cause::{Cause, Reasons};
+use super::group::{Owner, killed_kb};
+use super::holder::all_tasks;
 use super::judge::{Judge, reclaims};
-use super::words::{kb_text, total};
+use super::words::kb_text;
 
 /// Orders above this are costly: their requests are expected to fail.
 const COSTLY: i32 = 3;
@@ -36,6 +38,10 @@ pub(super) fn of(report: &Report, judge: &Judge, reasons: &Reasons) -> Option<St
             } else if reclaims(report) {
                 "Serious if it repeats: reclaim itself lacks the memory it needs to free more."
                     .to_owned()
+            } else if !waits && is_at_boot(report) {
+                "At boot: what asked for it lacks this memory until the next boot. The lines around may say what that \
+                 is."
+                    .to_owned()
             } else if !waits {
                 "Usually harmless: such requests may fail, and the caller drops a packet or tries again. Many in a \
                  short time mean lost work."
@@ -45,6 +51,9 @@ pub(super) fn of(report: &Report, judge: &Judge, reasons: &Reasons) -> Option<St
             } else if order > COSTLY {
                 "Costly order (above 3): the caller has to expect this; whether it falls back is not in the text."
                     .to_owned()
+            } else if rules.dma || rules.dma32 {
+                "Serious if it repeats: the kernel kills nothing for a request of low zones only, so it can fail."
+                    .to_owned()
             } else {
                 "Serious: such small requests normally wait until they are served.".to_owned()
             })
@@ -53,21 +62,41 @@ pub(super) fn of(report: &Report, judge: &Judge, reasons: &Reasons) -> Option<St
     }
 }
 
+/// The first process, before there are others.
+fn is_at_boot(report: &Report) -> bool {
+    report.task.comm.as_deref().is_some_and(|comm| comm.starts_with("swapper"))
+        && report.task.pid == Some(1)
+}
+
 fn killed(report: &Report) -> String {
     let Some(kill) = &report.kill else {
         return "The OOM killer ran; which process it killed is not in the text.".to_owned();
     };
     if kill.has_panicked {
-        return "The kernel panicked, as it was set to do.".to_owned();
+        return "The kernel panicked: vm.panic_on_oom is set, or no process was left to kill."
+            .to_owned();
     }
     if kill.has_no_victim {
         return "There was no process that could be killed.".to_owned();
     }
-    let rss =
-        ["anon-rss", "file-rss", "shmem-rss"].iter().filter_map(|key| kill.memory_kb.get(*key));
-    let kb = total(rss.copied());
     let name = kill.name.as_deref().unwrap_or("a process");
     let pid = kill.pid.map_or_else(String::new, |pid| format!(" (pid {pid})"));
-    let size = if kb > 0 { format!(" with {}", kb_text(kb)) } else { String::new() };
-    format!("A process was killed: {name}{pid}{size}.")
+    let owner = kill.task_memcg.as_deref().and_then(|path| Owner::of(path).name());
+    let of = owner.map_or_else(String::new, |owner| format!(" of {owner}"));
+    // The table has what lies in swap; the line of the kill has not.
+    let tasks = all_tasks(report);
+    let row = tasks.iter().find(|(row, _)| i64::try_from(row.pid).ok() == kill.pid);
+    let swap = row.and_then(|(_, holder)| holder.swap_kb);
+    let swap = swap.map_or_else(String::new, |kb| format!(" and {} in swap", kb_text(kb)));
+    let size = match killed_kb(kill) {
+        0 if swap.is_empty() => String::new(),
+        kb => format!(" with {}{swap}", kb_text(kb)),
+    };
+    let only = match report.kind {
+        ReportKind::MemcgOom => {
+            " The group was at its limit; nothing in the text says that the machine is short."
+        }
+        _ => "",
+    };
+    format!("A process was killed: {name}{pid}{of}{size}.{only}")
 }

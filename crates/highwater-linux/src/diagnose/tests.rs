@@ -47,6 +47,7 @@ fn an_atomic_request_at_its_mark() {
         let normal = &answer.rows[1];
         assert_eq!((normal.mark_pages, normal.spare_pages), (Some(750), Some(500 - 750)));
         assert_eq!((normal.passes, normal.has_block), (Some(false), Some(true)));
+        assert!(answer.to_do[0].contains("sysctl vm.min_free_kbytes=137"), "{:?}", answer.to_do);
         // DMA32: 2300 pages, mark 375, reserve 2000.
         let dma32 = &answer.rows[0];
         assert_eq!((dma32.spare_pages, dma32.passes), (Some(2300 - 375 - 2000), Some(false)));
@@ -183,9 +184,15 @@ fn a_cgroup_at_its_limit() {
         assert_eq!(answer.sentence, "The memory cgroup /box has reached its limit of 64 MiB.");
         assert_eq!(
             answer.severity.as_deref(),
-            Some("A process was killed: eater (pid 9) with 57 MiB.")
+            Some(
+                "A process was killed: eater (pid 9) with 57 MiB. The group was at its limit; nothing in the text says \
+                 that the machine is short."
+            )
         );
         assert_eq!(answer.holders[0].what, "anonymous memory");
+        // The kernel's lines for version 2 of the interface.
+        let raise = "Raise the limit above 64 MiB: /sys/fs/cgroup/box/memory.max.";
+        assert!(answer.to_do[0].starts_with(raise), "{:?}", answer.to_do);
     });
 }
 
@@ -280,7 +287,9 @@ fn all_forms_have_the_answer() {
     let answers = answers(&log);
     assert_eq!(answers.len(), 2);
     let text = terminal(&log, &answers, None, 100);
-    assert!(text.starts_with("2 reports; --report N shows another one in full.\n"), "{text}");
+    // The first line is an answer.
+    assert!(text.starts_with("  1  node 0 DMA32 has 9200 kB free"), "{text}");
+    assert!(text.contains("\n2 reports; --report N shows another one in full.\n"), "{text}");
     assert!(text.contains("the same process reports again, 1.000 s later"), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
     let single = terminal(&log, &answers, Some(2), 100);

@@ -7,7 +7,7 @@ use highwater_report::{Cell, Layout, Table};
 use highwater_results::import::log::{Log, Relation, RelationKind, ReportKind};
 use serde_json::{Value, json};
 
-use super::words::{kb_text, order_text};
+use super::words::{kb_text, order_text, time_text};
 use super::zone::{ZoneRow, page_size};
 use super::{Answer, Holder, Remedy};
 
@@ -52,8 +52,13 @@ pub(super) fn request(answer: &Answer<'_>) -> String {
         let _ = write!(text, ", {}", order_text(order, page_size(report)));
     }
     if let Some(gfp) = &report.request.gfp {
-        let names = gfp.names.as_ref().map(|names| names.join("|"));
+        // Blanks let a long list break between its names.
+        let by = |names: &[String]| if names.len() > 4 { " | " } else { "|" };
+        let names = gfp.names.as_ref().map(|names| names.join(by(names)));
         let _ = write!(text, ", {}", names.unwrap_or_else(|| gfp.printed.clone()));
+    }
+    if let Some(ms) = report.request.waited_ms {
+        let _ = write!(text, ", waited {}", time_text(ms.saturating_mul(1_000_000)));
     }
     if let Some(kernel) = &report.kernel {
         let _ = write!(text, ", Linux {}", kernel.release);
@@ -70,7 +75,7 @@ pub(super) fn zones(answer: &Answer<'_>) -> Option<Table> {
     let columns = columns.map(str::to_owned).to_vec();
     let rules = &answer.judge.policy.name;
     let mut table = Table::new(
-        format!("Zones, tested by the rules of {rules}"),
+        format!("Zones, tested by the rules of {rules}{}", nearest(answer)),
         &["zone"],
         columns,
         Layout::Fitted,
@@ -100,6 +105,7 @@ pub(super) fn zones(answer: &Answer<'_>) -> Option<Table> {
     if nr_more > 0 {
         table.notes.push(format!("{nr_more} more zones are in the JSON form"));
     }
+    table.notes.extend(not_counted(&populated[..populated.len().min(ZONES_MAX)]));
     if answer.judge.rights.is_some() {
         table.notes.push(
             "mark: what the request must leave; reserve: kept for requests that cannot use higher zones (lowmem_reserve); \
@@ -108,6 +114,28 @@ pub(super) fn zones(answer: &Answer<'_>) -> Option<Table> {
         );
     }
     Some(table)
+}
+
+/// ` (the nearest to 3.10)` if there is no preset of the kernel's own version.
+fn nearest(answer: &Answer<'_>) -> String {
+    let version = answer.report.kernel.as_ref().and_then(|kernel| kernel.version);
+    let Some(version) = version else { return String::new() };
+    let own = format!("{}.{}", version.major, version.minor);
+    if own == answer.judge.policy.name { String::new() } else { format!(" (the nearest to {own})") }
+}
+
+/// Free memory that the request may not have, by zone.
+fn not_counted(rows: &[&ZoneRow<'_>]) -> Option<String> {
+    let mut parts = Vec::new();
+    for row in rows.iter().filter(|row| row.allowed == Some(true)) {
+        let kept = [
+            (row.highatomic_in_test(), "set aside for atomic requests"),
+            (row.unusable_cma, "CMA"),
+        ];
+        let kept = kept.iter().filter_map(|(kb, what)| Some((kb.filter(|kb| *kb > 0)?, what)));
+        parts.extend(kept.map(|(kb, what)| format!("{} {} {what}", row.name(), kb_text(kb))));
+    }
+    (!parts.is_empty()).then(|| format!("of free, left over does not count: {}", parts.join(", ")))
 }
 
 /// The zone as the request finds it.
@@ -149,8 +177,11 @@ fn holders(answer: &Answer<'_>) -> Option<String> {
 
 /// The largest tasks in one line.
 fn tasks(answer: &Answer<'_>) -> Option<String> {
-    let words: Vec<String> =
-        answer.tasks.iter().map(|task| format!("{} {}", task.what, kb_text(task.kb))).collect();
+    let size = |task: &Holder| match task.swap_kb {
+        Some(swap) => format!("{} {} and {} in swap", task.what, kb_text(task.kb), kb_text(swap)),
+        None => format!("{} {}", task.what, kb_text(task.kb)),
+    };
+    let words: Vec<String> = answer.tasks.iter().map(size).collect();
     (!words.is_empty()).then(|| format!("Largest tasks: {}.", words.join(", ")))
 }
 
@@ -176,7 +207,6 @@ const REPORTS_MAX: usize = 10;
 
 /// One line for each report, and how they relate.
 fn overview(log: &Log, answers: &[Answer<'_>], out: &mut Lines) {
-    out.plain(format!("{} reports; --report N shows another one in full.", answers.len()));
     for (index, answer) in answers.iter().take(REPORTS_MAX).enumerate() {
         out.item(&format!("{:>3}  ", index + 1), &answer.sentence);
     }
@@ -187,6 +217,7 @@ fn overview(log: &Log, answers: &[Answer<'_>], out: &mut Lines) {
     for relation in relations.iter().take(3) {
         out.item("     ", relation);
     }
+    out.plain(format!("{} reports; --report N shows another one in full.", answers.len()));
     out.blank();
 }
 
@@ -211,6 +242,10 @@ fn one(answer: &Answer<'_>, out: &mut Lines) {
     for line in headline(answer) {
         out.item("", &line);
     }
+    if !answer.to_do.is_empty() {
+        out.plain("To do:".to_owned());
+        answer.to_do.iter().for_each(|line| out.item("  - ", line));
+    }
     out.item("", &request(answer));
     if let Some(table) = zones(answer) {
         out.blank();
@@ -219,7 +254,7 @@ fn one(answer: &Answer<'_>, out: &mut Lines) {
     }
     if !answer.remedies.is_empty() {
         out.blank();
-        out.plain("Trials on these numbers: would it have been served?".to_owned());
+        out.plain(asked(answer).to_owned());
         for remedy in &answer.remedies {
             out.item(helps(remedy), &format!("{}: {}", remedy.change, remedy.result));
         }
@@ -234,6 +269,14 @@ fn one(answer: &Answer<'_>, out: &mut Lines) {
         out.blank();
         out.plain("What cannot be known from the text".to_owned());
         answer.unknown.iter().for_each(|line| out.item("  - ", line));
+    }
+}
+
+/// The heading of the trials.
+pub(super) const fn asked(answer: &Answer<'_>) -> &'static str {
+    match answer.report.kind {
+        ReportKind::Oom | ReportKind::MemcgOom => "Would this have helped?",
+        _ => "Trials on these numbers: would it have been served?",
     }
 }
 
@@ -285,12 +328,18 @@ pub fn markdown(log: &Log, answers: &[Answer<'_>], only: Option<usize>) -> Strin
         if let Some(severity) = &answer.severity {
             let _ = writeln!(text, "{severity}\n");
         }
+        for line in &answer.to_do {
+            let _ = writeln!(text, "- {line}");
+        }
+        if !answer.to_do.is_empty() {
+            text.push('\n');
+        }
         let _ = writeln!(text, "_{}_\n", request(answer));
         if let Some(table) = zones(answer) {
             let _ = writeln!(text, "{}", Format::Markdown.tables(&[table], 0));
         }
         if !answer.remedies.is_empty() {
-            let _ = writeln!(text, "Trials on these numbers: would it have been served?\n");
+            let _ = writeln!(text, "{}\n", asked(answer));
             for remedy in &answer.remedies {
                 let helps = helps(remedy).trim();
                 let _ = writeln!(text, "- {helps}: {}: {}", remedy.change, remedy.result);
@@ -351,6 +400,7 @@ fn report(answer: &Answer<'_>) -> Value {
         "also": answer.reasons.also,
         "explanation": answer.sentence,
         "severity": answer.severity,
+        "to_do": answer.to_do,
         "certain": if answer.reasons.is_certain { "yes" } else { "no" },
         "rules": answer.judge.policy.name,
         "memory_kb": answer.memory_kb,

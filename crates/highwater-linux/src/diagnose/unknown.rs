@@ -2,15 +2,51 @@
 
 use highwater_results::import::log::{Finding, Report};
 
+use super::cause::{Cause, Reasons};
 use super::judge::Judge;
 use super::words::kb_text;
 use super::zone::ZoneRow;
 
+/// Damage by which parts of a report are lost. Other damage is undone without loss.
+const LOSSY: [&str; 7] = [
+    "broken line",
+    "cut",
+    "head cut",
+    "head last",
+    "lines cut at the right",
+    "lists missing",
+    "two reports mixed",
+];
+
+/// `node 0 Normal`, or the zone alone.
+fn place(node: Option<u32>, zone: &str) -> String {
+    node.map_or_else(|| zone.to_owned(), |node| format!("node {node} {zone}"))
+}
+
 /// Sentences, the most important first.
-pub(super) fn of(report: &Report, judge: &Judge, rows: &[ZoneRow<'_>]) -> Vec<String> {
+pub(super) fn of(
+    report: &Report,
+    judge: &Judge,
+    rows: &[ZoneRow<'_>],
+    reasons: &Reasons,
+) -> Vec<String> {
     let mut found = Vec::new();
-    if !report.missing.is_empty() {
-        found.push(format!("not in the text: {}", report.missing.join(", ")));
+    if !reasons.is_certain && reasons.cause != Cause::CannotTell {
+        found.push(
+            "the reason above is likely, not certain: the text lacks a part of it".to_owned(),
+        );
+    }
+    if reasons.cause == Cause::CmaOnly && judge.rights.is_some_and(|rights| rights.movable) {
+        found.push(
+            "movable requests may use CMA in Linux itself; some vendors' kernels refuse it"
+                .to_owned(),
+        );
+    }
+    // The severity says that the kill is missing.
+    let missing: Vec<&str> =
+        report.missing.iter().map(String::as_str).filter(|part| *part != "kill").collect();
+    if !missing.is_empty() {
+        found.push(format!("not in the text: {}", missing.join(", ")));
     }
     found.extend(judge.note.clone());
     let hidden = rows.iter().any(|row| row.allowed == Some(true) && row.passes.is_none());
@@ -46,23 +82,24 @@ pub(super) fn of(report: &Report, judge: &Judge, rows: &[ZoneRow<'_>]) -> Vec<St
         .filter(|finding| matches!(finding, Finding::ListSum { .. } | Finding::FreeDiffers { .. }))
         .partition(|finding| matches!(finding, Finding::ListSum { .. }));
     for finding in lists {
-        if let Finding::ListSum { zone, printed_kb, sum_kb, .. } = finding {
+        if let Finding::ListSum { node, zone, printed_kb, sum_kb } = finding {
             found.push(format!(
-                "the blocks of {zone} add up to {}, printed are {}",
+                "the blocks of {} add up to {}, printed are {}",
+                place(*node, zone),
                 kb_text(*sum_kb),
                 kb_text(*printed_kb)
             ));
         }
     }
     let differing = free.iter().filter_map(|finding| match finding {
-        Finding::FreeDiffers { zone, free_kb, list_kb, .. } => {
-            Some((zone.as_str(), free_kb.abs_diff(*list_kb)))
+        Finding::FreeDiffers { node, zone, free_kb, list_kb } => {
+            Some((place(*node, zone), free_kb.abs_diff(*list_kb)))
         }
         _ => None,
     });
     if let Some((zone, kb)) = differing.max_by_key(|(_, kb)| *kb) {
         found.push(format!(
-            "free and the free list of {zone} differ by {}: memory moved while the report was printed",
+            "free and the free list of {zone} differ by {}: memory was freed or taken while the report was printed",
             kb_text(kb)
         ));
     }
@@ -74,8 +111,10 @@ pub(super) fn of(report: &Report, judge: &Judge, rows: &[ZoneRow<'_>]) -> Vec<St
             "node {node} has no zone lines: kernels leave out nodes that the request may not use"
         ));
     }
-    if !report.damage.is_empty() {
-        found.push(format!("the text is damaged: {}", report.damage.join(", ")));
+    let lost: Vec<&str> =
+        report.damage.iter().map(String::as_str).filter(|damage| LOSSY.contains(damage)).collect();
+    if !lost.is_empty() {
+        found.push(format!("the text is damaged: {}", lost.join(", ")));
     }
     found
 }

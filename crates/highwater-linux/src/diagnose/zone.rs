@@ -58,7 +58,7 @@ impl ZoneRow<'_> {
 
     /// High-atomic pages that the test subtracts, kB: those that are free, where they are printed
     /// (since 6.12), else all that are set aside.
-    fn highatomic_in_test(&self) -> Option<u64> {
+    pub(super) fn highatomic_in_test(&self) -> Option<u64> {
         let free = self.zone.free_highatomic.filter(|_| self.unusable_highatomic > Some(0));
         free.or(self.unusable_highatomic)
     }

@@ -17,10 +17,14 @@ pub struct AnswerPart {
     pub heading: String,
     /// The answer, the reason first.
     pub sentences: Vec<String>,
+    /// What to do now.
+    pub to_do: Vec<String>,
     /// The report in one line.
     pub about: String,
     /// Tables, in order.
     pub tables: Vec<Table>,
+    /// Heading of the trials.
+    pub asked: &'static str,
     /// Trials: `yes`, `no` or `?`, and the trial.
     pub tried: Vec<(&'static str, String)>,
     /// Free lists, a figure for each zone.
@@ -88,8 +92,10 @@ const BOTTOM: f64 = 150.0;
 struct Shown<'a> {
     heading: &'a str,
     sentences: &'a [String],
+    to_do: &'a [String],
     about: &'a str,
     tables: Vec<View>,
+    asked: &'a str,
     tried: &'a [(&'static str, String)],
     lists: Vec<Figure>,
     notes: &'a [String],
@@ -100,8 +106,10 @@ impl<'a> Shown<'a> {
         Shown {
             heading: &part.heading,
             sentences: &part.sentences,
+            to_do: &part.to_do,
             about: &part.about,
             tables: part.tables.iter().map(View::of).collect(),
+            asked: part.asked,
             tried: &part.tried,
             lists: part.lists.iter().map(figure).collect(),
             notes: &part.notes,
@@ -193,8 +201,10 @@ mod tests {
         let part = AnswerPart {
             heading: "Report of a <task>".to_owned(),
             sentences: vec!["Memory is short.".to_owned()],
+            to_do: vec!["Add swap.".to_owned()],
             about: "order 1".to_owned(),
             tables: vec![Table::new("Zones", &["zone"], Vec::new(), Layout::Fitted)],
+            asked: "Would this have helped?",
             tried: vec![("no", "waiting".to_owned())],
             lists: vec![FreeBlocksOf {
                 zone: "Normal".to_owned(),
@@ -207,6 +217,8 @@ mod tests {
         for words in [
             "Report of a &lt;task&gt;",
             "Memory is short.",
+            "<li>Add swap.</li>",
+            "Would this have helped?",
             "300 blocks of 4 kB, too small",
             "no swap lines",
         ] {

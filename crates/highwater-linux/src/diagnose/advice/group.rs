@@ -1,0 +1,63 @@
+//! What to do about a memory cgroup at its limit.
+
+use super::super::group::{Group, Owner};
+use super::super::holder::SHMEM;
+use super::super::words::kb_text;
+use super::Known;
+
+/// Shared memory above this share of the group is named.
+const SHMEM_SHARE: f64 = 0.3;
+
+pub(super) fn advice(known: &Known<'_>) -> Vec<String> {
+    let group = Group::of(known.report);
+    let mut found = Vec::new();
+    if group.is_held_by_writes() {
+        let (unwritten, cache) = (group.unwritten_kb(), group.cache_kb());
+        found.push(format!(
+            "Look at the disk and at what writes so much: {} of {} page cache wait to be written. Write less at once, \
+             or with O_DIRECT; more room for the group helps, too.",
+            kb_text(unwritten.unwrap_or(0).min(cache.unwrap_or(0))),
+            kb_text(cache.unwrap_or(0)),
+        ));
+    }
+    let shmem = known.held(SHMEM);
+    if known.share(shmem) >= SHMEM_SHARE {
+        found.push(format!(
+            "Look for files on tmpfs (/dev/shm, /tmp): {} of the group are shared memory, which only swap or deleting \
+             can free.",
+            kb_text(shmem)
+        ));
+    }
+    found.push(limit(known, &group));
+    if let Some(path) = group.path.filter(|path| *path != "/") {
+        let which = match Owner::of(path) {
+            Owner::Unit(unit) => format!("--unit {unit}"),
+            _ => format!("--cgroup {path}"),
+        };
+        found.push(format!(
+            "To see how large it has to be: highwater capture {which} while it runs, then highwater fit (book: How \
+             large must the container be?)."
+        ));
+    }
+    found
+}
+
+/// Its limit, with the setting.
+fn limit(known: &Known<'_>, group: &Group<'_>) -> String {
+    let killed = known.report.kill.as_ref().and_then(|kill| kill.name.as_deref());
+    let leak = killed.map_or_else(String::new, |name| {
+        format!(" If {name} should not be that large, it leaks, and no limit helps.")
+    });
+    let above = group.had_kb().map(|kb| match kb > known.memory_kb.unwrap_or(kb) {
+        true => format!(" (memory and swap of it were {} together)", kb_text(kb)),
+        false => format!(" above {}", kb_text(kb)),
+    });
+    let above = above.unwrap_or_default();
+    match group.path {
+        Some(path) => {
+            let setting = Owner::of(path).limit(path, group.interface());
+            format!("Raise the limit{above}: {setting}.{leak}")
+        }
+        None => format!("Raise the limit{above}; which cgroup it is, is not in the text.{leak}"),
+    }
+}

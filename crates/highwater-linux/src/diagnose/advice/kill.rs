@@ -1,0 +1,196 @@
+//! What to do after an OOM kill of the machine: who holds the memory, and what frees it.
+
+use std::collections::BTreeMap;
+
+use highwater_results::import::log::Report;
+
+use super::super::cause::has_much_slab;
+use super::super::group::Owner;
+use super::super::holder::{ANON, HUGE, LOCKED, SHMEM, UNCOUNTED, all_tasks};
+use super::super::words::kb_text;
+use super::Known;
+
+/// Holders above this share of memory are worth a look.
+const SHARE: f64 = 0.25;
+
+pub(super) fn advice(known: &Known<'_>) -> Vec<String> {
+    let mut found = Vec::new();
+    found.extend(bound(known.report));
+    if has_much_slab(known.report, known.rows) {
+        found.push(slab(known.report));
+    }
+    found.extend(kinds(known));
+    found.extend(task(known));
+    found.extend(swap(known));
+    if found.is_empty() {
+        found.extend(largest(known));
+    }
+    found
+}
+
+/// The largest holder, if nothing says more.
+fn largest(known: &Known<'_>) -> Option<String> {
+    /// Less than this share explains nothing.
+    const LEAST: f64 = 0.1;
+    let holder = known.holders.iter().find(|holder| holder.what != "free")?;
+    let counts = known.memory_kb.is_none() || known.share(holder.kb) >= LEAST;
+    counts.then(|| {
+        format!(
+            "Find what holds the memory: most is {} ({}). Make it smaller, or add memory.",
+            holder.what,
+            kb_text(holder.kb)
+        )
+    })
+}
+
+/// The nodes of a cpuset or memory policy.
+fn bound(report: &Report) -> Option<String> {
+    let request = &report.request;
+    match report.constraint.as_deref()? {
+        "CPUSET" => {
+            let name = request.cpuset.as_deref().unwrap_or("of the process");
+            let nodes = request.mems_allowed.as_deref();
+            let nodes = nodes.map_or_else(String::new, |nodes| format!(" (now {nodes})"));
+            Some(format!("Give the cpuset {name} more nodes in cpuset.mems{nodes}, or the process less work."))
+        }
+        "MEMORY_POLICY" => Some(
+            "Let the process use other nodes: numactl --preferred in place of --membind, or no policy at all."
+                .to_owned(),
+        ),
+        _ => None,
+    }
+}
+
+/// Kinds of memory that no limit of a process frees.
+fn kinds(known: &Known<'_>) -> Vec<String> {
+    let large = |what: &str| Some(known.held(what)).filter(|kb| known.share(*kb) >= SHARE);
+    let mut found = Vec::new();
+    if let Some(kb) = large(UNCOUNTED) {
+        found.push(format!(
+            "Look for {} that no counter has: the balloon of a virtual machine (ask its host), GPU and network \
+             drivers, ZFS, vmalloc (/proc/vmallocinfo).",
+            kb_text(kb)
+        ));
+    }
+    if let Some(kb) = large(HUGE) {
+        found.push(format!(
+            "Lower vm.nr_hugepages: {} are set aside for huge pages, used or not.",
+            kb_text(kb)
+        ));
+    }
+    if let Some(kb) = large(SHMEM) {
+        found.push(format!(
+            "Look for large files on tmpfs (df -h -t tmpfs) and shared memory (ipcs -m): {}.",
+            kb_text(kb)
+        ));
+    }
+    if let Some(kb) = large(LOCKED) {
+        found.push(format!(
+            "Look for what locks {} in memory (VmLck in /proc/PID/status; virtual machines, DPDK, databases).",
+            kb_text(kb)
+        ));
+    }
+    found
+}
+
+/// The largest slab caches and the places that allocate most.
+fn slab(report: &Report) -> String {
+    const NAMED: usize = 3;
+    // Places above the slabs themselves.
+    let is_allocator =
+        |function: &str| function.contains("slab_page") || function.contains("alloc_pages");
+    let sites = report.sites.iter().filter(|site| !is_allocator(&site.function));
+    let mut names: Vec<String> = sites
+        .take(NAMED)
+        .map(|site| format!("{} {} ({})", site.function, kb_text(site.kb), site.count))
+        .collect();
+    if names.is_empty() {
+        let mut caches: Vec<_> = report.slabs.iter().collect();
+        caches.sort_by_key(|cache| (std::cmp::Reverse(cache.total_kb), cache.name.as_str()));
+        let largest = caches.iter().take(NAMED);
+        names =
+            largest.map(|cache| format!("{} {}", cache.name, kb_text(cache.total_kb))).collect();
+    }
+    let which = match names.as_slice() {
+        [] => String::new(),
+        names => format!(" The largest here: {}.", names.join(", ")),
+    };
+    let files = ["alloc_empty_file", "filp", "dentry", "d_alloc"];
+    let has_files = names.iter().any(|name| files.iter().any(|file| name.contains(file)));
+    let files = if has_files { " Open files: cat /proc/sys/fs/file-nr, lsof." } else { "" };
+    format!(
+        "Find the slab cache that grows: slabtop -s c, twice, some minutes apart.{which}{files}"
+    )
+}
+
+/// The process, or the processes of one name, that hold most.
+fn task(known: &Known<'_>) -> Option<String> {
+    let tasks = all_tasks(known.report);
+    let mut by_name: BTreeMap<&str, (u64, usize)> = BTreeMap::new();
+    for (row, holder) in &tasks {
+        let sum = by_name.entry(row.name.as_str()).or_default();
+        *sum = (sum.0.saturating_add(holder.all_kb()), sum.1 + 1);
+    }
+    let (row, largest) = tasks.first()?;
+    if known.share(largest.all_kb()) >= SHARE {
+        let killed =
+            known.report.kill.as_ref().filter(|kill| kill.pid == i64::try_from(row.pid).ok());
+        let path = killed.and_then(|kill| kill.task_memcg.as_deref());
+        let swap =
+            largest.swap_kb.map_or_else(String::new, |kb| format!(" and {} of swap", kb_text(kb)));
+        let how = path.map(|path| Owner::of(path).limit(path, None)).map_or_else(
+            || "put it into a cgroup with a limit (systemd-run -p MemoryMax=SIZE)".to_owned(),
+            |setting| format!("give it a limit ({setting})"),
+        );
+        return Some(format!(
+            "Make {} smaller or {how}: it had {}{swap}, memory of the machine is {}.",
+            largest.what,
+            kb_text(largest.kb),
+            kb_text(known.memory_kb?),
+        ));
+    }
+    let (name, (kb, nr)) = by_name.into_iter().max_by_key(|(_, (kb, _))| *kb)?;
+    (known.share(kb) >= SHARE && nr > 1).then(|| {
+        format!(
+            "Run fewer processes of {name}, or smaller ones: {nr} hold {} together.",
+            kb_text(kb)
+        )
+    })
+}
+
+/// Would swap help? At most what is anonymous can go there.
+fn swap(known: &Known<'_>) -> Option<String> {
+    let swap = &known.report.swap;
+    let anon =
+        known.report.counters.get("active_anon").zip(known.report.counters.get("inactive_anon"));
+    let page_kb = super::super::zone::page_size(known.report) / 1024;
+    let swappable = anon.map(|(a, i)| a.saturating_add(*i).saturating_mul(page_kb));
+    match (swap.free, swap.total) {
+        (_, Some(0)) => {
+            let kb = swappable?;
+            Some(if known.share(kb) < 0.1 {
+                format!("Swap would not help: only {} could be swapped.", kb_text(kb))
+            } else {
+                format!(
+                    "Add swap if part of the {} of anonymous memory is idle (zram, or a swap file); against a leak it \
+                     only buys time.",
+                    kb_text(kb)
+                )
+            })
+        }
+        (Some(free), Some(total)) if free <= total / 100 => {
+            let (_, largest) = all_tasks(known.report).into_iter().next()?;
+            let of = largest.swap_kb.filter(|kb| *kb > total / 2).map(|kb| {
+                let share = kb as f64 * 100.0 / total as f64;
+                format!("{share:.0} % of the full swap is of {}: ", largest.what)
+            });
+            Some(format!(
+                "{}more swap helps only if what fills it is idle; otherwise it delays the next kill.",
+                of.unwrap_or_else(|| format!("Swap of {} is full: ", kb_text(total)))
+            ))
+        }
+        // Memory that was not swapped although it could be.
+        (Some(free), Some(_)) if known.held(ANON) > 0 && free > 0 => None,
+        _ => None,
+    }
+}

@@ -1,0 +1,111 @@
+//! What to do about a refused request, by its reason.
+
+use highwater_results::import::log::ReportKind;
+
+use super::super::cause::Cause;
+use super::super::words::order_text;
+use super::super::zone::page_size;
+use super::{Known, kill};
+
+pub(super) fn advice(known: &Known<'_>) -> Vec<String> {
+    let report = known.report;
+    let order = report.request.order.and_then(|order| u32::try_from(order).ok()).unwrap_or(0);
+    let falls_back = report.kind == ReportKind::Vmalloc && order > 0;
+    match known.reasons.cause {
+        Cause::Fragmented | Cause::HighatomicOnly if falls_back => vec![
+            "Nothing: vmalloc goes on with single pages. The message is only a warning.".to_owned(),
+        ],
+        Cause::AtMarkNowait => vec![at_mark(known)],
+        Cause::Fragmented | Cause::HighatomicOnly => blocks(known, order),
+        Cause::CmaOnly => vec![
+            "Make the CMA area smaller: cma= on the kernel's command line, or the device tree. Only movable pages may \
+             use it."
+                .to_owned(),
+        ],
+        Cause::Reserve => vec![
+            "Free memory in the higher zones, which are short. Lower zones keep a reserve from such requests \
+             (vm.lowmem_reserve_ratio: a larger number keeps less)."
+                .to_owned(),
+        ],
+        Cause::NoZone => vec![
+            "Ask the author of the driver for another DMA mask: no zone that this request may use has memory here \
+             (in a crash kernel: crashkernel=SIZE,low)."
+                .to_owned(),
+        ],
+        Cause::Bound => vec![
+            "Let the process use other nodes (cpuset.mems, numactl), or make it smaller there.".to_owned(),
+        ],
+        Cause::VmallocSpace => vec![
+            "Look at the size and the caller: an absurd size is an error of the caller. On 32 bits vmalloc=SIZE on \
+             the command line gives more addresses."
+                .to_owned(),
+        ],
+        Cause::Requested => vec!["Ask who pressed SysRq f, or which BPF program runs.".to_owned()],
+        Cause::CorruptMarks => vec![
+            "Look at what wrote vm.min_free_kbytes or vm.lowmem_reserve_ratio, and set them back.".to_owned(),
+        ],
+        Cause::ServedAtDumpTime if report.kind == ReportKind::Stall => vec![
+            "Look at what it waits for: the disk, or writeback (a trace: highwater diagnose reads it).".to_owned(),
+        ],
+        Cause::ServedAtDumpTime => vec![
+            "Nothing, if it happened once. If it repeats, something takes much memory for moments: log vmstat 1 and \
+             read it with highwater diagnose."
+                .to_owned(),
+        ],
+        Cause::CannotTell | Cause::MemcgLimit => vec![known.whole_report()],
+        Cause::MemoryShort | Cause::SwapFull | Cause::UnreclaimableSlab if is_bound_to_low_zone(known) => {
+            vec![
+                "Look at the driver's DMA mask: it asks for the lowest zones only, and these are small on every \
+                 machine."
+                    .to_owned(),
+            ]
+        }
+        Cause::MemoryShort | Cause::SwapFull | Cause::UnreclaimableSlab => kill::advice(known),
+    }
+}
+
+/// A request that may not wait found too little.
+fn at_mark(known: &Known<'_>) -> String {
+    let least = known.remedies.iter().find(|remedy| remedy.helps == Some(true));
+    let setting = least.and_then(|remedy| remedy.change.strip_prefix("vm.min_free_kbytes = "));
+    let value = setting.and_then(|text| text.split(' ').next());
+    match value {
+        Some(value) => format!(
+            "Nothing, if it is rare. If packets or requests are lost: sysctl vm.min_free_kbytes={value}, so that \
+             kswapd starts earlier."
+        ),
+        None => "Nothing, if it is rare. If packets or requests are lost: raise vm.min_free_kbytes, so that kswapd \
+                 starts earlier."
+            .to_owned(),
+    }
+}
+
+/// Memory is free, but not in blocks of the order.
+fn blocks(known: &Known<'_>, order: u32) -> Vec<String> {
+    let size = order_text(order, page_size(known.report));
+    let mut found = vec![format!(
+        "In the driver or its settings: avoid {size} (smaller buffers or rings, a smaller MTU, vmalloc in place of \
+         kmalloc: kvmalloc)."
+    )];
+    let compaction =
+        known.remedies.iter().filter(|remedy| remedy.change.starts_with("compaction of"));
+    let cannot =
+        compaction.clone().count() > 0 && compaction.clone().all(|it| it.helps == Some(false));
+    found.push(if cannot {
+        "Compaction cannot make such blocks here: free memory first, or restart what holds it.".to_owned()
+    } else {
+        "For now: echo 1 > /proc/sys/vm/compact_memory makes blocks of pages that can be moved. Lasting: a larger \
+         vm.min_free_kbytes, so that more blocks stay whole."
+            .to_owned()
+    });
+    found
+}
+
+/// The request may use low zones only, and higher ones have memory.
+fn is_bound_to_low_zone(known: &Known<'_>) -> bool {
+    let rules = known.report.request.gfp.as_ref().and_then(|gfp| gfp.rules);
+    let has_more = known.rows.iter().any(|row| {
+        row.allowed == Some(false) && row.zone.high.is_some() && row.zone.free > row.zone.high
+    });
+    rules.is_some_and(|rules| rules.dma || rules.dma32) && has_more
+}
