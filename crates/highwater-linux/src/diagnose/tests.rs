@@ -191,7 +191,7 @@ fn a_cgroup_at_its_limit() {
         );
         assert_eq!(answer.holders[0].what, "anonymous memory");
         // The kernel's lines for version 2 of the interface.
-        let raise = "Raise the limit above 64 MiB: /sys/fs/cgroup/box/memory.max.";
+        let raise = "Raise the limit: /sys/fs/cgroup/box/memory.max. 64 MiB was not enough.";
         assert!(answer.to_do[0].starts_with(raise), "{:?}", answer.to_do);
     });
 }

@@ -48,16 +48,17 @@ fn limit(known: &Known<'_>, group: &Group<'_>) -> String {
     let leak = killed.map_or_else(String::new, |name| {
         format!(" If {name} should not be that large, it leaks, and no limit helps.")
     });
-    let above = group.had_kb().map(|kb| match kb > known.memory_kb.unwrap_or(kb) {
-        true => format!(" (memory and swap of it were {} together)", kb_text(kb)),
-        false => format!(" above {}", kb_text(kb)),
+    // The least size that is not known to be too small.
+    let had = group.had_kb().map(|kb| match kb > known.memory_kb.unwrap_or(kb) {
+        true => format!(" It had {} in memory and swap together.", kb_text(kb)),
+        false => format!(" {} was not enough.", kb_text(kb)),
     });
-    let above = above.unwrap_or_default();
+    let had = had.unwrap_or_default();
     match group.path {
         Some(path) => {
             let setting = Owner::of(path).limit(path, group.interface());
-            format!("Raise the limit{above}: {setting}.{leak}")
+            format!("Raise the limit: {setting}.{had}{leak}")
         }
-        None => format!("Raise the limit{above}; which cgroup it is, is not in the text.{leak}"),
+        None => format!("Raise the limit of the cgroup, whose name is not in the text.{had}{leak}"),
     }
 }

@@ -84,8 +84,8 @@ fn at_mark(known: &Known<'_>) -> String {
 fn blocks(known: &Known<'_>, order: u32) -> Vec<String> {
     let size = order_text(order, page_size(known.report));
     let mut found = vec![format!(
-        "In the driver or its settings: avoid {size} (smaller buffers or rings, a smaller MTU, vmalloc in place of \
-         kmalloc: kvmalloc)."
+        "Avoid {size} in the driver or its settings: smaller buffers or rings, a smaller MTU, kvmalloc in place of \
+         kmalloc."
     )];
     let compaction =
         known.remedies.iter().filter(|remedy| remedy.change.starts_with("compaction of"));
