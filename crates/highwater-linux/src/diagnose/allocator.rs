@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use highwater_core::config::{Machine, NodeSpec, ZoneSpec};
 use highwater_core::host::{CpuId, Cx, Solo};
 use highwater_core::page::{MAX_ORDER, MigrateType, Order, PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, Pfn};
-use highwater_core::page_alloc::{Block, NoRelief, PageAllocator, ZoneState, boot};
+use highwater_core::page_alloc::{Block, Gfp, NoRelief, PageAllocator, ZoneState, boot};
 use highwater_core::zone::watermark::Marks;
 use highwater_core::zone::{NodeId, ZoneType};
 use highwater_results::import::log::{FreeBlocks, Report, Zone};
@@ -61,9 +61,16 @@ pub(super) fn try_request(report: &Report, judge: &Judge, rows: &[ZoneRow<'_>]) 
     let allowed: Vec<&ZoneRow<'_>> =
         rows.iter().filter(|row| row.allowed == Some(true) && row.is_populated()).collect();
     match Shape::of(&allowed, judge, rights.movable) {
-        Ok(shape) => shape.ask(judge, gfp_of(&rules), Order(rights.order), &allowed),
+        Ok(shape) => shape.ask(judge, one_round(gfp_of(&rules)), Order(rights.order), &allowed),
         Err(why) => Rebuilt::NotTried(why),
     }
+}
+
+/// The flags of a request that ends after one round. Here nobody frees memory, so a request without
+/// `__GFP_FS`, or one that must not fail, would go round forever. Rights to marks and blocks do not
+/// depend on these flags.
+fn one_round(gfp: Gfp) -> Gfp {
+    (gfp - (Gfp::NOFAIL | Gfp::RETRY_MAYFAIL)) | Gfp::NORETRY
 }
 
 /// A machine that holds the free blocks, and its states by node and zone.
@@ -121,7 +128,7 @@ impl Shape {
     fn ask(
         &self,
         judge: &Judge,
-        gfp: highwater_core::page_alloc::Gfp,
+        gfp: Gfp,
         order: Order,
         rows: &[&ZoneRow<'_>],
     ) -> Rebuilt {

@@ -133,6 +133,26 @@ fn the_allocator_refuses_what_the_rows_refuse() {
     });
 }
 
+/// A request that goes round until others free memory ends in the trial, where nobody does.
+#[test]
+fn requests_that_never_give_up_are_refused_once() {
+    let flags = [
+        "0x50(GFP_NOFS)",
+        "0xc00(GFP_NOIO)",
+        "0x4dc0(GFP_KERNEL|__GFP_RETRY_MAYFAIL)",
+        "0x8cc0(GFP_KERNEL|__GFP_NOFAIL)",
+    ];
+    for version in ["2.6.32", "4.4.1", "4.8.0", "5.4.30", "6.1.0", "6.12.0", "7.2.0"] {
+        for flags in flags {
+            let text = ATOMIC.replace("0xa20(GFP_ATOMIC)", flags).replace("5.4.30", version);
+            one(&text, |answer| {
+                let same = &answer.remedies[0];
+                assert_eq!(same.helps, Some(false), "{version} {flags}: {}", same.result);
+            });
+        }
+    }
+}
+
 /// Order 2 in blocks below it: fragmented for every kernel; before 4.4 also with two large blocks.
 #[test]
 fn blocks_of_lower_orders() {
