@@ -125,13 +125,7 @@ impl Shape {
         Ok(shape)
     }
 
-    fn ask(
-        &self,
-        judge: &Judge,
-        gfp: Gfp,
-        order: Order,
-        rows: &[&ZoneRow<'_>],
-    ) -> Rebuilt {
+    fn ask(&self, judge: &Judge, gfp: Gfp, order: Order, rows: &[&ZoneRow<'_>]) -> Rebuilt {
         let host = Solo::default();
         let Ok(memory) = boot(&host, &self.machine, &judge.policy) else {
             return Rebuilt::NotTried("the model cannot boot such zones");

@@ -1,5 +1,7 @@
 //! The main reason why the kernel refused, killed or waited.
 
+use std::collections::BTreeSet;
+
 use highwater_results::import::log::{Report, ReportKind};
 use serde::Serialize;
 
@@ -96,7 +98,8 @@ pub(super) fn reasons(report: &Report, judge: &Judge, rows: &[ZoneRow<'_>]) -> R
     let is_known = |row: &&ZoneRow<'_>| row.allowed == Some(false) || row.passes.is_some();
     let has_all = judge.rights.is_some() && !rows.is_empty() && rows.iter().all(|r| is_known(&r));
     // Which pages are CMA, and whether this kernel gives them to the request, is not printed.
-    let is_hidden = cause == Cause::CmaOnly && judge.rights.is_some_and(|rights| rights.movable);
+    let is_hidden = cause == Cause::CmaOnly && judge.rights.is_some_and(|rights| rights.movable)
+        || cause == Cause::Bound && may_hide_policy(report, rows);
     let is_certain = !is_hidden
         && cause != Cause::CannotTell
         && (!needs_zones || has_all)
@@ -178,6 +181,9 @@ fn served(report: &Report, judge: &Judge, rows: &[ZoneRow<'_>], is_kill: bool) -
         return Cause::CmaOnly;
     }
     let is_far_above = serving().any(|row| is_far_above(report, row));
+    if is_kill && is_far_above && may_hide_policy(report, rows) {
+        return Cause::Bound;
+    }
     if is_kill && !is_far_above {
         return if has_much_slab(report, rows) {
             Cause::UnreclaimableSlab
@@ -250,6 +256,21 @@ fn is_bound(report: &Report, rows: &[ZoneRow<'_>]) -> bool {
             && row.zone.high > Some(0)
     };
     rows.iter().any(is_elsewhere) && !rows.iter().any(ZoneRow::serves)
+}
+
+/// A kill before 4.10, which prints neither node mask nor constraint: a node is short in all its zones,
+/// and another has plenty. Then a memory policy, or the node of the request, explains the kill.
+pub(super) fn may_hide_policy(report: &Report, rows: &[ZoneRow<'_>]) -> bool {
+    let is_printed = report.request.nodemask.is_some() || report.constraint.is_some();
+    if report.kind != ReportKind::Oom || is_printed {
+        return false;
+    }
+    let nodes: BTreeSet<u32> =
+        rows.iter().filter(|row| row.is_populated()).filter_map(|row| row.zone.node).collect();
+    let of = |node: u32| {
+        rows.iter().filter(move |row| row.zone.node == Some(node) && row.allowed == Some(true))
+    };
+    nodes.iter().any(|node| of(*node).next().is_some() && !of(*node).any(ZoneRow::serves))
 }
 
 /// Is the zone above its mark by more than the distance of its marks?
@@ -342,6 +363,12 @@ fn others(report: &Report, judge: &Judge, rows: &[ZoneRow<'_>]) -> Vec<Cause> {
     }
     if let Some(cause) = kept(rows) {
         found.push(cause);
+    }
+    let is_mostly_cma = |row: &ZoneRow<'_>| {
+        row.unusable_cma.zip(row.zone.free).is_some_and(|(cma, free)| cma > free / 2)
+    };
+    if allowed().any(is_mostly_cma) {
+        found.push(Cause::CmaOnly);
     }
     let is_held = |row: &ZoneRow<'_>| {
         row.passes == Some(false)

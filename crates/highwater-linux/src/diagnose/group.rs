@@ -145,7 +145,15 @@ impl<'a> Group<'a> {
     }
 
     pub(super) fn cache_kb(&self) -> Option<u64> {
-        self.stat(&["file", "cache"])
+        // Shared memory is counted in it, and can only be swapped.
+        let all = self.stat(&["file", "cache"])?;
+        Some(all.saturating_sub(self.stat(&["shmem"]).unwrap_or(0)))
+    }
+
+    /// Kernel memory, kB: of the counter of version 1, or of the statistics since 5.18.
+    pub(super) fn kernel_kb(&self) -> Option<u64> {
+        let kmem = self.report.memcg.as_ref()?.kmem.map(|kmem| kmem.usage).filter(|kb| *kb > 0);
+        kmem.or_else(|| self.stat(&["kernel"]))
     }
 
     /// Page cache that has to be written before it can be freed, kB.

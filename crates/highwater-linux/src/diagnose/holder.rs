@@ -3,6 +3,7 @@
 use highwater_results::import::log::{Report, ReportKind, TaskRow};
 use serde::Serialize;
 
+use super::group::Group;
 use super::words::total;
 use super::zone::page_size;
 
@@ -35,6 +36,7 @@ pub(super) const SHMEM: &str = "shared memory and tmpfs (shmem)";
 pub(super) const LOCKED: &str = "unevictable (mlocked)";
 pub(super) const SLAB: &str = "slab that cannot be reclaimed";
 pub(super) const HUGE: &str = "huge pages of hugetlbfs";
+pub(super) const KERNEL: &str = "other kernel memory";
 pub(super) const UNCOUNTED: &str = "in no counter (drivers, vmalloc, CMA users, a balloon)";
 
 /// Holders with at least this share are listed.
@@ -80,7 +82,11 @@ pub(super) fn all_tasks(report: &Report) -> Vec<(&TaskRow, Holder)> {
 
 fn of_machine(report: &Report) -> (Vec<Holder>, Option<u64>) {
     let page_kb = page_size(report) / 1024;
-    let pages = |name: &str| report.counters.get(name).copied();
+    // Damage may have taken the counters of the machine: those of its nodes or zones add up to them.
+    let pages = |name: &str| {
+        let of_machine = report.counters.get(name).copied();
+        of_machine.or_else(|| of_nodes(report, name).map(|kb| kb / page_kb.max(1)))
+    };
     let sum = |names: &[&str]| -> Option<u64> {
         let all: Option<Vec<u64>> = names.iter().map(|name| pages(name)).collect();
         all.map(total)
@@ -118,6 +124,8 @@ fn of_machine(report: &Report) -> (Vec<Holder>, Option<u64>) {
         .map(|ram| ram.saturating_sub(report.pages.reserved.unwrap_or(0)).saturating_mul(page_kb));
     let all = Some(managed.max(ram.unwrap_or(0))).filter(|kb| *kb > 0);
     let known = total(found.iter().map(|holder| holder.kb));
+    // Zones are missing if more is held than they have.
+    let all = all.filter(|all| known <= all.saturating_add(all / 10));
     if let (Some(all), true) = (all, anon.is_some() && pages("free").is_some()) {
         found.push(Holder::new(UNCOUNTED, all.saturating_sub(known)));
     }
@@ -150,6 +158,8 @@ fn of_memcg(report: &Report) -> (Vec<Holder>, Option<u64>) {
     add("kernel stacks", stat("kernel_stack"));
     add("page tables", stat("pagetables"));
     add("socket buffers", stat("sock"));
+    let parts = ["slab", "kernel_stack", "pagetables"].map(|name| stat(name).unwrap_or(0));
+    add(KERNEL, Group::of(report).kernel_kb().map(|kb| kb.saturating_sub(total(parts))));
     let all = memcg.memory.map(|memory| memory.usage);
     let known = total(found.iter().map(|holder| holder.kb));
     // Statistics may be up to two seconds old, and stocks of CPUs are in none of them.

@@ -183,6 +183,12 @@ pub(super) fn reclaims(report: &Report) -> bool {
     (context.is_kswapd || context.in_reclaim) && !context.in_interrupt && !is_atomic
 }
 
+/// May the request take pages below all marks? Reclaim itself may, and a request that says so.
+pub(super) fn ignores_marks(report: &Report) -> bool {
+    let rules = report.request.gfp.as_ref().and_then(|gfp| gfp.rules);
+    rules.is_some_and(|rules| !rules.nomemalloc && (rules.memalloc || reclaims(report)))
+}
+
 /// A `vmalloc` that had its addresses and got no pages.
 pub(super) fn lacks_pages(report: &Report) -> bool {
     let problem = report.vmalloc.as_ref().and_then(|vmalloc| vmalloc.problem.as_deref());

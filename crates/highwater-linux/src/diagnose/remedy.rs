@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::allocator::{Rebuilt, try_request};
 use super::cause::{Cause, Reasons};
 use super::group::Group;
-use super::judge::{Judge, Rights, presets, reclaims};
+use super::judge::{Judge, Rights, ignores_marks, presets, reclaims};
 use super::words::{kb_text, order_text, pages_text, total};
 use super::zone::{Numbers, ZoneRow, page_size, pages_of, rows};
 
@@ -61,6 +61,7 @@ pub(super) fn remedies(
         found.extend(trials.min_free());
     }
     found.extend(trials.compaction());
+    found.extend(trials.no_boost());
     found.extend(trials.lower_order());
     found.extend(trials.higher_zone());
     found.extend(trials.waiting());
@@ -150,6 +151,10 @@ impl<'a> Trials<'a> {
             return None;
         }
         let change = "vm.min_free_kbytes";
+        if ignores_marks(self.report) {
+            let result = "a higher value leaves more to reclaim itself; how much it needs is not in the text";
+            return Some(Remedy::new(change, None, result));
+        }
         let zones: Option<Vec<Marks>> = self.allowed().map(|row| self.marks(row)).collect();
         let low = self.rows.iter().filter(|row| {
             row.is_populated() && !matches!(row.zone.name.as_str(), "HighMem" | "Movable")
@@ -299,8 +304,13 @@ impl<'a> Trials<'a> {
             Some(share) => format!("; {:.0} % of its pages can be moved", share * 100.0),
             None => String::new(),
         };
-        // A request that may wait compacts by itself.
-        let (helps, before) = if self.rights.may_wait {
+        // A request that may wait compacts by itself, if it may do I/O.
+        let (helps, before) = if self.rights.may_wait && !self.may_compact() {
+            (
+                Some(true),
+                "the kernel does not compact for a request with such flags; kcompactd, or compact_memory: ",
+            )
+        } else if self.rights.may_wait {
             (None, "the kernel normally compacts before it refuses such a request; ")
         } else {
             (Some(true), "")
@@ -314,6 +324,16 @@ impl<'a> Trials<'a> {
                 order_text(u32::from(order.0), self.page())
             ),
         ))
+    }
+
+    /// Does the kernel compact for a request with these flags? Since 4.10 it must have `__GFP_IO`,
+    /// before also `__GFP_FS`.
+    fn may_compact(&self) -> bool {
+        let version = self.report.kernel.as_ref().and_then(|kernel| kernel.version);
+        let version = version.map(|v| (v.major, v.minor));
+        let rules = self.report.request.gfp.as_ref().and_then(|gfp| gfp.rules);
+        let is_before = |limit| version.is_some_and(|version| version < limit);
+        rules.is_none_or(|it| it.may_io && (it.may_fs || !is_before((4, 10))))
     }
 
     /// Pages of the zone on LRU lists, which can be moved, as a share of it.
@@ -344,6 +364,26 @@ impl<'a> Trials<'a> {
                 format!("served from {zone}"),
             ),
             None => Remedy::new("a lower order", Some(false), "refused, down to a single page"),
+        })
+    }
+
+    /// The same zones without their boost.
+    fn no_boost(&self) -> Option<Remedy> {
+        let has_boost = self.allowed().any(|row| row.zone.boost > Some(0));
+        if !has_boost || !self.judge.policy.watermark.boost || self.allowed().any(ZoneRow::serves) {
+            return None;
+        }
+        let mut judge = self.judge.clone();
+        judge.policy.watermark.boost = false;
+        let tested = rows(self.report, &judge);
+        let change = "vm.watermark_boost_factor = 0";
+        Some(match first_of_zonelist(&tested) {
+            Some(row) => Remedy::new(
+                change,
+                Some(true),
+                format!("marks without a boost; served from {}", row.name()),
+            ),
+            None => Remedy::new(change, Some(false), "refused without the boost, too"),
         })
     }
 

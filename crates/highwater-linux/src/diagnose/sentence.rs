@@ -2,8 +2,8 @@
 
 use highwater_results::import::log::{Report, ReportKind, ZONE_NAMES};
 
-use super::cause::{Cause, Reasons};
-use super::judge::{Judge, reclaims};
+use super::cause::{Cause, Reasons, may_hide_policy};
+use super::judge::{Judge, ignores_marks, reclaims};
 use super::words::{kb_text, order_text, pages_text, total};
 use super::zone::{ZoneRow, page_size};
 
@@ -111,10 +111,10 @@ impl<'a> Words<'a> {
         if row.passes == Some(true) {
             let above = row.spare_pages.map_or(0, |spare| spare.max(0) as u64);
             return format!(
-                "Memory ran out{}: {} has {} free, only {} above its mark again when the dump was printed.",
+                "Memory ran out{}: {} has {}, only {} above its mark again when the dump was printed.",
                 self.swap(),
                 row.name(),
-                self.free(row),
+                self.free_and_kept(row),
                 pages_text(above, self.page)
             );
         }
@@ -243,6 +243,9 @@ impl<'a> Words<'a> {
     }
 
     fn bound(&self) -> String {
+        if may_hide_policy(self.report, self.rows) {
+            return self.hidden_policy();
+        }
         let by = match self.report.constraint.as_deref() {
             Some("MEMORY_POLICY") => "a memory policy",
             Some("CPUSET") => "its cpuset",
@@ -251,9 +254,31 @@ impl<'a> Words<'a> {
         let request = &self.report.request;
         let nodes = request.nodemask.as_deref().filter(|mask| *mask != "(null)");
         let nodes = nodes.or(request.mems_allowed.as_deref());
+        let has_zone = self.allowed().next().is_some();
+        let what = if has_zone || self.rows.is_empty() {
+            "that is short"
+        } else {
+            "there is no zone there that this request may use"
+        };
         format!(
-            "The process may use {} only, by {by}, and that is short.",
+            "The process may use {} only, by {by}, and {what}.",
             nodes.map_or_else(|| "some nodes".to_owned(), |nodes| format!("node {nodes}"))
+        )
+    }
+
+    /// A node is short, another has plenty, and this kernel prints no policy.
+    fn hidden_policy(&self) -> String {
+        let short = self.allowed().filter(|row| !row.serves()).max_by_key(|row| row.zone.managed);
+        let other = self.allowed().filter(|row| row.serves()).max_by_key(|row| row.spare_pages);
+        let (Some(short), Some(other)) = (short, other) else {
+            return "A node is short, and others have memory.".to_owned();
+        };
+        format!(
+            "{} is short, and {} has {} free: probably a memory policy or cpuset binds the process, which this kernel \
+             does not print.",
+            short.name(),
+            other.name(),
+            self.free(other)
         )
     }
 
@@ -299,6 +324,14 @@ impl<'a> Words<'a> {
         let Some(row) = self.nearest() else {
             return format!("Free memory was at the mark, and {may}.");
         };
+        if ignores_marks(self.report) && row.passes == Some(false) {
+            return format!(
+                "{} has {}, below its mark, and {may}. It may go below all marks, so even that was used up, or not to be \
+                 had in such blocks.",
+                row.name(),
+                self.free_and_kept(row)
+            );
+        }
         let state = match (row.passes, row.spare_pages) {
             (Some(true), Some(spare)) => format!(
                 "{} above its mark when the dump was printed",
@@ -315,6 +348,14 @@ impl<'a> Words<'a> {
         let Some(row) = serving.max_by_key(|row| row.spare_pages) else {
             return "The dump shows enough memory.".to_owned();
         };
+        if self.report.kind == ReportKind::Oom {
+            return format!(
+                "Memory ran out{}, and came free again before the dump: {} is {} above its mark there.",
+                self.swap(),
+                row.name(),
+                pages_text(row.spare_pages.unwrap_or(0).max(0) as u64, self.page)
+            );
+        }
         let after = match self.report.kind {
             ReportKind::Stall => "the request waits for something else, or memory came free",
             _ => "memory was probably freed after the refusal",
@@ -343,6 +384,17 @@ impl<'a> Words<'a> {
         )
     }
 
+    /// RAM, kB.
+    fn ram_kb(&self) -> Option<u64> {
+        self.report.pages.ram.map(|pages| pages.saturating_mul(self.page) / 1024)
+    }
+
+    /// The kernel says that the size is above all pages.
+    fn exceeds(&self) -> bool {
+        let problem = self.report.vmalloc.as_ref().and_then(|vmalloc| vmalloc.problem.as_deref());
+        problem.is_some_and(|problem| problem.contains("exceeds total pages"))
+    }
+
     fn addresses(&self) -> String {
         let bytes = self.report.vmalloc.as_ref().and_then(|vmalloc| vmalloc.bytes);
         let free: Option<Vec<u64>> = self.rows.iter().map(|row| row.zone.free).collect();
@@ -353,6 +405,14 @@ impl<'a> Words<'a> {
         };
         match bytes {
             Some(0) => format!("vmalloc was asked for 0 bytes, which it refuses{memory}."),
+            Some(bytes) if self.ram_kb().is_some_and(|kb| bytes / 1024 > kb) || self.exceeds() => {
+                format!(
+                    "vmalloc was asked for {}, more than the machine{}.",
+                    kb_text(bytes.div_ceil(1024)),
+                    self.ram_kb()
+                        .map_or_else(|| " has".to_owned(), |kb| format!("'s {}", kb_text(kb)))
+                )
+            }
             Some(bytes) => format!(
                 "vmalloc found no range of addresses for {}{memory}.",
                 kb_text(bytes.div_ceil(1024))

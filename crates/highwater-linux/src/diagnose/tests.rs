@@ -153,6 +153,32 @@ fn requests_that_never_give_up_are_refused_once() {
     }
 }
 
+/// Kernels before 5.0 have no boost: their marks would have passed this request.
+#[test]
+fn a_boost_is_of_its_kernel() {
+    // 4750 pages, 512 of them high-atomic; min is 5116, of which 1024 are boost.
+    let text = EXPLAINED
+        .replace("order:2, mode:0x40a20(GFP_ATOMIC|__GFP_COMP)", "order:0, mode:0xcc0(GFP_KERNEL)")
+        .replace("Normal free:7212kB", "Normal free:19000kB");
+    one(&text, |answer| {
+        let trial = |name: &str| {
+            answer.remedies.iter().find(|it| it.change.starts_with(name)).expect("a trial")
+        };
+        let kernel = trial("another kernel");
+        assert_eq!(kernel.helps, Some(true), "{}", kernel.result);
+        assert!(
+            kernel.result.starts_with("the rules of 4.3, 4.5, 4.6 serve it"),
+            "{}",
+            kernel.result
+        );
+        let boost = trial("vm.watermark_boost_factor = 0");
+        assert_eq!(
+            (boost.helps, boost.result.as_str()),
+            (Some(true), "marks without a boost; served from node 0 Normal")
+        );
+    });
+}
+
 /// Order 2 in blocks below it: fragmented for every kernel; before 4.4 also with two large blocks.
 #[test]
 fn blocks_of_lower_orders() {
@@ -179,6 +205,15 @@ fn blocks_of_lower_orders() {
         assert!(
             answer.remedies.iter().any(|r| r.change.starts_with("compaction of node 0 Normal"))
         );
+    });
+    // Without I/O the kernel does not compact, so compaction by others is worth a try.
+    let no_io =
+        order(ATOMIC).replace("0x40cc0(GFP_KERNEL|__GFP_COMP)", "0x40c00(GFP_NOIO|__GFP_COMP)");
+    one(&no_io, |answer| {
+        let found = answer.remedies.iter().find(|r| r.change == "compaction of node 0 Normal");
+        let found = found.expect("a trial");
+        assert_eq!(found.helps, Some(true), "{}", found.result);
+        assert!(found.result.starts_with("the kernel does not compact"), "{}", found.result);
     });
     let kept = order(ATOMIC).replace("250*8kB (U) 0*16kB", "246*8kB (U) 2*16kB (H)");
     one(&kept, |answer| assert_eq!(answer.reasons.cause, Cause::HighatomicOnly));

@@ -7,6 +7,7 @@ use highwater_report::{Cell, Layout, Table};
 use highwater_results::import::log::{Log, Relation, RelationKind, ReportKind};
 use serde_json::{Value, json};
 
+use super::cause::Cause;
 use super::words::{kb_text, order_text, time_text};
 use super::zone::{ZoneRow, page_size};
 use super::{Answer, Holder, Remedy};
@@ -30,6 +31,7 @@ pub(super) fn request(answer: &Answer<'_>) -> String {
     let report = answer.report;
     let mut text = match report.kind {
         ReportKind::PageAllocationFailure => "page allocation failure",
+        ReportKind::Oom | ReportKind::MemcgOom if report.request.gfp.is_none() => "OOM kill",
         ReportKind::Oom => match report.constraint.as_deref() {
             Some("CPUSET") => "OOM kill in a cpuset, at a request",
             Some("MEMORY_POLICY") => "OOM kill under a memory policy, at a request",
@@ -97,7 +99,7 @@ pub(super) fn zones(answer: &Answer<'_>) -> Option<Table> {
                 or_missing(row.reserve_pages.map(size)),
                 or_missing(row.spare_pages.map(|spare| format!("{spare} pages"))),
                 or_missing(largest),
-                Cell::text(for_request(row)),
+                Cell::text(for_request(answer, row)),
             ],
         );
     }
@@ -139,7 +141,10 @@ fn not_counted(rows: &[&ZoneRow<'_>]) -> Option<String> {
 }
 
 /// The zone as the request finds it.
-fn for_request(row: &ZoneRow<'_>) -> String {
+fn for_request(answer: &Answer<'_>, row: &ZoneRow<'_>) -> String {
+    if answer.reasons.cause == Cause::VmallocSpace {
+        return "not asked".to_owned();
+    }
     match (row.allowed, row.passes, row.has_block) {
         (None, ..) => "request not in the text".to_owned(),
         (Some(false), ..) => "may not use it".to_owned(),

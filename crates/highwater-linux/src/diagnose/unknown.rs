@@ -60,11 +60,7 @@ pub(super) fn of(
     if super::zone::is_of_unknown_node(report, rows) {
         found.push("the node of the request (__GFP_THISNODE) is not in the text".to_owned());
     }
-    let rules = report.request.gfp.as_ref().and_then(|gfp| gfp.rules);
-    let ignores = rules.is_some_and(|rules| {
-        !rules.nomemalloc && (rules.memalloc || super::judge::reclaims(report))
-    });
-    if ignores && !rows.is_empty() {
+    if super::judge::ignores_marks(report) && !rows.is_empty() {
         found.push(
             "this request may ignore watermarks (PF_MEMALLOC): free pages were used up, or came free before the dump"
                 .to_owned(),

@@ -170,8 +170,9 @@ fn row<'a>(
     };
     let Some(rights) = rights.filter(|_| allowed == Some(true)) else { return row };
     (row.has_block, row.kept_types) = blocks(zone, rights, judge);
-    // The last test of such a request has min without the boost (rules/watermarks#fast-test).
-    if rights.skips_boost() {
+    // The last test of such a request has min without the boost (rules/watermarks#fast-test). Rules
+    // of kernels before 5.0 have no boost.
+    if rights.skips_boost() || !judge.policy.watermark.boost {
         row.min_kb = zone.min.map(|kb| kb.saturating_sub(zone.boost.unwrap_or(0)));
     }
     row.mark_pages = row.min_kb.map(|kb| {

@@ -8,6 +8,9 @@ use super::Known;
 /// Shared memory above this share of the group is named.
 const SHMEM_SHARE: f64 = 0.3;
 
+/// Kernel memory above this share of the group is named.
+const KERNEL_SHARE: f64 = 0.5;
+
 pub(super) fn advice(known: &Known<'_>) -> Vec<String> {
     let group = Group::of(known.report);
     let mut found = Vec::new();
@@ -26,6 +29,14 @@ pub(super) fn advice(known: &Known<'_>) -> Vec<String> {
             "Look for files on tmpfs (/dev/shm, /tmp): {} of the group are shared memory, which only swap or deleting \
              can free.",
             kb_text(shmem)
+        ));
+    }
+    let kernel = group.kernel_kb().unwrap_or(0);
+    if known.share(kernel) >= KERNEL_SHARE {
+        found.push(format!(
+            "Look for what makes the kernel hold {} for the group: many files (dentries), sockets, threads. Killing \
+             processes frees little of it.",
+            kb_text(kernel)
         ));
     }
     found.push(limit(known, &group));

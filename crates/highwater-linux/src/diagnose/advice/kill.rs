@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use highwater_results::import::log::Report;
 
-use super::super::cause::has_much_slab;
+use super::super::cause::{has_much_slab, may_hide_policy};
 use super::super::group::Owner;
 use super::super::holder::{ANON, HUGE, LOCKED, SHMEM, UNCOUNTED, all_tasks};
 use super::super::words::kb_text;
@@ -15,6 +15,12 @@ const SHARE: f64 = 0.25;
 
 pub(super) fn advice(known: &Known<'_>) -> Vec<String> {
     let mut found = Vec::new();
+    if may_hide_policy(known.report, known.rows) {
+        found.push(
+            "Look at the nodes that the process may use: cat /proc/PID/numa_maps, cpuset.mems, numactl --show."
+                .to_owned(),
+        );
+    }
     found.extend(bound(known.report));
     if has_much_slab(known.report, known.rows) {
         found.push(slab(known.report));
@@ -94,7 +100,7 @@ fn kinds(known: &Known<'_>) -> Vec<String> {
 }
 
 /// The largest slab caches and the places that allocate most.
-fn slab(report: &Report) -> String {
+pub(super) fn slab(report: &Report) -> String {
     const NAMED: usize = 3;
     // Places above the slabs themselves.
     let is_allocator =

@@ -2,7 +2,7 @@
 
 use highwater_results::import::log::ReportKind;
 
-use super::super::cause::Cause;
+use super::super::cause::{Cause, has_much_slab};
 use super::super::words::order_text;
 use super::super::zone::page_size;
 use super::{Known, kill};
@@ -15,6 +15,9 @@ pub(super) fn advice(known: &Known<'_>) -> Vec<String> {
         Cause::Fragmented | Cause::HighatomicOnly if falls_back => vec![
             "Nothing: vmalloc goes on with single pages. The message is only a warning.".to_owned(),
         ],
+        Cause::AtMarkNowait if has_much_slab(report, known.rows) => {
+            vec![kill::slab(report), at_mark(known)]
+        }
         Cause::AtMarkNowait => vec![at_mark(known)],
         Cause::Fragmented | Cause::HighatomicOnly => blocks(known, order),
         Cause::CmaOnly => vec![
