@@ -1,7 +1,7 @@
 //! One entry for all texts: what a text is decides which question it answers.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use highwater_files::input::InputError;
@@ -10,12 +10,13 @@ use highwater_report::html::{self, AnswerPart, PageError};
 use highwater_report::render::{Format, wrapped};
 use highwater_results::import::log::Log;
 use highwater_results::import::vmstat_log::VmstatLog;
-use highwater_results::import::{KernelText, whole_text};
+use highwater_results::import::{KernelText, unpacked, whole_text};
 use highwater_results::words::refusal;
 use serde_json::Value;
 
 use super::over_time::{Options, OverTime};
 use super::snapshot::Snapshot;
+use super::snapshot::folder::pressure_of;
 use super::waits::Waits;
 use super::{answers, json, markdown, page, read, terminal};
 
@@ -35,7 +36,14 @@ pub enum Diagnosis {
     /// Shortages of memory, disks and CPUs, and when they were.
     OverTime(Box<OverTime>),
     /// Which tasks were stalled?
-    Waits(Box<Waits>),
+    Waits(Box<Waits>, Ignored),
+}
+
+/// Lines of a trace's file that are a kernel's report, which the answer leaves out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ignored {
+    /// The first, from 1; none if there is no report.
+    pub first_line: Option<u64>,
 }
 
 impl Diagnosis {
@@ -45,12 +53,17 @@ impl Diagnosis {
     /// If a file cannot be read, is no text of Linux, or several are not all of `/proc`.
     pub fn read(paths: &[PathBuf], options: &Options) -> Result<Diagnosis, InputError> {
         let [path] = paths else { return Diagnosis::rest(paths) };
-        if path.is_dir() {
-            return Diagnosis::rest(paths);
-        }
         let name = path.display().to_string();
+        if path.is_dir() {
+            let found = Diagnosis::rest(paths);
+            return match (&found, pressure_of(path)) {
+                (Err(_), Some(text)) => Diagnosis::of_text(&name, text.as_bytes(), options),
+                _ => found,
+            };
+        }
         if path == Path::new("-") {
-            return Diagnosis::of_text(&name, &read_all(&name, std::io::stdin().lock())?, options);
+            let text = unpacked(&name, read_all(&name, std::io::stdin().lock())?)?;
+            return Diagnosis::of_text(&name, &text, options);
         }
         let open = || File::open(path).map_err(|error| InputError::whole(&name, refusal(&error)));
         let mut head = Vec::new();
@@ -60,7 +73,10 @@ impl Diagnosis {
         if is_packed || is_trace(&head) {
             // A log has lines like a trace's, too: then a report decides.
             match Waits::read(path) {
-                Ok(waits) => return Ok(Diagnosis::Waits(Box::new(waits))),
+                Ok(waits) => {
+                    let ignored = Ignored::of(path, is_packed);
+                    return Ok(Diagnosis::Waits(Box::new(waits), ignored));
+                }
                 Err(_) if is_packed => {
                     return Diagnosis::of_text(&name, &whole_text(path)?, options);
                 }
@@ -80,7 +96,29 @@ impl Diagnosis {
         ) {
             return Diagnosis::rest(paths);
         }
-        Diagnosis::of_text(&name, &read_all(&name, open()?)?, options)
+        let text = unpacked(&name, read_all(&name, open()?)?)?;
+        Diagnosis::of_text(&name, &text, options)
+    }
+
+    /// The answer for a request of this order, if the text is of `/proc`; else the same.
+    #[must_use]
+    pub fn for_order(self, order: u32) -> Diagnosis {
+        match self {
+            Diagnosis::Rest(found) => Diagnosis::Rest(Box::new(found.for_order(order))),
+            other => other,
+        }
+    }
+
+    /// Remarks about parts of the text that the answer leaves out.
+    #[must_use]
+    pub fn remarks(&self) -> Vec<String> {
+        match self {
+            Diagnosis::Waits(_, Ignored { first_line: Some(line) }) => vec![format!(
+                "line {line}: a kernel's report of a memory failure is left out; to read it, give its lines in \
+                 a file of their own"
+            )],
+            _ => Vec::new(),
+        }
     }
 
     /// A text of this name: a kernel's log, `vmstat`, lines of pressure, or one file of `/proc`.
@@ -97,6 +135,11 @@ impl Diagnosis {
                 let read = Snapshot::parse(&[(name, text)])?;
                 Ok(Diagnosis::Rest(Box::new(read)))
             }
+            // Texts of /proc behind others, such as a meminfo first.
+            Some(KernelText::Meminfo) => match Snapshot::parse(&[(name, text)]) {
+                Ok(found) => Ok(Diagnosis::Rest(Box::new(found))),
+                Err(_) => Ok(Diagnosis::Log(read(name, text)?, name.to_owned())),
+            },
             _ => Ok(Diagnosis::Log(read(name, text)?, name.to_owned())),
         }
     }
@@ -114,7 +157,7 @@ impl Diagnosis {
                 .map_or_else(String::new, |answer| answer.sentence.clone()),
             Diagnosis::Rest(found) => found.sentence(),
             Diagnosis::OverTime(found) => found.sentence(),
-            Diagnosis::Waits(found) => found.sentence(),
+            Diagnosis::Waits(found, _) => found.sentence(),
         }
     }
 
@@ -123,7 +166,7 @@ impl Diagnosis {
             Diagnosis::Log(..) => Vec::new(),
             Diagnosis::Rest(found) => found.tables(),
             Diagnosis::OverTime(found) => found.tables(),
-            Diagnosis::Waits(found) => found.tables(),
+            Diagnosis::Waits(found, _) => found.tables(),
         }
     }
 
@@ -133,7 +176,10 @@ impl Diagnosis {
         match self {
             Diagnosis::Log(log, _) => terminal(log, &answers(log), only, width),
             _ => {
-                let sentence = wrapped(&self.sentence(only), width).join("\n");
+                let mut sentence = wrapped(&self.sentence(only), width).join("\n");
+                for remark in self.remarks() {
+                    sentence = format!("{sentence}\n{}", wrapped(&remark, width).join("\n"));
+                }
                 format!("{sentence}\n\n{}", Format::Terminal.tables(&self.tables(), width))
             }
         }
@@ -145,8 +191,9 @@ impl Diagnosis {
         match self {
             Diagnosis::Log(log, _) => markdown(log, &answers(log), only),
             _ => format!(
-                "**{}**\n\n{}",
+                "**{}**\n\n{}{}",
                 self.sentence(only),
+                self.remarks().iter().map(|line| format!("{line}\n\n")).collect::<String>(),
                 Format::Markdown.tables(&self.tables(), 0)
             ),
         }
@@ -163,7 +210,13 @@ impl Diagnosis {
             }
             Diagnosis::Rest(found) => found.json(),
             Diagnosis::OverTime(found) => found.json(),
-            Diagnosis::Waits(found) => found.json(),
+            Diagnosis::Waits(found, _) => {
+                let mut json = found.json();
+                if let Some(fields) = json.as_object_mut() {
+                    fields.insert("remarks".to_owned(), self.remarks().into());
+                }
+                json
+            }
         }
     }
 
@@ -176,15 +229,43 @@ impl Diagnosis {
             Diagnosis::Log(log, name) => return page(name, log, &answers(log), only),
             Diagnosis::Rest(_) => "Is this machine fragmented?",
             Diagnosis::OverTime(_) => "When were memory, disks or CPUs short?",
-            Diagnosis::Waits(_) => "Which tasks were stalled?",
+            Diagnosis::Waits(..) => "Which tasks were stalled?",
         };
         let part = AnswerPart {
             heading: "The answer".to_owned(),
             sentences: vec![self.sentence(only)],
             tables: self.tables(),
+            lists: match self {
+                Diagnosis::Rest(found) => found.free_blocks(),
+                _ => Vec::new(),
+            },
+            notes: self.remarks(),
             ..AnswerPart::default()
         };
         html::answers(title, &[], &[part])
+    }
+}
+
+impl Ignored {
+    /// The first line of a trace's file that only a kernel's report has.
+    fn of(path: &Path, is_packed: bool) -> Ignored {
+        // Only the report's own words: a trace may name the functions of one.
+        const WORDS: [&str; 3] =
+            ["invoked oom-killer:", "page allocation failure: order:", "Mem-Info:"];
+        let has_words = |line: &[u8]| {
+            let line = String::from_utf8_lossy(line);
+            WORDS.iter().any(|words| line.contains(words))
+        };
+        let first_line = match is_packed {
+            true => whole_text(path).ok().and_then(|text| {
+                text.split(|byte| *byte == b'\n').position(has_words).map(|at| at as u64 + 1)
+            }),
+            false => File::open(path).ok().and_then(|file| {
+                let mut lines = BufReader::new(file).split(b'\n').zip(1u64..);
+                lines.find_map(|(line, nr)| has_words(&line.ok()?).then_some(nr))
+            }),
+        };
+        Ignored { first_line }
     }
 }
 

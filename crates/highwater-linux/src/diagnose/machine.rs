@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use highwater_files::machine_file::{MachineFile, check_size};
 use highwater_results::import::log::{Report, ZONE_NAMES, Zone};
 
 use super::words::total;
@@ -72,7 +73,17 @@ pub fn machine_file(report: &Report) -> Result<String, String> {
         // Zones round their shares down.
         let _ = writeln!(text, "\n[tunables]\nmin_free_kbytes = {min}");
     }
+    check(&text)?;
     Ok(text)
+}
+
+/// Refuses a file that no job could use. Its lines are not written yet, so the reason names none.
+fn check(text: &str) -> Result<(), String> {
+    let read = MachineFile::parse("machine", text).map_err(|error| match &error.field {
+        Some(field) => format!("the model has no such machine: {field}: {}", error.reason),
+        None => format!("the model has no such machine: {}", error.reason),
+    })?;
+    check_size(&read.machine).map_err(|why| format!("the model has no such machine: {why}"))
 }
 
 /// Number of nodes with memory.

@@ -19,6 +19,7 @@
 //! | `machine` | a machine file of the report's zones |
 //! | `state` | its free lists as a state directory |
 //! | `unknown` | facts that the text lacks |
+//! | `refusal` | why a text has no answer |
 //! | `text`, `page` | the answer for a terminal, as Markdown, JSON, HTML |
 //!
 //! Other texts answer other questions. [`Diagnosis`] recognises a text, and each module reads its own:
@@ -39,6 +40,7 @@ mod judge;
 mod machine;
 pub mod over_time;
 mod page;
+mod refusal;
 mod remedy;
 mod sentence;
 mod severity;
@@ -57,7 +59,6 @@ mod tests;
 
 use highwater_files::input::InputError;
 use highwater_results::import::log::{Log, Report};
-use highwater_results::words::count;
 
 pub use allocator::Rebuilt;
 pub use cause::{Cause, Reasons};
@@ -147,12 +148,7 @@ impl<'a> Answer<'a> {
 pub fn read(name: &str, bytes: &[u8]) -> Result<Log, InputError> {
     let log = Log::read(bytes);
     if log.reports.is_empty() {
-        let problem = format!(
-            "no report of failed or killed memory in {}: expected the text of dmesg or the journal with lines such as \
-             \"page allocation failure\", \"invoked oom-killer\" or \"Mem-Info:\"",
-            count(log.lines, "line")
-        );
-        return Err(InputError::whole(name, problem));
+        return Err(refusal::of(name, bytes, log.lines));
     }
     Ok(log)
 }

@@ -30,4 +30,4 @@ pub mod vmstat_log;
 
 pub use error::ImportError;
 pub use recognise::KernelText;
-pub use source::whole_text;
+pub use source::{unpacked, whole_text};

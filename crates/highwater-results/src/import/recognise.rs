@@ -74,7 +74,8 @@ impl KernelText {
         let lines = || {
             let lines = text.trim_start_matches('\u{feff}').lines().take(LINES);
             let bare = lines.map(|line| {
-                if line.starts_with('>') { line.trim_start_matches(['>', ' ']) } else { line }
+                let line = super::proc::unquoted(line);
+                super::proc::unnamed(line).map_or(line, |(_, rest)| rest)
             });
             bare.map(str::trim).filter(|line| !line.is_empty())
         };
@@ -362,6 +363,7 @@ mod tests {
                 Some(KernelText::Log),
             ),
             ("> MemTotal:  8164548 kB\n".to_owned(), Some(KernelText::Meminfo)),
+            ("/proc/meminfo:MemTotal:  8164548 kB\n".to_owned(), Some(KernelText::Meminfo)),
             ("# tracer: nop\n".to_owned(), Some(KernelText::Trace)),
             (
                 "  a-1 [000] 1.5: mm_vmscan_direct_reclaim_begin: order=0\n".to_owned(),

@@ -209,6 +209,17 @@ pub fn whole_text(path: &Path) -> Result<Vec<u8>, ImportError> {
     Source::open(path)?.read_to_end(TEXT_BYTES_MAX)
 }
 
+/// A text that was read from a pipe, unpacked if it is gzip; `name` names it in errors.
+///
+/// # Errors
+/// If it is a binary recording, damaged, or has more than 64 MiB unpacked.
+pub fn unpacked(name: &str, text: Vec<u8>) -> Result<Vec<u8>, ImportError> {
+    if !text.starts_with(&input::GZIP) && foreign_format(&text).is_none() {
+        return Ok(text);
+    }
+    Source::from_reader(name, Cursor::new(text))?.read_to_end(TEXT_BYTES_MAX)
+}
+
 /// Checks a file's gzip data up to the check sum at their end; none if they are whole or the file
 /// is not gzip.
 ///
@@ -294,5 +305,7 @@ mod tests {
             assert!(error.contains(word), "{error}");
         }
         assert!(Source::from_reader("t", &b"BZh"[..]).is_ok());
+        assert!(unpacked("t", b"PERFILE2xxxx".to_vec()).is_err());
+        assert_eq!(unpacked("t", b"text".to_vec()).unwrap(), b"text");
     }
 }

@@ -26,12 +26,20 @@ pub(super) fn run(args: &DiagnoseArgs) -> Result<Outcome, CliError> {
     let found = Diagnosis::read(&args.files, &options)?;
     let only = args.report.map(|nr| nr as usize);
     check(args, &found, only)?;
+    let found = match args.order {
+        Some(order) => found.for_order(order),
+        None => found,
+    };
     if let (Some(file), Diagnosis::Log(log, name)) = (&args.machine_out, &found) {
         let text = diagnose::machine_file(&log.reports[only.unwrap_or(1) - 1])
             .map_err(|why| CliError::new(format!("--machine-out: {name}: {why}")))?;
         write_atomically(file, text.as_bytes())
             .map_err(|error| CliError::new(error.to_string()))?;
-        remark(&format!("{}: the machine; run a job on it with --machine {0}", file.display()));
+        let of = match log.reports.len() {
+            1 => "the machine".to_owned(),
+            nr => format!("the machine of report {} of {nr} (--report)", only.unwrap_or(1)),
+        };
+        remark(&format!("{}: {of}; run a job on it with --machine {0}", file.display()));
     }
     if let Some(dir) = &args.state_out {
         write_state(dir, &found, only)?;
@@ -103,8 +111,12 @@ fn write_state(dir: &Path, found: &Diagnosis, only: Option<usize>) -> Result<(),
     Ok(())
 }
 
-/// Options of logs are for logs.
+/// Options of logs are for logs, and that of an order for texts of `/proc`.
 fn check(args: &DiagnoseArgs, found: &Diagnosis, only: Option<usize>) -> Result<(), CliError> {
+    if args.order.is_some() && !matches!(found, Diagnosis::Rest(_)) {
+        let reason = "only for zoneinfo, buddyinfo and pagetypeinfo of /proc";
+        return Err(CliError::new(format!("--order: {reason}")));
+    }
     if let Diagnosis::Log(log, name) = found {
         return match only.filter(|nr| *nr > log.reports.len()) {
             Some(nr) => {

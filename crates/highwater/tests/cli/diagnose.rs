@@ -116,3 +116,95 @@ fn what_is_no_log_is_said_in_one_line() {
     let wrong = complaint(&["diagnose", LOG, "--report", "2"]);
     assert_eq!(wrong, "error: --report 2: crates/highwater/tests/cli/atomic.log has 1 report\n");
 }
+
+const BUDDY: &str = "Node 0, zone   Normal  60000   5000    100      0      0      0      0      0      0      2      0\n";
+const ZONES: &str = "Node 0, zone Normal\n  pages free     71424\n        min      1000\n        low      2000\n        \
+                     high     3000\n        spanned  262144\n        present  262144\n        managed  262144\n        \
+                     protection: (0, 0, 0, 0, 0)\n  start_pfn:           1\n";
+
+fn piped(args: &[&str], text: &str) -> String {
+    let mut child = Command::new(program())
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{args:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// `ssh host 'cat /proc/buddyinfo /proc/zoneinfo' | highwater diagnose -`.
+#[test]
+fn texts_of_proc_in_one_answer_from_a_pipe() {
+    let both = piped(&["diagnose", "-"], &format!("{BUDDY}{ZONES}"));
+    assert!(
+        both.starts_with("Fragmented: 279 MiB is free, but only 2 huge pages are free now;"),
+        "{both}"
+    );
+    assert!(both.contains("above mark"));
+    assert!(
+        both.lines().count() <= 40 && both.lines().all(|line| line.chars().count() <= 100),
+        "{both}"
+    );
+    let order = piped(&["diagnose", "-", "--order", "4"], &format!("{ZONES}{BUDDY}"));
+    assert!(
+        order.starts_with(
+            "Yes: a request of order 4 (64 kB, GFP_KERNEL, unmovable) would be served: 64 blocks"
+        ),
+        "{order}"
+    );
+    assert!(complaint(&["diagnose", LOG, "--order", "4"]).contains("--order: only for zoneinfo"));
+    let dir = tempfile::tempdir().unwrap();
+    let page = dir.path().join("rest.html");
+    piped(&["diagnose", "-", "-o", page.to_str().unwrap()], &format!("{BUDDY}{ZONES}"));
+    assert!(fs::read_to_string(&page).unwrap().contains("<svg"), "bars");
+}
+
+#[test]
+fn a_text_without_an_answer_is_said_to_be_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let refused = |text: &[u8]| {
+        let file = dir.path().join("f");
+        fs::write(&file, text).unwrap();
+        let wrong = complaint(&["diagnose", file.to_str().unwrap()]);
+        assert_eq!(wrong.lines().count(), 1, "{wrong}");
+        wrong.trim_end().rsplit_once("/f: ").unwrap().1.to_owned()
+    };
+    assert_eq!(refused(b""), "the text is empty");
+    assert_eq!(refused(b"\x7fELF\0\0\0\0\0\0\0"), "binary data, not a text");
+    assert!(refused(b"\x17\x08\x44tracing\0").contains("`trace-cmd report`"));
+    assert!(refused(b"PERFILE2\0\0\0\0").contains("`perf script`"));
+    assert_eq!(
+        refused(b"[    0.000000] Linux version 6.1.90\n"),
+        "no memory failure in this kernel log (1 line)"
+    );
+    let source = "printk(\"%s: page allocation failure: order:%d, mode:%#x\\n\",\n\tname, order, mode);\n\
+                  pr_warn(\"%s invoked oom-killer: gfp_mask=%#x, order=%d\\n\", name, mode, order);\n";
+    assert!(refused(source.as_bytes()).starts_with("no "), "{}", refused(source.as_bytes()));
+    let wrong = complaint(&["diagnose", LOG, LOG]);
+    assert!(wrong.contains("this is a kernel log: give it alone"), "{wrong}");
+}
+
+/// A machine that the loader refuses is not written.
+#[test]
+fn no_machine_is_written_that_no_job_could_use() {
+    let dir = tempfile::tempdir().unwrap();
+    let (log, out) = (dir.path().join("huge.log"), dir.path().join("m.toml"));
+    let text = fs::read_to_string(root().join(LOG)).unwrap();
+    let huge = text.replace("present:", "present:9000").replace("managed:", "managed:9000");
+    fs::write(&log, huge).unwrap();
+    let wrong =
+        complaint(&["diagnose", log.to_str().unwrap(), "--machine-out", out.to_str().unwrap()]);
+    assert!(
+        wrong.contains("--machine-out: ") && wrong.contains("the model has no such machine"),
+        "{wrong}"
+    );
+    assert!(!out.exists());
+    fs::write(&log, format!("{text}{text}")).unwrap();
+    let output =
+        highwater(&["diagnose", log.to_str().unwrap(), "--machine-out", out.to_str().unwrap()]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("the machine of report 1 of 2 (--report)"), "{said}");
+}

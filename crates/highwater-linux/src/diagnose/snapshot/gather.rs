@@ -8,13 +8,14 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use highwater_files::machine_file::state_texts::{BUDDYINFO, PAGETYPEINFO, ZONEINFO};
-use highwater_results::import::proc::{Buddyinfo, PageTypeInfo, Zoneinfo};
+use highwater_results::import::log::Log;
+use highwater_results::import::proc::{Buddyinfo, KernelZones, PageTypeInfo, Parts, Zoneinfo};
 use highwater_results::import::{ImportError, KernelText, whole_text};
+
+use super::folder::{Found, texts_of};
 
 /// Bytes at the beginning of a text by which it is recognised.
 const HEAD_BYTES: usize = 64 * 1024;
-/// Entries of a folder that are looked at.
-const ENTRIES_MAX: usize = 4096;
 /// Most pages that are counted in the blocks of an order. Sums of absurd counts must not overflow.
 const PAGES_MAX: u64 = 1 << 44;
 /// Most types of a zone: kernels have six. Rows of further types are no text of a kernel.
@@ -35,6 +36,25 @@ pub(super) struct Texts {
     pub(super) names: Vec<&'static str>,
     /// Remarks about texts that could not be read.
     pub(super) notes: Vec<String>,
+    /// Two texts that do not agree.
+    pub(super) contradiction: Option<Contradiction>,
+}
+
+/// Two texts of different moments: free pages by each, in zones that both have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Contradiction {
+    /// Their names; the answer is by the second.
+    pub texts: [&'static str; 2],
+    /// Free pages by each.
+    pub free: [u64; 2],
+}
+
+/// Free pages of a zone by each text.
+#[derive(Clone, Copy, Debug)]
+struct Counted {
+    stated: Option<u64>,
+    blocks: Option<u64>,
+    by_type: Option<u64>,
 }
 
 /// Sizes of `/proc/meminfo`, in kB.
@@ -42,6 +62,8 @@ pub(super) struct Texts {
 struct Meminfo {
     total: Option<u64>,
     huge_page: Option<u64>,
+    /// Pages on the file LRU lists.
+    file: Option<u64>,
 }
 
 /// A zone of the machine. Sizes are pages.
@@ -59,6 +81,13 @@ pub struct Zone {
     pub marks: Option<[u64; 3]>,
     /// Largest lowmem reserve: that against requests which may use every zone.
     pub reserve: Option<u64>,
+    /// Lowmem reserve against requests up to Normal, as those of `GFP_KERNEL`; `None` if the text
+    /// does not say which number that is.
+    pub reserve_normal: Option<u64>,
+    /// Free pages of CMA, by zoneinfo.
+    pub free_cma: Option<u64>,
+    /// Pages on the file LRU lists, which reclaim can free.
+    pub page_cache: Option<u64>,
     /// Free blocks of each order, of all types.
     pub blocks: Option<Vec<u64>>,
     /// Free blocks of each order by type; empty if the text does not have them.
@@ -76,6 +105,8 @@ pub struct TypeBlocks {
     pub name: String,
     /// Free blocks of each order.
     pub blocks: Vec<u64>,
+    /// Linux stopped counting one of the lists.
+    pub is_capped: bool,
 }
 
 /// Sizes that hold for the whole machine.
@@ -109,7 +140,18 @@ impl Texts {
     fn take_folder(&mut self, folder: &Path) -> Result<(), ImportError> {
         let before = self.names.len();
         let mut refused = None;
-        for path in files_of(folder) {
+        let shown = || folder.display().to_string();
+        let paths = match texts_of(folder) {
+            Found::Texts(paths) => paths,
+            Found::Several(folders) => {
+                let folders: Vec<String> =
+                    folders.iter().map(|path| path.display().to_string()).collect();
+                let problem =
+                    format!("several machines are in it: give one, as {}", folders.join(" or "));
+                return Err(format_error(&shown(), problem));
+            }
+        };
+        for path in paths {
             let name = path.display().to_string();
             // pagetypeinfo is readable only by root; the others answer without it.
             match whole_text(&path) {
@@ -123,52 +165,72 @@ impl Texts {
         if self.names.len() > before {
             return Ok(());
         }
-        Err(refused.unwrap_or_else(|| ImportError::Format {
-            file: folder.display().to_string(),
-            problem: "no buddyinfo, zoneinfo or pagetypeinfo in this folder".to_owned(),
+        Err(refused.unwrap_or_else(|| {
+            let problem =
+                "no buddyinfo, zoneinfo or pagetypeinfo in this folder, in proc or root/proc";
+            format_error(&shown(), problem.to_owned())
         }))
     }
 
-    /// Takes a text; its content says which it is.
+    /// Takes a text, or several in one; the content says which they are.
     pub(super) fn take(&mut self, name: &str, text: &[u8]) -> Result<(), ImportError> {
         let head = String::from_utf8_lossy(&text[..text.len().min(HEAD_BYTES)]);
         let kind = KernelText::of(&head);
-        let is_second = match kind {
-            Some(KernelText::Zoneinfo) => {
-                self.zoneinfo.replace(Zoneinfo::parse(name, text)?).is_some()
-            }
-            Some(KernelText::Buddyinfo) => {
-                self.buddyinfo.replace(Buddyinfo::parse(name, text)?).is_some()
-            }
-            Some(KernelText::PageTypeInfo) => {
-                self.types.replace(PageTypeInfo::parse(name, text)?).is_some()
-            }
-            Some(KernelText::Meminfo) => self.meminfo.replace(Meminfo::of(&head)).is_some(),
-            other => {
-                let what = match other {
-                    Some(kind) => format!("this is {}", kind.name()),
-                    None if head.trim().is_empty() => "there is nothing in it".to_owned(),
-                    None => "not a text of /proc that is known here".to_owned(),
-                };
-                let problem = format!(
-                    "{what}; expected: /proc/buddyinfo, /proc/zoneinfo, /proc/pagetypeinfo"
-                );
-                return Err(format_error(name, problem));
-            }
+        let found = match kind {
+            Some(
+                KernelText::Log
+                | KernelText::Trace
+                | KernelText::VmstatProgram
+                | KernelText::Pressure,
+            ) => Parts::default(),
+            _ => Parts::of(text),
         };
-        let file = match kind {
-            Some(KernelText::Zoneinfo) => Some(ZONEINFO),
-            Some(KernelText::Buddyinfo) => Some(BUDDYINFO),
-            Some(KernelText::PageTypeInfo) => Some(PAGETYPEINFO),
-            _ => None,
-        };
-        let kind = kind.map_or("", KernelText::name);
-        if is_second {
-            return Err(format_error(name, format!("a second {kind}: give one machine at a time")));
+        if found.parts.is_empty() {
+            return Err(format_error(name, refusal(kind, &head, text)));
         }
-        self.names.push(kind);
-        if let Some(name) = file {
-            self.raw.push((name, String::from_utf8_lossy(text).into_owned()));
+        for part in found.parts {
+            self.take_part(name, part.kind, part.text.as_bytes())?;
+        }
+        for run in &found.foreign {
+            let lines = match run.last_line - run.first_line {
+                0 => format!("line {}", run.first_line),
+                _ => format!("lines {} to {}", run.first_line, run.last_line),
+            };
+            self.notes
+                .push(format!("{name}: {lines} left out, no text that is read here: {}", run.text));
+        }
+        if found.nr_foreign > found.foreign.len() {
+            let nr = found.nr_foreign - found.foreign.len();
+            self.notes.push(format!("{name}: {nr} more runs of such lines left out"));
+        }
+        Ok(())
+    }
+
+    fn take_part(&mut self, name: &str, kind: KernelText, text: &[u8]) -> Result<(), ImportError> {
+        let (is_second, file) = match kind {
+            KernelText::Zoneinfo => {
+                (self.zoneinfo.replace(Zoneinfo::parse(name, text)?).is_some(), Some(ZONEINFO))
+            }
+            KernelText::Buddyinfo => {
+                (self.buddyinfo.replace(Buddyinfo::parse(name, text)?).is_some(), Some(BUDDYINFO))
+            }
+            KernelText::PageTypeInfo => {
+                (self.types.replace(PageTypeInfo::parse(name, text)?).is_some(), Some(PAGETYPEINFO))
+            }
+            _ => {
+                let own = Meminfo::of(&String::from_utf8_lossy(text));
+                (self.meminfo.replace(own).is_some(), None)
+            }
+        };
+        if is_second {
+            let problem = format!("a second {}: give one machine at a time", kind.name());
+            return Err(format_error(name, problem));
+        }
+        self.names.push(kind.name());
+        if let Some(file) = file {
+            // Lines of other texts before it are empty.
+            let text = String::from_utf8_lossy(text);
+            self.raw.push((file, text.trim_start_matches('\n').to_owned()));
         }
         Ok(())
     }
@@ -176,6 +238,7 @@ impl Texts {
     /// All zones with memory, in the order of the first text that names them.
     pub(super) fn zones(&mut self) -> Result<Vec<Zone>, ImportError> {
         let mut zones = Zones::default();
+        let kernel = self.zoneinfo.as_ref().and_then(KernelZones::of);
         for zone in self.zoneinfo.iter().flat_map(|info| &info.zones) {
             if zone.is_populated() {
                 let own = zones.of(zone.node, &zone.zone);
@@ -183,6 +246,10 @@ impl Texts {
                 own.managed = zone.has_managed.then_some(zone.managed);
                 own.marks = Some([zone.min, zone.low, zone.high]);
                 own.reserve = zone.protection.iter().copied().max();
+                own.reserve_normal =
+                    kernel.as_ref().and_then(|kernel| kernel.value(&zone.protection, "Normal"));
+                own.page_cache = file_pages(&zone.stats);
+                own.free_cma = zone.stat("nr_free_cma");
             }
         }
         for zone in self.buddyinfo.iter().flat_map(|info| &info.zones) {
@@ -193,51 +260,84 @@ impl Texts {
             let blocks = bounded(row.nr_free.iter().map(|count| count.nr_blocks));
             let own = zones.of(row.node, &row.zone);
             if own.types.len() < TYPES_MAX {
-                own.is_capped |= row.nr_free.iter().any(|count| count.is_capped);
-                own.types.push(TypeBlocks { name: row.migratetype.clone(), blocks });
+                let is_capped = row.nr_free.iter().any(|count| count.is_capped);
+                own.is_capped |= is_capped;
+                let name = shown_name(&row.migratetype);
+                own.types.push(TypeBlocks { name, blocks, is_capped });
             }
         }
         for row in self.types.iter().flat_map(|info| &info.pageblocks) {
-            zones.of(row.node, &row.zone).pageblocks = row.nr_blocks.clone();
+            let blocks = row.nr_blocks.iter().take(TYPES_MAX);
+            zones.of(row.node, &row.zone).pageblocks =
+                blocks.map(|(name, nr)| (shown_name(name), *nr)).collect();
         }
         let mut zones = zones.all;
         if zones.is_empty() {
             let name = self.names.first().copied().unwrap_or("the texts");
             return Err(format_error(name, "no zone with memory in it".to_owned()));
         }
-        for zone in &mut zones {
-            self.complete(zone);
+        let counted: Vec<Counted> = zones.iter_mut().map(|zone| self.complete(zone)).collect();
+        let lists = if self.buddyinfo.is_some() { BUDDYINFO } else { PAGETYPEINFO };
+        let by_zoneinfo = counted.iter().map(|zone| (zone.stated, zone.blocks));
+        let by_type = counted.iter().map(|zone| (zone.by_type, zone.blocks));
+        self.contradiction = contradiction([ZONEINFO, lists], by_zoneinfo)
+            .or_else(|| contradiction([PAGETYPEINFO, BUDDYINFO], by_type));
+        if self.contradiction.is_some_and(|it| it.texts[0] == ZONEINFO) {
+            for (zone, counted) in zones.iter_mut().zip(&counted) {
+                zone.free = counted.blocks.or(zone.free);
+            }
         }
         Ok(zones)
     }
 
     /// Fills in what follows from other texts, and remarks where two texts do not agree.
-    fn complete(&mut self, zone: &mut Zone) {
-        if zone.blocks.is_none() && !zone.types.is_empty() {
-            let nr_orders = zone.types.iter().map(|row| row.blocks.len()).max().unwrap_or(0);
-            let sum =
-                |order: usize| zone.types.iter().filter_map(|row| row.blocks.get(order)).sum();
+    fn complete(&mut self, zone: &mut Zone) -> Counted {
+        let types = &zone.types;
+        let is_capped = types.iter().any(|row| row.is_capped);
+        let by_type = types.iter().map(|row| pages(&row.blocks)).fold(0, u64::saturating_add);
+        let by_type = (!types.is_empty() && !is_capped && zone.blocks.is_some()).then_some(by_type);
+        if zone.blocks.is_none() && !types.is_empty() {
+            let nr_orders = types.iter().map(|row| row.blocks.len()).max().unwrap_or(0);
+            let sum = |order: usize| types.iter().filter_map(|row| row.blocks.get(order)).sum();
             zone.blocks = Some(bounded((0..nr_orders).map(sum)));
         } else {
             // Only the lists by type are capped.
             zone.is_capped &= zone.blocks.is_none();
         }
-        let on_lists = zone.blocks.as_deref().map(pages);
-        let free = *zone.free.get_or_insert(on_lists.unwrap_or(0));
-        if on_lists.is_none() && zone.marks.is_none() {
-            zone.free = None;
+        let blocks = zone.blocks.as_deref().map(pages);
+        // A list that was not counted to its end may have the rest.
+        let stated = zone.free.filter(|free| !zone.is_capped || blocks.is_none_or(|nr| nr > *free));
+        zone.free = zone.free.or(blocks);
+        for (text, pages) in [(ZONEINFO, stated), (PAGETYPEINFO, by_type)] {
+            if let (Some(pages), Some(blocks)) = (pages, blocks)
+                && is_other(pages, blocks)
+            {
+                self.notes.push(format!(
+                    "node {} {}: {text} has {pages} free pages, the free blocks that are used here {blocks}",
+                    zone.node, zone.name
+                ));
+            }
         }
-        if let Some(on_lists) = on_lists
-            && self.names.len() > 1
-            && on_lists.abs_diff(free) > free / 10 + 1024
-        {
-            self.notes.push(format!(
-                "node {} {}: zoneinfo has {free} free pages, the free blocks have {on_lists}: the texts are \
-                 of different moments, and the blocks are used",
-                zone.node, zone.name
-            ));
-            zone.free = Some(on_lists);
+        Counted { stated, blocks, by_type }
+    }
+
+    /// Pages of page cache by node; by meminfo those of the whole machine are under `None`.
+    pub(super) fn page_cache(&self, page: u64) -> Vec<(Option<u32>, u64)> {
+        let mut nodes: Vec<(Option<u32>, u64)> = Vec::new();
+        for zone in self.zoneinfo.iter().flat_map(|info| &info.zones) {
+            // Kernels before 4.8 count in each zone, later ones in the node.
+            let stats = zone.per_node.as_deref().unwrap_or(&zone.stats);
+            let Some(pages) = both(stats, ["nr_inactive_file", "nr_active_file"]) else { continue };
+            match nodes.iter_mut().find(|(node, _)| *node == Some(zone.node)) {
+                Some((_, sum)) => *sum = sum.saturating_add(pages),
+                None => nodes.push((Some(zone.node), pages)),
+            }
         }
+        let by_meminfo = self.meminfo.and_then(|info| info.file);
+        if let (true, Some(kb)) = (nodes.is_empty(), by_meminfo) {
+            nodes.push((None, kb.saturating_mul(1024) / page.max(1)));
+        }
+        nodes
     }
 
     /// The sizes of a page and of a huge page.
@@ -298,7 +398,12 @@ impl Meminfo {
             let line = text.lines().find_map(|line| line.trim().strip_prefix(name))?;
             line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().filter(|kb| *kb > 0)
         };
-        Meminfo { total: value("MemTotal:"), huge_page: value("Hugepagesize:") }
+        let file = value("Active(file):").zip(value("Inactive(file):"));
+        Meminfo {
+            total: value("MemTotal:"),
+            huge_page: value("Hugepagesize:"),
+            file: file.map(|(active, inactive)| active.saturating_add(inactive)),
+        }
     }
 }
 
@@ -312,9 +417,7 @@ struct Zones {
 impl Zones {
     fn of(&mut self, node: u32, name: &str) -> &mut Zone {
         let place = *self.places.entry((node, name.to_owned())).or_insert_with(|| {
-            // A terminal must not get control characters.
-            let shown = name.chars().filter(|c| !c.is_control()).take(NAME_CHARS_MAX).collect();
-            self.all.push(Zone { node, name: shown, ..Zone::default() });
+            self.all.push(Zone { node, name: shown_name(name), ..Zone::default() });
             self.all.len() - 1
         });
         &mut self.all[place]
@@ -331,27 +434,60 @@ pub(super) fn pages(blocks: &[u64]) -> u64 {
     blocks.iter().enumerate().map(|(order, nr)| nr << order).sum()
 }
 
-/// Files of a folder with one of the texts: those of `/proc` by name, else those whose name ends
-/// like it.
-fn files_of(folder: &Path) -> Vec<PathBuf> {
-    const NAMES: [&str; 4] = ["zoneinfo", "buddyinfo", "pagetypeinfo", "meminfo"];
-    for folder in [folder.to_owned(), folder.join("proc")] {
-        let named = NAMES.map(|name| folder.join(name));
-        if named[..3].iter().any(|path| path.is_file()) {
-            return named.into_iter().filter(|path| path.is_file()).collect();
-        }
+/// Two counts of free pages that no per-CPU lists and no moment between two `cat` explain.
+fn is_other(one: u64, other: u64) -> bool {
+    one.abs_diff(other) > one.min(other) / 10 + 1024
+}
+
+/// The contradiction of two texts, if a zone has one: the sums of zones that both texts have.
+fn contradiction(
+    texts: [&'static str; 2],
+    zones: impl Iterator<Item = (Option<u64>, Option<u64>)>,
+) -> Option<Contradiction> {
+    let both = zones.filter_map(|(one, other)| one.zip(other));
+    let (mut free, mut has_any) = ([0u64; 2], false);
+    for (one, other) in both {
+        free = [free[0].saturating_add(one), free[1].saturating_add(other)];
+        has_any |= is_other(one, other);
     }
-    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
-    let entries = entries.take(ENTRIES_MAX).flatten().map(|entry| entry.path());
-    let ends = |path: &PathBuf| {
-        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
-        let name = name.unwrap_or_default();
-        let name = name.strip_suffix(".gz").unwrap_or(&name);
-        path.is_file() && NAMES.iter().any(|end| name.ends_with(end))
+    has_any.then_some(Contradiction { texts, free })
+}
+
+/// A name without control characters, which a terminal must not get.
+fn shown_name(name: &str) -> String {
+    name.chars().filter(|c| !c.is_control()).take(NAME_CHARS_MAX).collect()
+}
+
+/// Pages on the file LRU lists of a zone.
+fn file_pages(stats: &[(String, u64)]) -> Option<u64> {
+    both(stats, ["nr_zone_inactive_file", "nr_zone_active_file"])
+        .or_else(|| both(stats, ["nr_inactive_file", "nr_active_file"]))
+}
+
+/// The sum of two named counters.
+fn both(stats: &[(String, u64)], names: [&str; 2]) -> Option<u64> {
+    let value = |name: &str| stats.iter().find(|(own, _)| own == name).map(|(_, nr)| *nr);
+    Some(value(names[0])?.saturating_add(value(names[1])?).min(PAGES_MAX))
+}
+
+/// Why a text is none of `/proc` that is read here.
+fn refusal(kind: Option<KernelText>, head: &str, text: &[u8]) -> String {
+    const EXPECTED: &str = "expected: /proc/buddyinfo, /proc/zoneinfo, /proc/pagetypeinfo";
+    let is_other = |kind: KernelText| {
+        use KernelText::{Log, Pressure, Trace, VmstatProgram};
+        matches!(kind, Log | Trace | VmstatProgram | Pressure)
     };
-    let mut found: Vec<PathBuf> = entries.filter(ends).collect();
-    found.sort();
-    found
+    match kind {
+        Some(kind) if is_other(kind) => {
+            format!("this is {}: give it alone; only texts of /proc are read together", kind.name())
+        }
+        Some(kind) => format!("this is {}; {EXPECTED}", kind.name()),
+        None if head.trim().is_empty() => format!("the text is empty; {EXPECTED}"),
+        None if !Log::read(text).reports.is_empty() => {
+            "this is a kernel log: give it alone; only texts of /proc are read together".to_owned()
+        }
+        None => format!("not a text of /proc that is known here; {EXPECTED}"),
+    }
 }
 
 fn format_error(file: &str, problem: String) -> ImportError {

@@ -44,11 +44,11 @@ fn printed(snapshot: &Snapshot) -> String {
 #[test]
 fn buddyinfo_alone_has_no_marks() {
     let own = of(&[BUDDY]);
-    assert_eq!(own.verdict(), Verdict::PartlyFragmented);
+    // Next to none: 8 of 283 MiB.
+    assert_eq!(own.verdict(), Verdict::Fragmented);
     assert_eq!(
         own.sentence(),
-        "Partly fragmented: 4 huge pages are free now, but 97% of the 283 MiB that is free is in smaller \
-         blocks; compaction could add at most 137."
+        "Fragmented: 283 MiB is free, but only 4 huge pages are free now; compaction could add at most 137."
     );
     let json = own.json();
     assert_eq!(json["zones"][0]["min_pages"], Value::Null);
@@ -124,7 +124,11 @@ fn damaged_and_foreign_texts_are_refused_with_a_reason() {
     };
     assert_eq!(
         refused(&[""]),
-        "t: there is nothing in it; expected: /proc/buddyinfo, /proc/zoneinfo, /proc/pagetypeinfo"
+        "t: the text is empty; expected: /proc/buddyinfo, /proc/zoneinfo, /proc/pagetypeinfo"
+    );
+    assert_eq!(
+        refused(&[BUDDY, "[  1.5] a invoked oom-killer: gfp_mask=0x0, order=0\n"]),
+        "t: this is a kernel log: give it alone; only texts of /proc are read together"
     );
     assert!(refused(&[BUDDY, BUDDY]).contains("a second /proc/buddyinfo"));
     assert!(refused(&["nr_free_pages 1\n"]).contains("this is /proc/vmstat"));
@@ -197,4 +201,147 @@ fn absurd_numbers_do_not_overflow() {
         let own = of(&texts);
         let _ = (own.sentence(), own.json(), printed(&own));
     }
+}
+
+#[test]
+fn texts_in_one_are_the_same_as_each_alone() {
+    let alone = of(&[BUDDY, &zoneinfo(), &types()]);
+    for text in [
+        format!("{BUDDY}{}{}", zoneinfo(), types()),
+        format!("{}\n{BUDDY}{}", types(), zoneinfo()),
+        format!(
+            "Creating a pod\n==> a <==\n{}\n==> b <==\n{BUDDY}\n==> c <==\n{}",
+            zoneinfo(),
+            types()
+        ),
+    ] {
+        let own = of(&[&text]);
+        assert_eq!(own.sentence(), alone.sentence());
+        assert_eq!(own.json()["zones"], alone.json()["zones"]);
+        let files = |own: &Snapshot| {
+            let mut raw = own.raw.clone();
+            raw.iter_mut().for_each(|(_, text)| *text = text.trim_end().to_owned());
+            raw.sort();
+            raw
+        };
+        assert_eq!(files(&own), files(&alone), "as state files");
+    }
+    let own = of(&[&format!("Linux version 6.1\n{BUDDY}")]);
+    assert!(own.notes[0].starts_with("t: line 1 left out"), "{:?}", own.notes);
+    let twice = format!("{BUDDY}{}{BUDDY}", zoneinfo());
+    let refused = Snapshot::parse(&[("t", twice.as_bytes())]).unwrap_err().to_string();
+    assert_eq!(refused, "t: a second /proc/buddyinfo: give one machine at a time");
+}
+
+/// A zone of zoneinfo of 6.1: free pages, marks, what it keeps from requests up to Normal, and page
+/// cache.
+fn zone_of(node: u32, name: &str, free: u64, low: u64, reserve: u64, cache: u64) -> String {
+    format!(
+        "Node {node}, zone {name}\n  per-node stats\n      nr_inactive_file {cache}\n      nr_active_file 0\n  \
+         pages free     {free}\n        min      {low}\n        low      {low}\n        high     {low}\n        \
+         spanned  9999999\n        present  9999999\n        managed  9999999\n        \
+         protection: (0, 0, {reserve}, {reserve}, {reserve})\n  start_pfn:           1\n"
+    )
+}
+
+#[test]
+fn texts_of_different_moments_are_said_to_be_so_first() {
+    let buddy =
+        "Node 0, zone DMA 0 0 0 0 0 0 0 0 0 1 3\nNode 0, zone Normal 40000 0 0 0 0 0 0 0 0 0 0\n";
+    let info =
+        zone_of(0, "DMA", 3584, 11, 31_932, 0) + &zone_of(0, "Normal", 5_000_000, 1600, 0, 0);
+    let own = of(&[buddy, &info]);
+    let sentence = own.sentence();
+    assert!(
+        sentence.starts_with(
+            "The texts contradict each other: zoneinfo has 19.1 GiB free, buddyinfo 170 MiB. By buddyinfo: \
+             fragmented: "
+        ),
+        "{sentence}"
+    );
+    assert!(sentence.contains("only 7 huge pages are free now (none of them above"), "{sentence}");
+    assert_eq!(own.json()["texts_contradict"], true);
+    let agree = of(&[buddy, &info.replace("5000000", "40000")]);
+    assert!(agree.sentence().starts_with("Fragmented: "), "{}", agree.sentence());
+}
+
+#[test]
+fn page_cache_is_what_reclaim_could_add() {
+    let buddy = "Node 0, zone Normal 40000 0 0 0 0 0 0 0 0 0 0\n";
+    let own = of(&[buddy, &zone_of(0, "Normal", 40_000, 1600, 0, 512 * 70)]);
+    assert!(
+        own.sentence().ends_with("reclaim of the 140 MiB of page cache at most 70 more."),
+        "{}",
+        own.sentence()
+    );
+    // Without zoneinfo, meminfo says it for the machine.
+    let own = of(&[buddy, "MemTotal: 9 kB\nActive(file): 4096 kB\nInactive(file): 2048 kB\n"]);
+    assert!(own.sentence().contains("6144 kB of page cache at most 3 more"), "{}", own.sentence());
+}
+
+#[test]
+fn nodes_that_differ_are_named() {
+    let row = |node: u32, first: u64, last: u64| {
+        format!("Node {node}, zone Normal {first} 0 0 0 0 0 0 0 0 0 {last}\n")
+    };
+    let own = of(&[&(row(0, 200_000, 0) + &row(1, 150_000, 0) + &row(2, 10, 5000))]);
+    assert_eq!(own.verdict(), Verdict::NodesDiffer);
+    assert_eq!(
+        own.sentence(),
+        "Nodes differ: nodes 0, 1 are fragmented (1367 MiB free, 0 huge pages), node 2 is not fragmented \
+         (19.5 GiB free, 10000 huge pages); compaction could add at most 682."
+    );
+    assert_eq!(own.json()["nodes"][2]["verdict"], "not-fragmented");
+    let same = of(&[&(row(0, 10, 5000) + &row(1, 10, 5000))]);
+    assert_eq!(same.verdict(), Verdict::NotFragmented);
+}
+
+#[test]
+fn an_order_is_asked_for_as_the_kernel_does() {
+    let buddy =
+        "Node 0, zone DMA32 9 9 9 9 9 0 0 0 0 0 0\nNode 0, zone Normal 9000 0 0 0 3 0 0 0 0 0 0\n";
+    let info = zone_of(0, "DMA32", 279, 10, 2000, 0) + &zone_of(0, "Normal", 9048, 1600, 0, 0);
+    let ask = |texts: &[&str], order: u32| of(texts).for_order(order).sentence();
+    assert_eq!(
+        ask(&[buddy, &info], 4),
+        "Yes: a request of order 4 (64 kB, GFP_KERNEL, unmovable) would be served: 3 blocks of 64 kB are free \
+         above the min watermarks and reserves, 3 in node 0 Normal."
+    );
+    let short =
+        info.replace("low      1600", "low      9040").replace("min      1600", "min      9040");
+    assert!(
+        ask(&[buddy, &short], 4).starts_with(
+            "No: a request of order 4 (64 kB, GFP_KERNEL, unmovable) would not be served at once: 12 blocks of 64 \
+             kB are free, but min watermarks and reserves keep them; "
+        ),
+        "{}",
+        ask(&[buddy, &short], 4)
+    );
+    assert!(ask(&[buddy], 4).starts_with("Probably: "), "{}", ask(&[buddy], 4));
+    assert!(ask(&[buddy, &info], 6).contains("no block of this size; compaction could make"));
+    assert_eq!(
+        ask(&["Node 0, zone Normal 1 1 1 1 1 1 1 1\n"], 9),
+        "No: a request of order 9 (2 MiB, GFP_KERNEL, unmovable) always fails here: the largest order is 7."
+    );
+    let json = of(&[buddy, &info]).for_order(4).json();
+    assert_eq!((&json["order"], &json["is_served"]), (&4.into(), &true.into()));
+    assert_eq!(of(&[buddy, &info]).json()["is_served"], Value::Null);
+}
+
+#[test]
+fn the_reserve_of_old_kernels_is_shown() {
+    let types = types()
+        .replace("type Movable 20000", "type Reserve 20000")
+        .replace("Unmovable      Movable\n", "Unmovable      Reserve\n");
+    let text = printed(&of(&[&types]));
+    assert!(text.contains("Reserve") && text.contains("78 MiB in 400"), "{text}");
+}
+
+#[test]
+fn bars_say_which_blocks_fit() {
+    let bars = of(&[BUDDY, &zoneinfo()]).free_blocks();
+    assert_eq!(bars.len(), 2);
+    use highwater_report::html::Fitness;
+    let fits: Vec<Fitness> = bars[0].orders.iter().map(|of| of.fitness).collect();
+    assert_eq!((fits[0], fits[9]), (Fitness::TooSmall, Fitness::Fits));
 }

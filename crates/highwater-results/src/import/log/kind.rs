@@ -98,8 +98,31 @@ const HEADS: [&str; 10] = [
     "blocked for more than",
 ];
 
+/// True for a line of a program's source: a format string has a `%` where a log has a value.
+fn is_format(text: &str) -> bool {
+    const BEFORE: [&str; 8] = [
+        "order:",
+        "order=",
+        "mode:",
+        "gfp_mask=",
+        "process ",
+        "stalls for ",
+        "error: size ",
+        "constraint=",
+    ];
+    const BEHIND: [&str; 4] = ["%s invoked", "%s: page alloc", "%s: vmalloc error", "%s: Killed"];
+    let is_value = |key: &&str| {
+        text.match_indices(*key).any(|(at, _)| text[at + key.len()..].trim_start().starts_with('%'))
+    };
+    text.contains('%')
+        && (BEFORE.iter().any(is_value) || BEHIND.iter().any(|words| text.contains(words)))
+}
+
 /// Recognises the start of a record.
 pub(super) fn classify(text: &str) -> Kind {
+    if is_format(text) {
+        return Kind::Other;
+    }
     let is_waiting = text.starts_with("MemAlloc: ") && text.contains(" gfp=");
     if is_waiting || HEADS.iter().any(|words| text.contains(words)) {
         return Kind::Head;
@@ -249,6 +272,9 @@ mod tests {
             ("(...snipped...)", Kind::Gap),
             ("[snip]", Kind::Gap),
             ("Out of memory and no killable processes...", Kind::Kill),
+            ("pr_warn(\"%s: page allocation failure: order:%d\", name, 3);", Kind::Other),
+            ("\"page allocation failure: order:%u, mode:%#x\\n\",", Kind::Other),
+            ("pr_err(\"Out of memory: Killed process %d (%s)\");", Kind::Other),
         ] {
             assert_eq!(classify(text), kind, "{text}");
         }

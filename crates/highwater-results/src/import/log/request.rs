@@ -189,7 +189,11 @@ impl Head {
         if kind == ReportKind::Vmalloc {
             head.vmalloc = Some(Vmalloc::read(rest, words, is_open_ended));
         }
-        Some(head)
+        // Prose and programs have the words, too; only a log has numbers behind them.
+        let is_about_request = matches!(kind, ReportKind::PageAllocationFailure | ReportKind::Oom);
+        let is_number = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
+        let has_number = head.order.is_some() || head.gfp.as_deref().is_some_and(is_number);
+        (!is_about_request || has_number || is_open_ended).then_some(head)
     }
 
     /// `INFO: task name:12 blocked for more than 120 seconds.`
@@ -421,6 +425,18 @@ mod tests {
             (hung.comm.as_deref(), hung.pid, hung.waited_ms),
             (Some("a:b"), Some(12), Some(120_000))
         );
+    }
+
+    #[test]
+    fn words_without_numbers_are_no_head() {
+        for text in [
+            "/* page allocation failure: say so once */",
+            "a page allocation failure may follow",
+            "this task invoked oom-killer in the end",
+        ] {
+            assert_eq!(Head::read(text, false), None, "{text}");
+        }
+        assert!(Head::read("a: page allocation failure", true).is_some(), "cut");
     }
 
     #[test]

@@ -15,10 +15,12 @@
 //! | 7 to 32 orders | accepted if each row has the same number |
 //! | `$ cat /proc/zoneinfo`, `# remark`, `me@host:~$` | skipped ([`passed_over`]) |
 //! | `> ` before lines, as in quoted mails | removed |
+//! | several texts in one, as of `cat /proc/buddyinfo /proc/zoneinfo` | split by [`Parts`] |
 
 mod buddyinfo;
 mod kernel_zones;
 mod pagetypeinfo;
+mod parts;
 mod text;
 mod vmstat;
 mod zoneinfo;
@@ -26,6 +28,8 @@ mod zoneinfo;
 pub use buddyinfo::{Buddyinfo, BuddyinfoZone};
 pub use kernel_zones::KernelZones;
 pub use pagetypeinfo::{BlockCount, PageTypeInfo, PageblockCounts, TypeFreeBlocks};
+pub(super) use parts::unnamed;
+pub use parts::{Foreign, Part, Parts};
 pub use text::passed_over;
 pub(super) use text::unquoted;
 pub use vmstat::Vmstat;

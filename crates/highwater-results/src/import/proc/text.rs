@@ -39,7 +39,7 @@ pub(super) fn for_each_line(
 
 /// True for a line that was pasted with the text: the command that printed it, a remark, or the
 /// prompt after it.
-fn is_pasted(line: &str) -> bool {
+pub(super) fn is_pasted(line: &str) -> bool {
     line.starts_with(['#', '$', '%']) || line.contains("cat /proc/") || is_prompt(line)
 }
 

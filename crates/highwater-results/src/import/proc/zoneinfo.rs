@@ -167,6 +167,19 @@ fn is_known(name: &str) -> bool {
     SIZES.contains(&name) || others.contains(&name) || is_counter()
 }
 
+/// True for a line, without the blanks around it, that belongs to the block of a zone.
+pub(super) fn is_line(line: &str) -> bool {
+    const LISTS: [&str; 5] = ["per-node stats", "pagesets", "protection:", "pages free", "scanned"];
+    let is_name = |line: &str| line.split([' ', '\t', ':']).next().is_some_and(is_known);
+    let has_number = |line: &str| {
+        named_value(line).is_ok_and(|(_, value)| value.bytes().all(|b| b.is_ascii_digit()))
+    };
+    LISTS.iter().any(|start| line.starts_with(start))
+        || line.bytes().all(|b| b.is_ascii_digit())
+        || is_name(line)
+        || has_number(line)
+}
+
 #[derive(Default)]
 struct PagesetReader {
     cpu: u32,

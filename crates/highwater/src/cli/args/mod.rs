@@ -441,6 +441,10 @@ pub struct DiagnoseArgs {
     /// CPUs of the machine on which vmstat ran: more runnable tasks than these wait
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub cpus: Option<u32>,
+    /// Of texts of /proc: would a request of the kernel for a block of this order be served
+    /// (GFP_KERNEL, unmovable)?
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=10))]
+    pub order: Option<u32>,
     /// Output format
     #[arg(long, default_value = "terminal",
           value_parser = PossibleValuesParser::new(["terminal", "json", "markdown"]).map(|f| to_format(&f)))]
