@@ -59,7 +59,7 @@ impl Diagnosis {
         let is_packed = head.starts_with(&GZIP);
         if is_packed || is_trace(&head) {
             // A log has lines like a trace's, too: then a report decides.
-            match Waits::read(path) {
+            match Waits::read(path, &options.window) {
                 Ok(waits) => return Ok(Diagnosis::Waits(Box::new(waits))),
                 Err(_) if is_packed => {
                     return Diagnosis::of_text(&name, &whole_text(path)?, options);
@@ -91,8 +91,18 @@ impl Diagnosis {
         match kind(&text[..text.len().min(HEAD as usize)]) {
             Some(KernelText::VmstatProgram | KernelText::Pressure) => {
                 let log = VmstatLog::parse(name, text)?;
-                Ok(Diagnosis::OverTime(Box::new(OverTime::of(&log, options))))
+                let found = OverTime::of(&log, options)
+                    .map_err(|problem| InputError::whole(name, problem))?;
+                Ok(Diagnosis::OverTime(Box::new(found)))
             }
+            // A log has lines like a trace's, too: then a report decides.
+            Some(KernelText::Trace) => match Waits::parse(name, text, &options.window) {
+                Ok(waits) => Ok(Diagnosis::Waits(Box::new(waits))),
+                Err(error) => match Log::read(text) {
+                    log if log.reports.is_empty() => Err(error.into()),
+                    log => Ok(Diagnosis::Log(log, name.to_owned())),
+                },
+            },
             Some(KernelText::Zoneinfo | KernelText::Buddyinfo | KernelText::PageTypeInfo) => {
                 let read = Snapshot::parse(&[(name, text)])?;
                 Ok(Diagnosis::Rest(Box::new(read)))
