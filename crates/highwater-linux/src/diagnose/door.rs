@@ -72,7 +72,7 @@ impl Diagnosis {
         let is_packed = head.starts_with(&GZIP);
         if is_packed || is_trace(&head) {
             // A log has lines like a trace's, too: then a report decides.
-            match Waits::read(path) {
+            match Waits::read(path, &options.window) {
                 Ok(waits) => {
                     let ignored = Ignored::of(path, is_packed);
                     return Ok(Diagnosis::Waits(Box::new(waits), ignored));
@@ -129,8 +129,18 @@ impl Diagnosis {
         match kind(&text[..text.len().min(HEAD as usize)]) {
             Some(KernelText::VmstatProgram | KernelText::Pressure) => {
                 let log = VmstatLog::parse(name, text)?;
-                Ok(Diagnosis::OverTime(Box::new(OverTime::of(&log, options))))
+                let found = OverTime::of(&log, options)
+                    .map_err(|problem| InputError::whole(name, problem))?;
+                Ok(Diagnosis::OverTime(Box::new(found)))
             }
+            // A log has lines like a trace's, too: then a report decides.
+            Some(KernelText::Trace) => match Waits::parse(name, text, &options.window) {
+                Ok(waits) => Ok(Diagnosis::Waits(Box::new(waits), Ignored::of_text(text))),
+                Err(error) => match Log::read(text) {
+                    log if log.reports.is_empty() => Err(error.into()),
+                    log => Ok(Diagnosis::Log(log, name.to_owned())),
+                },
+            },
             Some(KernelText::Zoneinfo | KernelText::Buddyinfo | KernelText::PageTypeInfo) => {
                 let read = Snapshot::parse(&[(name, text)])?;
                 Ok(Diagnosis::Rest(Box::new(read)))
@@ -249,24 +259,29 @@ impl Diagnosis {
 impl Ignored {
     /// The first line of a trace's file that only a kernel's report has.
     fn of(path: &Path, is_packed: bool) -> Ignored {
-        // Only the report's own words: a trace may name the functions of one.
-        const WORDS: [&str; 3] =
-            ["invoked oom-killer:", "page allocation failure: order:", "Mem-Info:"];
-        let has_words = |line: &[u8]| {
-            let line = String::from_utf8_lossy(line);
-            WORDS.iter().any(|words| line.contains(words))
-        };
-        let first_line = match is_packed {
-            true => whole_text(path).ok().and_then(|text| {
-                text.split(|byte| *byte == b'\n').position(has_words).map(|at| at as u64 + 1)
-            }),
-            false => File::open(path).ok().and_then(|file| {
-                let mut lines = BufReader::new(file).split(b'\n').zip(1u64..);
-                lines.find_map(|(line, nr)| has_words(&line.ok()?).then_some(nr))
-            }),
-        };
+        if is_packed {
+            return whole_text(path)
+                .map_or_else(|_| Ignored::default(), |text| Ignored::of_text(&text));
+        }
+        let first_line = File::open(path).ok().and_then(|file| {
+            let mut lines = BufReader::new(file).split(b'\n').zip(1u64..);
+            lines.find_map(|(line, nr)| is_of_report(&line.ok()?).then_some(nr))
+        });
         Ignored { first_line }
     }
+
+    fn of_text(text: &[u8]) -> Ignored {
+        let at = text.split(|byte| *byte == b'\n').position(is_of_report);
+        Ignored { first_line: at.map(|at| at as u64 + 1) }
+    }
+}
+
+/// Has the line the report's own words? A trace may name the functions of one.
+fn is_of_report(line: &[u8]) -> bool {
+    const WORDS: [&str; 3] =
+        ["invoked oom-killer:", "page allocation failure: order:", "Mem-Info:"];
+    let line = String::from_utf8_lossy(line);
+    WORDS.iter().any(|words| line.contains(words))
 }
 
 /// The kind of a text, by its first bytes.

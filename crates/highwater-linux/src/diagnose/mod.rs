@@ -29,11 +29,14 @@
 //! | [`snapshot`] | is this machine fragmented, and how many huge pages are to be had? |
 //! | [`over_time`] | when were memory, disks or CPUs short? |
 //! | [`waits`] | which tasks were stalled, for how long, and why? |
+//!
+//! [`window`] is the part of a text over time that is asked for, and `fitted` cuts tables to a page.
 
 mod advice;
 mod allocator;
 mod cause;
 mod door;
+mod fitted;
 mod group;
 mod holder;
 mod judge;
@@ -49,6 +52,7 @@ mod state;
 mod text;
 mod unknown;
 pub mod waits;
+pub mod window;
 mod words;
 mod zone;
 

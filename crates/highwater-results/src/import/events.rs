@@ -1,6 +1,7 @@
 //! Any tracepoint of a trace text: task, time, name and fields of each line.
 //!
 //! The columns are those that [`super::kmem`] reads: ftrace, `trace-cmd report` and `perf script`.
+//! A date and time may come before them (`ts '%F %T'`), or after the CPU (`perf script -F +tod`).
 //! [`for_each_event`] hands out every event with one line in memory at a time. Fields stay text;
 //! [`Event`] finds a value by its key.
 
@@ -12,12 +13,15 @@ use super::ImportError;
 use super::kmem::OnDamage;
 use super::kmem::header::{Task, find_columns, lost_notice};
 use super::source::Source;
+use super::wall_clock::wall_clock;
 
 /// A tracepoint hit.
 #[derive(Clone, Copy, Debug)]
 pub struct Event<'l> {
     /// Trace clock, in nanoseconds.
     pub time_ns: u64,
+    /// Wall clock, if the line has one: nanoseconds since 1970 in the text's own time zone.
+    pub wall_ns: Option<u64>,
     /// Thread id of the current task; 0 is the idle task, -1 a task that perf could not name.
     pub pid: i32,
     /// Line, from 1.
@@ -132,10 +136,15 @@ fn walk(mut source: Source, mut each: impl FnMut(&Event<'_>)) -> Result<EventTot
         if text.first() == Some(&b'#') {
             continue;
         }
+        let (wall_before, text) = match wall_clock(text) {
+            Some((wall_ns, rest)) => (Some(wall_ns), rest),
+            None => (None, text),
+        };
         let found = find_columns(text, |columns| {
             let (name, fields) = columns.event()?;
             let Task { comm, pid } = columns.task()?;
-            Some(Event { time_ns: columns.time_ns, pid, line, comm, name, fields })
+            let wall_ns = columns.wall_ns.or(wall_before);
+            Some(Event { time_ns: columns.time_ns, wall_ns, pid, line, comm, name, fields })
         });
         let Some(event) = found else {
             let is_lost = lost_notice(text.trim_ascii()).is_some();
@@ -183,6 +192,26 @@ mod tests {
         );
         let totals = totals.unwrap();
         assert_eq!((totals.nr_events, totals.span_ns), (2, Some((1_500_000_000, 2_250_000_000))));
+    }
+
+    #[test]
+    fn wall_clocks_before_the_line_and_in_it() {
+        let text = "1970-01-01 00:00:02.5   a b-1 [000] ..... 1.5: x: y\n\
+                    perf 3/4 [001] 1970-01-01 00:00:03.000001 1.6: vmscan:x: y\n\
+                    \u{20} a-1 [000] 1.7: x: 1970-01-01 00:00:09 z\n";
+        let mut seen = Vec::new();
+        for_each_event_of("t", text.as_bytes(), |event| {
+            seen.push((event.comm().into_owned(), event.time_ns / 100_000_000, event.wall_ns));
+        })
+        .unwrap();
+        assert_eq!(
+            seen,
+            [
+                ("a b".into(), 15, Some(2_500_000_000)),
+                ("perf".into(), 16, Some(3_000_001_000)),
+                ("a".into(), 17, None)
+            ]
+        );
     }
 
     #[test]

@@ -27,6 +27,7 @@ pub mod proc;
 mod recognise;
 mod source;
 pub mod vmstat_log;
+mod wall_clock;
 
 pub use error::ImportError;
 pub use recognise::KernelText;

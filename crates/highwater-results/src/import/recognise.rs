@@ -1,6 +1,8 @@
 //! Recognises texts of Linux by content, so that an error can name a text that was given to the
 //! wrong command.
 
+use super::vmstat_log::is_bare_row;
+
 /// A text of Linux.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KernelText {
@@ -111,6 +113,10 @@ impl KernelText {
         }
         if any(&is_pressure) {
             return Some(KernelText::Pressure);
+        }
+        // The tail of a log has no header.
+        if any(&is_bare_row) {
+            return Some(KernelText::VmstatProgram);
         }
         other(first, any).or_else(|| is_stamped(first).then_some(KernelText::Log))
     }
@@ -379,6 +385,10 @@ mod tests {
             ),
             (
                 "Fri Nov 27 18:35:21 UTC 2026\n 18:00 r  b   swpd   free\n".to_owned(),
+                Some(KernelText::VmstatProgram),
+            ),
+            (
+                " 2 1 0 19833800 48036 4637128 7 0 144 0 521 341 36 15 49 0 0\n".to_owned(),
                 Some(KernelText::VmstatProgram),
             ),
             (

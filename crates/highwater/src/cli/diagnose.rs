@@ -12,6 +12,7 @@ use super::out::{check_dir, check_file};
 use super::report::write_page;
 use super::{CliError, Outcome, print, remark, width};
 use crate::diagnose::over_time::Options;
+use crate::diagnose::window::Window;
 use crate::diagnose::{self, Diagnosis, StateOut};
 use crate::machine_file::state_texts::FILES;
 
@@ -22,7 +23,12 @@ pub(super) fn run(args: &DiagnoseArgs) -> Result<Outcome, CliError> {
     args.output.as_deref().map_or(Ok(()), |file| check_file("--output", file))?;
     args.machine_out.as_deref().map_or(Ok(()), |file| check_file("--machine-out", file))?;
     args.state_out.as_deref().map_or(Ok(()), |dir| check_state_dir(dir, args.force))?;
-    let options = Options { interval_s: args.interval, cpus: args.cpus, ..Options::default() };
+    let options = Options {
+        interval_s: args.interval,
+        cpus: args.cpus,
+        unit_bytes: unit_bytes(args.unit.as_deref()),
+        window: Window { from: args.from, to: args.to },
+    };
     let found = Diagnosis::read(&args.files, &options)?;
     let only = args.report.map(|nr| nr as usize);
     check(args, &found, only)?;
@@ -56,6 +62,16 @@ pub(super) fn run(args: &DiagnoseArgs) -> Result<Outcome, CliError> {
         _ => found.terminal(only, width()),
     })?;
     Ok(Outcome::Done)
+}
+
+/// Bytes of a unit of `vmstat -S`.
+fn unit_bytes(unit: Option<&str>) -> u64 {
+    match unit {
+        Some("k") => 1000,
+        Some("m") => 1_000_000,
+        Some("M") => 1 << 20,
+        _ => 1 << 10,
+    }
 }
 
 /// Refuses a directory that cannot be written, or that has a state which `--force` does not replace.
@@ -111,11 +127,18 @@ fn write_state(dir: &Path, found: &Diagnosis, only: Option<usize>) -> Result<(),
     Ok(())
 }
 
-/// Options of logs are for logs, and that of an order for texts of `/proc`.
+/// Options of logs are for logs, that of an order for texts of `/proc`, and those of a time for texts
+/// over time.
 fn check(args: &DiagnoseArgs, found: &Diagnosis, only: Option<usize>) -> Result<(), CliError> {
     if args.order.is_some() && !matches!(found, Diagnosis::Rest(_)) {
         let reason = "only for zoneinfo, buddyinfo and pagetypeinfo of /proc";
         return Err(CliError::new(format!("--order: {reason}")));
+    }
+    let is_over_time = matches!(found, Diagnosis::OverTime(_) | Diagnosis::Waits(..));
+    if !is_over_time && (args.from.is_some() || args.to.is_some()) {
+        let option = if args.from.is_some() { "--from" } else { "--to" };
+        let reason = "only for texts over time: traces, vmstat, pressure";
+        return Err(CliError::new(format!("{option}: {reason}")));
     }
     if let Diagnosis::Log(log, name) = found {
         return match only.filter(|nr| *nr > log.reports.len()) {

@@ -1,11 +1,7 @@
 //! Samples as series: for each kind of shortage a value over time, and the limit above which it
 //! counts.
 
-use std::collections::BTreeMap;
-
-use highwater_results::import::vmstat_log::{
-    Column, PressureLine, Resource, Row, Share, Stamp, VmstatLog,
-};
+use highwater_results::import::vmstat_log::{Column, Row, Scale, Stamp, VmstatLog};
 use serde::Serialize;
 
 use super::Options;
@@ -14,9 +10,6 @@ use super::Options;
 const IOWAIT_LIMIT: f64 = 20.0;
 /// Percent of CPU time in `st` from which on the hypervisor was short of CPUs.
 const STOLEN_LIMIT: f64 = 10.0;
-/// Percent of time in which some tasks, and all tasks, waited.
-const SOME_LIMIT: f64 = 5.0;
-const FULL_LIMIT: f64 = 1.0;
 /// Percent of CPU time that may be idle while CPUs count as busy.
 const BUSY_IDLE: u64 = 1;
 /// Free memory at its floor: within a quarter of the least, and below this part of all memory that
@@ -45,9 +38,15 @@ pub enum Kind {
     Cpu,
     /// `st`: a hypervisor runs others.
     Stolen,
-    /// `/proc/pressure/cpu`, some or full.
+    /// `cpu.pressure` of a cgroup, full; that of the whole machine is always 0.
+    CpuFull,
+    /// `/proc/pressure/cpu`, some.
     CpuPressure,
-    /// Pressure by interrupts, or of a resource that the text does not name.
+    /// `/proc/pressure/irq`: interrupts took the CPU from tasks.
+    Irq,
+    /// Pressure of a resource that the text does not name, full.
+    OtherFull,
+    /// The same, some.
     OtherPressure,
 }
 
@@ -73,8 +72,10 @@ impl Kind {
             Kind::Swap | Kind::MemoryFull | Kind::MemorySome => Some(Short::Memory),
             Kind::FreeFloor => None,
             Kind::Disk | Kind::IoFull | Kind::IoSome => Some(Short::Disks),
-            Kind::Cpu | Kind::Stolen | Kind::CpuPressure => Some(Short::Cpus),
-            Kind::OtherPressure => Some(Short::Other),
+            Kind::Cpu | Kind::Stolen | Kind::CpuFull | Kind::CpuPressure | Kind::Irq => {
+                Some(Short::Cpus)
+            }
+            Kind::OtherFull | Kind::OtherPressure => Some(Short::Other),
         }
     }
 
@@ -91,9 +92,27 @@ impl Kind {
             Kind::IoSome => "disks: some tasks waited",
             Kind::Cpu => "CPUs: runnable tasks",
             Kind::Stolen => "CPUs: taken by the hypervisor",
+            Kind::CpuFull => "CPUs: all tasks waited",
             Kind::CpuPressure => "CPUs: some tasks waited",
-            Kind::OtherPressure => "other: some tasks waited",
+            Kind::Irq => "CPUs: interrupts delayed all tasks",
+            Kind::OtherFull => "unnamed: all tasks waited",
+            Kind::OtherPressure => "unnamed: some tasks waited",
         }
+    }
+
+    /// True if it is a line of pressure.
+    #[must_use]
+    pub const fn is_pressure(self) -> bool {
+        !matches!(self, Kind::Swap | Kind::FreeFloor | Kind::Disk | Kind::Cpu | Kind::Stolen)
+    }
+
+    /// True if it is about all tasks that are not idle, and not about at least one.
+    #[must_use]
+    pub const fn is_full(self) -> bool {
+        matches!(
+            self,
+            Kind::MemoryFull | Kind::IoFull | Kind::CpuFull | Kind::Irq | Kind::OtherFull
+        )
     }
 
     /// The unit of its values.
@@ -110,54 +129,51 @@ impl Kind {
 
 /// A series.
 #[derive(Clone, Debug)]
-pub(super) struct Series {
+pub(super) struct Series<'l> {
     pub(super) kind: Kind,
     /// True if the samples have times; else their order is all that is known.
     pub(super) has_time: bool,
-    pub(super) samples: Vec<Sample>,
+    pub(super) samples: Vec<Sample<'l>>,
 }
 
 /// A value that holds from one moment to another: seconds, or positions without times.
 #[derive(Clone, Debug)]
-pub(super) struct Sample {
+pub(super) struct Sample<'l> {
     pub(super) from: f64,
     pub(super) to: f64,
-    /// The stamp at the end, as printed.
-    pub(super) stamp: Option<String>,
+    /// The stamp at the end, if the text has one for exactly this moment.
+    pub(super) stamp: Option<&'l Stamp>,
     pub(super) value: f64,
     pub(super) is_short: bool,
 }
 
-/// All series that the text has.
-pub(super) fn all(log: &VmstatLog, options: &Options) -> Vec<Series> {
-    let mut series = of_rows(log, options);
-    series.extend(of_pressure(log, options));
-    series.retain(|series| !series.samples.is_empty());
-    series
+/// The scale of all time stamps, if every sample has one. If only some have, their order is the
+/// time: the scales of rows and of lines of pressure must be the same.
+pub(super) fn scale(log: &VmstatLog) -> Option<Scale> {
+    let rows = log.rows.iter().map(|row| row.at.as_ref());
+    let mut all = rows.chain(log.pressures.iter().map(|line| line.at.as_ref()));
+    let first = all.next()??.scale;
+    all.all(|at| at.is_some_and(|at| at.scale == first)).then_some(first)
 }
 
-/// True if every sample has a time stamp. If only some have, their order is the time: the scales of
-/// rows and of lines of pressure must be the same.
-pub(super) fn has_stamps(log: &VmstatLog) -> bool {
-    log.rows.iter().all(|row| row.at.is_some()) && log.pressures.iter().all(|l| l.at.is_some())
-}
-
-fn of_rows(log: &VmstatLog, options: &Options) -> Vec<Series> {
+/// The series of the rows.
+pub(super) fn of_rows<'l>(log: &'l VmstatLog, options: &Options) -> Vec<Series<'l>> {
     let Some(first) = log.rows.first() else { return Vec::new() };
     let step = if options.interval_s > 0.0 { options.interval_s } else { 1.0 };
-    let has_stamps = has_stamps(log);
-    let end = |row: &Row| match &row.at {
-        Some(at) if has_stamps => at.seconds,
-        _ => row.number as f64 * step,
-    };
-    let floor = log.rows.iter().filter_map(|row| row.values.get(Column::Free)).min();
-    let mut begin = end(first) - step;
+    let has_stamps = scale(log).is_some();
+    let stamp = |row: &'l Row| row.at.as_ref().filter(|_| has_stamps);
+    let end = |row: &'l Row| stamp(row).map_or(row.number as f64 * step, |at| at.seconds);
+    let floor = least_free(log);
     let kinds = [Kind::Swap, Kind::FreeFloor, Kind::Disk, Kind::Cpu, Kind::Stolen];
     let mut series = kinds.map(|kind| Series {
         kind,
         has_time: true,
         samples: Vec::with_capacity(log.rows.len()),
     });
+    // The first row of a text that begins in the middle is as long as the second.
+    let second = log.rows.get(1).and_then(|row| Some(end(row) - row.since?));
+    let length = second.filter(|length| has_stamps && *length > 0.0).unwrap_or(step);
+    let mut begin = end(first) - length;
     let (mut last_stamp, mut nr_later) = (None, 0u32);
     for row in &log.rows {
         let at = end(row);
@@ -165,16 +181,13 @@ fn of_rows(log: &VmstatLog, options: &Options) -> Vec<Series> {
         nr_later = if last_stamp == Some(at) { nr_later.saturating_add(1) } else { 0 };
         last_stamp = Some(at);
         let to = at + f64::from(nr_later) * step;
-        // A clock that was set back: the sample is as long as usual.
-        let from = if to > begin { begin } else { to - step };
+        let since = row.since.filter(|_| has_stamps && nr_later == 0).unwrap_or(begin);
+        // A clock that was set back, or a stamp above several rows: the sample is as long as usual.
+        let from = if to > since { since } else { to - step };
         begin = to;
-        let stamp = row.at.as_ref().filter(|_| has_stamps).map(|at| match nr_later {
-            0 => at.text.clone(),
-            nr => format!("{} +{}", at.text, super::text::seconds(f64::from(nr) * step)),
-        });
+        let stamp = stamp(row).filter(|_| nr_later == 0);
         for series in &mut series {
             if let Some((value, is_short)) = judge(row, series.kind, floor, options) {
-                let stamp = stamp.clone();
                 series.samples.push(Sample { from, to, stamp, value, is_short });
             }
         }
@@ -182,21 +195,46 @@ fn of_rows(log: &VmstatLog, options: &Options) -> Vec<Series> {
     series.into()
 }
 
+/// The least value of `free`.
+pub(super) fn least_free(log: &VmstatLog) -> Option<u64> {
+    log.rows.iter().filter_map(|row| row.values.get(Column::Free)).min()
+}
+
+/// True if free memory is a small part of all memory that `vmstat` shows; `None` if the row does
+/// not say.
+fn is_free_low(row: &Row) -> Option<bool> {
+    let free = row.values.get(Column::Free)?;
+    let others = [Column::Buffers, Column::Cache, Column::Inactive, Column::Active];
+    let others = others.into_iter().filter_map(|column| row.values.get(column));
+    Some(free < others.fold(free, u64::saturating_add) / FLOOR_PART)
+}
+
+/// True for a row that only swaps back in: free memory is not low, and nothing is swapped out.
+pub(super) fn is_swapping_back(row: &Row) -> bool {
+    let get = |column| row.values.get(column);
+    get(Column::SwapOut) == Some(0)
+        && get(Column::SwapIn).is_some_and(|pages| pages > 0)
+        && is_free_low(row) == Some(false)
+}
+
 /// The value of a kind in a row, and whether it counts; `None` if the text does not have it.
-fn judge(row: &Row, kind: Kind, floor: Option<u64>, options: &Options) -> Option<(f64, bool)> {
+pub(super) fn judge(
+    row: &Row,
+    kind: Kind,
+    floor: Option<u64>,
+    options: &Options,
+) -> Option<(f64, bool)> {
     let get = |column| row.values.get(column);
     let bytes = |units: u64| units.saturating_mul(options.unit_bytes) as f64;
     match kind {
         Kind::Swap => {
             let traffic = get(Column::SwapIn)?.saturating_add(get(Column::SwapOut)?);
-            Some((bytes(traffic), traffic > 0))
+            Some((bytes(traffic), traffic > 0 && !is_swapping_back(row)))
         }
         Kind::FreeFloor => {
             let free = get(Column::Free)?;
-            let others = [Column::Buffers, Column::Cache, Column::Inactive, Column::Active];
-            let others = others.into_iter().filter_map(get).fold(0, u64::saturating_add);
-            let is_low = free < others.saturating_add(free) / FLOOR_PART;
-            Some((bytes(free), is_low && floor.is_some_and(|least| free <= least + least / 4)))
+            let is_least = floor.is_some_and(|least| free <= least.saturating_add(least / 4));
+            Some((bytes(free), is_free_low(row)? && is_least))
         }
         Kind::Disk => {
             let (blocked, wait) = (get(Column::Blocked)?, get(Column::IoWait)? as f64);
@@ -220,52 +258,4 @@ fn judge(row: &Row, kind: Kind, floor: Option<u64>, options: &Options) -> Option
         }
         _ => None,
     }
-}
-
-fn of_pressure(log: &VmstatLog, options: &Options) -> Vec<Series> {
-    let mut lines: BTreeMap<(Kind, Share), Vec<&PressureLine>> = BTreeMap::new();
-    for line in &log.pressures {
-        let share = line.pressure.share;
-        let kind = match (line.resource, share) {
-            (Resource::Memory, Share::Full) => Kind::MemoryFull,
-            (Resource::Memory, Share::Some) => Kind::MemorySome,
-            (Resource::Io, Share::Full) => Kind::IoFull,
-            (Resource::Io, Share::Some) => Kind::IoSome,
-            // The whole machine never waits for CPUs as a whole.
-            (Resource::Cpu, Share::Some) => Kind::CpuPressure,
-            (Resource::Irq | Resource::Unnamed, _) => Kind::OtherPressure,
-            (Resource::Cpu, Share::Full) => continue,
-        };
-        lines.entry((kind, share)).or_default().push(line);
-    }
-    let has_stamps = has_stamps(log);
-    let has_rows = log.pressures.iter().any(|line| line.row > 0);
-    let of_one = |((kind, share), lines): ((Kind, Share), Vec<&PressureLine>)| {
-        let limit = if share == Share::Full { FULL_LIMIT } else { SOME_LIMIT };
-        let mut series = Series { kind, has_time: has_stamps || has_rows, samples: Vec::new() };
-        let moment = |at: usize, line: &PressureLine| match &line.at {
-            Some(Stamp { seconds, .. }) if has_stamps => *seconds,
-            _ if has_rows => line.row.saturating_sub(1) as f64 * options.interval_s,
-            _ => at as f64,
-        };
-        for (at, pair) in lines.windows(2).enumerate() {
-            let (from, to) = (moment(at, pair[0]), moment(at + 1, pair[1]));
-            let totals = pair[0].pressure.total_us.zip(pair[1].pressure.total_us);
-            // A counter that went back began again: its average of 10 seconds is left.
-            let waited = totals.and_then(|(from, to)| to.checked_sub(from));
-            let is_timed = series.has_time && to > from;
-            let share = waited.filter(|_| is_timed).map(|us| us as f64 / 1e4 / (to - from));
-            // Reading takes time: a difference may be a little longer than the interval.
-            let value = share.map(|percent| percent.min(100.0)).or(pair[1].pressure.avg10);
-            if let Some(value) = value
-                && (is_timed || !series.has_time)
-            {
-                let stamp = pair[1].at.as_ref().filter(|_| has_stamps).map(|at| at.text.clone());
-                let is_short = value >= limit;
-                series.samples.push(Sample { from, to, stamp, value, is_short });
-            }
-        }
-        series
-    };
-    lines.into_iter().map(of_one).collect()
 }

@@ -1,14 +1,15 @@
 //! The answer as tables and JSON, and the words for values.
 
 use highwater_report::{Cell, Layout, Table};
-use highwater_results::import::vmstat_log::{Column, VmstatLog};
 use highwater_results::words::count;
 use serde_json::{Value, json};
 
-use super::super::words::kb_text;
+use super::super::fitted::fitted;
+use super::super::words::{kb_text, time_text};
+use super::OverTime;
 use super::intervals::{Interval, Moment};
-use super::series::{Kind, Series};
-use super::{Options, OverTime};
+use super::pressure::SPANS;
+use super::series::Kind;
 
 /// Schema of the JSON form.
 const SCHEMA: &str = "highwater.diagnose-over-time/1";
@@ -16,8 +17,6 @@ const SCHEMA: &str = "highwater.diagnose-over-time/1";
 const ROWS_MAX: usize = 30;
 /// Intervals in JSON.
 const JSON_ROWS_MAX: usize = 10_000;
-/// Less memory than this in KiB makes another unit likely.
-const LEAST_MEMORY_KB: u64 = 128 * 1024;
 
 /// Seconds: `45 s`, `0.50 s`.
 pub(super) fn seconds(seconds: f64) -> String {
@@ -28,10 +27,18 @@ pub(super) fn seconds(seconds: f64) -> String {
 pub(super) fn moment(moment: &Moment) -> String {
     match (&moment.stamp, moment.seconds) {
         (Some(stamp), _) => stamp.clone(),
-        (None, Some(at)) if at < 1e8 => seconds(at),
-        // The stamp of the row before the first is not known.
-        (None, Some(_)) => "the beginning".to_owned(),
-        (None, None) => format!("sample {:.0}", moment.order + 1.0),
+        (None, Some(at)) => seconds(at),
+        (None, None) => format!("sample {:.0}", moment.order),
+    }
+}
+
+/// Percent: `78%`, `1.5%`.
+pub(super) fn percent(value: f64) -> String {
+    let tenths = (value * 10.0).round() / 10.0;
+    if value < 10.0 && tenths.fract() != 0.0 {
+        format!("{tenths}%")
+    } else {
+        format!("{value:.0}%")
     }
 }
 
@@ -41,12 +48,46 @@ pub(super) fn value(kind: Kind, value: f64) -> String {
         "bytes/s" => format!("{}/s", kb_text((value / 1024.0).round() as u64)),
         "bytes" => kb_text((value / 1024.0).round() as u64),
         "tasks" => format!("{}", (value * 10.0).round() / 10.0),
-        _ => format!("{value:.0}%"),
+        _ => percent(value),
     }
 }
 
-/// The tables.
+/// The tables, and the remarks below the last.
 pub(super) fn tables(own: &OverTime) -> Vec<Table> {
+    fitted(&own.sentence(), ROWS_MAX, |nr_rows| {
+        let mut tables = vec![readings(own), shortages(own, nr_rows), stalled(own)];
+        tables.retain(|table| !table.rows.is_empty());
+        if tables.is_empty() {
+            tables.push(shortages(own, nr_rows));
+        }
+        if let Some(last) = tables.last_mut() {
+            last.notes.extend(own.notes.iter().cloned());
+        }
+        tables
+    })
+}
+
+fn readings(own: &OverTime) -> Table {
+    let columns = SPANS.map(|span| format!("last {span}"));
+    let columns: Vec<String> = columns.into_iter().chain(["since boot".to_owned()]).collect();
+    let title = "One reading of pressure: time that tasks waited";
+    let mut table = Table::new(title, &["what"], columns, Layout::Fitted);
+    for reading in own.readings.iter().filter(|reading| reading.is_only) {
+        let average = |value: Option<f64>| {
+            value.map_or(Cell::Missing, |value| Cell::text(format!("{value:.2}%")))
+        };
+        let mut cells: Vec<Cell> = reading.averages.into_iter().map(average).collect();
+        cells.push(
+            reading
+                .total_us
+                .map_or(Cell::Missing, |us| Cell::text(time_text(us.saturating_mul(1000)))),
+        );
+        table.push(&[reading.kind.text()], cells);
+    }
+    table
+}
+
+fn shortages(own: &OverTime, nr_rows: usize) -> Table {
     let mut worst: Vec<(usize, &Interval)> = own.intervals.iter().enumerate().collect();
     // The worst of each kind are comparable: each kind has its share of the rows.
     let mut rank = vec![0usize; own.intervals.len()];
@@ -59,10 +100,10 @@ pub(super) fn tables(own: &OverTime) -> Vec<Table> {
         }
     }
     worst.sort_by_key(|(at, _)| (rank[*at], *at));
-    let nr_others = worst.len().saturating_sub(ROWS_MAX);
-    worst.truncate(ROWS_MAX);
+    let nr_others = worst.len().saturating_sub(nr_rows);
+    worst.truncate(nr_rows);
     worst.sort_by_key(|(at, _)| *at);
-    let columns = ["from", "to", "length", "mean", "peak"].map(str::to_owned).to_vec();
+    let columns = ["from", "to", "length", "mean", "peak", "peak at"].map(str::to_owned).to_vec();
     let mut table = Table::new("Shortages", &["what"], columns, Layout::Fitted);
     for (_, it) in worst {
         let cells = vec![
@@ -71,6 +112,7 @@ pub(super) fn tables(own: &OverTime) -> Vec<Table> {
             it.length_s.map_or(Cell::Missing, |length| Cell::text(seconds(length))),
             Cell::text(value(it.kind, it.mean)),
             Cell::text(value(it.kind, it.peak)),
+            Cell::text(moment(&it.peak_at)),
         ];
         table.push(&[it.kind.text()], cells);
     }
@@ -80,64 +122,24 @@ pub(super) fn tables(own: &OverTime) -> Vec<Table> {
     if nr_others > 0 {
         table.notes.push(format!("{} left out", count(nr_others, "milder interval")));
     }
-    table.notes.extend(own.notes.iter().take(ROWS_MAX).cloned());
-    vec![table]
+    table
 }
 
-/// Remarks about the text.
-pub(super) fn notes(log: &VmstatLog, options: &Options, series: &[Series]) -> Vec<String> {
-    let mut notes = Vec::new();
-    if log.nr_averages > 0 {
-        let rows = count(log.nr_averages, "row");
-        notes.push(format!(
-            "{rows} left out: the first of each call of vmstat is an average since boot"
-        ));
+fn stalled(own: &OverTime) -> Table {
+    let columns = ["stalled", "of", "share"].map(str::to_owned).to_vec();
+    let title = "Pressure: time stalled between the first and the last reading";
+    let mut table = Table::new(title, &["what"], columns, Layout::Fitted);
+    for it in &own.stalled {
+        let share = it.of_s.filter(|length| *length > 0.0);
+        let share = share.map(|length| it.stalled_ns as f64 / 1e7 / length);
+        let cells = vec![
+            Cell::text(time_text(it.stalled_ns)),
+            it.of_s.map_or(Cell::Missing, |length| Cell::text(seconds(length))),
+            share.map_or(Cell::Missing, |share| Cell::text(percent(share))),
+        ];
+        table.push(&[it.kind.text()], cells);
     }
-    if !log.rows.is_empty() && !super::series::has_stamps(log) {
-        let step = seconds(options.interval_s);
-        notes.push(format!(
-            "no time stamps (vmstat -t): rows are taken to be {step} apart, counted from the first"
-        ));
-    }
-    if log.has_no_header {
-        notes.push("no header: the usual columns are taken for granted".to_owned());
-    }
-    let memory = log.rows.iter().map(|row| {
-        let parts =
-            [Column::Free, Column::Buffers, Column::Cache, Column::Inactive, Column::Active];
-        parts.into_iter().filter_map(|column| row.values.get(column)).fold(0, u64::saturating_add)
-    });
-    if memory.max().is_some_and(|units| units < LEAST_MEMORY_KB) && options.unit_bytes == 1024 {
-        notes.push(
-            "sizes are taken as KiB, but are small: perhaps vmstat -S M printed MiB".to_owned(),
-        );
-    }
-    let busy = series.iter().any(|series| series.kind == Kind::Cpu);
-    if busy && options.cpus.is_none() {
-        notes.push(
-            "the number of CPUs is not known: CPUs count as short if none is idle and several tasks run"
-                .to_owned(),
-        );
-    }
-    if series.iter().any(|series| series.kind == Kind::FreeFloor) {
-        notes.push(
-            "free memory at its floor alone is no shortage: Linux fills memory with page cache"
-                .to_owned(),
-        );
-    }
-    if series.iter().any(|series| !series.has_time) {
-        notes.push(
-            "pressure without times: percentages are those of the last 10 s (avg10)".to_owned(),
-        );
-    }
-    if let Some(line) = log.first_unreadable {
-        let lines = count(log.nr_unreadable, "line");
-        notes.push(format!("{lines} not understood, the first is line {line}"));
-    }
-    if log.nr_left_out > 0 {
-        notes.push(format!("{} beyond the limit left out", count(log.nr_left_out, "sample")));
-    }
-    notes
+    table
 }
 
 /// JSON.
@@ -152,6 +154,9 @@ pub(super) fn json(own: &OverTime) -> Value {
         "lines_of_pressure": own.nr_samples[1],
         "least_free_bytes": own.least_free,
         "looked_at": own.looked_at,
+        "readings": own.readings,
+        "stalled": own.stalled,
+        "swap_io_percent": own.swap_io,
         "intervals": own.intervals.iter().take(JSON_ROWS_MAX).map(interval).collect::<Vec<_>>(),
         "nr_intervals": own.intervals.len(),
         "notes": own.notes,
@@ -167,6 +172,7 @@ fn interval(it: &Interval) -> Value {
         "length_s": it.length_s,
         "samples": it.nr_samples,
         "peak": it.peak,
+        "peak_at": it.peak_at,
         "mean": it.mean,
         "unit": it.kind.unit(),
     })

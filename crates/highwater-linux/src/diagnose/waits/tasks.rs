@@ -5,16 +5,28 @@ use std::collections::HashMap;
 use highwater_results::import::events::Event;
 
 use super::cause::{Cause, PAIRS};
+use super::clock::Clock;
 use super::tally::Tally;
+use super::what::What;
 
 /// Most tasks that are kept. The events of further tasks are counted only.
 const TASKS_MAX: usize = 100_000;
 
 /// All tasks.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Tasks {
     pub(super) by_pid: HashMap<i32, Task>,
     pub(super) counts: Counts,
+    pub(super) clock: Clock,
+    /// Stalls count between these times.
+    pub(super) limits: [u64; 2],
+}
+
+impl Default for Tasks {
+    fn default() -> Tasks {
+        let limits = [0, u64::MAX];
+        Tasks { by_pid: HashMap::new(), counts: Counts::default(), clock: Clock::default(), limits }
+    }
 }
 
 /// Numbers of events.
@@ -34,16 +46,33 @@ pub struct Counts {
     pub nr_left_out: u64,
     /// Attempts of compaction (`mm_compaction_try_to_compact_pages`).
     pub nr_compaction_attempts: u64,
+    /// Events of reclaim, compaction and congestion: with none, waits for memory are unknown.
+    pub nr_memory: u64,
+    /// Events of the scheduler: with none, other waits are unknown.
+    pub nr_sched: u64,
 }
 
 /// One task.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Task {
     pub(super) comm: String,
-    /// Since when, for each of [`PAIRS`].
-    open: [Option<u64>; PAIRS.len()],
+    /// Since when and what for, for each of [`PAIRS`].
+    open: [Option<(u64, What)>; PAIRS.len()],
+    /// The last attempt of compaction.
+    attempt: What,
     off_cpu: Option<(State, u64)>,
-    pub(super) waits: Vec<(Cause, Tally)>,
+    pub(super) waits: Vec<Wait>,
+}
+
+/// The stalls of a task by one cause.
+#[derive(Clone, Debug)]
+pub(super) struct Wait {
+    pub(super) cause: Cause,
+    pub(super) tally: Tally,
+    /// The longest.
+    pub(super) what: What,
+    /// Stalls of which nothing came.
+    pub(super) nr_in_vain: u64,
 }
 
 /// Why a task does not run.
@@ -60,6 +89,15 @@ impl Tasks {
     /// Takes an event.
     pub(super) fn take(&mut self, event: &Event<'_>) {
         let now = event.time_ns;
+        self.clock.take(event);
+        let is_of = |starts: &[&str]| starts.iter().any(|start| event.name().starts_with(start));
+        self.counts.nr_memory += u64::from(is_of(&[
+            "mm_vmscan_",
+            "mm_compaction_",
+            "writeback_congestion",
+            "writeback_wait_iff",
+        ]));
+        self.counts.nr_sched += u64::from(is_of(&["sched_switch", "sched_stat_"]));
         let pair = |(begin, end, _): &(&str, &str, Cause)| [*begin, *end].contains(&event.name());
         if let Some(slot) = PAIRS.iter().position(pair) {
             self.counts.nr_read += 1;
@@ -77,6 +115,9 @@ impl Tasks {
             }
             "mm_compaction_try_to_compact_pages" => {
                 self.counts.nr_compaction_attempts += 1;
+                if let Some(task) = self.task(event.pid, &event.comm()) {
+                    task.attempt = What::of(event);
+                }
                 Some(())
             }
             "sched_stat_blocked" => self.stat(event, Cause::BlockedStat),
@@ -98,13 +139,17 @@ impl Tasks {
         self.counts.nr_unreadable += u64::from(is_read.is_none());
     }
 
-    /// Begins of stalls without an end: cause, pid, since when.
-    pub(super) fn unfinished(&self) -> impl Iterator<Item = (Cause, i32, u64)> {
+    /// Begins of stalls without an end: cause, pid, since when, what for.
+    pub(super) fn unfinished(&self) -> impl Iterator<Item = (Cause, i32, u64, What)> {
         self.by_pid.iter().flat_map(|(pid, task)| {
             let pairs = PAIRS.iter().zip(&task.open);
-            let open = pairs.filter_map(|((_, _, cause), since)| Some((*cause, *pid, (*since)?)));
+            let open = pairs.filter_map(|((_, _, cause), open)| {
+                let (since, what) = open.clone()?;
+                Some((*cause, *pid, since, what))
+            });
             let blocked = task.off_cpu.filter(|(state, _)| *state == State::Blocked);
-            open.chain(blocked.map(|(_, since)| (Cause::Blocked, *pid, since)))
+            let what = What { inside: task.inside(), ..What::default() };
+            open.chain(blocked.map(|(_, since)| (Cause::Blocked, *pid, since, what)))
         })
     }
 
@@ -127,29 +172,38 @@ impl Tasks {
     }
 
     fn pair(&mut self, event: &Event<'_>, slot: usize, is_begin: bool) {
-        let now = event.time_ns;
+        let (now, cause) = (event.time_ns, PAIRS[slot].2);
         let Some(task) = self.task(event.pid, &event.comm()) else { return };
-        let since = if is_begin { task.open[slot].replace(now) } else { task.open[slot].take() };
-        match since {
-            // kswapd wakes once for each request of a higher order.
-            Some(since) if is_begin => {
-                if PAIRS[slot].2 == Cause::KswapdAwake {
-                    task.open[slot] = Some(since);
-                } else {
-                    self.counts.nr_begins_alone += 1;
+        let before = task.open[slot].take();
+        if !is_begin {
+            match before {
+                Some((since, what)) => {
+                    self.record(event.pid, cause, since, now, || what.ended(event));
                 }
+                None => self.counts.nr_ends_alone += 1,
             }
-            Some(since) => self.record(event.pid, PAIRS[slot].2, since, now),
-            None if !is_begin => self.counts.nr_ends_alone += 1,
-            None => {}
+            return;
         }
+        // kswapd wakes once for each request of a higher order.
+        let is_awake = cause == Cause::KswapdAwake && before.is_some();
+        let is_lost = before.is_some() && !is_awake;
+        task.open[slot] = if is_awake {
+            before
+        } else {
+            let what = match cause {
+                Cause::Compaction => task.attempt.clone(),
+                _ => What::of(event),
+            };
+            Some((now, what))
+        };
+        self.counts.nr_begins_alone += u64::from(is_lost);
     }
 
     /// A delay in microseconds of the current task.
     fn own(&mut self, event: &Event<'_>, cause: Cause, delay_us: Option<u64>) -> Option<()> {
         let delay = delay_us?.saturating_mul(1000);
-        if let Some(task) = self.task(event.pid, &event.comm()) {
-            task.add(cause, delay, event.time_ns);
+        if let Some(inside) = self.task(event.pid, &event.comm()).map(|task| task.inside()) {
+            self.delayed(event, event.pid, cause, delay, inside);
         }
         Some(())
     }
@@ -159,17 +213,40 @@ impl Tasks {
         let (pid, delay) = (event.number("pid")?, event.number("delay")?);
         let pid = i32::try_from(pid).ok()?;
         let comm = event.text("comm", "pid").unwrap_or_default();
-        if let Some(task) = self.task(pid, &comm) {
-            task.add(cause, delay, event.time_ns);
+        if self.task(pid, &comm).is_some() {
+            self.delayed(event, pid, cause, delay, None);
         }
         Some(())
+    }
+
+    /// A stall of this length that ends now. It may have begun before the clock did.
+    fn delayed(
+        &mut self,
+        event: &Event<'_>,
+        pid: i32,
+        cause: Cause,
+        delay: u64,
+        inside: Option<Cause>,
+    ) {
+        let (now, what) = (event.time_ns, || What { inside, ..What::default() });
+        match now.checked_sub(delay) {
+            Some(since) => self.record(pid, cause, since, now, what),
+            None if self.limits == [0, u64::MAX] => {
+                if let Some(task) = self.by_pid.get_mut(&pid) {
+                    task.add(cause, delay, now, what);
+                }
+            }
+            None => self.record(pid, cause, 0, now, what),
+        }
     }
 
     fn runs(&mut self, pid: i32, comm: &str, now: u64) {
         let Some(task) = self.task(pid, comm) else { return };
         match task.off_cpu.take() {
-            Some((State::Runnable, since)) => self.record(pid, Cause::WaitsForCpu, since, now),
-            Some((State::Blocked, since)) => self.record(pid, Cause::Blocked, since, now),
+            Some((State::Runnable, since)) => {
+                self.record(pid, Cause::WaitsForCpu, since, now, What::default);
+            }
+            Some((State::Blocked, since)) => self.blocked(pid, since, now),
             Some((State::Asleep, _)) | None => {}
         }
     }
@@ -179,35 +256,60 @@ impl Tasks {
         match task.off_cpu {
             Some((State::Blocked, since)) => {
                 task.off_cpu = Some((State::Runnable, now));
-                self.record(pid, Cause::Blocked, since, now);
+                self.blocked(pid, since, now);
             }
             Some((State::Asleep, _)) => task.off_cpu = Some((State::Runnable, now)),
             Some((State::Runnable, _)) | None => {}
         }
     }
 
-    fn record(&mut self, pid: i32, cause: Cause, since: u64, now: u64) {
+    fn blocked(&mut self, pid: i32, since: u64, now: u64) {
+        let inside = self.by_pid.get(&pid).and_then(Task::inside);
+        self.record(pid, Cause::Blocked, since, now, || What { inside, ..What::default() });
+    }
+
+    fn record(
+        &mut self,
+        pid: i32,
+        cause: Cause,
+        since: u64,
+        now: u64,
+        what: impl FnOnce() -> What,
+    ) {
         // Lines of several CPUs are not always in the order of their times.
-        let Some(ns) = now.checked_sub(since) else {
+        if now < since {
             self.counts.nr_backwards += 1;
             return;
-        };
+        }
+        // Only what is within the limits counts; a stall that has no length is a stall there.
+        let (begin, end) = (since.max(self.limits[0]), now.min(self.limits[1]));
+        let Some(ns) = end.checked_sub(begin) else { return };
         if let Some(task) = self.by_pid.get_mut(&pid) {
-            task.add(cause, ns, now);
+            task.add(cause, ns, end, what);
         }
     }
 }
 
 impl Task {
-    fn add(&mut self, cause: Cause, ns: u64, now: u64) {
-        match self.waits.iter_mut().find(|(own, _)| *own == cause) {
-            Some((_, tally)) => tally.record(ns, now),
-            None => {
-                let mut tally = Tally::default();
-                tally.record(ns, now);
-                self.waits.push((cause, tally));
-            }
+    /// The reclaim or compaction that the task is in.
+    fn inside(&self) -> Option<Cause> {
+        let open = PAIRS.iter().zip(&self.open);
+        let mut causes = open.filter(|(_, open)| open.is_some()).map(|((_, _, cause), _)| *cause);
+        causes.find(|cause| cause.is_memory())
+    }
+
+    fn add(&mut self, cause: Cause, ns: u64, now: u64, what: impl FnOnce() -> What) {
+        let at = self.waits.iter().position(|wait| wait.cause == cause).unwrap_or_else(|| {
+            let (tally, what) = (Tally::default(), What::default());
+            self.waits.push(Wait { cause, tally, what, nr_in_vain: 0 });
+            self.waits.len() - 1
+        });
+        let (wait, what) = (&mut self.waits[at], what());
+        wait.nr_in_vain += u64::from(what.is_in_vain() == Some(true));
+        if ns >= wait.tally.longest_ns {
+            wait.what = what;
         }
+        wait.tally.record(ns, now);
     }
 }
 

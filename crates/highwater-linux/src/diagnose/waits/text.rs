@@ -1,134 +1,145 @@
-//! The answer as a sentence, tables and JSON.
+//! The answer as tables and JSON.
 
 use highwater_report::{Cell, Layout, Table};
 use highwater_results::words::count;
 use serde_json::{Value, json};
 
+use super::super::fitted::fitted;
 use super::super::words::time_text;
+use super::sentence::{self, lost_time, name};
 use super::{Tally, Unfinished, WaitRow, Waits};
 
 /// Schema of the JSON form.
 const SCHEMA: &str = "highwater.diagnose-waits/1";
 /// Rows of a table.
 const ROWS_MAX: usize = 30;
-/// Rows of the table of unfinished stalls.
-const UNFINISHED_MAX: usize = 10;
+/// Rows of the longest stalls, and of daemons.
+const FEW: usize = 5;
 /// Rows of each list in JSON.
 const JSON_ROWS_MAX: usize = 10_000;
 
-/// The sentence: the task that waited longest for memory, or else for anything.
-pub(super) fn sentence(waits: &Waits) -> String {
-    let stalled = || waits.rows.iter().filter(|row| !row.is_daemon);
-    let of_memory = stalled().find(|row| row.cause.is_memory());
-    let span = waits.totals.span_ns.map_or(0, |(first, last)| last - first);
-    let length = time_text(span);
-    let open = waits.unfinished.iter().find(|it| it.cause.is_memory());
-    match (of_memory, stalled().next()) {
-        (Some(row), Some(first)) if row.cause == first.cause && row.pid == first.pid => {
-            format!("{} in a trace of {length}.", stall(row))
-        }
-        (Some(row), Some(first)) => format!(
-            "{} in a trace of {length}; the longest wait of any kind is that of {}, {} in {}.",
-            stall(row),
-            name(&first.comm, first.pid),
-            time_text(first.tally.total_ns),
-            first.cause.text()
-        ),
-        (None, _) if open.is_some() => open.map_or_else(String::new, |it| {
-            format!(
-                "{} was in {} for at least {} when the trace ended.",
-                name(&it.comm, it.pid),
-                it.cause.text(),
-                time_text(it.at_least_ns)
-            )
-        }),
-        (_, Some(first)) => {
-            format!("No task waited for memory; {} in a trace of {length}.", stall(first))
-        }
-        _ => format!("No stall ended in this trace of {length}."),
-    }
-}
-
-/// `writer-161 was stalled longest: 3.2 s in direct reclaim (40 times, at most 900 ms)`.
-fn stall(row: &WaitRow) -> String {
-    format!(
-        "{} was stalled longest: {} in {} ({}, at most {})",
-        name(&row.comm, row.pid),
-        time_text(row.tally.total_ns),
-        row.cause.text(),
-        count(row.tally.number, "time"),
-        time_text(row.tally.longest_ns)
-    )
-}
-
-fn name(comm: &str, pid: i32) -> String {
-    // The terminal of a reader must not get control characters.
-    let comm: String = comm.chars().filter(|c| !c.is_control()).take(32).collect();
-    format!("{comm}-{pid}")
-}
-
-/// The tables.
+/// The tables, and the remarks below the last.
 pub(super) fn tables(waits: &Waits) -> Vec<Table> {
-    let mut tables = Vec::new();
+    fitted(&sentence::of(waits), ROWS_MAX, |nr_rows| {
+        let few = FEW.min(nr_rows);
+        let mut tables = vec![
+            stalls(waits, nr_rows),
+            longest(waits, few),
+            causes(waits, nr_rows),
+            daemons(waits, few),
+        ];
+        tables.retain(|table| !table.rows.is_empty());
+        if tables.is_empty() {
+            tables.push(stalls(waits, nr_rows));
+        }
+        if let Some(last) = tables.last_mut() {
+            last.notes.extend(notes(waits));
+        }
+        tables
+    })
+}
+
+fn stalls(waits: &Waits, nr_rows: usize) -> Table {
+    let rows: Vec<&WaitRow> = waits.rows.iter().filter(|row| !row.is_daemon).collect();
+    let title = if rows.is_empty() { "Stalls of tasks: none" } else { "Stalls of tasks" };
+    table_of(waits, title, &rows, nr_rows)
+}
+
+/// kswapd and the like work while they are awake: nobody waits for that by itself.
+fn daemons(waits: &Waits, nr_rows: usize) -> Table {
+    let rows: Vec<&WaitRow> = waits.rows.iter().filter(|row| row.is_daemon).collect();
+    table_of(waits, "Daemons at work", &rows, nr_rows)
+}
+
+fn table_of(waits: &Waits, title: &str, rows: &[&WaitRow], nr_rows: usize) -> Table {
     let columns = ["number", "total", "longest", "p99", "longest ended at"];
     let columns = columns.map(str::to_owned).to_vec();
-    let labels = ["task", "cause"];
-    let mut table = Table::new("Stalls of tasks", &labels, columns, Layout::Fitted);
-    for row in waits.rows.iter().take(ROWS_MAX) {
-        let mut cells = cells(&row.tally);
-        cells.push(Cell::text(format!("{:.6} s", row.tally.longest_at_ns as f64 / 1e9)));
+    let mut table = Table::new(title, &["task", "cause"], columns, Layout::Fitted);
+    for row in rows.iter().take(nr_rows) {
+        let open = row.open.as_ref().filter(|open| open.at_least_ns >= row.tally.longest_ns);
+        let number = row.tally.number + u64::from(row.open.is_some());
+        let (longest, at) = match open {
+            Some(open) => {
+                (format!("at least {}", time_text(open.at_least_ns)), "not ended".to_owned())
+            }
+            None => (time_text(row.tally.longest_ns), waits.clock.text(row.tally.longest_at_ns)),
+        };
+        let cells = vec![
+            Cell::number(number as f64, 0),
+            Cell::text(lost_time(row)),
+            Cell::text(longest),
+            row.tally.p99_ns().map_or(Cell::Missing, |ns| Cell::text(time_text(ns))),
+            Cell::text(at),
+        ];
         table.push(&[&name(&row.comm, row.pid), row.cause.text()], cells);
     }
-    let nr_others = waits.rows.len().saturating_sub(ROWS_MAX);
+    let nr_others = rows.len().saturating_sub(nr_rows);
     if nr_others > 0 {
         table.notes.push(format!("{} left out", count(nr_others, "further row")));
     }
-    table.notes.extend(notes(waits));
-    tables.push(table);
-    if !waits.causes.is_empty() {
-        let columns = ["tasks", "number", "total", "longest", "p99"].map(str::to_owned).to_vec();
-        let title = "All tasks except daemons, by cause";
-        let mut table = Table::new(title, &["cause"], columns, Layout::Fitted);
-        for row in &waits.causes {
-            let mut all = vec![Cell::number(row.nr_tasks as f64, 0)];
-            all.extend(cells(&row.tally));
-            table.push(&[row.cause.text()], all);
-        }
-        tables.push(table);
-    }
-    if !waits.unfinished.is_empty() {
-        let columns = vec!["since".to_owned(), "at least".to_owned()];
-        let title = "Not ended when the trace ended";
-        let mut table = Table::new(title, &labels, columns, Layout::Fitted);
-        for it in waits.unfinished.iter().take(UNFINISHED_MAX) {
-            let since = format!("{:.6} s", it.since_ns as f64 / 1e9);
-            let cells = vec![Cell::text(since), Cell::text(time_text(it.at_least_ns))];
-            table.push(&[&name(&it.comm, it.pid), it.cause.text()], cells);
-        }
-        let nr_others = waits.unfinished.len().saturating_sub(UNFINISHED_MAX);
-        if nr_others > 0 {
-            table.notes.push(format!("{} left out", count(nr_others, "shorter one")));
-        }
-        tables.push(table);
-    }
-    tables
+    table
 }
 
-fn cells(tally: &Tally) -> Vec<Cell> {
-    vec![
-        Cell::number(tally.number as f64, 0),
-        Cell::text(time_text(tally.total_ns)),
-        Cell::text(time_text(tally.longest_ns)),
-        tally.p99_ns().map_or(Cell::Missing, |ns| Cell::text(time_text(ns))),
-    ]
+/// Purpose and outcome of the longest stalls.
+fn longest(waits: &Waits, nr_rows: usize) -> Table {
+    let columns = vec!["longest".to_owned(), "what for, and what came of it".to_owned()];
+    let title = "The longest stalls";
+    let mut table = Table::new(title, &["task", "cause"], columns, Layout::Fitted);
+    let mut stalls: Vec<(u64, bool, String, &WaitRow)> = Vec::new();
+    for row in waits.rows.iter().filter(|row| !row.is_daemon) {
+        let open = row.open.as_ref().filter(|open| open.at_least_ns >= row.tally.longest_ns);
+        let what = open.map_or(&row.what, |open| &open.what).text();
+        let ns = open.map_or(row.tally.longest_ns, |open| open.at_least_ns);
+        if !what.is_empty() {
+            stalls.push((ns, open.is_some(), what, row));
+        }
+    }
+    stalls.sort_by_key(|(ns, _, _, row)| (std::cmp::Reverse(*ns), row.pid, row.cause));
+    for (ns, is_open, what, row) in stalls.into_iter().take(nr_rows) {
+        let at_least = if is_open { "at least " } else { "" };
+        let cells = vec![Cell::text(format!("{at_least}{}", time_text(ns))), Cell::text(what)];
+        table.push(&[&name(&row.comm, row.pid), row.cause.text()], cells);
+    }
+    table
+}
+
+fn causes(waits: &Waits, nr_rows: usize) -> Table {
+    let columns = ["tasks", "number", "total", "longest ended", "p99"].map(str::to_owned).to_vec();
+    let title = "All tasks except daemons, by cause";
+    let mut table = Table::new(title, &["cause"], columns, Layout::Fitted);
+    for row in waits.causes.iter().take(nr_rows) {
+        let at_least = if row.nr_open > 0 { "at least " } else { "" };
+        let ended = |ns: Option<u64>| ns.map_or(Cell::Missing, |ns| Cell::text(time_text(ns)));
+        let cells = vec![
+            Cell::number(row.nr_tasks as f64, 0),
+            Cell::number((row.tally.number + row.nr_open) as f64, 0),
+            Cell::text(format!("{at_least}{}", time_text(row.lost_ns))),
+            ended((row.tally.number > 0).then_some(row.tally.longest_ns)),
+            ended(row.tally.p99_ns()),
+        ];
+        table.push(&[row.cause.text()], cells);
+    }
+    table
 }
 
 fn notes(waits: &Waits) -> Vec<String> {
     let counts = &waits.counts;
-    let mut notes = vec![
+    let mut notes = Vec::new();
+    if waits.is_part {
+        let (first, last) = waits.span_ns.unwrap_or_default();
+        let [from, to] = [first, last].map(|ns| waits.clock.text(ns));
+        notes.push(format!("stalls are cut at {from} and {to} (--from, --to)"));
+    }
+    notes.push(
         "causes overlap: a task throttled in direct reclaim is counted under both, and sleeps meanwhile"
             .to_owned(),
-    ];
+    );
+    if counts.nr_memory == 0 {
+        notes.push("no vmscan or compaction event: waits for memory cannot be known".to_owned());
+    }
+    if counts.nr_sched == 0 {
+        notes.push("no sched_switch or sched_stat event: other waits cannot be known".to_owned());
+    }
     let mut add = |number: u64, noun: &str, rest: &str| {
         if number > 0 {
             notes.push(format!("{}{rest}", count(number, noun)));
@@ -149,19 +160,23 @@ fn notes(waits: &Waits) -> Vec<String> {
 
 /// JSON.
 pub(super) fn json(waits: &Waits) -> Value {
-    let span = waits.totals.span_ns;
+    let span = waits.span_ns;
     let counts = &waits.counts;
     json!({
         "schema": SCHEMA,
-        "explanation": sentence(waits),
+        "explanation": sentence::of(waits),
         "first_ns": span.map(|(first, _)| first),
         "last_ns": span.map(|(_, last)| last),
+        "is_part": waits.is_part,
+        "wall_clock_offset_ns": waits.clock.offset_ns().and_then(|ns| i64::try_from(ns).ok()),
         "tasks": waits.rows.iter().take(JSON_ROWS_MAX).map(row_json).collect::<Vec<_>>(),
         "nr_rows": waits.rows.len(),
         "causes": waits.causes.iter().map(|row| {
             let mut value = tally_json(&row.tally);
             value["cause"] = json!(row.cause);
             value["tasks"] = json!(row.nr_tasks);
+            value["not_ended"] = json!(row.nr_open);
+            value["lost_ns"] = json!(row.lost_ns);
             value
         }).collect::<Vec<_>>(),
         "unfinished": waits.unfinished.iter().take(JSON_ROWS_MAX).map(unfinished_json).collect::<Vec<_>>(),
@@ -169,6 +184,8 @@ pub(super) fn json(waits: &Waits) -> Value {
         "events": counts.nr_read,
         "ends_without_begin": counts.nr_ends_alone,
         "begins_without_end": counts.nr_begins_alone,
+        "memory_events": counts.nr_memory,
+        "sched_events": counts.nr_sched,
         "compaction_attempts": counts.nr_compaction_attempts,
         "notes": notes(waits),
     })
@@ -180,6 +197,10 @@ fn row_json(row: &WaitRow) -> Value {
     value["pid"] = json!(row.pid);
     value["cause"] = json!(row.cause);
     value["is_daemon"] = json!(row.is_daemon);
+    value["lost_ns"] = json!(row.lost_ns());
+    value["in_vain"] = json!(row.nr_in_vain);
+    value["longest"] = json!(row.what);
+    value["not_ended"] = row.open.as_ref().map_or(Value::Null, unfinished_json);
     value
 }
 
@@ -200,5 +221,6 @@ fn unfinished_json(it: &Unfinished) -> Value {
         "cause": it.cause,
         "since_ns": it.since_ns,
         "at_least_ns": it.at_least_ns,
+        "what": it.what,
     })
 }

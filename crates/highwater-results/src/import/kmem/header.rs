@@ -6,6 +6,7 @@
 //! between).
 
 use crate::import::error::FieldProblem;
+use crate::import::wall_clock::wall_clock;
 
 /// Above the limit of any Linux build (`NR_CPUS` ends at 8192); it keeps readers' per-CPU tables
 /// small.
@@ -75,7 +76,10 @@ pub(in crate::import) struct Columns<'l> {
     /// The text before the CPU column: command name, pid, perhaps the thread group.
     task: &'l [u8],
     cpu: u64,
+    /// The trace's clock; the wall clock if the line has no other.
     pub(in crate::import) time_ns: u64,
+    /// The wall clock of `perf script -F +tod`, as nanoseconds since 1970 in its time zone.
+    pub(in crate::import) wall_ns: Option<u64>,
     /// The text after the time stamp: the event's name, a colon, its fields.
     event: &'l [u8],
 }
@@ -149,12 +153,28 @@ fn columns_at(line: &[u8], bracket: usize) -> Option<Columns<'_>> {
     let (token, after) = next_token(rest)?;
     let (time_ns, event) = match time_stamp(token) {
         Some(time_ns) => (time_ns, after),
-        None => {
-            let (token, after) = next_token(after)?;
-            (time_stamp(token)?, after)
-        }
+        None => return after_flags(line, bracket, cpu, rest),
     };
-    Some(Columns { task: &line[..bracket], cpu, time_ns, event })
+    Some(Columns { task: &line[..bracket], cpu, time_ns, wall_ns: None, event })
+}
+
+/// The columns if flags, or a wall clock, come before the time stamp.
+fn after_flags<'l>(
+    line: &'l [u8],
+    bracket: usize,
+    cpu: u64,
+    rest: &'l [u8],
+) -> Option<Columns<'l>> {
+    let task = &line[..bracket];
+    if let Some((wall_ns, after)) = wall_clock(rest.trim_ascii_start()) {
+        let stamped =
+            next_token(after).and_then(|(token, event)| Some((time_stamp(token)?, event)));
+        let (time_ns, event) = stamped.unwrap_or((wall_ns, after));
+        return Some(Columns { task, cpu, time_ns, wall_ns: Some(wall_ns), event });
+    }
+    let (_, after) = next_token(rest)?;
+    let (token, event) = next_token(after)?;
+    Some(Columns { task, cpu, time_ns: time_stamp(token)?, wall_ns: None, event })
 }
 
 /// The line of one of our events, or its kind.
@@ -427,6 +447,14 @@ mod tests {
             (
                 "perf 4711 [002] 9.1:    250 kmem:mm_page_free: pfn=1",
                 (4711, 2, 9_100_000_000, free),
+            ),
+            (
+                "perf  4711/4712 [002] 2020-07-13 18:26:55.620971 9.1: kmem:mm_page_free: pfn=1",
+                (4712, 2, 9_100_000_000, free),
+            ),
+            (
+                "perf 4711 [002] 1970-01-02 00:00:01.5 kmem:mm_page_free: pfn=1",
+                (4711, 2, 86_401_500_000_000, free),
             ),
             ("  :-1    -1 [002] 9.1: kmem:mm_page_free: pfn=1", (-1, 2, 9_100_000_000, free)),
             ("  :-1    -1/-1    [002] 9.1: kmem:mm_page_free: pfn=1", (-1, 2, 9_100_000_000, free)),

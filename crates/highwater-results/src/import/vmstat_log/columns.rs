@@ -75,6 +75,10 @@ const NAMES: [(&str, Column); NR_COLUMNS] = [
 
 /// The usual header, for a text whose beginning is missing.
 const USUAL: &str = "r b swpd free buff cache si so bi bo in cs us sy id wa st";
+/// Its number of columns; procps 4 has one more, for guests.
+const NR_USUAL: usize = 17;
+/// Words of a time before or after a row.
+const STAMP_WORDS_MAX: usize = 7;
 
 /// The values of a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -116,12 +120,22 @@ impl Header {
         is_known.then_some(Header(columns))
     }
 
-    /// The usual columns, if a row without a header has as many numbers.
+    /// The usual columns, if a row without a header has as many numbers: 17 or 18, of which the last
+    /// ones are percents of CPU time. A time may stand before or after them.
     pub(super) fn assumed(line: &str) -> Option<Header> {
-        let all: Vec<&str> = line.split_whitespace().take(18).collect();
-        let header = Header::of(USUAL)?;
-        let is_row = all.len() == 17 && all.iter().all(|word| word.parse::<u64>().is_ok());
-        is_row.then_some(header)
+        let words: Vec<&str> = line.split_whitespace().take(32).collect();
+        let is_number = |word: &&str| word.bytes().all(|b| b.is_ascii_digit());
+        let first = (0..=words.len().min(STAMP_WORDS_MAX)).find(|&at| {
+            let row = words.get(at..at + NR_USUAL);
+            row.is_some_and(|row| row.iter().all(is_number) && sums_to_all(&row[12..]))
+        })?;
+        let after = &words[first + NR_USUAL..];
+        let has_guests = after.first().is_some_and(|word| is_number(word) && word.len() <= 3);
+        let rest = after.len() - usize::from(has_guests);
+        if first + rest > STAMP_WORDS_MAX {
+            return None;
+        }
+        Header::of(&format!("{USUAL}{}", if has_guests { " gu" } else { "" }))
     }
 
     /// The values of a row, and the text before or after them.
@@ -160,6 +174,17 @@ impl Header {
         }
         Some(values)
     }
+}
+
+/// True if percents of CPU time are all of it, but for rounding.
+fn sums_to_all(percents: &[&str]) -> bool {
+    let parts = percents.iter().map(|word| word.parse::<u64>().ok().filter(|part| *part <= 100));
+    parts.sum::<Option<u64>>().is_some_and(|sum| (95..=105).contains(&sum))
+}
+
+/// True for a row of `vmstat` without its header, with the usual columns.
+pub(in crate::import) fn is_bare_row(line: &str) -> bool {
+    Header::assumed(line).is_some()
 }
 
 #[cfg(test)]
@@ -201,7 +226,22 @@ mod tests {
         }
         assert!(header.row("1 - 3 4").unwrap().0.get(Column::Blocked).is_none());
         assert!(Header::of("r b").is_none());
-        assert!(Header::assumed("1 0 0 1 1 1 0 0 1 1 1 1 1 1 1 1 1").is_some());
-        assert!(Header::assumed("1 0 0 1 1 1 0 0 1 1 1 1 1 1 1 1").is_none());
+    }
+
+    #[test]
+    fn rows_without_a_header_are_known_by_their_percents() {
+        let row = "1 0 0 1 1 1 0 0 1 1 1 1 5 2 90 3 0";
+        for (line, nr) in [
+            (row.to_owned(), 17),
+            (format!("{row} 0"), 18),
+            (format!("{row} 2026-11-28 03:00:01"), 17),
+            (format!("{row} 0 2026-11-28 03:00:01"), 18),
+            (format!("03:00:01 {row}"), 17),
+        ] {
+            assert_eq!(Header::assumed(&line).map(|header| header.0.len()), Some(nr), "{line}");
+        }
+        for bad in ["1 0 0 1 1 1 0 0 1 1 1 1 5 2 93 0", "1 0 0 1 1 1 0 0 1 1 1 1 5 2 9 3 0", ""] {
+            assert_eq!(Header::assumed(bad), None, "{bad}");
+        }
     }
 }

@@ -20,9 +20,11 @@ use std::path::Path;
 use super::error::printable;
 use super::{ImportError, whole_text};
 
+pub(in crate::import) use columns::is_bare_row;
 pub use columns::{Column, Values};
 pub use pressure::{Pressure, Resource, Share};
-pub use stamp::Stamp;
+pub(in crate::import) use stamp::days_since_1970;
+pub use stamp::{Scale, Stamp};
 
 /// Most rows and most lines of pressure that are kept: at one a second, almost six days.
 const SAMPLES_MAX: usize = 500_000;
@@ -39,6 +41,8 @@ pub struct VmstatLog {
     pub pressures: Vec<PressureLine>,
     /// Rows that were averages since boot.
     pub nr_averages: u64,
+    /// The first of them. `vmstat -y` prints none, and the text cannot tell.
+    pub first_average: Option<Values>,
     /// True if rows come before the first header; the usual columns are taken for granted.
     pub has_no_header: bool,
     /// Lines that are neither a sample nor a heading nor a time.
@@ -58,6 +62,8 @@ pub struct Row {
     pub number: u64,
     /// Time stamp, if the text has one.
     pub at: Option<Stamp>,
+    /// Seconds of the stamp of the row before it, with averages: its begin.
+    pub since: Option<f64>,
     /// Values.
     pub values: Values,
 }
@@ -107,8 +113,8 @@ impl VmstatLog {
             let problem = match log.nr_averages {
                 0 => "no row of vmstat and no line of /proc/pressure",
                 _ => {
-                    "only the average since boot: `vmstat 1` prints a row a second after it, and needs some \
-                     time"
+                    "only one row, taken as the average since boot: `vmstat 1` prints a row a second after it, and \
+                     needs some time (vmstat -y prints none: then give two rows)"
                 }
             };
             return Err(ImportError::Format { file: printable(file), problem: problem.to_owned() });
@@ -123,7 +129,7 @@ struct Reader {
     log: VmstatLog,
     header: Option<columns::Header>,
     is_after_header: bool,
-    first_average: Option<Values>,
+    since: Option<f64>,
     nr_rows: u64,
     stamp: Option<Stamp>,
     last_seconds: Option<f64>,
@@ -132,6 +138,11 @@ struct Reader {
 
 impl Reader {
     fn take(&mut self, line: u64, text: &str) {
+        // Nearly all lines are rows: they are tried first.
+        let is_row = text.trim_start().starts_with(|c: char| c.is_ascii_digit());
+        if is_row && self.header.is_some() && self.row(line, text) {
+            return;
+        }
         if let Some((pressure, before)) = Pressure::of(text) {
             self.pressure(line, pressure, before);
         } else if let Some(header) = columns::Header::of(text) {
@@ -174,12 +185,14 @@ impl Reader {
         }
         let number = self.nr_rows;
         self.nr_rows += 1;
+        let since = self.since;
+        self.since = self.stamp.as_ref().map(|stamp| stamp.seconds);
         let is_first = std::mem::take(&mut self.is_after_header);
         if is_first && self.is_average(&values) {
-            self.first_average.get_or_insert(values);
+            self.log.first_average.get_or_insert(values);
             self.log.nr_averages += 1;
         } else if self.log.rows.len() < SAMPLES_MAX {
-            self.log.rows.push(Row { line, number, at: self.stamp.clone(), values });
+            self.log.rows.push(Row { line, number, at: self.stamp.clone(), since, values });
         } else {
             self.log.nr_left_out += 1;
         }
@@ -189,7 +202,7 @@ impl Reader {
     /// The first row after the first header is an average. One after another header is an average
     /// of a further call if it is about the same: headers also repeat in one call.
     fn is_average(&self, values: &Values) -> bool {
-        let Some(first) = &self.first_average else {
+        let Some(first) = &self.log.first_average else {
             return self.log.rows.is_empty();
         };
         let close = |column: Column, allowed: &dyn Fn(u64) -> u64| match (
@@ -259,6 +272,7 @@ mod tests {
         let at = |row: usize| own.rows[row].at.as_ref().unwrap();
         assert_eq!(at(1).seconds - at(0).seconds, 1.0);
         assert_eq!(at(0).text, "2026-11-27 23:59:59");
+        assert_eq!(own.rows[0].since, Some(at(0).seconds - 1.0), "that of the average");
         assert_eq!(own.rows[0].values.get(Column::Inactive), Some(6));
         assert_eq!(own.rows[0].values.get(Column::Guest), Some(0));
     }
@@ -297,10 +311,15 @@ mod tests {
         assert_eq!((own.rows.len(), own.nr_unreadable, own.first_unreadable), (1, 2, Some(5)));
         let own = log(ROW);
         assert!(own.has_no_header && own.rows.len() == 1);
+        let guests = format!("{} 0 2026-11-27 18:38:05\n", ROW.trim_end());
+        let own = log(&guests);
+        assert_eq!(own.rows[0].values.get(Column::Guest), Some(0));
+        assert!(own.has_no_header && own.rows[0].at.is_some());
         let refused = |text: &[u8]| VmstatLog::parse("t", text).unwrap_err().to_string();
         assert_eq!(refused(b""), "t: no row of vmstat and no line of /proc/pressure");
         assert!(
-            refused(format!("{HEAD}{AVERAGE}").as_bytes()).contains("only the average since boot")
+            refused(format!("{HEAD}{AVERAGE}").as_bytes())
+                .contains("only one row, taken as the average since boot")
         );
         assert!(refused(b"\xff\xfe\x00\n1 2 3").starts_with("t: no row"));
     }

@@ -40,6 +40,10 @@ pub struct Pressure {
     pub share: Share,
     /// Percent of the last 10 seconds.
     pub avg10: Option<f64>,
+    /// Percent of the last 60 seconds.
+    pub avg60: Option<f64>,
+    /// Percent of the last 300 seconds.
+    pub avg300: Option<f64>,
     /// Microseconds since boot.
     pub total_us: Option<u64>,
 }
@@ -58,11 +62,14 @@ impl Pressure {
             let mut words = line[at..].split_whitespace();
             words.find_map(|word| word.strip_prefix(name))
         };
-        let avg10 = value("avg10=").and_then(|text| text.parse::<f64>().ok());
-        let avg10 = avg10.filter(|percent| (0.0..=100.0).contains(percent));
+        let average = |name: &str| {
+            let percent = value(name).and_then(|text| text.parse::<f64>().ok());
+            percent.filter(|percent| (0.0..=100.0).contains(percent))
+        };
+        let (avg10, avg60, avg300) = (average("avg10="), average("avg60="), average("avg300="));
         let total_us = value("total=").and_then(|text| text.parse().ok());
         (avg10.is_some() || total_us.is_some())
-            .then_some((Pressure { share, avg10, total_us }, before.trim_end()))
+            .then_some((Pressure { share, avg10, avg60, avg300, total_us }, before.trim_end()))
     }
 }
 
@@ -101,8 +108,9 @@ mod tests {
 
     #[test]
     fn lines_with_and_without_names() {
-        let line = "full avg10=1.25 avg60=0.00 avg300=0.00 total=77";
-        let expected = Pressure { share: Share::Full, avg10: Some(1.25), total_us: Some(77) };
+        let line = "full avg10=1.25 avg60=0.50 avg300=0.00 total=77";
+        let (avg10, avg60, avg300) = (Some(1.25), Some(0.5), Some(0.0));
+        let expected = Pressure { share: Share::Full, avg10, avg60, avg300, total_us: Some(77) };
         assert_eq!(Pressure::of(line), Some((expected, "")));
         let named = format!("/proc/pressure/memory:{line}");
         let (own, before) = Pressure::of(&named).unwrap();

@@ -7,8 +7,52 @@ pub struct Stamp {
     pub seconds: f64,
     /// As printed, shortened to date and time.
     pub text: String,
-    /// True if the text had a time of day without a date, so it begins again at midnight.
-    pub is_time_of_day: bool,
+    /// The meaning of the seconds.
+    pub scale: Scale,
+}
+
+/// The meaning of a stamp's seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scale {
+    /// A time of day without a date; it begins again at midnight.
+    TimeOfDay,
+    /// Date and time, in the time zone of the text; as seconds since 1970 there.
+    Calendar,
+    /// Seconds since 1970, printed as a number.
+    Epoch,
+    /// Seconds since boot, or of another clock.
+    Uptime,
+}
+
+impl Scale {
+    /// A moment of this scale as a stamp prints it, without a fraction of 0.
+    #[must_use]
+    pub fn text(self, seconds: f64) -> String {
+        // Milliseconds: a double has no more of times since 1970 that can be relied on.
+        let millis = (seconds.clamp(-1e15, 1e15) * 1e3).round() as i64;
+        let whole = millis.div_euclid(1000);
+        let part = match millis.rem_euclid(1000) {
+            0 => String::new(),
+            part => format!(".{part:03}"),
+        };
+        let (day, second) = (whole.div_euclid(86_400), whole.rem_euclid(86_400));
+        let (h, m, s) = (second / 3600, second / 60 % 60, second % 60);
+        match self {
+            Scale::TimeOfDay => format!("{h:02}:{m:02}:{s:02}{part}"),
+            Scale::Calendar => {
+                let (year, month, day) = date_of(day);
+                format!("{year:04}-{month:02}-{day:02} {h:02}:{m:02}:{s:02}{part}")
+            }
+            Scale::Epoch => format!("{whole}{part}"),
+            Scale::Uptime => format!("{whole}{part} s"),
+        }
+    }
+
+    /// True if its times are those of a clock on the wall.
+    #[must_use]
+    pub const fn is_wall(self) -> bool {
+        !matches!(self, Scale::Uptime)
+    }
 }
 
 /// Longest text in which a stamp is looked for.
@@ -35,7 +79,7 @@ impl Stamp {
     #[must_use]
     pub fn after(mut self, last: Option<f64>) -> Stamp {
         // Half a day: a clock that was set back by less stays what it is.
-        if let Some(last) = last.filter(|_| self.is_time_of_day) {
+        if let Some(last) = last.filter(|_| self.scale == Scale::TimeOfDay) {
             let days = ((last - self.seconds) / DAY).round().clamp(0.0, 1e6);
             self.seconds += days * DAY;
         }
@@ -58,16 +102,16 @@ fn since_1970(text: &str) -> Option<Stamp> {
     if !is_number(first) || !rest_is_uptime || words.next().is_some() {
         return None;
     }
-    let scale = match digits {
-        19 => 1e9,
-        16 => 1e6,
-        13 => 1e3,
-        9 | 10 => 1.0,
-        1..=8 if has_fraction => 1.0,
+    let (divisor, scale) = match digits {
+        19 => (1e9, Scale::Epoch),
+        16 => (1e6, Scale::Epoch),
+        13 => (1e3, Scale::Epoch),
+        9 | 10 => (1.0, Scale::Epoch),
+        1..=8 if has_fraction => (1.0, Scale::Uptime),
         _ => return None,
     };
-    let seconds = first.parse::<f64>().ok()? / scale;
-    Some(Stamp { seconds, text: first.to_owned(), is_time_of_day: false })
+    let seconds = first.parse::<f64>().ok()? / divisor;
+    Some(Stamp { seconds, text: first.to_owned(), scale })
 }
 
 /// `2026-11-27 18:35:21`, `2026-11-27T18:35:21.5+0100`, `Fri Nov 27 18:35:21 UTC 2026`,
@@ -106,11 +150,11 @@ fn calendar(text: &str) -> Option<Stamp> {
     }
     let date = date.or_else(|| Some((year?, month?, day?)));
     let Some((year, month, day)) = date else {
-        return Some(Stamp { seconds, text: printed, is_time_of_day: true });
+        return Some(Stamp { seconds, text: printed, scale: Scale::TimeOfDay });
     };
     let days = days_since_1970(year, month, day);
     let text = format!("{year:04}-{month:02}-{day:02} {printed}");
-    Some(Stamp { seconds: days as f64 * DAY + seconds, text, is_time_of_day: false })
+    Some(Stamp { seconds: days as f64 * DAY + seconds, text, scale: Scale::Calendar })
 }
 
 /// Names of days and time zones: `Fri`, `UTC`, `+0100`, `CEST`.
@@ -150,11 +194,24 @@ fn iso_date(text: &str) -> Option<(u32, u32, u32)> {
 }
 
 /// Days of the proleptic Gregorian calendar; years are counted from March on.
-fn days_since_1970(year: u32, month: u32, day: u32) -> i64 {
+pub(in crate::import) fn days_since_1970(year: u32, month: u32, day: u32) -> i64 {
     let (year, month, day) = (i64::from(year), i64::from(month), i64::from(day));
     let (year, month) = if month <= 2 { (year - 1, month + 9) } else { (year, month - 3) };
     let of_year = (153 * month + 2) / 5 + day - 1;
     year * 365 + year / 4 - year / 100 + year / 400 + of_year - 719_468
+}
+
+/// The date so many days after 1970-01-01: year, month, day.
+fn date_of(days: i64) -> (i64, i64, i64) {
+    // Eras of 400 years have 146097 days; years are counted from March on.
+    let days = days + 719_468;
+    let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let of_year = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    (year + era * 400 + i64::from(month <= 2), month, day)
 }
 
 #[cfg(test)]
@@ -186,7 +243,7 @@ mod tests {
     #[test]
     fn a_time_of_day_goes_on_after_midnight() {
         let late = Stamp::of("23:59:59").unwrap();
-        assert!(late.is_time_of_day);
+        assert_eq!(late.scale, Scale::TimeOfDay);
         let early = Stamp::of("00:00:01").unwrap().after(Some(late.seconds));
         assert_eq!(early.seconds - late.seconds, 2.0);
         let same = Stamp::of("23:59:58").unwrap().after(Some(late.seconds));
@@ -211,5 +268,22 @@ mod tests {
         ] {
             assert_eq!(Stamp::of(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn moments_print_as_stamps_do() {
+        for text in ["1970-01-01 00:00:00", "2000-02-29 23:59:59", "2026-11-27 18:35:21.500"] {
+            let stamp = Stamp::of(text).unwrap();
+            assert_eq!(Scale::Calendar.text(stamp.seconds), text);
+        }
+        for day in (-800_000..800_000).step_by(97) {
+            let (year, month, of_month) = date_of(day);
+            let [year, month, of_month] =
+                [year, month, of_month].map(|n| u32::try_from(n).unwrap_or(0));
+            assert!(year == 0 || days_since_1970(year, month, of_month) == day, "{day}");
+        }
+        assert_eq!(Scale::TimeOfDay.text(86_400.0 + 61.25), "00:01:01.250");
+        assert_eq!(Scale::Epoch.text(1.7e9), "1700000000");
+        assert_eq!(Scale::Uptime.text(12.5), "12.500 s");
     }
 }

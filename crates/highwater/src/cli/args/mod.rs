@@ -31,6 +31,7 @@ pub(super) use swarm::SwarmArgs;
 pub(super) use sweep::{MergeArgs, SweepArgs};
 
 use super::progress::ProgressArg;
+use crate::diagnose::window::Time;
 use crate::schema::Kind;
 
 /// Linux-style memory management that can be run, replayed and taken apart.
@@ -438,6 +439,17 @@ pub struct DiagnoseArgs {
     /// Seconds between two rows of vmstat without time stamps
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = interval)]
     pub interval: f64,
+    /// Unit of vmstat's sizes, as with its -S: k is 1000 bytes, K 1024 (the default), m 1000000,
+    /// M 1048576
+    #[arg(long, value_name = "UNIT", value_parser = ["k", "K", "m", "M"])]
+    pub unit: Option<String>,
+    /// Only from this time on: seconds of the text's clock (5127.2), a time of day (03:00), or a
+    /// date with time ("2026-11-28 03:00"). For traces, vmstat and pressure
+    #[arg(long, value_name = "TIME", value_parser = Time::parse)]
+    pub from: Option<Time>,
+    /// Only up to this time
+    #[arg(long, value_name = "TIME", value_parser = Time::parse)]
+    pub to: Option<Time>,
     /// CPUs of the machine on which vmstat ran: more runnable tasks than these wait
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub cpus: Option<u32>,
