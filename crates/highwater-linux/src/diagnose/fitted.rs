@@ -8,7 +8,7 @@ const LINES_MAX: usize = 40;
 /// Rows that a table keeps even if the page gets longer.
 const ROWS_MIN: usize = 3;
 
-/// The tables that `make` makes with the most rows, `rows_max` at most, that fit below the sentence.
+/// The tables of `make` with the most rows, `rows_max` at most, that fit below the sentence.
 pub(super) fn fitted(
     sentence: &str,
     rows_max: usize,

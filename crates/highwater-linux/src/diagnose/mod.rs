@@ -30,7 +30,7 @@
 //! | [`over_time`] | when were memory, disks or CPUs short? |
 //! | [`waits`] | which tasks were stalled, for how long, and why? |
 //!
-//! [`window`] is the part of a text over time that is asked for, and `fitted` cuts tables to a page.
+//! [`window`] is the part of a text over time that is asked for; `fitted` cuts tables to a page.
 
 mod advice;
 mod allocator;

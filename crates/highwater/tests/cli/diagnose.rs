@@ -208,3 +208,24 @@ fn no_machine_is_written_that_no_job_could_use() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains("the machine of report 1 of 2 (--report)"), "{said}");
 }
+
+/// `cat memory.pressure`: one reading is judged, and only texts over time have a part.
+#[test]
+fn texts_over_time_have_a_part() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("memory.pressure");
+    let share = "avg10=78.20 avg60=0.00 avg300=0.00 total=9";
+    fs::write(&file, format!("some {share}\nfull {share}\n")).unwrap();
+    let file = file.to_str().unwrap();
+    assert!(stdout(&["diagnose", file]).starts_with("Memory was short in the last 10 s: "));
+    let error = complaint(&["diagnose", file, "--from", "03:00"]);
+    assert_eq!(error, format!("error: {file}: --from, --to: the text has no times\n"));
+    let error = complaint(&["diagnose", LOG, "--to", "5"]);
+    assert_eq!(error, "error: --to: only for texts over time: traces, vmstat, pressure\n");
+    let text = stdout(&["diagnose", "docs/src/logs/stalls.txt", "--from", "03:00"]);
+    assert!(
+        text.starts_with("backup-5120 lost most time: at least 8.30 s in direct reclaim"),
+        "{text}"
+    );
+    assert!(complaint(&["diagnose", file, "--from", "yesterday"]).contains("must be seconds of"));
+}

@@ -126,7 +126,7 @@ fn of_pressure(series: &[Series<'_>], readings: &[Reading], notes: &mut Vec<Stri
         let before: Vec<String> = (0..SPANS.len())
             .filter(|span| reading.is_short(*span))
             .filter_map(|span| {
-                Some(format!("{} of {}", percent(reading.averages[span]?), SPANS[span]))
+                Some(format!("{} of the last {}", percent(reading.averages[span]?), SPANS[span]))
             })
             .collect();
         if !before.is_empty() {

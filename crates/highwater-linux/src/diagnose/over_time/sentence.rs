@@ -4,7 +4,7 @@ use super::super::words::time_text;
 use super::intervals::Interval;
 use super::pressure::{Reading, SPANS};
 use super::series::{Kind, Short};
-use super::text::{moment, percent};
+use super::text::{moment, moment_of_day, percent};
 use super::{OverTime, text};
 
 /// Percent of the disks' traffic from which on swap is the cause of it.
@@ -69,7 +69,7 @@ fn shortage(own: &OverTime, resource: Short) -> Option<String> {
     };
     let range = match worst.nr_samples {
         1 if worst.length_s.is_none() => format!("in {}", moment(&worst.to)),
-        _ => format!("from {} to {}", moment(&worst.from), moment(&worst.to)),
+        _ => format!("from {} to {}", moment(&worst.from), moment_of_day(own, &worst.to)),
     };
     Some(format!(
         "{} short{how_long}{swap}, {worst_of}{range} ({}: {} on average, up to {} at {})",
@@ -77,7 +77,7 @@ fn shortage(own: &OverTime, resource: Short) -> Option<String> {
         kind.text().split_once(": ").map_or(kind.text(), |(_, what)| what),
         value(worst.mean),
         value(worst.peak),
-        moment(&worst.peak_at)
+        moment_of_day(own, &worst.peak_at)
     ))
 }
 
@@ -89,17 +89,18 @@ fn stalled(own: &OverTime, resource: Short) -> Option<String> {
             .find(|it| it.kind.short() == Some(resource) && it.kind.is_full() == is_full)
     };
     let (full, some) = (of(true), of(false));
-    let part = |is_full: bool, ns: u64| {
-        let tasks = if is_full { "all tasks" } else { "some tasks" };
-        format!("{tasks} were stalled for {}", time_text(ns))
+    let times = match (full, some) {
+        (Some(full), Some(some)) => format!(
+            "all tasks were stalled for {} and some tasks for {}",
+            time_text(full.stalled_ns),
+            time_text(some.stalled_ns)
+        ),
+        (Some(full), None) => format!("all tasks were stalled for {}", time_text(full.stalled_ns)),
+        (None, some) => format!("some tasks were stalled for {}", time_text(some?.stalled_ns)),
     };
-    let parts: Vec<String> = [(true, full), (false, some)]
-        .into_iter()
-        .filter_map(|(is_full, it)| Some(part(is_full, it?.stalled_ns)))
-        .collect();
     let length = some.or(full)?.of_s;
     let length = length.map_or_else(String::new, |s| format!(" of {}", text::seconds(s)));
-    Some(format!(": {}{length}", parts.join(" and ")))
+    Some(format!(": {times}{length}"))
 }
 
 /// `memory was short in the last 10 s: some tasks waited 78% of the time, all tasks 70%`.

@@ -99,7 +99,7 @@ fn pressure_is_the_difference_of_totals() {
     assert_eq!((only.kind, only.peak), (Kind::MemorySome, 50.0));
     assert_eq!(only.to.stamp.as_deref(), Some("2026-11-27 18:00:02"));
     assert!(own.sentence().starts_with(
-            "Memory was short: all tasks were stalled for 0 ns and some tasks were stalled for 1.00 s of 4 s, from "
+            "Memory was short: all tasks were stalled for 0 ns and some tasks for 1.00 s of 4 s, from "
         ),
         "{}",
         own.sentence()
@@ -230,7 +230,7 @@ fn stalled_time_is_the_difference_of_totals() {
     assert!(text.contains("unnamed: all tasks waited"), "{text}");
     assert!(
         text.contains(
-            "before the first reading: unnamed: all tasks waited 20% of 10 s, 9% of 60 s"
+            "before the first reading: unnamed: all tasks waited 20% of the last 10 s, 9% of the last 60 s"
         ),
         "{text}"
     );
@@ -274,6 +274,12 @@ fn the_first_row_begins_at_the_stamp_of_the_average() {
     let first = &own.intervals[0];
     assert_eq!(first.from.stamp.as_deref(), Some("2026-11-28 03:00:00"));
     assert_eq!(first.length_s, Some(10.0));
+    assert!(
+        own.sentence().contains("from 2026-11-28 03:00:00 to 03:00:10 ("),
+        "{}",
+        own.sentence()
+    );
+    assert!(!printed(&own).contains("2026-11-28"));
     // Without the average the first row is as long as the second.
     let tail = of(&(row("05") + &row("10")));
     assert_eq!(tail.intervals[0].from.stamp.as_deref(), Some("2026-11-28 03:00:00"));

@@ -32,6 +32,19 @@ pub(super) fn moment(moment: &Moment) -> String {
     }
 }
 
+/// The same without its date, if the whole text is of one day: `03:00:15`.
+pub(super) fn moment_of_day(own: &OverTime, at: &Moment) -> String {
+    let text = moment(at);
+    let date = |at: &Moment| at.stamp.as_ref()?.split_once(' ').map(|(date, _)| date.to_owned());
+    let is_one_day = own.span.as_ref().is_some_and(|[first, last]| {
+        date(first).is_some_and(|day| date(last).as_ref() == Some(&day) && text.starts_with(&day))
+    });
+    match text.split_once(' ') {
+        Some((_, time)) if is_one_day => time.to_owned(),
+        _ => text,
+    }
+}
+
 /// Percent: `78%`, `1.5%`.
 pub(super) fn percent(value: f64) -> String {
     let tenths = (value * 10.0).round() / 10.0;
@@ -107,12 +120,12 @@ fn shortages(own: &OverTime, nr_rows: usize) -> Table {
     let mut table = Table::new("Shortages", &["what"], columns, Layout::Fitted);
     for (_, it) in worst {
         let cells = vec![
-            Cell::text(moment(&it.from)),
-            Cell::text(moment(&it.to)),
+            Cell::text(moment_of_day(own, &it.from)),
+            Cell::text(moment_of_day(own, &it.to)),
             it.length_s.map_or(Cell::Missing, |length| Cell::text(seconds(length))),
             Cell::text(value(it.kind, it.mean)),
             Cell::text(value(it.kind, it.peak)),
-            Cell::text(moment(&it.peak_at)),
+            Cell::text(moment_of_day(own, &it.peak_at)),
         ];
         table.push(&[it.kind.text()], cells);
     }

@@ -53,6 +53,20 @@ impl Clock {
         }
     }
 
+    /// The same without its date, for a trace of one day.
+    pub(super) fn text_of_day(self, ns: u64, span: Option<(u64, u64)>) -> String {
+        let day = |text: &str| text.split_once(' ').map(|(day, _)| day.to_owned());
+        let text = self.text(ns);
+        let (first, last) = span.map(|(a, b)| (self.text(a), self.text(b))).unwrap_or_default();
+        match text.split_once(' ') {
+            Some((own, time)) if self.is_wall() => {
+                let is_one_day = [first, last].iter().all(|at| day(at).as_deref() == Some(own));
+                if is_one_day { time.to_owned() } else { text }
+            }
+            _ => text,
+        }
+    }
+
     /// A window on the trace's clock.
     pub(super) fn window(self, window: &Window, span: (u64, u64)) -> Result<[u64; 2], String> {
         let is_own = |time: Option<Time>| {
@@ -118,5 +132,10 @@ mod tests {
         assert!(on("19:35", "").is_err());
         assert_eq!(clock.text(1_500_000_000), "2026-11-27 18:35:22.500");
         assert_eq!(Clock::default().text(1_500_000_000), "1.500000 s");
+        let of_day = |last: u64| clock.text_of_day(1_500_000_000, Some((0, last * 1_000_000_000)));
+        assert_eq!(
+            (of_day(60), of_day(86_400)),
+            ("18:35:22.500".to_owned(), clock.text(1_500_000_000))
+        );
     }
 }

@@ -204,7 +204,7 @@ fn wall_clocks_of_every_program() {
     for text in [tod, &only_tod, before, mark, since_1970] {
         let waits = of(text).unwrap();
         assert_eq!(row(&waits, 7, Cause::DirectReclaim).total_ns, 3_000_000_000, "{text}");
-        assert!(printed(&waits).contains("2026-11-28 03:00:04.173"), "{text}{}", printed(&waits));
+        assert!(printed(&waits).contains(" 03:00:04.173"), "{text}{}", printed(&waits));
         let waits = part(text, "03:00:02.173", "03:00:03.173").unwrap();
         assert_eq!(row(&waits, 7, Cause::DirectReclaim).total_ns, 1_000_000_000, "{text}");
         assert!(

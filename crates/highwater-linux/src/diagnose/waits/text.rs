@@ -62,7 +62,10 @@ fn table_of(waits: &Waits, title: &str, rows: &[&WaitRow], nr_rows: usize) -> Ta
             Some(open) => {
                 (format!("at least {}", time_text(open.at_least_ns)), "not ended".to_owned())
             }
-            None => (time_text(row.tally.longest_ns), waits.clock.text(row.tally.longest_at_ns)),
+            None => (
+                time_text(row.tally.longest_ns),
+                waits.clock.text_of_day(row.tally.longest_at_ns, waits.span_ns),
+            ),
         };
         let cells = vec![
             Cell::number(number as f64, 0),

@@ -149,18 +149,21 @@ impl Header {
             }
             rest
         };
-        if let Some(values) = self.values(line.split_whitespace()) {
-            return Some((values, after(nr)));
+        let mut words = line.split_ascii_whitespace();
+        if let Some(values) = self.values(&mut words) {
+            // Most rows have nothing behind them.
+            let rest = if words.next().is_some() { after(nr) } else { "" };
+            return Some((values, rest));
         }
         // A time stamp that somebody put before each line.
         let nr_words = line.split_whitespace().take(nr + 8).count();
         let before = nr_words.checked_sub(nr).filter(|before| (1..8).contains(before))?;
         let rest = after(before);
-        let values = self.values(rest.split_whitespace())?;
+        let values = self.values(&mut rest.split_ascii_whitespace())?;
         Some((values, line[..line.len() - rest.len()].trim()))
     }
 
-    fn values<'l>(&self, mut words: impl Iterator<Item = &'l str>) -> Option<Values> {
+    fn values<'l>(&self, words: &mut impl Iterator<Item = &'l str>) -> Option<Values> {
         let mut values = Values::default();
         for column in &self.0 {
             let word = words.next()?;
