@@ -79,7 +79,7 @@ fn named_in(folder: &Path) -> Vec<PathBuf> {
     Vec::new()
 }
 
-/// What a folder holds, by name.
+/// Entries of a folder, by name.
 fn entries(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let mut entries: Vec<PathBuf> =

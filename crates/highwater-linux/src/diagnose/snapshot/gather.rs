@@ -282,7 +282,7 @@ impl Texts {
         let by_type = counted.iter().map(|zone| (zone.by_type, zone.blocks));
         self.contradiction = contradiction([ZONEINFO, lists], by_zoneinfo)
             .or_else(|| contradiction([PAGETYPEINFO, BUDDYINFO], by_type));
-        if self.contradiction.is_some_and(|it| it.texts[0] == ZONEINFO) {
+        if self.contradiction.is_some() {
             for (zone, counted) in zones.iter_mut().zip(&counted) {
                 zone.free = counted.blocks.or(zone.free);
             }

@@ -32,7 +32,7 @@ fn list(zone: &Zone, row: &OrderRow, wanted: Wanted, kb: u64) -> FreeBlocksOf {
         let own = zone.types.iter().filter(|of| of.blocks.get(at).is_some_and(|nr| *nr > 0));
         let types: Vec<&str> = own.map(|of| of.name.as_str()).collect();
         let letters = LETTERS.iter().filter(|(name, _)| types.contains(name));
-        let is_kept = !types.is_empty() && types.iter().all(|name| !wanted.may_have(name));
+        let is_kept = !types.is_empty() && types.iter().all(|name| !wanted.has_right_to(name));
         let keeps_all = matches!(row.meaning, Meaning::BelowMark | Meaning::Reserved);
         let fitness = match row.meaning {
             Meaning::OtherZone => Fitness::Unknown,

@@ -144,7 +144,7 @@ fn now(snapshot: &Snapshot, sums: &Sums) -> String {
         }
         (None, usable) if usable < sums.now => format!(
             " ({} of them in zone DMA, which its reserve usually keeps: zoneinfo would say)",
-            sums.now - usable
+            if usable == 0 { "all".to_owned() } else { (sums.now - usable).to_string() }
         ),
         _ => String::new(),
     };
@@ -220,6 +220,11 @@ fn request(snapshot: &Snapshot) -> String {
                 be(above)
             )
         }
+        None if sums.usable == 0 => format!(
+            "Probably not: {what} finds {} free, but only in zone DMA, which its reserve usually keeps \
+             (zoneinfo would say); {help}.",
+            sizes.blocks(sums.now)
+        ),
         None => format!(
             "Probably: {what} finds {} free, {place}; watermarks and reserves, which zoneinfo would \
              say, may keep them.",

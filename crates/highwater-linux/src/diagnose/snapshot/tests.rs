@@ -318,6 +318,7 @@ fn an_order_is_asked_for_as_the_kernel_does() {
         ask(&[buddy, &short], 4)
     );
     assert!(ask(&[buddy], 4).starts_with("Probably: "), "{}", ask(&[buddy], 4));
+    assert!(ask(&[SMALL_DMA], 4).starts_with("Probably not: "), "{}", ask(&[SMALL_DMA], 4));
     assert!(ask(&[buddy, &info], 6).contains("no block of this size; compaction could make"));
     assert_eq!(
         ask(&["Node 0, zone Normal 1 1 1 1 1 1 1 1\n"], 9),
@@ -326,6 +327,21 @@ fn an_order_is_asked_for_as_the_kernel_does() {
     let json = of(&[buddy, &info]).for_order(4).json();
     assert_eq!((&json["order"], &json["is_served"]), (&4.into(), &true.into()));
     assert_eq!(of(&[buddy, &info]).json()["is_served"], Value::Null);
+}
+
+/// Two gigabytes in small blocks, and the DMA zone of a PC.
+const SMALL_DMA: &str = "Node 0, zone DMA 0 0 0 0 0 0 0 0 0 1 3\n\
+                         Node 0, zone Normal 200000 100000 20000 5000 0 0 0 0 0 0 0\n";
+
+#[test]
+fn blocks_of_a_small_dma_zone_make_no_machine_less_fragmented() {
+    let own = of(&[SMALL_DMA]);
+    assert_eq!(
+        own.sentence(),
+        "Fragmented: 2045 MiB is free, but only 7 huge pages are free now (all of them in zone DMA, which its \
+         reserve usually keeps: zoneinfo would say); compaction could add at most 1015."
+    );
+    assert!(printed(&own).contains("block is free"));
 }
 
 #[test]

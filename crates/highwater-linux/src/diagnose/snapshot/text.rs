@@ -156,7 +156,11 @@ fn of_order(snapshot: &Snapshot, zones: &[&ZoneOrders], order: u32) -> Option<Ta
                 true => Cell::Missing,
                 false => Cell::number(row.index as f64 / 1000.0, 3),
             },
-            Cell::text(row.meaning.text()),
+            Cell::text(match (row.meaning, row.above_mark) {
+                // Nothing says whether the watermark lets it go.
+                (Meaning::WouldNotFail, None) => "block is free",
+                (meaning, _) => meaning.text(),
+            }),
             row.compaction.map_or(Cell::Missing, |it| Cell::text(compaction_text(it))),
             number(Some(row.could_add)),
         ];

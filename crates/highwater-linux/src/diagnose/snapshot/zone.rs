@@ -36,7 +36,7 @@ pub enum Wanted {
 
 impl Wanted {
     /// May it have blocks of this type?
-    pub(super) fn may_have(self, migratetype: &str) -> bool {
+    pub(super) fn has_right_to(self, migratetype: &str) -> bool {
         match migratetype {
             "HighAtomic" | "Isolate" => false,
             "CMA" => self == Wanted::Movable,
@@ -45,7 +45,7 @@ impl Wanted {
     }
 
     /// May it use this zone?
-    fn may_use(self, zone: &Zone) -> bool {
+    fn is_allowed_in(self, zone: &Zone) -> bool {
         self == Wanted::Movable || !matches!(zone.name.as_str(), "HighMem" | "Movable" | "Device")
     }
 }
@@ -67,7 +67,7 @@ pub struct OrderRow {
     pub unusable: u64,
     /// Fragmentation index of Linux, thousandths. It looks at no mark and no type.
     pub index: i64,
-    /// What becomes of a request.
+    /// Fate of a request.
     pub meaning: Meaning,
     /// Blocks that pages in smaller blocks would make, if all that can be gathered were together.
     pub gathered: u64,
@@ -77,7 +77,7 @@ pub struct OrderRow {
     pub compaction: Option<Suitability>,
 }
 
-/// What becomes of a request in a zone.
+/// Fate of a request in a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Meaning {
@@ -150,11 +150,11 @@ impl OrderRow {
         let blocks = zone.blocks.as_deref()?;
         let core = Order(u8::try_from(order.min(31)).unwrap_or(31));
         let (order, all) = (u32::from(core.0), in_blocks(blocks, u32::from(core.0)));
-        let is_allowed = wanted.may_use(zone);
+        let is_allowed = wanted.is_allowed_in(zone);
         let kept = match is_allowed {
             false => Some(all),
             true => (!zone.types.is_empty()).then(|| {
-                let rows = zone.types.iter().filter(|row| !wanted.may_have(&row.name));
+                let rows = zone.types.iter().filter(|row| !wanted.has_right_to(&row.name));
                 rows.map(|row| in_blocks(&row.blocks, order)).sum::<u64>()
             }),
         };
@@ -279,7 +279,7 @@ fn fragments(zone: &Zone, order: u32, wanted: Wanted) -> u64 {
     if zone.types.is_empty() {
         return zone.blocks.as_deref().map_or(0, small);
     }
-    let is_movable = |name: &str| matches!(name, "Movable" | "CMA") && wanted.may_have(name);
+    let is_movable = |name: &str| matches!(name, "Movable" | "CMA") && wanted.has_right_to(name);
     let movable = zone.types.iter().filter(|row| is_movable(&row.name));
     movable.map(|row| small(&row.blocks)).sum()
 }
