@@ -1,5 +1,6 @@
 //! The kind of a line, by its first tokens.
 
+use super::comm;
 use super::zone::{ZONE_NAMES, kb, number};
 
 /// The kind of a record.
@@ -84,24 +85,11 @@ const COUNTERS: [&str; 17] = [
     "writeback",
 ];
 
-/// Words that only the line of a refused request has.
-const HEADS: [&str; 10] = [
-    "invoked oom-killer",
-    "invoked OOM-killer",
-    "oom-killer: gfp_mask",
-    "vmalloc_node_range for size",
-    "page allocation failure",
-    "page allocation stalls for",
-    "vmalloc error:",
-    "vmalloc: allocation failure",
-    "vmap allocation for size",
-    "blocked for more than",
-];
-
 /// Recognises the start of a record.
 pub(super) fn classify(text: &str) -> Kind {
     let is_waiting = text.starts_with("MemAlloc: ") && text.contains(" gfp=");
-    if is_waiting || HEADS.iter().any(|words| text.contains(words)) {
+    let is_hung = text.contains("blocked for more than");
+    if is_waiting || is_hung || comm::words(text).is_some() {
         return Kind::Head;
     }
     let tokens: Vec<&str> = text.split_whitespace().take(6).collect();

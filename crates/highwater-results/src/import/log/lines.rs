@@ -358,12 +358,10 @@ fn push(lines: &mut Vec<Line>, number: usize, line: &str, marks: u16) {
     }
 }
 
-/// Splits at a time stamp in the middle: two messages of the kernel on one line.
+/// Splits at a time stamp in the middle: two messages of the kernel on one line, or the output of
+/// a program on the console before one.
 fn push_glued(lines: &mut Vec<Line>, number: usize, prefix: Prefix, rest: &str, marks: u16) {
-    let has_stamp = prefix.time.is_some();
-    let found = has_stamp
-        .then(|| rest.match_indices('[').find(|&(at, _)| at > 0 && is_full_stamp(&rest[at..])))
-        .flatten();
+    let found = rest.match_indices('[').find(|&(at, _)| at > 0 && is_full_stamp(&rest[at..]));
     let Some((at, _)) = found else {
         lines.push(Line { number, prefix, text: rest.trim().to_owned(), marks });
         return;
@@ -455,6 +453,8 @@ mod tests {
     #[test]
     fn two_messages_on_one_line_are_split() {
         assert_eq!(texts("[    1.500000] a[    1.500001] b [    1.500002] c\n"), ["a", "b", "c"]);
+        let lines = split(b"Tying knots (9 of 9): [    1.500000] weaver invoked\n");
+        assert_eq!((lines[1].text.as_str(), lines[1].prefix.time), ("weaver invoked", Some(1.5)));
     }
 
     #[test]

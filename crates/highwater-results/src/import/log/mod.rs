@@ -11,7 +11,7 @@
 //! kind     what a line is about                            line     -> kind
 //! record   wrapped lines                                   lines    -> messages
 //! build    which report a message belongs to               messages -> drafts
-//! zone, request, memcg, tables, gfp, kernel                message  -> fields
+//! zone, request, comm, memcg, tables, gfp, kernel          message  -> fields
 //! draft    what follows from the whole report              draft    -> report
 //! zone_types                                               zones    -> names of columns
 //! relations                                                reports  -> how they relate
@@ -27,6 +27,7 @@
 //! rules/requests, and OOMAnalyser (MIT) for flag bits.
 
 mod build;
+mod comm;
 mod draft;
 mod gfp;
 mod kernel;

@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::comm;
 use super::gfp::Gfp;
 use super::kernel::Version;
 use super::zone::{is_counter_name, kb, number};
@@ -154,27 +155,13 @@ fn flags(text: &str, is_open_ended: bool) -> Option<String> {
 impl Head {
     /// Reads the line; none if it is not one.
     pub(super) fn read(text: &str, is_open_ended: bool) -> Option<Head> {
-        const KINDS: [(&str, ReportKind); 9] = [
-            (" invoked oom-killer", ReportKind::Oom),
-            (" invoked OOM-killer", ReportKind::Oom),
-            ("oom-killer: gfp_mask", ReportKind::Oom),
-            ("page allocation failure", ReportKind::PageAllocationFailure),
-            ("page allocation stalls for", ReportKind::Stall),
-            ("vmalloc error:", ReportKind::Vmalloc),
-            ("vmalloc: allocation failure", ReportKind::Vmalloc),
-            ("vmap allocation for size", ReportKind::Vmalloc),
-            ("vmalloc_node_range for size", ReportKind::Vmalloc),
-        ];
-        let Some((at, kind, words)) =
-            KINDS.iter().find_map(|(words, kind)| Some((text.find(words)?, *kind, *words)))
-        else {
+        let Some((at, kind, words)) = comm::words(text) else {
             return Head::hung(text).or_else(|| Head::waiting(text, is_open_ended));
         };
-        let before = text[..at].trim().trim_end_matches(':').trim_end();
         let rest = &text[at..];
         let mut head = Head {
             kind,
-            comm: (!before.is_empty()).then(|| before.to_owned()),
+            comm: comm::name(&text[..at]).map(str::to_owned),
             gfp: flags(rest, is_open_ended),
             nodemask: value_after(rest, "nodemask=", is_open_ended).map(str::to_owned),
             cpuset: value_after(rest, "cpuset=", is_open_ended).map(str::to_owned),
