@@ -48,6 +48,8 @@ pub(super) enum Kind {
     OomKill,
     /// `Out of memory: ...`, `Killed process ...`, `oom_reaper: ...`.
     Kill,
+    /// `Tasks in /a are going to be killed due to memory.oom.group set`.
+    OomGroup,
     /// `memory: usage 4kB, limit 4kB, failcnt 0` and its like.
     MemcgUsage,
     /// `Task in /a killed as a result of limit of /b`.
@@ -92,6 +94,9 @@ pub(super) fn classify(text: &str) -> Kind {
     if is_waiting || is_hung || comm::words(text).is_some() {
         return Kind::Head;
     }
+    if text.contains("are going to be killed due") || text.contains("memory.oom.group set") {
+        return Kind::OomGroup;
+    }
     let tokens: Vec<&str> = text.split_whitespace().take(6).collect();
     let Some(&first) = tokens.first() else { return Kind::Other };
     let at = |index: usize| tokens.get(index).copied().unwrap_or_default();
@@ -125,6 +130,9 @@ pub(super) fn classify(text: &str) -> Kind {
     }
     if first.starts_with("oom-kill:") {
         return Kind::OomKill;
+    }
+    if text.contains("panic") && text.contains("deadlocked on memory") {
+        return Kind::Kill;
     }
     if (text.contains("ut of memory") || text.contains("ut of Memory"))
         && (text.contains("ill") || text.contains("panic"))
@@ -237,6 +245,9 @@ mod tests {
             ("(...snipped...)", Kind::Gap),
             ("[snip]", Kind::Gap),
             ("Out of memory and no killable processes...", Kind::Kill),
+            ("Kernel panic - not syncing: System is deadlocked on memory", Kind::Kill),
+            ("Tasks in /a are going to be killed due to memory.oom.group set", Kind::OomGroup),
+            ("Tasks state (memory values in pages):", Kind::Trace),
         ] {
             assert_eq!(classify(text), kind, "{text}");
         }

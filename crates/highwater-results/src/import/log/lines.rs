@@ -323,10 +323,12 @@ fn is_shortened(line: &str) -> bool {
     let is_word = last.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
     let has_unit = last.ends_with("kB") || last.ends_with("KB") || last.ends_with(')');
     let is_value = (last.contains(':') && !last.ends_with(':')) || last.contains('*');
-    let is_in_zone = line.contains("kB ");
+    // A line about a killed process ends in `oom_score_adj:300`.
+    let is_in_zone = line.contains("kB ") && !last.starts_with("oom_score_adj:");
+    let is_half_open = last.contains('(') && !last.contains(')') && !last.starts_with('(');
     is_in_zone
         && !has_unit
-        && (is_value || (is_word && !matches!(last, "yes" | "no")) || last == "B")
+        && (is_half_open || is_value || (is_word && !matches!(last, "yes" | "no")) || last == "B")
 }
 
 /// Splits one line at escaped line ends and at time stamps in its middle.
