@@ -9,22 +9,23 @@ use std::collections::{HashMap, VecDeque};
 use super::draft::{Draft, PART_LINES_MAX, counters, has, is_near};
 use super::kernel::{self, KernelRelease};
 use super::kind::Kind;
+use super::late;
 use super::lines::mark;
 use super::memcg::Memcg;
 use super::record::Record;
 use super::report::Report;
-use super::request::{Head, Kill, ReportKind, Task, cpuset_line, value_after};
+use super::request::{Head, ReportKind, Task, cpuset_line};
 use super::tables::{SiteRow, SlabRow};
 use super::zone::{FreeList, HugePages, Node, Zone, lowmem_reserve, place};
 
-/// Seconds between a dump and a request that is printed after it.
-const LATE_HEAD_SECONDS_MAX: f64 = 1.0;
+/// Lines between the line about addresses of a `vmalloc` and the one about its request.
+const PAIR_LINES_MAX: usize = 4;
 
 /// Puts reports together.
 #[derive(Default)]
-struct Builder {
-    drafts: Vec<Draft>,
-    open: HashMap<Option<String>, usize>,
+pub(super) struct Builder {
+    pub(super) drafts: Vec<Draft>,
+    pub(super) open: HashMap<Option<String>, usize>,
     last_caller: Option<String>,
     pending_cpu: Option<(usize, Task, Option<KernelRelease>)>,
     /// Zone lines whose `lowmem_reserve[]` is still to come.
@@ -62,7 +63,7 @@ impl Builder {
         match record.kind {
             Kind::Head => self.head(record, &text, caller),
             Kind::Cpu => self.cpu(record, &text, release, &caller),
-            Kind::Kill | Kind::OomKill => self.kill(record, &text, caller),
+            Kind::Kill | Kind::OomKill | Kind::OomGroup => self.kill(record, &text, caller),
             Kind::Gap => {
                 if let Some(draft) = self.current(&caller).filter(|_| !was_hex) {
                     draft.has_gap = true;
@@ -78,7 +79,7 @@ impl Builder {
         self.drafts.get_mut(index)
     }
 
-    fn start(&mut self, record: &Record, caller: Option<String>) -> usize {
+    pub(super) fn start(&mut self, record: &Record, caller: Option<String>) -> usize {
         let mut draft = Draft::default();
         draft.report.first_line = record.lines.0;
         draft.report.time = record.prefix.time;
@@ -89,7 +90,7 @@ impl Builder {
     }
 
     /// Notes that a record is part of a report.
-    fn cover(&mut self, index: usize, record: &Record) -> &mut Draft {
+    pub(super) fn cover(&mut self, index: usize, record: &Record) -> &mut Draft {
         let draft = &mut self.drafts[index];
         draft.report.last_line = draft.report.last_line.max(record.lines.1);
         draft.report.first_line = draft.report.first_line.min(record.lines.0);
@@ -106,7 +107,7 @@ impl Builder {
         let Some(mut head) = Head::read(text, record.is_open_ended) else { return };
         if let Some(&index) = self.open.get(&caller)
             && is_near(&self.drafts[index], record)
-            && self.continues_head(index, &mut head)
+            && self.continues_head(index, record, &mut head)
         {
             let draft = self.cover(index, record);
             draft.report.task.comm.clone_from(&head.comm);
@@ -126,16 +127,22 @@ impl Builder {
     }
 
     /// True if a head is about the same request as the open report: the line about addresses comes
-    /// before that about the request.
-    fn continues_head(&self, index: usize, head: &mut Head) -> bool {
+    /// before that about the request. Up to 4.8 the second one reads as a page allocation failure.
+    fn continues_head(&self, index: usize, record: &Record, head: &mut Head) -> bool {
         let draft = &self.drafts[index];
-        let Some(before) = draft.head.as_ref().filter(|_| !draft.has_dump()) else { return false };
-        let is_same = before.is_about_addresses() && head.kind == ReportKind::Vmalloc;
-        if let (true, Some(vmalloc)) = (is_same, &mut head.vmalloc) {
+        let is_open = |before: &&Head| !draft.has_dump() && before.is_about_addresses();
+        let Some(before) = draft.head.as_ref().filter(is_open) else { return false };
+        let is_next = record.lines.0.saturating_sub(draft.report.last_line) <= PAIR_LINES_MAX;
+        let is_old_pair =
+            head.kind == ReportKind::PageAllocationFailure && head.order == Some(0) && is_next;
+        if is_old_pair {
+            head.kind = ReportKind::Vmalloc;
+            head.vmalloc.clone_from(&before.vmalloc);
+        } else if let Some(vmalloc) = &mut head.vmalloc {
             let bytes = before.vmalloc.as_ref().and_then(|vmalloc| vmalloc.bytes);
             vmalloc.bytes = vmalloc.bytes.or(bytes);
         }
-        is_same
+        head.kind == ReportKind::Vmalloc
     }
 
     fn cpu(
@@ -211,49 +218,13 @@ impl Builder {
         if draft.head.is_none() || draft.has_dump() || !is_near(draft, record) {
             return;
         }
+        draft.has_fault_trace |= text.contains("pagefault_out_of_memory");
         draft.has_reclaim_trace |= RECLAIM.iter().any(|name| text.contains(name));
         let in_reclaim = RECLAIM.iter().any(|name| text.contains(name) && !text.contains("? "));
         draft.report.context.in_reclaim |= in_reclaim;
         draft.report.context.in_interrupt |= ["<IRQ>", "<SOFTIRQ>", "__do_softirq", "irq_exit"]
             .iter()
             .any(|word| text.contains(word));
-    }
-
-    fn kill(&mut self, record: &Record, text: &str, caller: Option<String>) {
-        let is_reaper = text.contains("oom_reaper:");
-        let fits = |draft: &Draft| {
-            let is_headless = draft.head.is_none();
-            (draft.is_oom() || is_headless) && is_near(draft, record)
-                || (draft.report.kill.is_some() && is_reaper)
-        };
-        let own = self.open.get(&caller).copied().filter(|&index| fits(&self.drafts[index]));
-        let recent = self.drafts.len().saturating_sub(4)..self.drafts.len();
-        let index = own.or_else(|| recent.rev().find(|&index| fits(&self.drafts[index])));
-        let index = match index {
-            Some(index) => index,
-            None if is_reaper => return,
-            None => self.start(record, caller),
-        };
-        let draft = self.cover(index, record);
-        (draft.in_stats, draft.in_slabs) = (false, false);
-        let kill = draft.report.kill.get_or_insert_with(Kill::default);
-        if record.kind == Kind::OomKill {
-            let constraint = kill.oom_kill(text, record.is_open_ended);
-            draft.report.constraint = constraint.or(draft.report.constraint.take());
-            let (cpuset, mems) =
-                cpuset_line(&text.replace(",cpuset=", " cpuset="), record.is_open_ended);
-            let nodemask = value_after(text, "nodemask=", record.is_open_ended);
-            let request = &mut draft.report.request;
-            // Since 5.0 an OOM kill prints it here only.
-            request.nodemask = request.nodemask.take().or(nodemask.map(str::to_owned));
-            request.cpuset = request.cpuset.take().or(cpuset);
-            request.mems_allowed = request.mems_allowed.take().or(mems);
-        } else {
-            kill.line(text);
-        }
-        if text.contains("Memory cgroup out of memory") {
-            draft.report.memcg.get_or_insert_with(Memcg::default);
-        }
     }
 
     /// A part of a dump or of an OOM report.
@@ -394,14 +365,12 @@ impl Builder {
                 record.kind,
                 Kind::MemcgUsage | Kind::MemcgTask | Kind::MemcgStats | Kind::TaskHeader
             );
+            let goes_on = |draft: &Draft| {
+                let is_next = draft.has_killed || draft.has_other_usage(record.kind, tokens);
+                !is_start || ((draft.is_oom() || draft.head.is_none()) && !is_next)
+            };
             return match own.filter(|&index| is_weak(&self.drafts[index])) {
-                Some(index)
-                    if !is_start
-                        || self.drafts[index].is_oom()
-                        || self.drafts[index].head.is_none() =>
-                {
-                    Some(index)
-                }
+                Some(index) if goes_on(&self.drafts[index]) => Some(index),
                 _ if is_start => Some(self.start(record, caller.clone())),
                 _ => None,
             };
@@ -496,52 +465,16 @@ impl Builder {
         }
     }
 
-    fn finish(mut self) -> Vec<Report> {
-        self.join_late_heads();
+    fn finish(self) -> Vec<Report> {
+        let drafts = late::joined(self.drafts);
         let only_release = (self.releases.len() == 1).then(|| self.releases[0].clone());
         let arch = self.arch;
-        let kept = self.drafts.into_iter().filter(|draft| match &draft.head {
+        let kept = drafts.into_iter().filter(|draft| match &draft.head {
             Some(head) => !head.is_hung_task || draft.has_reclaim_trace,
             None => draft.has_dump() || draft.report.kill.is_some() || draft.report.memcg.is_some(),
         });
         kept.map(|draft| draft.finish(only_release.as_ref(), arch)).collect()
     }
-
-    /// A dump without a request, and right after it a request without a dump: one report whose
-    /// lines changed their order.
-    fn join_late_heads(&mut self) {
-        let mut joined: Vec<Draft> = Vec::with_capacity(self.drafts.len());
-        for after in std::mem::take(&mut self.drafts) {
-            match joined.last_mut().filter(|before| is_late_head(before, &after)) {
-                Some(draft) => {
-                    draft.report.last_line = after.report.last_line;
-                    draft.marks |= after.marks;
-                    draft.report.request.follows_dump = true;
-                    if draft.report.task == Task::default() {
-                        draft.report.task = after.report.task;
-                    }
-                    draft.report.kernel = draft.report.kernel.take().or(after.report.kernel);
-                    draft.head = after.head;
-                }
-                None => joined.push(after),
-            }
-        }
-        self.drafts = joined;
-    }
-}
-
-/// True if the request of a dump is printed after it.
-fn is_late_head(before: &Draft, after: &Draft) -> bool {
-    let is_close = match (before.report.time, after.report.time) {
-        (Some(a), Some(b)) => (b - a).abs() <= LATE_HEAD_SECONDS_MAX,
-        _ => false,
-    };
-    let is_failure = after.head.as_ref().is_some_and(|head| {
-        matches!(head.kind, ReportKind::PageAllocationFailure | ReportKind::Vmalloc)
-    });
-    let is_bare = !after.has_dump() && after.report.kill.is_none() && is_failure;
-    let is_dump = before.head.is_none() && before.has_dump() && before.report.kill.is_none();
-    is_close && is_bare && is_dump
 }
 
 /// True for lines of the memory dump.

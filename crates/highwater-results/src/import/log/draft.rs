@@ -1,15 +1,16 @@
 //! A report while its messages arrive, and what follows from all of them at the end.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use super::kernel::{self, KernelRelease};
 use super::kind::Kind;
 use super::lines::mark;
+use super::memcg::Memcg;
 use super::prefix::Prefix;
 use super::record::Record;
 use super::report::Report;
 use super::request::{self, Head, MachinePages, ReportKind};
-use super::zone::{ZONE_NAMES, number, pairs, place};
+use super::zone::{ZONE_NAMES, Zone, number, pairs, place};
 use super::zone_types::{self, Evidence, highest_zone};
 
 /// Lines between the parts of one report; traces are shorter.
@@ -42,6 +43,14 @@ pub(super) struct Draft {
     pub(super) forms: HashMap<u16, usize>,
     pub(super) names: Vec<String>,
     pub(super) has_reclaim_trace: bool,
+    /// The request is a page fault, which names neither order nor flags.
+    pub(super) has_fault_trace: bool,
+    /// The line `Killed process` was seen: lines about another process are of the next kill.
+    pub(super) has_killed: bool,
+    /// Seconds since boot of the last line about the kill.
+    pub(super) kill_time: Option<f64>,
+    /// Processes killed because of `memory.oom.group`.
+    pub(super) group: BTreeSet<i64>,
 }
 
 impl Draft {
@@ -56,6 +65,17 @@ impl Draft {
     pub(super) fn is_oom(&self) -> bool {
         self.head.as_ref().is_some_and(|head| head.kind == ReportKind::Oom)
             || self.report.memcg.is_some()
+    }
+
+    /// True if a line `memory: usage` says something else than the one before it.
+    pub(super) fn has_other_usage(&self, kind: Kind, tokens: &[String]) -> bool {
+        if kind != Kind::MemcgUsage {
+            return false;
+        }
+        let mut read = Memcg::default();
+        read.usage(tokens, false);
+        let mine = self.report.memcg.as_ref().and_then(|memcg| memcg.memory);
+        read.memory.is_some() && mine.is_some() && read.memory != mine
     }
 }
 
@@ -174,7 +194,9 @@ impl Draft {
             report.kind = ReportKind::MemcgOom;
         }
         let is_nothing = report.request.gfp.as_ref().is_some_and(super::Gfp::is_nothing);
-        if is_nothing {
+        // A kill that was asked for has neither flags nor a page fault.
+        let has_panicked = report.kill.as_ref().is_some_and(|kill| kill.has_panicked);
+        if is_nothing && !self.has_fault_trace && !has_panicked {
             report.kind = ReportKind::Other;
         }
         report.context.is_kswapd = report.task.comm.as_deref().is_some_and(|comm| {
@@ -205,6 +227,8 @@ impl Draft {
         let is_headless = self.head.is_none() || self.report.request.follows_dump;
         let has_lines = self.report.zones.iter().any(|zone| zone.has_line);
         let has_lists = self.report.zones.iter().any(|zone| zone.list.is_some());
+        let has_cut_list = self.report.zones.iter().any(Zone::has_cut_list);
+        let is_cut = self.has_gap || self.is_last || has(mark::TAIL | mark::CUT);
         let found = [
             (has(mark::OCTAL), "#012"),
             (has(mark::HEX), "\\x0a"),
@@ -215,6 +239,7 @@ impl Draft {
             (self.report.request.follows_dump, "head last"),
             (has(mark::TWICE), "line printed twice"),
             (has(mark::CUT), "lines cut at the right"),
+            (has_cut_list && !is_cut, "list cut"),
             (has_lines && !has_lists, "lists missing"),
             (has(mark::PADDED), "padded"),
             (has(mark::QUOTED), "quoted"),

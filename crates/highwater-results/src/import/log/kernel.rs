@@ -89,7 +89,7 @@ const IN_RELEASE: [(&str, &str); 22] = [
 ];
 
 /// Words of traces and registers that name an architecture.
-const IN_TRACE: [(&str, &str); 22] = [
+const IN_TRACE: [(&str, &str); 23] = [
     ("entry_SYSCALL_64", "x86-64"),
     ("do_syscall_64", "x86-64"),
     ("__x64_sys_", "x86-64"),
@@ -106,6 +106,7 @@ const IN_TRACE: [(&str, &str); 22] = [
     ("el0t_64", "arm64"),
     ("__arm64_sys", "arm64"),
     ("ret_fast_syscall", "arm"),
+    ("(unwind_backtrace) from [<", "arm"),
     ("NIP: ", "powerpc"),
     ("rv64", "riscv"),
     ("rv32", "riscv"),
@@ -159,5 +160,6 @@ mod tests {
         assert_eq!(arch_of_release("5.4.0-1.x86_64"), Some("x86-64"));
         assert_eq!(arch_of_release("5.4.0"), None);
         assert_eq!(arch_of_trace(" entry_SYSCALL_64_after_hwframe+0x1/0x2"), Some("x86-64"));
+        assert_eq!(arch_of_trace("[<8010ff30>] (unwind_backtrace) from [<8010"), Some("arm"));
     }
 }

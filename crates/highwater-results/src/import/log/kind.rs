@@ -1,5 +1,6 @@
 //! The kind of a line, by its first tokens.
 
+use super::comm;
 use super::zone::{ZONE_NAMES, kb, number};
 
 /// The kind of a record.
@@ -47,6 +48,8 @@ pub(super) enum Kind {
     OomKill,
     /// `Out of memory: ...`, `Killed process ...`, `oom_reaper: ...`.
     Kill,
+    /// `Tasks in /a are going to be killed due to memory.oom.group set`.
+    OomGroup,
     /// `memory: usage 4kB, limit 4kB, failcnt 0` and its like.
     MemcgUsage,
     /// `Task in /a killed as a result of limit of /b`.
@@ -84,20 +87,6 @@ const COUNTERS: [&str; 17] = [
     "writeback",
 ];
 
-/// Words that only the line of a refused request has.
-const HEADS: [&str; 10] = [
-    "invoked oom-killer",
-    "invoked OOM-killer",
-    "oom-killer: gfp_mask",
-    "vmalloc_node_range for size",
-    "page allocation failure",
-    "page allocation stalls for",
-    "vmalloc error:",
-    "vmalloc: allocation failure",
-    "vmap allocation for size",
-    "blocked for more than",
-];
-
 /// True for a line of a program's source: a format string has a `%` where a log has a value.
 fn is_format(text: &str) -> bool {
     const BEFORE: [&str; 8] = [
@@ -124,8 +113,12 @@ pub(super) fn classify(text: &str) -> Kind {
         return Kind::Other;
     }
     let is_waiting = text.starts_with("MemAlloc: ") && text.contains(" gfp=");
-    if is_waiting || HEADS.iter().any(|words| text.contains(words)) {
+    let is_hung = text.contains("blocked for more than");
+    if is_waiting || is_hung || comm::words(text).is_some() {
         return Kind::Head;
+    }
+    if text.contains("are going to be killed due") || text.contains("memory.oom.group set") {
+        return Kind::OomGroup;
     }
     let tokens: Vec<&str> = text.split_whitespace().take(6).collect();
     let Some(&first) = tokens.first() else { return Kind::Other };
@@ -160,6 +153,9 @@ pub(super) fn classify(text: &str) -> Kind {
     }
     if first.starts_with("oom-kill:") {
         return Kind::OomKill;
+    }
+    if text.contains("panic") && text.contains("deadlocked on memory") {
+        return Kind::Kill;
     }
     if (text.contains("ut of memory") || text.contains("ut of Memory"))
         && (text.contains("ill") || text.contains("panic"))
@@ -275,6 +271,9 @@ mod tests {
             ("pr_warn(\"%s: page allocation failure: order:%d\", name, 3);", Kind::Other),
             ("\"page allocation failure: order:%u, mode:%#x\\n\",", Kind::Other),
             ("pr_err(\"Out of memory: Killed process %d (%s)\");", Kind::Other),
+            ("Kernel panic - not syncing: System is deadlocked on memory", Kind::Kill),
+            ("Tasks in /a are going to be killed due to memory.oom.group set", Kind::OomGroup),
+            ("Tasks state (memory values in pages):", Kind::Trace),
         ] {
             assert_eq!(classify(text), kind, "{text}");
         }

@@ -323,10 +323,12 @@ fn is_shortened(line: &str) -> bool {
     let is_word = last.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
     let has_unit = last.ends_with("kB") || last.ends_with("KB") || last.ends_with(')');
     let is_value = (last.contains(':') && !last.ends_with(':')) || last.contains('*');
-    let is_in_zone = line.contains("kB ");
+    // A line about a killed process ends in `oom_score_adj:300`.
+    let is_in_zone = line.contains("kB ") && !last.starts_with("oom_score_adj:");
+    let is_half_open = last.contains('(') && !last.contains(')') && !last.starts_with('(');
     is_in_zone
         && !has_unit
-        && (is_value || (is_word && !matches!(last, "yes" | "no")) || last == "B")
+        && (is_half_open || is_value || (is_word && !matches!(last, "yes" | "no")) || last == "B")
 }
 
 /// Splits one line at escaped line ends and at time stamps in its middle.
@@ -358,12 +360,10 @@ fn push(lines: &mut Vec<Line>, number: usize, line: &str, marks: u16) {
     }
 }
 
-/// Splits at a time stamp in the middle: two messages of the kernel on one line.
+/// Splits at a time stamp in the middle: two messages of the kernel on one line, or the output of
+/// a program on the console before one.
 fn push_glued(lines: &mut Vec<Line>, number: usize, prefix: Prefix, rest: &str, marks: u16) {
-    let has_stamp = prefix.time.is_some();
-    let found = has_stamp
-        .then(|| rest.match_indices('[').find(|&(at, _)| at > 0 && is_full_stamp(&rest[at..])))
-        .flatten();
+    let found = rest.match_indices('[').find(|&(at, _)| at > 0 && is_full_stamp(&rest[at..]));
     let Some((at, _)) = found else {
         lines.push(Line { number, prefix, text: rest.trim().to_owned(), marks });
         return;
@@ -455,6 +455,8 @@ mod tests {
     #[test]
     fn two_messages_on_one_line_are_split() {
         assert_eq!(texts("[    1.500000] a[    1.500001] b [    1.500002] c\n"), ["a", "b", "c"]);
+        let lines = split(b"Tying knots (9 of 9): [    1.500000] weaver invoked\n");
+        assert_eq!((lines[1].text.as_str(), lines[1].prefix.time), ("weaver invoked", Some(1.5)));
     }
 
     #[test]

@@ -11,7 +11,9 @@
 //! kind     what a line is about                            line     -> kind
 //! record   wrapped lines                                   lines    -> messages
 //! build    which report a message belongs to               messages -> drafts
-//! zone, request, memcg, tables, gfp, kernel                message  -> fields
+//! kills    which report a kill belongs to                  messages -> drafts
+//! late     dumps and requests in the wrong order           drafts   -> drafts
+//! zone, request, comm, kill, memcg, tables, gfp, kernel    message  -> fields
 //! draft    what follows from the whole report              draft    -> report
 //! zone_types                                               zones    -> names of columns
 //! relations                                                reports  -> how they relate
@@ -27,10 +29,14 @@
 //! rules/requests, and OOMAnalyser (MIT) for flag bits.
 
 mod build;
+mod comm;
 mod draft;
 mod gfp;
 mod kernel;
+mod kill;
+mod kills;
 mod kind;
+mod late;
 mod lines;
 mod memcg;
 mod prefix;
@@ -50,10 +56,11 @@ use serde::Serialize;
 
 pub use gfp::{Gfp, GfpRules};
 pub use kernel::{KernelRelease, Version};
+pub use kill::Kill;
 pub use memcg::{Memcg, MemcgLimit};
 pub use relations::{Relation, RelationKind};
 pub use report::{Context, Finding, Report, Request, Swap};
-pub use request::{Kill, MachinePages, ReportKind, Task, Vmalloc};
+pub use request::{MachinePages, ReportKind, Task, Vmalloc};
 pub use tables::{SiteRow, SlabRow, TaskRow, TaskTable};
 pub use zone::{FreeBlocks, FreeList, HugePages, Node, ZONE_NAMES, Zone};
 pub use zone_types::highest_zone;

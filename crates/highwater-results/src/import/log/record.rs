@@ -115,6 +115,11 @@ fn joint(last: &str, first: &str, kind: Kind) -> Joint {
     if is_number_apart || are_two_numbers {
         return Joint::Drop;
     }
+    if kind == Kind::TaskHeader {
+        let is_half = !TASK_COLUMNS.contains(&last) || !TASK_COLUMNS.contains(&first);
+        let is_whole = is_half && TASK_COLUMNS.contains(&format!("{last}{first}").as_str());
+        return if is_whole { Joint::Glue } else { Joint::Apart };
+    }
     let is_tail = first.starts_with([':', '*', ')']) && first.len() > 1;
     let is_unit = has_units && ends_in_number && matches!(first, "kB" | "KB");
     let is_half_unit = last.ends_with('k') && first == "B";
@@ -130,6 +135,26 @@ fn joint(last: &str, first: &str, kind: Kind) -> Joint {
     }
 }
 
+/// Columns of the table of processes, in all versions.
+const TASK_COLUMNS: [&str; 16] = [
+    "uid",
+    "tgid",
+    "total_vm",
+    "rss",
+    "rss_anon",
+    "rss_file",
+    "rss_shmem",
+    "nr_ptes",
+    "nr_pmds",
+    "nr_puds",
+    "pgtables_bytes",
+    "swapents",
+    "cpu",
+    "oom_adj",
+    "oom_score_adj",
+    "name",
+];
+
 /// Lines of other texts between two lines of a record.
 const GAP_LINES_MAX: usize = 16;
 /// Lines of a record: a list of 21 orders with each of its tokens on a line has 66.
@@ -143,6 +168,8 @@ pub(super) fn assemble(lines: Vec<Line>) -> Vec<Record> {
     let mut open: HashMap<Option<String>, usize> = HashMap::new();
     let mut last_caller: Option<String> = None;
     let mut partial: Option<Line> = None;
+    // Free lists whose end is still to come, by caller.
+    let mut lists: HashMap<Option<String>, usize> = HashMap::new();
     for line in joined_tokens(lines).into_iter().flat_map(unjoined) {
         if line.text.is_empty() || line.marks & mark::TWICE != 0 {
             note(&mut records, &line);
@@ -181,9 +208,26 @@ pub(super) fn assemble(lines: Vec<Line>) -> Vec<Record> {
             record.parts.push(line.text);
             continue;
         }
+        // Messages of another CPU may stand between the parts of a list.
+        if let Some(list) = lists.get(&caller).and_then(|index| records.get_mut(*index))
+            && kind == Kind::Other
+            && !is_foreign
+            && line.number.saturating_sub(list.lines.1) < GAP_LINES_MAX
+            && list.parts.len() < PARTS_MAX
+            && is_rest_of_list(list, &line.text)
+        {
+            list.lines.1 = line.number;
+            list.marks |= line.marks | mark::TOKENS;
+            list.is_open_ended = line.is_open_ended();
+            list.parts.push(line.text);
+            continue;
+        }
         if is_partial(&line.text) || is_partial_head(&line.text) {
             partial = Some(line);
             continue;
+        }
+        if kind == Kind::List {
+            lists.insert(caller.clone(), records.len());
         }
         let is_kept = !matches!(kind, Kind::Other | Kind::Trace | Kind::Gap);
         if is_kept {
@@ -294,11 +338,12 @@ fn continues(record: &Record, kind: Kind, text: &str, is_free: bool) -> bool {
             is_free && kind == Kind::Other && !record.parts.iter().any(|part| part.contains(" #"))
         }
         Kind::HugePages => first.starts_with("hugepages_"),
-        Kind::TaskHeader => is_free && (first == "rss" || text.ends_with("name")),
+        Kind::TaskHeader => is_free && all(&is_column_part),
         Kind::OomKill | Kind::Kill | Kind::MemcgUsage => {
             const WORDS: [&str; 6] = ["failcnt", "limit", "usage", "score", "process", "or"];
             let is_kb = kb(first.trim_end_matches(',')).is_some();
-            let is_rest = WORDS.contains(&first) || text.contains(['=', ':']) || is_kb;
+            let is_name = first.starts_with('(') && record.kind == Kind::Kill;
+            let is_rest = WORDS.contains(&first) || text.contains(['=', ':']) || is_kb || is_name;
             let is_short = !text.contains("+0x") && record.parts.len() < 6;
             is_free && kind == Kind::Other && is_rest && is_short
         }
@@ -328,12 +373,38 @@ fn continues(record: &Record, kind: Kind, text: &str, is_free: bool) -> bool {
     }
 }
 
+/// A column of the table of processes, or a half of its name.
+fn is_column_part(token: &str) -> bool {
+    TASK_COLUMNS.iter().any(|column| column.starts_with(token) || column.ends_with(token))
+}
+
 /// `(UME)`, or one half of it.
 fn is_letters(token: &str) -> bool {
     let inside = token.trim_start_matches('(').trim_end_matches(')');
     (token.starts_with('(') || token.ends_with(')'))
         && inside.len() < 9
         && inside.bytes().all(|b| b.is_ascii_uppercase())
+}
+
+/// True if a line between other messages goes on with a free list: it has blocks of the next order,
+/// the types of the last one, or the end.
+fn is_rest_of_list(list: &Record, text: &str) -> bool {
+    let block = |token: &str| {
+        let (count, size) = token.split_once('*')?;
+        number(count).and(kb(size))
+    };
+    let mut tokens = text.split_whitespace();
+    let is_list = |token: &str| block(token).is_some() || is_letters(token) || token == "=";
+    let is_end = text.strip_prefix('=').is_some_and(|rest| kb(rest.trim()).is_some());
+    if has_total(list) || !(is_end || tokens.clone().all(is_list)) {
+        return false;
+    }
+    let own = list.tokens();
+    let last = own.iter().rev().find_map(|token| block(token));
+    match tokens.find_map(block) {
+        Some(next) => last.is_none_or(|last| last.checked_mul(2) == Some(next)),
+        None => own.last().is_some_and(|token| block(token).is_some() || is_end),
+    }
 }
 
 /// True if the list has its `= 4kB`.
@@ -430,6 +501,30 @@ mod tests {
         let right =
             ["Node 0 DMA free:8kB min:4kB", "lowmem_reserve[]: 0 12", "Node 0 DMA: 2*4kB (U)"];
         assert_eq!(found, right);
+    }
+
+    #[test]
+    fn a_list_goes_on_behind_messages_of_another_cpu() {
+        let text = "Node 0 DMA: 1*4kB (U) 0*8kB\nCPU: 1 PID: 7 Comm: a Not tainted 4.15.0 #2\n\
+                    1*16kB\nHardware name: Loom\n(U)\nMem-Info:\n0*64kB\n1*32kB\n= 52kB\n";
+        let found = kinds(text);
+        assert_eq!(found[0].1, "Node 0 DMA: 1*4kB (U) 0*8kB 1*16kB (U) 1*32kB = 52kB");
+        assert!(found.contains(&(Kind::Other, "0*64kB".to_owned())), "not the next order");
+    }
+
+    #[test]
+    fn headers_and_rows_of_processes_are_joined() {
+        let text = "[    1.000000] [  pid  ]   uid  tgid total_vm      rss rss_anon\n\
+                    rss_file rss_shmem pgtables_bytes swapents oom_score_ad\nj name\n\
+                    [    1.000001] [   71]     0    71      500       90       10       80\n\
+                    0    45056        0             0 weaver\n";
+        let found = kinds(text);
+        assert_eq!(
+            found[0].1,
+            "[ pid ] uid tgid total_vm rss rss_anon rss_file rss_shmem pgtables_bytes swapents \
+             oom_score_adj name"
+        );
+        assert_eq!(found[1].1, "[ 71] 0 71 500 90 10 80 0 45056 0 0 weaver");
     }
 
     #[test]

@@ -6,8 +6,9 @@ use serde::Serialize;
 
 use super::gfp::Gfp;
 use super::kernel::KernelRelease;
+use super::kill::Kill;
 use super::memcg::Memcg;
-use super::request::{Kill, MachinePages, ReportKind, Task, Vmalloc};
+use super::request::{MachinePages, ReportKind, Task, Vmalloc};
 use super::tables::{SiteRow, SlabRow, TaskTable};
 use super::zone::{HugePages, Node, Zone};
 
@@ -43,7 +44,8 @@ pub struct Report {
     /// As printed after `CONSTRAINT_`: `NONE`, `CPUSET`, `MEMORY_POLICY`, `MEMCG`.
     pub constraint: Option<String>,
     /// Bytes of a page: the smallest block of the free lists. Without lists: kB of the node lines
-    /// over the machine's pages.
+    /// over the machine's pages. Without both (kills of a memory cgroup): `total-vm` of the killed
+    /// process in kB over its `total_vm` in the table of processes, in pages.
     pub page_size: Option<u64>,
     /// Names of the columns of `lowmem_reserve[]`, inferred from their number, the names in the
     /// text, the first column that is not 0, and the architecture. Empty without such a line.
@@ -156,6 +158,14 @@ pub enum Finding {
         /// Total of the free list, kB.
         list_kb: u64,
     },
+    /// The free list of a zone ends too early, or a part of it is damaged: it may have larger
+    /// blocks than the text shows.
+    ListCut {
+        /// Node.
+        node: Option<u32>,
+        /// Zone.
+        zone: String,
+    },
     /// A zone has no free list, although others have.
     NoList {
         /// Node.
@@ -205,7 +215,7 @@ impl Report {
         !self.zones.is_empty() || !self.nodes.is_empty() || !self.counters.is_empty()
     }
 
-    /// Bytes of a page, from the free lists or else from the node lines.
+    /// Bytes of a page, from the free lists or else from the node lines or the killed process.
     pub(super) fn infer_page_size(&self) -> Option<u64> {
         let lists = self.zones.iter().filter_map(|zone| zone.list.as_ref());
         let smallest = lists.filter_map(|list| list.blocks.first()).map(|block| block.kb).min();
@@ -220,6 +230,9 @@ impl Report {
                 *sum = sum.saturating_add(*kb);
             }
         }
+        if sums.is_empty() {
+            return self.page_size_of_victim();
+        }
         let mut ratio = None;
         for (name, pages) in &self.counters {
             let Some(kb) = sums.get(name.as_str()).filter(|_| *pages > 0) else { continue };
@@ -229,6 +242,19 @@ impl Report {
             ratio = Some(kb / pages);
         }
         ratio.filter(|kb| kb.is_power_of_two() && (4..=1024).contains(kb)).map(|kb| kb * 1024)
+    }
+
+    /// Bytes of a page, from the address space of the killed process: the table of processes has it
+    /// in pages, the line of the kill in kB.
+    fn page_size_of_victim(&self) -> Option<u64> {
+        let kill = self.kill.as_ref()?;
+        let pid = kill.pid.and_then(|pid| u64::try_from(pid).ok())?;
+        let row = self.tasks.rows.iter().find(|row| row.pid == pid)?;
+        let pages = row.values.get("total_vm").and_then(|pages| u64::try_from(*pages).ok());
+        let (pages, kb) = (pages.filter(|pages| *pages > 0)?, *kill.memory_kb.get("total-vm")?);
+        let size = kb / pages;
+        let is_size = size.is_power_of_two() && (4..=64).contains(&size);
+        (is_size && kb.is_multiple_of(pages)).then_some(size * 1024)
     }
 
     /// Compares numbers that the kernel prints twice.
@@ -250,6 +276,10 @@ impl Report {
                     let (node, zone) = place();
                     findings.push(Finding::FreeDiffers { node, zone, free_kb, list_kb });
                 }
+            }
+            if zone.has_cut_list() {
+                let (node, zone) = place();
+                findings.push(Finding::ListCut { node, zone });
             }
             let (node, name) = place();
             if !zone.has_line {
@@ -303,6 +333,7 @@ impl Report {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tables::TaskRow;
     use super::super::zone::{FreeBlocks, FreeList};
     use super::*;
 
@@ -347,5 +378,28 @@ mod tests {
         assert_eq!(of(vec![node(64)]), Some(65_536));
         assert_eq!(of(vec![node(3)]), None, "a node is missing");
         assert_eq!(of(vec![]), None);
+    }
+
+    #[test]
+    fn page_size_of_a_killed_process() {
+        let of = |kb: u64, kill_pid: i64| {
+            let row = TaskRow {
+                pid: 71,
+                values: [("total_vm".to_owned(), 500)].into(),
+                ..TaskRow::default()
+            };
+            let kill = Kill {
+                pid: Some(kill_pid),
+                memory_kb: [("total-vm".to_owned(), kb)].into(),
+                ..Kill::default()
+            };
+            let tasks = TaskTable { rows: vec![row], ..TaskTable::default() };
+            Report { tasks, kill: Some(kill), ..Report::default() }.infer_page_size()
+        };
+        assert_eq!(of(32_000, 71), Some(65_536));
+        assert_eq!(of(2000, 71), Some(4096));
+        assert_eq!(of(2004, 71), None, "does not divide");
+        assert_eq!(of(1000, 71), None, "no page is so small");
+        assert_eq!(of(32_000, 72), None, "another process");
     }
 }

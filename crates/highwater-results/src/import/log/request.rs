@@ -1,4 +1,4 @@
-//! The refused request and its process, and the kill that followed.
+//! The refused request and its process.
 //!
 //! ```text
 //! name: page allocation failure: order:5, mode:0xcc0(GFP_KERNEL), nodemask=(null),cpuset=/,...
@@ -6,17 +6,14 @@
 //! name: vmalloc error: size 4096, vm_struct allocation failed, mode:0xcc0(GFP_KERNEL), ...
 //! name: page allocation stalls for 11222ms, order:10, mode:0xcc0(GFP_KERNEL), nodemask=(null)
 //! CPU: 0 PID: 12 Comm: name Not tainted 5.4.0 #1
-//! oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,...,task=name,pid=12,uid=0
-//! Out of memory: Killed process 12 (name) total-vm:4kB, anon-rss:4kB, file-rss:4kB, ...
 //! ```
-
-use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::comm;
 use super::gfp::Gfp;
 use super::kernel::Version;
-use super::zone::{is_counter_name, kb, number};
+use super::zone::number;
 
 /// The kind of a report: a refusal, a kill, a stall or a dump.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -77,35 +74,6 @@ pub struct Task {
     pub cpu: Option<u32>,
 }
 
-/// The process that the OOM killer chose.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Kill {
-    /// Process id.
-    pub pid: Option<i64>,
-    /// Name.
-    pub name: Option<String>,
-    /// User.
-    pub uid: Option<u32>,
-    /// Badness, where printed (before 5.1).
-    pub score: Option<u64>,
-    /// `total-vm`, `anon-rss`, `file-rss`, `shmem-rss`, `pgtables` and their like, kB.
-    pub memory_kb: BTreeMap<String, u64>,
-    /// `oom_score_adj`.
-    pub oom_score_adj: Option<i32>,
-    /// Cgroup whose limit is reached.
-    pub oom_memcg: Option<String>,
-    /// Cgroup of the process.
-    pub task_memcg: Option<String>,
-    /// True if the line says `global_oom`.
-    pub is_global: bool,
-    /// True if the OOM reaper freed its memory.
-    pub is_reaped: bool,
-    /// True if there was nobody to kill.
-    pub has_no_victim: bool,
-    /// True if the kernel panicked instead.
-    pub has_panicked: bool,
-}
-
 /// Everything up to a separator that ends values: comma or blank. True if the text ends there.
 fn value_and_end<'a>(text: &'a str, key: &str) -> Option<(&'a str, bool)> {
     let at = text.find(key)?;
@@ -121,7 +89,11 @@ pub(super) fn value_after<'a>(text: &'a str, key: &str, is_open_ended: bool) -> 
 }
 
 /// A number after a key. A number at the very end of a text that may be cut is none.
-fn number_after<T: std::str::FromStr>(text: &str, key: &str, is_open_ended: bool) -> Option<T> {
+pub(super) fn number_after<T: std::str::FromStr>(
+    text: &str,
+    key: &str,
+    is_open_ended: bool,
+) -> Option<T> {
     let (value, is_last) = value_and_end(text, key)?;
     let digits = value.trim_end_matches(|c: char| !c.is_ascii_digit());
     if digits.is_empty() || (is_last && is_open_ended && digits.len() == value.len()) {
@@ -154,27 +126,13 @@ fn flags(text: &str, is_open_ended: bool) -> Option<String> {
 impl Head {
     /// Reads the line; none if it is not one.
     pub(super) fn read(text: &str, is_open_ended: bool) -> Option<Head> {
-        const KINDS: [(&str, ReportKind); 9] = [
-            (" invoked oom-killer", ReportKind::Oom),
-            (" invoked OOM-killer", ReportKind::Oom),
-            ("oom-killer: gfp_mask", ReportKind::Oom),
-            ("page allocation failure", ReportKind::PageAllocationFailure),
-            ("page allocation stalls for", ReportKind::Stall),
-            ("vmalloc error:", ReportKind::Vmalloc),
-            ("vmalloc: allocation failure", ReportKind::Vmalloc),
-            ("vmap allocation for size", ReportKind::Vmalloc),
-            ("vmalloc_node_range for size", ReportKind::Vmalloc),
-        ];
-        let Some((at, kind, words)) =
-            KINDS.iter().find_map(|(words, kind)| Some((text.find(words)?, *kind, *words)))
-        else {
+        let Some((at, kind, words)) = comm::words(text) else {
             return Head::hung(text).or_else(|| Head::waiting(text, is_open_ended));
         };
-        let before = text[..at].trim().trim_end_matches(':').trim_end();
         let rest = &text[at..];
         let mut head = Head {
             kind,
-            comm: (!before.is_empty()).then(|| before.to_owned()),
+            comm: comm::name(&text[..at]).map(str::to_owned),
             gfp: flags(rest, is_open_ended),
             nodemask: value_after(rest, "nodemask=", is_open_ended).map(str::to_owned),
             cpuset: value_after(rest, "cpuset=", is_open_ended).map(str::to_owned),
@@ -280,58 +238,6 @@ impl Task {
             pid,
             uid: number_after(text, "UID: ", true),
             cpu: number_after(text, "CPU: ", true),
-        }
-    }
-}
-
-impl Kill {
-    /// Adds what `oom-kill:constraint=...` says. Returns the constraint, as printed after
-    /// `CONSTRAINT_`.
-    pub(super) fn oom_kill(&mut self, text: &str, is_open_ended: bool) -> Option<String> {
-        let path = |key| value_after(text, key, is_open_ended).map(str::to_owned);
-        self.oom_memcg = path(",oom_memcg=").or(self.oom_memcg.take());
-        self.task_memcg = path(",task_memcg=").or(self.task_memcg.take());
-        self.is_global |= text.contains(",global_oom");
-        self.name = path(",task=").or(self.name.take());
-        self.pid = number_after(text, ",pid=", is_open_ended).or(self.pid);
-        self.uid = number_after(text, ",uid=", is_open_ended).or(self.uid);
-        path("constraint=CONSTRAINT_").or_else(|| path("constraint="))
-    }
-
-    /// Adds what a line about the victim says.
-    pub(super) fn line(&mut self, text: &str) {
-        self.has_no_victim |= text.contains("no killable process");
-        self.has_panicked |= text.contains("panic");
-        if let Some(rest) = text.split("oom_reaper: reaped process ").nth(1) {
-            let pid = rest.split(' ').next().and_then(|pid| pid.parse().ok());
-            self.is_reaped |= pid.is_some() && (self.pid == pid || self.pid.is_none());
-            return;
-        }
-        let Some(at) = ["Killed process ", "Kill process ", "kill process "]
-            .iter()
-            .find_map(|key| Some(text.find(key)? + key.len()))
-        else {
-            return;
-        };
-        let rest = &text[at..];
-        let pid = rest.split([' ', ',']).next().and_then(|pid| pid.parse().ok());
-        if let (Some(pid), true) = (pid, rest.contains('(')) {
-            self.pid = Some(pid);
-        }
-        if let Some((name, _)) = rest.split_once('(').and_then(|(_, name)| name.split_once(')')) {
-            self.name = Some(name.to_owned());
-        }
-        self.score = number_after(rest, ") score ", true).or(self.score);
-        self.uid =
-            number_after(rest, "UID:", true).or(number_after(rest, ", UID ", true)).or(self.uid);
-        for token in rest.split([' ', ',']) {
-            let Some((name, value)) = token.split_once(':') else { continue };
-            let is_name = is_counter_name(&name.replace('-', "_"));
-            if let (true, Some(kb)) = (is_name, kb(value)) {
-                self.memory_kb.insert(name.to_owned(), kb);
-            } else if name == "oom_score_adj" {
-                self.oom_score_adj = value.parse().ok();
-            }
         }
     }
 }
@@ -471,35 +377,13 @@ mod tests {
     }
 
     #[test]
-    fn tasks_and_kills() {
+    fn tasks() {
         let task =
             Task::read("CPU: 1 UID: 5 PID: 12 Comm: a b Kdump: loaded Not tainted 6.12.0 #1");
         assert_eq!(
             (task.comm.as_deref(), task.pid, task.uid, task.cpu),
             (Some("a b"), Some(12), Some(5), Some(1))
         );
-        let mut kill = Kill::default();
-        let constraint = kill.oom_kill(
-            "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,\
-             oom_memcg=/a,task_memcg=/a/b,task=x,pid=12,uid=5",
-            false,
-        );
-        assert_eq!(constraint.as_deref(), Some("MEMCG"));
-        kill.line(
-            "Memory cgroup out of memory: Killed process 12 (x) total-vm:40kB, anon-rss:8kB, \
-             UID:5 pgtables:4kB oom_score_adj:-7",
-        );
-        assert_eq!(
-            (kill.pid, kill.name.as_deref(), kill.oom_score_adj),
-            (Some(12), Some("x"), Some(-7))
-        );
-        assert_eq!((kill.memory_kb["anon-rss"], kill.memory_kb["pgtables"]), (8, 4));
-        kill.line("oom_reaper: reaped process 12 (x), now anon-rss:0kB, file-rss:0kB");
-        assert!(kill.is_reaped && kill.memory_kb["anon-rss"] == 8);
-        let mut old = Kill::default();
-        old.line("Out of memory: Kill process 12 (x) score 612 or sacrifice child");
-        old.line("Killed process 12, UID 5, (x) total-vm:40kB, anon-rss:8kB, file-rss:4kB");
-        assert_eq!((old.score, old.uid, old.memory_kb["file-rss"]), (Some(612), Some(5), 4));
     }
 
     #[test]

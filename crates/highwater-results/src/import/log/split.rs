@@ -23,7 +23,8 @@ pub(super) fn is_partial(text: &str) -> bool {
 
 /// The start of the line of a request, broken within the words that it is recognised by.
 pub(super) fn is_partial_head(text: &str) -> bool {
-    const ENDS: [&str; 4] = [" invoked", ": page", ": page allocation", ": vmalloc"];
+    const ENDS: [&str; 5] =
+        [" invoked", ": page", ": page allocation", ": page alloction", ": vmalloc"];
     ENDS.iter().any(|end| text.ends_with(end)) && text.len() < 200
 }
 

@@ -80,6 +80,11 @@ impl TaskTable {
         if cells.len() <= nr_numbers || (self.columns.is_empty() && nr_numbers < 4) {
             return;
         }
+        // A number there is one of another column: the header is cut, or a number is broken.
+        let is_shifted = cells.len() > nr_numbers + 1 && cells[nr_numbers].parse::<i64>().is_ok();
+        if is_shifted {
+            return;
+        }
         let mut row = TaskRow { pid, name: cells[nr_numbers..].join(" "), ..TaskRow::default() };
         for (index, cell) in cells[..nr_numbers].iter().enumerate() {
             let Ok(value) = cell.parse::<i64>() else { return };
@@ -138,6 +143,7 @@ mod tests {
         table
             .row("[  271]     0   271    40771     5120      63       44         -1000 a b", false);
         table.row("[  272]     0   272    40771", false);
+        table.row("[  273]     0   273    407 71     5120      63       44    0 a", false);
         let row = &table.rows[0];
         assert_eq!((table.rows.len(), row.pid, row.name.as_str()), (1, 271, "a b"));
         assert_eq!((row.oom_score_adj, row.values["nr_ptes"]), (Some(-1000), 63));

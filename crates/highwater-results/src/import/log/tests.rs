@@ -71,7 +71,7 @@ Killed process 4711 (potter) total-vm:893376kB, anon-rss:363912kB, file-rss:176k
 ";
 
 /// An OOM kill of a cgroup since 5.3.
-const MEMCG: &str = "\
+pub(super) const MEMCG: &str = "\
 [  500.000001][ T6021] weaver invoked oom-killer: gfp_mask=0x100cca(GFP_HIGHUSER_MOVABLE), order=0, oom_score_adj=300
 [  500.000002][ T6021] CPU: 1 PID: 6021 Comm: weaver Tainted: G        W          5.15.9 #7
 [  500.000003][ T6021] memory: usage 65536kB, limit 65536kB, failcnt 917
@@ -87,11 +87,11 @@ const MEMCG: &str = "\
 [  500.100000][   T55] oom_reaper: reaped process 6021 (weaver), now anon-rss:0kB, file-rss:0kB, shmem-rss:0kB
 ";
 
-fn read(text: &str) -> Log {
+pub(super) fn read(text: &str) -> Log {
     Log::read(text.as_bytes())
 }
 
-fn one(text: &str) -> Report {
+pub(super) fn one(text: &str) -> Report {
     let mut log = read(text);
     assert_eq!(log.reports.len(), 1, "{log:#?}");
     log.reports.remove(0)
@@ -318,7 +318,9 @@ fn terminals_cut_lines() {
     assert!(report.damage.contains(&"lines cut at the right".to_owned()));
     assert_eq!((report.zones[1].free, report.zones[1].managed), (Some(26856), None));
     assert_eq!(report.zones[1].list.as_ref().unwrap().total_kb, None);
-    assert_eq!(report.findings, []);
+    assert!(report.zones[1].has_cut_list());
+    let is_cut = |finding: &Finding| matches!(finding, Finding::ListCut { .. });
+    assert!(report.findings.len() == 2 && report.findings.iter().all(is_cut));
     // Broken at the width instead: nothing is lost.
     let mut broken = String::new();
     for line in NEW.lines() {
@@ -385,6 +387,17 @@ fn other_kinds_of_reports() {
     assert_eq!(one(&sysrq).request.order, Some(-1));
     assert_eq!(read("nothing here\n12 monkeys\n"), Log { lines: 2, ..Log::default() });
     assert_eq!(read(""), Log { lines: 0, ..Log::default() });
+}
+
+#[test]
+fn two_lines_about_one_vmalloc() {
+    let text = "[   12.000001] vmalloc: allocation failure: 8192 bytes\n\
+                [   12.000002] weaver: page allocation failure: order:0, mode:0x80d2\n\
+                [   12.000003] CPU: 0 PID: 6 Comm: weaver Not tainted 3.14.77 #13\n";
+    let report = one(text);
+    assert_eq!((report.kind, report.request.order), (ReportKind::Vmalloc, Some(0)));
+    assert_eq!((report.vmalloc.unwrap().bytes, report.task.pid), (Some(8192), Some(6)));
+    assert_eq!(read(&text.replace("order:0", "order:2")).reports.len(), 2);
 }
 
 /// All whole numbers of a text.

@@ -61,11 +61,19 @@ pub struct Zone {
 }
 
 impl Zone {
-    /// Largest order with a free block of any type; `None` without a list or if all are empty.
+    /// Largest order with a free block of any type; `None` without a list or if all are empty. Of a
+    /// list that is cut it is the largest seen: a larger one may be missing.
     #[must_use]
     pub fn largest_free_order(&self) -> Option<u32> {
         let blocks = &self.list.as_ref()?.blocks;
         blocks.iter().filter(|block| block.count > 0).map(|block| block.order).max()
+    }
+
+    /// True if the free list has no end, or a damaged part: blocks of its largest orders may be
+    /// missing.
+    #[must_use]
+    pub fn has_cut_list(&self) -> bool {
+        self.list.as_ref().is_some_and(|list| !list.is_empty && list.sum_kb.is_none())
     }
 
     /// Reserve against requests of a zone type, by its column, pages.
@@ -191,8 +199,10 @@ fn value(text: &str) -> Option<Value> {
     }
 }
 
-/// `4kB` or `4KB`.
+/// `4kB` or `4KB`. A terminal that does not wrap prints the end of a long line over its last
+/// column: a second B.
 pub(super) fn kb(text: &str) -> Option<u64> {
+    let text = if text.ends_with("BB") { &text[..text.len() - 1] } else { text };
     number(text.strip_suffix("kB").or_else(|| text.strip_suffix("KB"))?)
 }
 
@@ -391,6 +401,8 @@ mod tests {
     fn a_number_without_its_unit_is_left_out() {
         let zone = Zone::read(&tokens("Normal free:2884kB min:30"), true).unwrap();
         assert_eq!((zone.free, zone.min), (Some(2884), None));
+        let zone = Zone::read(&tokens("Normal free:2884kB min:304kBB"), true).unwrap();
+        assert_eq!(zone.min, Some(304), "a terminal printed over its last column");
         let zone = Zone::read(&tokens("Normal free:2884kB pages_scanned:12"), true).unwrap();
         assert_eq!(zone.pages_scanned, None);
     }
