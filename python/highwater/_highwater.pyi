@@ -122,8 +122,8 @@ def diagnose(
     paths: Sequence[_Path],
     text: bytes | None,
     only: int | None,
-    interval_s: float,
-    cpus: int | None,
+    order: int | None,
+    over_time: tuple[float, int | None, str | None, str | None, str | None],
 ) -> _Answer: ...
 def capture(
     root: _Path | None,

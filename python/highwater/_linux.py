@@ -85,8 +85,12 @@ def diagnose(
     *files: str | os.PathLike[str],
     text: str | bytes | None = None,
     report: int | None = None,
+    order: int | None = None,
     interval: float = 1.0,
     cpus: int | None = None,
+    unit: str | None = None,
+    since: float | str | None = None,
+    until: float | str | None = None,
 ) -> Answer:
     """Answers the question that a text of Linux answers, as `highwater diagnose` does: a kernel's log
     why memory was refused or a process killed; files of /proc whether the machine is fragmented;
@@ -99,8 +103,12 @@ def diagnose(
         files: A text of Linux; or zoneinfo, buddyinfo and pagetypeinfo of /proc, or their folder.
         text: The text itself, instead of a file; not for traces.
         report: Only this report of a log, from 1; default: all, and the verdict of the first.
+        order: Of files of /proc: could a request of this order be served, 0 to 10?
         interval: Seconds between two rows of vmstat without time stamps.
         cpus: CPUs of the machine on which vmstat ran.
+        unit: The unit of `vmstat -S`: k, K, m or M.
+        since, until: Only this part of a text over time: seconds of its clock, a time of day
+            ("03:00") or a date with time ("2026-11-28 03:00").
 
     Raises:
         HighwaterError: If a file cannot be read or answers nothing, or a log has not so many reports.
@@ -109,7 +117,9 @@ def diagnose(
     if bool(files) == (text is not None):
         raise TypeError("diagnose() takes files or text=, and not both")
     data = text.encode() if isinstance(text, str) else text
-    found = _highwater.diagnose(list(files), data, report, interval, cpus)
+    times = [None if time is None else str(time) for time in (since, until)]
+    over_time = (interval, cpus, unit, times[0], times[1])
+    found = _highwater.diagnose(list(files), data, report, order, over_time)
     document, table, verdict, html, remarks = found
     return Answer(json.loads(document), verdict, remarks, table, html)
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use highwater::capture::{Names, Source, Wanted, capture as capture_of};
 use highwater::check::{CheckOptions, check_telling};
 use highwater::diagnose::over_time::Options;
+use highwater::diagnose::window::{Time, Window};
 use highwater::diagnose::{self as kernel_log, Diagnosis};
 use highwater::input::held::{self, Texts};
 use highwater::replay::report;
@@ -74,22 +75,45 @@ pub(crate) fn check(
     })
 }
 
+/// Of a text over time: seconds between two rows, CPUs, the unit of `vmstat -S`, begin and end of the
+/// part that is asked for.
+type OverTime = (f64, Option<u32>, Option<String>, Option<String>, Option<String>);
+
 /// A text of Linux: a kernel's log, `vmstat`, pressure, or a file of `/proc`; or files. `only` (from
-/// 1) picks one report of a log.
+/// 1) picks one report of a log, `order` is the request that files of `/proc` are asked about.
 #[pyfunction]
 pub(crate) fn diagnose(
     py: Python<'_>,
     paths: Vec<PathBuf>,
     text: Option<Vec<u8>>,
     only: Option<usize>,
-    interval_s: f64,
-    cpus: Option<u32>,
+    order: Option<u32>,
+    over_time: OverTime,
 ) -> PyResult<Answer> {
     Caller { tell: None, stop: None }.wait(py, move |_| {
-        let options = Options { interval_s, cpus, ..Options::default() };
+        let (interval_s, cpus, unit, since, until) = over_time;
+        let time = |name: &str, text: Option<String>| match text.as_deref().map(Time::parse) {
+            None => Ok(None),
+            Some(Ok(time)) => Ok(Some(time)),
+            Some(Err(reason)) => Err(Failed::said(format!("{name}: {reason}"))),
+        };
+        let window = Window { from: time("since", since)?, to: time("until", until)? };
+        let unit_bytes = match unit.as_deref() {
+            None => 1024,
+            Some(unit) => kernel_log::over_time::unit_bytes(unit)
+                .ok_or_else(|| Failed::said(format!("unit: must be k, K, m or M, not {unit:?}")))?,
+        };
+        let options = Options { interval_s, cpus, unit_bytes, window };
         let found = match &text {
             Some(text) => Diagnosis::of_text("text", text, &options)?,
             None => Diagnosis::read(&paths, &options)?,
+        };
+        let found = match order {
+            Some(order) if order > 10 => {
+                return Err(Failed::said(format!("order: must be between 0 and 10, not {order}")));
+            }
+            Some(order) => found.for_order(order),
+            None => found,
         };
         let mut remarks = Vec::new();
         if let Diagnosis::Log(log, name) = &found {

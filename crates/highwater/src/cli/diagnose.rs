@@ -11,7 +11,7 @@ use super::args::DiagnoseArgs;
 use super::out::{check_dir, check_file};
 use super::report::write_page;
 use super::{CliError, Outcome, print, remark, width};
-use crate::diagnose::over_time::Options;
+use crate::diagnose::over_time::{Options, unit_bytes};
 use crate::diagnose::window::Window;
 use crate::diagnose::{self, Diagnosis, StateOut};
 use crate::machine_file::state_texts::FILES;
@@ -26,7 +26,7 @@ pub(super) fn run(args: &DiagnoseArgs) -> Result<Outcome, CliError> {
     let options = Options {
         interval_s: args.interval,
         cpus: args.cpus,
-        unit_bytes: unit_bytes(args.unit.as_deref()),
+        unit_bytes: args.unit.as_deref().and_then(unit_bytes).unwrap_or(1024),
         window: Window { from: args.from, to: args.to },
     };
     let found = Diagnosis::read(&args.files, &options)?;
@@ -62,16 +62,6 @@ pub(super) fn run(args: &DiagnoseArgs) -> Result<Outcome, CliError> {
         _ => found.terminal(only, width()),
     })?;
     Ok(Outcome::Done)
-}
-
-/// Bytes of a unit of `vmstat -S`.
-fn unit_bytes(unit: Option<&str>) -> u64 {
-    match unit {
-        Some("k") => 1000,
-        Some("m") => 1_000_000,
-        Some("M") => 1 << 20,
-        _ => 1 << 10,
-    }
 }
 
 /// Refuses a directory that cannot be written, or that has a state which `--force` does not replace.

@@ -52,6 +52,18 @@ impl Default for Options {
     }
 }
 
+/// Bytes of a unit of `vmstat -S`; none if it has no such unit.
+#[must_use]
+pub fn unit_bytes(unit: &str) -> Option<u64> {
+    match unit {
+        "k" => Some(1000),
+        "K" => Some(1024),
+        "m" => Some(1_000_000),
+        "M" => Some(1 << 20),
+        _ => None,
+    }
+}
+
 /// Shortages over time.
 #[derive(Clone, Debug)]
 pub struct OverTime {
