@@ -193,34 +193,48 @@ fn tasks(answer: &Answer<'_>) -> Option<String> {
 /// All answers as text of this width: reasons first. `only` (from 1) picks one report.
 #[must_use]
 pub fn terminal(log: &Log, answers: &[Answer<'_>], only: Option<usize>, width: usize) -> String {
-    let mut out = Lines { lines: Vec::new(), width };
-    let shown = only.unwrap_or(1);
-    if answers.len() > 1 && only.is_none() {
-        overview(log, answers, &mut out);
-    }
-    if let Some(answer) = answers.get(shown.saturating_sub(1)) {
+    let lines = || Lines { lines: Vec::new(), width };
+    let (mut out, mut shown) = (lines(), lines());
+    let number = only.unwrap_or(1);
+    if let Some(answer) = answers.get(number.saturating_sub(1)) {
         if answers.len() > 1 {
-            out.plain(format!("Report {shown} of {}", answers.len()));
+            shown.plain(format!("Report {number} of {}", answers.len()));
         }
-        one(answer, &mut out);
+        one(answer, &mut shown);
     }
+    if answers.len() > 1 && only.is_none() {
+        overview(log, answers, LINES_MAX.saturating_sub(shown.lines.len()), &mut out);
+    }
+    out.lines.append(&mut shown.lines);
     out.lines.join("\n") + "\n"
 }
 
-/// Most reports with a line of their own.
+/// Lines of an answer for a terminal. A report with many zones may have more.
+const LINES_MAX: usize = 40;
+/// Most reports with their reason, and most relations.
 const REPORTS_MAX: usize = 10;
+const RELATIONS_MAX: usize = 3;
 
-/// One line for each report, and how they relate.
-fn overview(log: &Log, answers: &[Answer<'_>], out: &mut Lines) {
-    for (index, answer) in answers.iter().take(REPORTS_MAX).enumerate() {
-        out.item(&format!("{:>3}  ", index + 1), &answer.sentence);
+/// The reason of each report, and how they relate, in about so many lines.
+fn overview(log: &Log, answers: &[Answer<'_>], room: usize, out: &mut Lines) {
+    let mut nr = 0;
+    for answer in answers.iter().take(REPORTS_MAX) {
+        let before = out.lines.len();
+        out.item(&format!("{:>3}  ", nr + 1), &answer.sentence);
+        // The last two lines say how many there are.
+        if nr > 0 && out.lines.len() + 3 > room {
+            out.lines.truncate(before);
+            break;
+        }
+        nr += 1;
     }
-    if answers.len() > REPORTS_MAX {
-        out.plain(format!("     and {} more", answers.len() - REPORTS_MAX));
+    if answers.len() > nr {
+        out.plain(format!("     and {} more", answers.len() - nr));
     }
-    let relations = relations(log);
-    for relation in relations.iter().take(3) {
-        out.item("     ", relation);
+    for relation in relations(log).iter().take(RELATIONS_MAX) {
+        if out.lines.len() + 3 <= room {
+            out.item("     ", relation);
+        }
     }
     out.plain(format!("{} reports; --report N shows another one in full.", answers.len()));
     out.blank();
