@@ -152,6 +152,16 @@ mod tests {
     }
 
     #[test]
+    fn a_broken_line_of_a_kill() {
+        let text = MEMCG
+            .replace("task_memcg=/loom/warp", "task_memcg=/loom/w\narp")
+            .replace("300 weaver", "300 wea\nver")
+            .replace("shmem-rss:0kB, UID", "sh\nmem-rss:0k\nB, UID");
+        let (report, right) = (one(&text), one(MEMCG));
+        assert_eq!((report.kill, report.tasks), (right.kill, right.tasks));
+    }
+
+    #[test]
     fn a_group_that_dies_together() {
         let group = format!(
             "{}[  500.000002] Tasks in /loom are going to be killed due to memory.oom.group set\n{}{}",
