@@ -35,9 +35,13 @@ impl Builder {
                 .or_else(|| recent.rev().find(fits))
                 .filter(|&index| !is_next_kill(&self.drafts[index], record, text, victim))
         };
+        // Words about a group are a message only behind a kill, or if the whole line is there.
+        let is_said = record.kind == Kind::OomGroup
+            && !(text.starts_with("Tasks in /") && text.contains("going to be killed due"));
         let index = match index {
+            Some(index) if is_said && self.drafts[index].report.kill.is_none() => return,
             Some(index) => index,
-            None if is_reaper => return,
+            None if is_reaper || is_said => return,
             None => self.start(record, caller),
         };
         let draft = self.cover(index, record);
@@ -174,6 +178,7 @@ mod tests {
         assert!(kill.is_group && kill.nr_group_kills == 2);
         let log = read(&format!("{group}{}", kill_of(520, 74, "spinner")));
         assert_eq!(log.reports[1].kill.as_ref().unwrap().pid, Some(74), "another kill");
+        assert!(read("I had memory.oom.group set for all of them\n").reports.is_empty());
     }
 
     #[test]
