@@ -10,6 +10,7 @@ use super::prefix::Prefix;
 use super::record::Record;
 use super::report::Report;
 use super::request::{self, Head, MachinePages, ReportKind};
+use super::tables::TaskRow;
 use super::zone::{ZONE_NAMES, Zone, number, pairs, place};
 use super::zone_types::{self, Evidence, highest_zone};
 
@@ -165,6 +166,14 @@ impl Draft {
     ) -> Report {
         let damage = self.damage();
         let mut report = self.report;
+        // A line end may have broken the name in the table.
+        if let Some((pid, name)) = report.kill.as_ref().and_then(|k| k.pid.zip(k.name.clone())) {
+            let is_victim = |row: &&mut TaskRow| u64::try_from(pid) == Ok(row.pid);
+            let row = report.tasks.rows.iter_mut().find(is_victim);
+            if let Some(row) = row.filter(|row| name.starts_with(&row.name)) {
+                row.name = name;
+            }
+        }
         report.kernel = report.kernel.take().or_else(|| only_release.cloned());
         let version = report.kernel.as_ref().and_then(|kernel| kernel.version);
         let of_release = report.kernel.as_ref().and_then(|k| kernel::arch_of_release(&k.release));

@@ -35,9 +35,13 @@ impl Builder {
                 .or_else(|| recent.rev().find(fits))
                 .filter(|&index| !is_next_kill(&self.drafts[index], record, text, victim))
         };
+        // Words about a group are a message only behind a kill, or if the whole line is there.
+        let is_said = record.kind == Kind::OomGroup
+            && !(text.starts_with("Tasks in /") && text.contains("going to be killed due"));
         let index = match index {
+            Some(index) if is_said && self.drafts[index].report.kill.is_none() => return,
             Some(index) => index,
-            None if is_reaper => return,
+            None if is_reaper || is_said => return,
             None => self.start(record, caller),
         };
         let draft = self.cover(index, record);
@@ -152,6 +156,16 @@ mod tests {
     }
 
     #[test]
+    fn a_broken_line_of_a_kill() {
+        let text = MEMCG
+            .replace("task_memcg=/loom/warp", "task_memcg=/loom/w\narp")
+            .replace("300 weaver", "300 wea\nver")
+            .replace("shmem-rss:0kB, UID", "sh\nmem-rss:0k\nB, UID");
+        let (report, right) = (one(&text), one(MEMCG));
+        assert_eq!((report.kill, report.tasks), (right.kill, right.tasks));
+    }
+
+    #[test]
     fn a_group_that_dies_together() {
         let group = format!(
             "{}[  500.000002] Tasks in /loom are going to be killed due to memory.oom.group set\n{}{}",
@@ -164,6 +178,7 @@ mod tests {
         assert!(kill.is_group && kill.nr_group_kills == 2);
         let log = read(&format!("{group}{}", kill_of(520, 74, "spinner")));
         assert_eq!(log.reports[1].kill.as_ref().unwrap().pid, Some(74), "another kill");
+        assert!(read("I had memory.oom.group set for all of them\n").reports.is_empty());
     }
 
     #[test]

@@ -10,6 +10,7 @@
 //! split    tokens on lines of their own, joined lines      lines    -> lines
 //! kind     what a line is about                            line     -> kind
 //! record   wrapped lines                                   lines    -> messages
+//! joint    tokens that a line end broke                    tokens   -> token
 //! build    which report a message belongs to               messages -> drafts
 //! kills    which report a kill belongs to                  messages -> drafts
 //! late     dumps and requests in the wrong order           drafts   -> drafts
@@ -32,6 +33,7 @@ mod build;
 mod comm;
 mod draft;
 mod gfp;
+mod joint;
 mod kernel;
 mod kill;
 mod kills;

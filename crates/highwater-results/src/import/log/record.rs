@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 
+use super::joint::{Joint, is_column_part, is_half_name, joint};
 use super::kind::{Kind, classify};
 use super::lines::{Line, mark};
 use super::prefix::is_foreign;
@@ -87,73 +88,6 @@ impl Record {
         })
     }
 }
-
-/// True if a token is the first half of a counter's name, and the next has its second.
-fn is_half_name(last: &str, next: &str) -> bool {
-    last.ends_with('_')
-        && last.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')
-        && next.starts_with(|c: char| c.is_ascii_lowercase())
-        && next.contains([':', '?'])
-}
-
-#[derive(PartialEq, Eq)]
-enum Joint {
-    Glue,
-    Drop,
-    Apart,
-}
-
-/// How the last token of a line and the first of the next belong together.
-fn joint(last: &str, first: &str, kind: Kind) -> Joint {
-    let value = last.rsplit([':', '*']).next().unwrap_or_default();
-    let ends_in_number = number(value).is_some() && last.len() > value.len();
-    let is_word = |s: &str| s.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
-    let has_units = matches!(kind, Kind::Zone | Kind::Node | Kind::List);
-    let is_number_apart = kind == Kind::List && number(last).is_some() && first.contains('*');
-    let are_two_numbers =
-        has_units && ends_in_number && kb(first).is_some() && !last.starts_with("pages_scanned");
-    if is_number_apart || are_two_numbers {
-        return Joint::Drop;
-    }
-    if kind == Kind::TaskHeader {
-        let is_half = !TASK_COLUMNS.contains(&last) || !TASK_COLUMNS.contains(&first);
-        let is_whole = is_half && TASK_COLUMNS.contains(&format!("{last}{first}").as_str());
-        return if is_whole { Joint::Glue } else { Joint::Apart };
-    }
-    let is_tail = first.starts_with([':', '*', ')']) && first.len() > 1;
-    let is_unit = has_units && ends_in_number && matches!(first, "kB" | "KB");
-    let is_half_unit = last.ends_with('k') && first == "B";
-    let is_open = last.contains('(') && !last.contains(')') && last.len() > 1;
-    let is_half_name = matches!(kind, Kind::Zone | Kind::Node)
-        && is_word(last)
-        && !matches!(last, "yes" | "no")
-        && first.split_once(':').is_some_and(|(name, _)| is_counter_name(name));
-    if is_tail || is_unit || is_half_unit || is_open || is_half_name {
-        Joint::Glue
-    } else {
-        Joint::Apart
-    }
-}
-
-/// Columns of the table of processes, in all versions.
-const TASK_COLUMNS: [&str; 16] = [
-    "uid",
-    "tgid",
-    "total_vm",
-    "rss",
-    "rss_anon",
-    "rss_file",
-    "rss_shmem",
-    "nr_ptes",
-    "nr_pmds",
-    "nr_puds",
-    "pgtables_bytes",
-    "swapents",
-    "cpu",
-    "oom_adj",
-    "oom_score_adj",
-    "name",
-];
 
 /// Lines of other texts between two lines of a record.
 const GAP_LINES_MAX: usize = 16;
@@ -371,11 +305,6 @@ fn continues(record: &Record, kind: Kind, text: &str, is_free: bool) -> bool {
         }
         _ => false,
     }
-}
-
-/// A column of the table of processes, or a half of its name.
-fn is_column_part(token: &str) -> bool {
-    TASK_COLUMNS.iter().any(|column| column.starts_with(token) || column.ends_with(token))
 }
 
 /// `(UME)`, or one half of it.
