@@ -233,3 +233,14 @@ fn a_window_cuts_stalls() {
     assert!(error.contains("no wall clock: give seconds, from 1 s to 4 s"), "{error}");
     assert!(part(RECLAIM, "5", "").is_err());
 }
+
+#[test]
+fn long_flags_and_names_fit_on_the_page() {
+    let flags = "GFP_HIGHUSER_MOVABLE|__GFP_COMP|__GFP_NOMEMALLOC|__GFP_NOWARN|__GFP_RETRY_MAYFAIL|__GFP_WRITE";
+    let text = format!(
+        "  a name of 15 c-4194303 [000] 1.0: mm_vmscan_direct_reclaim_begin: order=9 gfp_flags={flags}\n  \
+         a name of 15 c-4194303 [000] 1.3: mm_vmscan_direct_reclaim_end: nr_reclaimed=0\n"
+    );
+    let text = printed(&of(&text).unwrap());
+    assert!(text.contains("GFP_HIGHUSER_MOVABLE|__GFP_COMP") && text.contains("in vain"), "{text}");
+}

@@ -13,7 +13,7 @@ use super::{Tally, Unfinished, WaitRow, Waits};
 const SCHEMA: &str = "highwater.diagnose-waits/1";
 /// Rows of a table.
 const ROWS_MAX: usize = 30;
-/// Rows of the longest stalls, and of daemons.
+/// The longest stalls whose purpose is shown, and rows of daemons.
 const FEW: usize = 5;
 /// Rows of each list in JSON.
 const JSON_ROWS_MAX: usize = 10_000;
@@ -22,12 +22,8 @@ const JSON_ROWS_MAX: usize = 10_000;
 pub(super) fn tables(waits: &Waits) -> Vec<Table> {
     fitted(&sentence::of(waits), ROWS_MAX, |nr_rows| {
         let few = FEW.min(nr_rows);
-        let mut tables = vec![
-            stalls(waits, nr_rows),
-            longest(waits, few),
-            causes(waits, nr_rows),
-            daemons(waits, few),
-        ];
+        let mut tables = vec![stalls(waits, nr_rows), causes(waits, nr_rows), daemons(waits, few)];
+        tables[0].notes.extend(longest(waits, few));
         tables.retain(|table| !table.rows.is_empty());
         if tables.is_empty() {
             tables.push(stalls(waits, nr_rows));
@@ -83,27 +79,23 @@ fn table_of(waits: &Waits, title: &str, rows: &[&WaitRow], nr_rows: usize) -> Ta
     table
 }
 
-/// Purpose and outcome of the longest stalls.
-fn longest(waits: &Waits, nr_rows: usize) -> Table {
-    let columns = vec!["longest".to_owned(), "what for, and what came of it".to_owned()];
-    let title = "The longest stalls";
-    let mut table = Table::new(title, &["task", "cause"], columns, Layout::Fitted);
-    let mut stalls: Vec<(u64, bool, String, &WaitRow)> = Vec::new();
+/// Purpose and outcome of the longest stalls, as remarks: flags are too long for a column.
+fn longest(waits: &Waits, nr_max: usize) -> Vec<String> {
+    let mut stalls: Vec<(u64, &str, String, &WaitRow)> = Vec::new();
     for row in waits.rows.iter().filter(|row| !row.is_daemon) {
         let open = row.open.as_ref().filter(|open| open.at_least_ns >= row.tally.longest_ns);
         let what = open.map_or(&row.what, |open| &open.what).text();
         let ns = open.map_or(row.tally.longest_ns, |open| open.at_least_ns);
         if !what.is_empty() {
-            stalls.push((ns, open.is_some(), what, row));
+            stalls.push((ns, if open.is_some() { "at least " } else { "" }, what, row));
         }
     }
     stalls.sort_by_key(|(ns, _, _, row)| (std::cmp::Reverse(*ns), row.pid, row.cause));
-    for (ns, is_open, what, row) in stalls.into_iter().take(nr_rows) {
-        let at_least = if is_open { "at least " } else { "" };
-        let cells = vec![Cell::text(format!("{at_least}{}", time_text(ns))), Cell::text(what)];
-        table.push(&[&name(&row.comm, row.pid), row.cause.text()], cells);
-    }
-    table
+    let text = |(ns, at_least, what, row): (u64, &str, String, &WaitRow)| {
+        let (name, cause) = (name(&row.comm, row.pid), row.cause.text());
+        format!("{name}, {at_least}{} in {cause}: {what}", time_text(ns))
+    };
+    stalls.into_iter().take(nr_max).map(text).collect()
 }
 
 fn causes(waits: &Waits, nr_rows: usize) -> Table {
