@@ -115,6 +115,9 @@ fn main(report: &Report, judge: &Judge, rows: &[ZoneRow<'_>]) -> Cause {
     if report.kind == ReportKind::MemcgOom {
         return Cause::MemcgLimit;
     }
+    if is_of_page_fault(report) && rows.iter().any(|row| row.zone.free > row.zone.high) {
+        return Cause::ServedAtDumpTime;
+    }
     if has_corrupt_marks(report, rows) {
         return Cause::CorruptMarks;
     }
@@ -241,6 +244,13 @@ fn is_served_by_cma(report: &Report, judge: &Judge, rows: &[ZoneRow<'_>]) -> boo
         cma > 0 && row.spare_pages.is_some_and(|spare| spare <= cma as i64)
     };
     movable && rows.iter().filter(|row| row.serves()).all(by_cma)
+}
+
+/// A page fault whose request failed asks for a kill without a request (`gfp_mask=0x0`).
+pub(super) fn is_of_page_fault(report: &Report) -> bool {
+    let gfp = report.request.gfp.as_ref();
+    report.kind == ReportKind::Oom
+        && gfp.is_some_and(highwater_results::import::log::Gfp::is_nothing)
 }
 
 /// The process may use some nodes only: by a printed constraint, unless a zone is far above its mark;

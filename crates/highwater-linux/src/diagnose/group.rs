@@ -24,6 +24,10 @@ pub(super) enum Interface {
 pub(super) enum Owner<'a> {
     /// A unit of systemd: its name.
     Unit(&'a str),
+    /// A unit of a user's own systemd: its name.
+    UserUnit(&'a str),
+    /// A login session, which has programs of all kinds.
+    Session,
     /// A container of Docker: the first digits of its id.
     Docker(&'a str),
     /// A pod of Kubernetes.
@@ -54,13 +58,21 @@ impl<'a> Owner<'a> {
         }
         // A slice alone is a unit as well, but not below another unit.
         let last = parts().last().filter(|part| part.ends_with(".slice"));
-        unit.or(last).map_or(Owner::Other, Owner::Unit)
+        // What stands below user@1000.service is of that user's systemd.
+        let is_of_user = path.contains("/user@") && unit.is_some_and(|it| !it.starts_with("user@"));
+        match unit.or(last) {
+            Some(unit) if unit.starts_with("session-") => Owner::Session,
+            Some(unit) if is_of_user => Owner::UserUnit(unit),
+            Some(unit) => Owner::Unit(unit),
+            None => Owner::Other,
+        }
     }
 
     /// Its name in a sentence; none where the path says more.
     pub(super) fn name(&self) -> Option<String> {
         match self {
-            Owner::Unit(unit) => Some((*unit).to_owned()),
+            Owner::Unit(unit) | Owner::UserUnit(unit) => Some((*unit).to_owned()),
+            Owner::Session => Some("a login session".to_owned()),
             Owner::Docker(id) => Some(format!("container {id}")),
             Owner::Pod | Owner::Other => None,
         }
@@ -70,6 +82,12 @@ impl<'a> Owner<'a> {
     pub(super) fn limit(&self, path: &str, interface: Option<Interface>) -> String {
         match (self, interface) {
             (Owner::Unit(unit), _) => format!("systemctl set-property {unit} MemoryMax=SIZE"),
+            (Owner::UserUnit(unit), _) => {
+                format!("systemctl --user set-property {unit} MemoryMax=SIZE")
+            }
+            (Owner::Session, _) => {
+                "systemd-run --user --scope -p MemoryMax=SIZE PROGRAM".to_owned()
+            }
             (Owner::Docker(id), _) => {
                 format!("docker update --memory SIZE --memory-swap SIZE {id}")
             }
@@ -173,6 +191,23 @@ impl<'a> Group<'a> {
         cache > limit.usage / 4 && unwritten > cache / 2
     }
 
+    /// Page cache is dirty, and none of it is being written.
+    pub(super) fn waits_for_flusher(&self) -> bool {
+        self.stat(&["file_writeback", "writeback"]) == Some(0)
+    }
+
+    /// Kernel memory by kind as far as the statistics say, and its names.
+    pub(super) fn kernel_parts(&self) -> Vec<(&'static str, u64)> {
+        let kinds = [
+            ("slab", "slab"),
+            ("sockets", "sock"),
+            ("page tables", "pagetables"),
+            ("stacks", "kernel_stack"),
+        ];
+        let sizes = kinds.iter().filter_map(|(name, key)| Some((*name, self.stat(&[*key])?)));
+        sizes.filter(|(_, kb)| *kb > 0).collect()
+    }
+
     /// Memory that could go to swap, kB.
     pub(super) fn swappable_kb(&self) -> Option<u64> {
         let inactive = self.stat(&["inactive_anon"])?;
@@ -262,7 +297,12 @@ mod tests {
         let old = format!("/docker/{id}");
         for (path, owner) in [
             ("/system.slice/varnish.service", Owner::Unit("varnish.service")),
-            ("/user.slice/user-1000.slice/session-2.scope", Owner::Unit("session-2.scope")),
+            ("/user.slice/user-1000.slice/session-2.scope", Owner::Session),
+            (
+                "/user.slice/user-1000.slice/user@1000.service/app.slice/a.scope",
+                Owner::UserUnit("a.scope"),
+            ),
+            ("/user.slice/user-1000.slice/user@1000.service", Owner::Unit("user@1000.service")),
             ("/system.slice/a.service/worker", Owner::Unit("a.service")),
             ("/user.slice", Owner::Unit("user.slice")),
             ("/kubepods.slice/kubepods-burstable.slice/x.scope", Owner::Pod),

@@ -37,7 +37,7 @@ pub(super) const LOCKED: &str = "unevictable (mlocked)";
 pub(super) const SLAB: &str = "slab that cannot be reclaimed";
 pub(super) const HUGE: &str = "huge pages of hugetlbfs";
 pub(super) const KERNEL: &str = "other kernel memory";
-pub(super) const UNCOUNTED: &str = "in no counter (drivers, vmalloc, CMA users, a balloon)";
+pub(super) const UNCOUNTED: &str = "in no counter (drivers, vmalloc, zswap, CMA users, a balloon)";
 
 /// Holders with at least this share are listed.
 const LEAST_SHARE: f64 = 0.03;

@@ -13,7 +13,7 @@ use super::cause::{Cause, Reasons};
 use super::group::Group;
 use super::judge::{Judge, Rights, ignores_marks, presets, reclaims};
 use super::words::{kb_text, order_text, pages_text, total};
-use super::zone::{Numbers, ZoneRow, page_size, pages_of, rows};
+use super::zone::{Numbers, ZoneRow, own_min, page_size, pages_of, rows};
 
 /// A trial.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -61,7 +61,9 @@ pub(super) fn remedies(
         found.extend(trials.min_free());
     }
     found.extend(trials.compaction());
-    found.extend(trials.no_boost());
+    if !is_kill {
+        found.extend(trials.no_boost());
+    }
     found.extend(trials.lower_order());
     found.extend(trials.higher_zone());
     found.extend(trials.waiting());
@@ -69,19 +71,6 @@ pub(super) fn remedies(
         found.extend(trials.kernels());
     }
     found
-}
-
-/// min without its boost, and the boost, kB. Kernels of 5.0 to 5.11 have a boost and do not print
-/// it: low is above min by at least a quarter of min without it.
-fn own_min(row: &ZoneRow<'_>) -> Option<(u64, u64)> {
-    let min = row.zone.min?;
-    if let Some(boost) = row.zone.boost {
-        return Some((min.saturating_sub(boost), boost));
-    }
-    // Both are rounded down to pages.
-    let gap = row.zone.low?.saturating_sub(min) + 8;
-    let own = min.min(gap.saturating_mul(4));
-    Some((own, min - own))
 }
 
 struct Trials<'a> {
@@ -159,7 +148,7 @@ impl<'a> Trials<'a> {
         let low = self.rows.iter().filter(|row| {
             row.is_populated() && !matches!(row.zone.name.as_str(), "HighMem" | "Movable")
         });
-        let all: Option<Vec<u64>> = low.map(|row| Some(own_min(row)?.0)).collect();
+        let all: Option<Vec<u64>> = low.map(|row| Some(own_min(row.zone)?.0)).collect();
         let (Some(zones), Some(all)) = (zones, all) else {
             return Some(Remedy::new(
                 change,
@@ -204,7 +193,7 @@ impl<'a> Trials<'a> {
         let pages = |kb: u64| pages_of(self.report, kb);
         let numbers = Numbers::of(self.report, row)?;
         let managed = pages(row.zone.managed.or(row.zone.present)?);
-        let (min, boost) = own_min(row)?;
+        let (min, boost) = own_min(row.zone)?;
         let low = pages(row.zone.low?.saturating_sub(boost));
         Some(Marks { numbers, min: pages(min), low, boost: pages(boost), managed })
     }
@@ -369,7 +358,7 @@ impl<'a> Trials<'a> {
 
     /// The same zones without their boost.
     fn no_boost(&self) -> Option<Remedy> {
-        let has_boost = self.allowed().any(|row| row.zone.boost > Some(0));
+        let has_boost = self.allowed().any(|row| own_min(row.zone).is_some_and(|(_, kb)| kb > 0));
         if !has_boost || !self.judge.policy.watermark.boost || self.allowed().any(ZoneRow::serves) {
             return None;
         }

@@ -2,7 +2,7 @@
 
 use highwater_results::import::log::{Report, ReportKind, ZONE_NAMES};
 
-use super::cause::{Cause, Reasons, may_hide_policy};
+use super::cause::{Cause, Reasons, is_of_page_fault, may_hide_policy};
 use super::judge::{Judge, ignores_marks, reclaims};
 use super::words::{kb_text, order_text, pages_text, total};
 use super::zone::{ZoneRow, page_size};
@@ -69,7 +69,11 @@ impl<'a> Words<'a> {
     fn short_of(&self, row: &ZoneRow<'_>) -> String {
         let short = row.spare_pages.map(|spare| (1 - spare).max(1) as u64);
         let kb = |pages: u64| kb_text(pages.saturating_mul(self.page) / 1024);
-        let mut needs = vec![format!("mark {}", kb(row.mark_pages.unwrap_or(0)))];
+        let mark = row.mark_pages.unwrap_or(0);
+        let min = row.zone.min.map_or(0, |kb| super::zone::pages_of(self.report, kb));
+        // High and atomic requests may use a part of min.
+        let of_min = if mark < min { format!(" of min {}", kb(min)) } else { String::new() };
+        let mut needs = vec![format!("mark {}{of_min}", kb(mark))];
         if let Some(pages) = row.reserve_pages.filter(|pages| *pages > 0) {
             needs.push(format!("lowmem_reserve {}", kb(pages)));
         }
@@ -344,6 +348,14 @@ impl<'a> Words<'a> {
     }
 
     fn served(&self) -> String {
+        if is_of_page_fault(self.report) {
+            let free = total(self.rows.iter().filter_map(|row| row.zone.free));
+            return format!(
+                "A page fault asked for the kill, and the machine is not short: {} are free. Usually the limit of a \
+                 memory cgroup was behind it.",
+                kb_text(free)
+            );
+        }
         let serving = self.rows.iter().filter(|row| row.serves());
         let Some(row) = serving.max_by_key(|row| row.spare_pages) else {
             return "The dump shows enough memory.".to_owned();

@@ -220,7 +220,9 @@ fn overview(log: &Log, answers: &[Answer<'_>], room: usize, out: &mut Lines) {
     let mut nr = 0;
     for answer in answers.iter().take(REPORTS_MAX) {
         let before = out.lines.len();
-        out.item(&format!("{:>3}  ", nr + 1), &answer.sentence);
+        let has_panicked = answer.report.kill.as_ref().is_some_and(|kill| kill.has_panicked);
+        let panic = if has_panicked { " The kernel panicked." } else { "" };
+        out.item(&format!("{:>3}  ", nr + 1), &format!("{}{panic}", answer.sentence));
         // The last two lines say how many there are.
         if nr > 0 && out.lines.len() + 3 > room {
             out.lines.truncate(before);

@@ -173,7 +173,7 @@ fn row<'a>(
     // The last test of such a request has min without the boost (rules/watermarks#fast-test). Rules
     // of kernels before 5.0 have no boost.
     if rights.skips_boost() || !judge.policy.watermark.boost {
-        row.min_kb = zone.min.map(|kb| kb.saturating_sub(zone.boost.unwrap_or(0)));
+        row.min_kb = own_min(zone).map(|(own, _)| own).or(zone.min);
     }
     row.mark_pages = row.min_kb.map(|kb| {
         let mark = pages_of(report, kb) as i64;
@@ -195,6 +195,19 @@ fn row<'a>(
         }
     }
     row
+}
+
+/// min without its boost, and the boost, kB. Kernels of 5.0 to 5.11 have a boost and do not print
+/// it: low is above min by at least a quarter of min without it.
+pub(super) fn own_min(zone: &Zone) -> Option<(u64, u64)> {
+    let min = zone.min?;
+    if let Some(boost) = zone.boost {
+        return Some((min.saturating_sub(boost), boost));
+    }
+    // Both are rounded down to pages.
+    let gap = zone.low?.saturating_sub(min) + 8;
+    let own = min.min(gap.saturating_mul(4));
+    Some((own, min - own))
 }
 
 /// The column of `lowmem_reserve[]` for the request; without a known column, a row of zeros.

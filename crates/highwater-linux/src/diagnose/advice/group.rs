@@ -1,13 +1,15 @@
 //! What to do about a memory cgroup at its limit.
 
-use super::super::group::{Group, Owner};
-use super::super::holder::SHMEM;
-use super::super::words::kb_text;
+use super::super::group::{Group, Owner, killed_kb};
+use super::super::holder::{SHMEM, all_tasks};
+use super::super::words::{kb_text, total};
 use super::Known;
 
 /// Shared memory above this share of the group is named.
 const SHMEM_SHARE: f64 = 0.3;
 
+/// A process with this share of the group explains why it is full.
+const LARGE: f64 = 0.25;
 /// Kernel memory above this share of the group is named.
 const KERNEL_SHARE: f64 = 0.5;
 
@@ -16,9 +18,10 @@ pub(super) fn advice(known: &Known<'_>) -> Vec<String> {
     let mut found = Vec::new();
     if group.is_held_by_writes() {
         let (unwritten, cache) = (group.unwritten_kb(), group.cache_kb());
+        let idle = if group.waits_for_flusher() { ", and none of it is being written" } else { "" };
         found.push(format!(
-            "Look at the disk and at what writes so much: {} of {} page cache wait to be written. Write less at once, \
-             or with O_DIRECT; more room for the group helps, too.",
+            "Let it be written earlier: {} of {} page cache are dirty{idle}. Look at the disk; a smaller \
+             vm.dirty_background_ratio, fsync now and then, or more room for the group.",
             kb_text(unwritten.unwrap_or(0).min(cache.unwrap_or(0))),
             kb_text(cache.unwrap_or(0)),
         ));
@@ -33,10 +36,16 @@ pub(super) fn advice(known: &Known<'_>) -> Vec<String> {
     }
     let kernel = group.kernel_kb().unwrap_or(0);
     if known.share(kernel) >= KERNEL_SHARE {
+        let parts = group.kernel_parts();
+        let named = parts.iter().map(|(name, kb)| format!("{} {name}", kb_text(*kb)));
+        let mut words: Vec<String> = named.collect();
+        if total(parts.iter().map(|(_, kb)| *kb)) < kernel / 2 {
+            words.push("the rest in none of its statistics".to_owned());
+        }
         found.push(format!(
-            "Look for what makes the kernel hold {} for the group: many files (dentries), sockets, threads. Killing \
-             processes frees little of it.",
-            kb_text(kernel)
+            "Killing processes frees little: {} are kernel memory of the group ({}).",
+            kb_text(kernel),
+            words.join(", ")
         ));
     }
     found.push(limit(known, &group));
@@ -55,7 +64,14 @@ pub(super) fn advice(known: &Known<'_>) -> Vec<String> {
 
 /// Its limit, with the setting.
 fn limit(known: &Known<'_>, group: &Group<'_>) -> String {
-    let killed = known.report.kill.as_ref().and_then(|kill| kill.name.as_deref());
+    // A small victim does not explain the group.
+    let is_large = |kb: u64| known.share(kb) >= LARGE;
+    let killed = known.report.kill.as_ref().filter(|kill| {
+        let task = all_tasks(known.report);
+        let row = task.iter().find(|(row, _)| i64::try_from(row.pid).ok() == kill.pid);
+        is_large(killed_kb(kill)) || row.is_some_and(|(_, holder)| is_large(holder.all_kb()))
+    });
+    let killed = killed.and_then(|kill| kill.name.as_deref());
     let leak = killed.map_or_else(String::new, |name| {
         format!(" If {name} should not be that large, it leaks, and no limit helps.")
     });

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use highwater_results::import::log::Report;
 
-use super::super::cause::{has_much_slab, may_hide_policy};
+use super::super::cause::{Cause, has_much_slab, may_hide_policy};
 use super::super::group::Owner;
 use super::super::holder::{ANON, HUGE, LOCKED, SHMEM, UNCOUNTED, all_tasks};
 use super::super::words::kb_text;
@@ -15,7 +15,7 @@ const SHARE: f64 = 0.25;
 
 pub(super) fn advice(known: &Known<'_>) -> Vec<String> {
     let mut found = Vec::new();
-    if may_hide_policy(known.report, known.rows) {
+    if known.reasons.cause == Cause::Bound && may_hide_policy(known.report, known.rows) {
         found.push(
             "Look at the nodes that the process may use: cat /proc/PID/numa_maps, cpuset.mems, numactl --show."
                 .to_owned(),
@@ -108,18 +108,20 @@ pub(super) fn slab(report: &Report) -> String {
     let sites = report.sites.iter().filter(|site| !is_allocator(&site.function));
     let mut names: Vec<String> = sites
         .take(NAMED)
-        .map(|site| format!("{} {} ({})", site.function, kb_text(site.kb), site.count))
+        .map(|site| format!("{} {} ({} objects)", site.function, kb_text(site.kb), site.count))
         .collect();
+    let mut which = "Allocated most, of slabs of both kinds";
     if names.is_empty() {
         let mut caches: Vec<_> = report.slabs.iter().collect();
         caches.sort_by_key(|cache| (std::cmp::Reverse(cache.total_kb), cache.name.as_str()));
         let largest = caches.iter().take(NAMED);
         names =
             largest.map(|cache| format!("{} {}", cache.name, kb_text(cache.total_kb))).collect();
+        which = "The largest here";
     }
     let which = match names.as_slice() {
         [] => String::new(),
-        names => format!(" The largest here: {}.", names.join(", ")),
+        names => format!(" {which}: {}.", names.join(", ")),
     };
     let files = ["alloc_empty_file", "filp", "dentry", "d_alloc"];
     let has_files = names.iter().any(|name| files.iter().any(|file| name.contains(file)));
@@ -148,6 +150,10 @@ fn task(known: &Known<'_>) -> Option<String> {
             || "put it into a cgroup with a limit (systemd-run -p MemoryMax=SIZE)".to_owned(),
             |setting| format!("give it a limit ({setting})"),
         );
+        // Systemd of that time knows the older name.
+        let version = known.report.kernel.as_ref().and_then(|kernel| kernel.version);
+        let is_old = version.is_some_and(|version| (version.major, version.minor) < (4, 5));
+        let how = if is_old { how.replace("MemoryMax=", "MemoryLimit=") } else { how };
         return Some(format!(
             "Make {} smaller or {how}: it had {}{swap}, memory of the machine is {}.",
             largest.what,

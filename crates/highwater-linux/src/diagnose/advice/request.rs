@@ -20,11 +20,11 @@ pub(super) fn advice(known: &Known<'_>) -> Vec<String> {
         }
         Cause::AtMarkNowait => vec![at_mark(known)],
         Cause::Fragmented | Cause::HighatomicOnly => blocks(known, order),
-        Cause::CmaOnly => vec![
-            "Make the CMA area smaller: cma= on the kernel's command line, or the device tree. Only movable pages may \
-             use it."
-                .to_owned(),
-        ],
+        Cause::CmaOnly => {
+            let smaller = "Make the CMA area smaller: cma= on the kernel's command line, or the device tree. Only movable \
+                           pages may use it.";
+            compaction(known).into_iter().chain([smaller.to_owned()]).collect()
+        }
         Cause::Reserve => vec![
             "Free memory in the higher zones, which are short. Lower zones keep a reserve from such requests \
              (vm.lowmem_reserve_ratio: a larger number keeps less)."
@@ -69,7 +69,16 @@ pub(super) fn advice(known: &Known<'_>) -> Vec<String> {
 
 /// A request that may not wait found too little.
 fn at_mark(known: &Known<'_>) -> String {
-    let least = known.remedies.iter().find(|remedy| remedy.helps == Some(true));
+    let helps = |change: &str| {
+        known.remedies.iter().any(|it| it.helps == Some(true) && it.change.starts_with(change))
+    };
+    if helps("vm.watermark_boost_factor") {
+        return "Nothing, if it is rare. If packets or requests are lost: sysctl vm.watermark_boost_factor=0, because \
+                only the boost of the marks refused it."
+            .to_owned();
+    }
+    let least =
+        known.remedies.iter().find(|remedy| remedy.change.starts_with("vm.min_free_kbytes = "));
     let setting = least.and_then(|remedy| remedy.change.strip_prefix("vm.min_free_kbytes = "));
     let value = setting.and_then(|text| text.split(' ').next());
     match value {
@@ -87,21 +96,38 @@ fn at_mark(known: &Known<'_>) -> String {
 fn blocks(known: &Known<'_>, order: u32) -> Vec<String> {
     let size = order_text(order, page_size(known.report));
     let mut found = vec![format!(
-        "Avoid {size} in the driver or its settings: smaller buffers or rings, a smaller MTU, kvmalloc in place of \
-         kmalloc."
+        "Avoid {size} where it is asked for: smaller buffers, rings or MTU in the settings, kvmalloc in the code."
     )];
-    let compaction =
-        known.remedies.iter().filter(|remedy| remedy.change.starts_with("compaction of"));
-    let cannot =
-        compaction.clone().count() > 0 && compaction.clone().all(|it| it.helps == Some(false));
-    found.push(if cannot {
-        "Compaction cannot make such blocks here: free memory first, or restart what holds it.".to_owned()
-    } else {
-        "For now: echo 1 > /proc/sys/vm/compact_memory makes blocks of pages that can be moved. Lasting: a larger \
-         vm.min_free_kbytes, so that more blocks stay whole."
-            .to_owned()
-    });
+    found.extend(compaction(known));
     found
+}
+
+/// Blocks that compaction may make, now and later.
+fn compaction(known: &Known<'_>) -> Option<String> {
+    let mut trials = known
+        .remedies
+        .iter()
+        .filter(|remedy| remedy.change.starts_with("compaction of"))
+        .peekable();
+    trials.peek()?;
+    if trials.all(|remedy| remedy.helps == Some(false)) {
+        return Some(
+            "Compaction cannot make such blocks here: free memory first, or restart what holds it."
+                .to_owned(),
+        );
+    }
+    // With much free memory a larger reserve changes nothing.
+    let is_near = known.rows.iter().any(|row| {
+        row.allowed == Some(true) && row.zone.free < row.zone.high.map(|kb| kb.saturating_mul(2))
+    });
+    let lasting = if is_near {
+        " Lasting: a larger vm.min_free_kbytes, so that more blocks stay whole."
+    } else {
+        ""
+    };
+    Some(format!(
+        "For now: echo 1 > /proc/sys/vm/compact_memory makes blocks of pages that can be moved.{lasting}"
+    ))
 }
 
 /// The request may use low zones only, and higher ones have memory.
