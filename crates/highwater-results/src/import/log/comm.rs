@@ -1,8 +1,8 @@
 //! The name of a process before the words of its request, and the words themselves.
 //!
-//! The kernel prints `name: page allocation failure: ...` and `name invoked oom-killer: ...`. People
-//! write the same words in mails: `Subject: Re: name: page allocation failure`, and `I hit some
-//! page allocation failures`. Only the first form is a report.
+//! The kernel prints `name: page allocation failure: ...` and `name invoked oom-killer: ...`.
+//! People write the same words in mails: `Subject: Re: name: page allocation failure`, and `I hit
+//! some page allocation failures`. Only the first form is a report.
 
 use super::request::ReportKind;
 

@@ -168,7 +168,8 @@ mod tests {
     #[test]
     fn a_group_that_dies_together() {
         let group = format!(
-            "{}[  500.000002] Tasks in /loom are going to be killed due to memory.oom.group set\n{}{}",
+            "{}[  500.000002] Tasks in /loom are going to be killed due to memory.oom.group \
+             set\n{}{}",
             kill_of(500, 71, "weaver"),
             kill_of(500, 72, "dyer"),
             kill_of(501, 73, "carder")
