@@ -140,8 +140,14 @@ pub fn parse_document(path: impl Into<PathBuf>, text: &str) -> Result<Document, 
     }
 }
 
-/// Writes a file completely or not at all: temporary file beside it, flush, rename.
+/// Writes a file completely or not at all: temporary file beside it, flush, rename. A device or pipe
+/// (`/dev/null`) is written to: a rename would put a file in its place.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+    if fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+        let opened = File::options().write(true).open(path);
+        let written = opened.and_then(|mut special| special.write_all(bytes));
+        return written.map_err(|source| io_error(path, source));
+    }
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(format!(".{}.tmp", std::process::id()));
     let temporary = path.with_file_name(name);
@@ -174,6 +180,21 @@ mod tests {
         run.push("64", 0, 7, 1.5);
         document.runs.push(run);
         document
+    }
+
+    #[test]
+    fn a_pipe_is_written_to_and_stays_a_pipe() {
+        use std::os::unix::fs::FileTypeExt;
+        let dir = tempfile::tempdir().unwrap();
+        let pipe = dir.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let reader = std::thread::spawn({
+            let pipe = pipe.clone();
+            move || fs::read(pipe).unwrap()
+        });
+        write_atomically(&pipe, b"text").unwrap();
+        assert_eq!(reader.join().unwrap(), b"text");
+        assert!(fs::metadata(&pipe).unwrap().file_type().is_fifo());
     }
 
     #[test]

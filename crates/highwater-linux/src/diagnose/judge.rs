@@ -12,6 +12,8 @@ use crate::capture::KernelVersion;
 /// Since this version a free block of a usable type is enough, and high-atomic pageblocks exist
 /// (rules/watermarks#exact-test). The preset for it is that of 4.5.
 const FREE_BLOCK_SINCE: (u32, u32) = (4, 4);
+/// Since this version marks have a boost, whether or not the preset has its rules.
+const BOOST_SINCE: (u32, u32) = (5, 0);
 /// Since this version zone lines have `reserved_highatomic`.
 const HIGHATOMIC_PRINTED_SINCE: (u32, u32) = (5, 5);
 
@@ -24,6 +26,8 @@ pub struct Judge {
     pub note: Option<String>,
     /// Rights of the request, if its flags are in the text.
     pub rights: Option<Rights>,
+    /// Since 5.0 fragmentation boosts the marks.
+    pub(super) has_boost: bool,
     /// Since 4.4.
     has_highatomic: bool,
     /// Since 5.5, or seen.
@@ -74,6 +78,8 @@ impl Judge {
             has_highatomic: since(FREE_BLOCK_SINCE)
                 .unwrap_or(policy.watermark.test == WatermarkTest::FreeBlock),
             prints_highatomic: since(HIGHATOMIC_PRINTED_SINCE).unwrap_or(false) || printed,
+            has_boost: KernelVersion::of_preset(name)
+                .is_none_or(|v| (v.major, v.minor) >= BOOST_SINCE),
             rights: None,
             policy,
             note,

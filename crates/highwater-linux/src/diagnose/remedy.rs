@@ -359,11 +359,11 @@ impl<'a> Trials<'a> {
     /// The same zones without their boost.
     fn no_boost(&self) -> Option<Remedy> {
         let has_boost = self.allowed().any(|row| own_min(row.zone).is_some_and(|(_, kb)| kb > 0));
-        if !has_boost || !self.judge.policy.watermark.boost || self.allowed().any(ZoneRow::serves) {
+        if !has_boost || !self.judge.has_boost || self.allowed().any(ZoneRow::serves) {
             return None;
         }
         let mut judge = self.judge.clone();
-        judge.policy.watermark.boost = false;
+        judge.has_boost = false;
         let tested = rows(self.report, &judge);
         let change = "vm.watermark_boost_factor = 0";
         Some(match first_of_zonelist(&tested) {

@@ -98,5 +98,10 @@ fn killed(report: &Report) -> String {
         }
         _ => "",
     };
-    format!("A process was killed: {name}{pid}{of}{size}.{only}")
+    let group = match kill.nr_group_kills {
+        _ if !kill.is_group => String::new(),
+        0 => " Its whole group was to be killed with it (memory.oom.group).".to_owned(),
+        nr => format!(" Its whole group was killed with it, {nr} more (memory.oom.group)."),
+    };
+    format!("A process was killed: {name}{pid}{of}{size}.{group}{only}")
 }

@@ -170,10 +170,12 @@ fn row<'a>(
     };
     let Some(rights) = rights.filter(|_| allowed == Some(true)) else { return row };
     (row.has_block, row.kept_types) = blocks(zone, rights, judge);
-    // The last test of such a request has min without the boost (rules/watermarks#fast-test). Rules
-    // of kernels before 5.0 have no boost.
-    if rights.skips_boost() || !judge.policy.watermark.boost {
+    // The last test of such a request has min without the boost (rules/watermarks#fast-test), as far
+    // as it is printed: kernels that hide it have no such test. Before 5.0 there is no boost.
+    if !judge.has_boost {
         row.min_kb = own_min(zone).map(|(own, _)| own).or(zone.min);
+    } else if rights.skips_boost() {
+        row.min_kb = zone.min.map(|kb| kb.saturating_sub(zone.boost.unwrap_or(0)));
     }
     row.mark_pages = row.min_kb.map(|kb| {
         let mark = pages_of(report, kb) as i64;
@@ -241,6 +243,7 @@ fn has_letter(zone: &Zone, letter: char) -> bool {
 /// Is there a block for the request, and which types may it not have?
 fn blocks(zone: &Zone, rights: Rights, judge: &Judge) -> (Option<bool>, String) {
     let Some(list) = &zone.list else { return (None, String::new()) };
+    let is_cut = zone.has_cut_list();
     let large = list.blocks.iter().filter(|b| b.order >= u32::from(rights.order) && b.count > 0);
     let (mut has_block, mut kept) = (false, BTreeSet::new());
     for block in large {
@@ -254,7 +257,9 @@ fn blocks(zone: &Zone, rights: Rights, judge: &Judge) -> (Option<bool>, String) 
         has_block |= block.types.is_empty() || block.types.chars().any(usable);
         kept.extend(block.types.chars().filter(|letter| !usable(*letter)));
     }
-    (Some(has_block), kept.into_iter().collect())
+    // A cut list may have had larger blocks.
+    let has_block = (has_block || !is_cut).then_some(has_block);
+    (has_block, kept.into_iter().collect())
 }
 
 /// A zone in pages.
