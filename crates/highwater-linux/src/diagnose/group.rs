@@ -57,7 +57,7 @@ impl<'a> Owner<'a> {
             before = part;
         }
         // A slice alone is a unit as well, but not below another unit.
-        let last = parts().last().filter(|part| part.ends_with(".slice"));
+        let last = parts().next_back().filter(|part| part.ends_with(".slice"));
         // What stands below user@1000.service is of that user's systemd.
         let is_of_user = path.contains("/user@") && unit.is_some_and(|it| !it.starts_with("user@"));
         match unit.or(last) {

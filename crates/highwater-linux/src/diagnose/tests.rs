@@ -54,8 +54,8 @@ fn an_atomic_request_at_its_mark() {
         assert_eq!(answer.reasons.also, [Cause::Reserve]);
         assert_eq!(
             answer.sentence,
-            "node 0 DMA32 has 9200 kB free, 76 pages (304 kB) too few (mark 1500 kB, lowmem_reserve 8000 kB), and the \
-             request may not wait for reclaim."
+            "node 0 DMA32 has 9200 kB free, 76 pages (304 kB) too few (mark 1500 kB of min 4000 kB, lowmem_reserve 8000 \
+             kB), and the request may not wait for reclaim."
         );
     });
 }

@@ -22,8 +22,8 @@ fn the_first_line_is_the_answer() {
     assert_eq!(
         first,
         [
-            "node 0 DMA32 has 9200 kB free, 76 pages (304 kB) too few (mark 1500 kB, lowmem_reserve 8000 kB), and",
-            "the request may not wait for reclaim."
+            "node 0 DMA32 has 9200 kB free, 76 pages (304 kB) too few (mark 1500 kB of min 4000 kB,",
+            "lowmem_reserve 8000 kB), and the request may not wait for reclaim."
         ]
     );
     assert!(
