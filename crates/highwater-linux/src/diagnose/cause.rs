@@ -115,14 +115,14 @@ fn main(report: &Report, judge: &Judge, rows: &[ZoneRow<'_>]) -> Cause {
     if report.kind == ReportKind::MemcgOom {
         return Cause::MemcgLimit;
     }
-    if is_of_page_fault(report) && rows.iter().any(|row| row.zone.free > row.zone.high) {
-        return Cause::ServedAtDumpTime;
-    }
     if has_corrupt_marks(report, rows) {
         return Cause::CorruptMarks;
     }
     if is_bound(report, rows) {
         return Cause::Bound;
+    }
+    if is_of_page_fault(report) && is_largest_above_high(rows) && !has_much_slab(report, rows) {
+        return Cause::ServedAtDumpTime;
     }
     let Some(rights) = judge.rights else {
         return if is_for_addresses(report) {
@@ -251,6 +251,13 @@ pub(super) fn is_of_page_fault(report: &Report) -> bool {
     let gfp = report.request.gfp.as_ref();
     report.kind == ReportKind::Oom
         && gfp.is_some_and(highwater_results::import::log::Gfp::is_nothing)
+}
+
+/// Is the largest zone above its high watermark? The lowest zones always are: they have a reserve.
+fn is_largest_above_high(rows: &[ZoneRow<'_>]) -> bool {
+    let largest = rows.iter().max_by_key(|row| row.zone.managed.or(row.zone.present));
+    largest
+        .is_some_and(|row| row.zone.high.zip(row.zone.free).is_some_and(|(high, free)| free > high))
 }
 
 /// The process may use some nodes only: by a printed constraint, unless a zone is far above its mark;

@@ -78,8 +78,9 @@ impl Judge {
             has_highatomic: since(FREE_BLOCK_SINCE)
                 .unwrap_or(policy.watermark.test == WatermarkTest::FreeBlock),
             prints_highatomic: since(HIGHATOMIC_PRINTED_SINCE).unwrap_or(false) || printed,
-            has_boost: KernelVersion::of_preset(name)
-                .is_none_or(|v| (v.major, v.minor) >= BOOST_SINCE),
+            has_boost: since(BOOST_SINCE).unwrap_or_else(|| {
+                KernelVersion::of_preset(name).is_none_or(|v| (v.major, v.minor) >= BOOST_SINCE)
+            }),
             rights: None,
             policy,
             note,

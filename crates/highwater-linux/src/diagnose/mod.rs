@@ -71,7 +71,7 @@ pub use holder::Holder;
 pub use judge::{Judge, Rights};
 pub use machine::machine_file;
 pub use page::page;
-pub use remedy::Remedy;
+pub use remedy::{Remedy, Trial};
 pub use state::{StateOut, state_of_report, state_of_texts};
 pub use text::{json, markdown, terminal};
 pub use zone::ZoneRow;

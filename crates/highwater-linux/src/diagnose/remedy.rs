@@ -15,9 +15,26 @@ use super::judge::{Judge, Rights, ignores_marks, presets, reclaims};
 use super::words::{kb_text, order_text, pages_text, total};
 use super::zone::{Numbers, ZoneRow, own_min, page_size, pages_of, rows};
 
+/// The kind of a trial, for advice.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Trial {
+    /// Another value of `vm.min_free_kbytes`: the setting in words, if one would have helped.
+    MinFree(Option<String>),
+    /// Marks without a boost.
+    NoBoost,
+    /// Compaction of a zone.
+    Compaction,
+    /// Any other.
+    #[default]
+    Other,
+}
+
 /// A trial.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Remedy {
+    /// Its kind.
+    #[serde(skip)]
+    pub trial: Trial,
     /// The change.
     pub change: String,
     /// Would the request have been served? `None` if the text has too little.
@@ -32,7 +49,12 @@ impl Remedy {
         helps: Option<bool>,
         result: impl Into<String>,
     ) -> Remedy {
-        Remedy { change: change.into(), helps, result: result.into() }
+        let trial = Trial::default();
+        Remedy { trial, change: change.into(), helps, result: result.into() }
+    }
+
+    fn of(self, trial: Trial) -> Remedy {
+        Remedy { trial, ..self }
     }
 }
 
@@ -142,19 +164,20 @@ impl<'a> Trials<'a> {
         let change = "vm.min_free_kbytes";
         if ignores_marks(self.report) {
             let result = "a higher value leaves more to reclaim itself; how much it needs is not in the text";
-            return Some(Remedy::new(change, None, result));
+            return Some(Remedy::new(change, None, result).of(Trial::MinFree(None)));
         }
         let zones: Option<Vec<Marks>> = self.allowed().map(|row| self.marks(row)).collect();
-        let low = self.rows.iter().filter(|row| {
-            row.is_populated() && !matches!(row.zone.name.as_str(), "HighMem" | "Movable")
+        // The setting is spread over all zones of all nodes, whether or not the request may use them.
+        let low = self.report.zones.iter().filter(|zone| {
+            zone.managed.or(zone.present) != Some(0)
+                && !matches!(zone.name.as_str(), "HighMem" | "Movable")
         });
-        let all: Option<Vec<u64>> = low.map(|row| Some(own_min(row.zone)?.0)).collect();
+        let all: Option<Vec<u64>> = low.map(|zone| Some(own_min(zone)?.0)).collect();
         let (Some(zones), Some(all)) = (zones, all) else {
-            return Some(Remedy::new(
-                change,
-                None,
-                "not tried: marks or sizes of zones are not in the text",
-            ));
+            return Some(
+                Remedy::new(change, None, "not tried: marks or sizes of zones are not in the text")
+                    .of(Trial::MinFree(None)),
+            );
         };
         let now = total(all);
         if now == 0 || zones.is_empty() {
@@ -174,19 +197,37 @@ impl<'a> Trials<'a> {
         let least = zones.iter().filter_map(|zone| self.least_factor(*zone)).min_by(f64::total_cmp);
         let Some(factor) = least else {
             let result = "no value that leaves three quarters of the zone for use is enough";
-            return Some(Remedy::new(change, Some(false), result));
+            return Some(Remedy::new(change, Some(false), result).of(Trial::MinFree(None)));
         };
-        let least = ((now as f64 * factor).ceil() as u64).next_multiple_of(64);
-        let factor = least as f64 / now as f64;
-        let costs = total(zones.iter().map(|zone| self.kept_at(*zone, factor)));
-        Some(Remedy::new(
-            format!("{change} = {least} (now about {now})"),
-            Some(true),
-            format!(
-                "kswapd would start earlier: after the same burst the request passes; {} more stay free",
-                self.kb(costs)
-            ),
-        ))
+        // Kernels leave out zones and nodes that the request may not use. Then a value made of the
+        // others would be too small, and only the ratio is known.
+        let (factor, change, setting) = if self.has_all_zones() {
+            let least = ((now as f64 * factor).ceil() as u64).checked_next_multiple_of(64)?;
+            let change = format!("{change} = {least} (now about {now})");
+            (least as f64 / now as f64, change, format!("sysctl vm.min_free_kbytes={least}"))
+        } else {
+            let factor = (factor * 100.0).ceil() / 100.0;
+            let setting = format!("raise vm.min_free_kbytes to {factor:.2} times its value");
+            (factor, format!("{factor:.2} times {change}"), setting)
+        };
+        let costs = self.kb(total(zones.iter().map(|zone| self.kept_at(*zone, factor))));
+        let result = format!(
+            "kswapd would start earlier: after the same burst the request passes; {costs} more stay free"
+        );
+        let setting = format!("{setting} ({costs} more stay free)");
+        Some(Remedy::new(change, Some(true), result).of(Trial::MinFree(Some(setting))))
+    }
+
+    /// Has the text all zones of the machine? Their sizes add up to its pages then.
+    fn has_all_zones(&self) -> bool {
+        let zones = &self.report.zones;
+        let sizes: Option<Vec<u64>> = zones.iter().map(|zone| zone.managed).collect();
+        let pages = &self.report.pages;
+        let ram = pages.ram.map(|ram| ram.saturating_sub(pages.reserved.unwrap_or(0)));
+        sizes.zip(ram).is_some_and(|(sizes, ram)| {
+            let kb = ram.saturating_mul(self.page()) / 1024;
+            total(sizes) >= kb - kb / 20
+        })
     }
 
     fn marks(&self, row: &ZoneRow<'_>) -> Option<Marks> {
@@ -246,7 +287,9 @@ impl<'a> Trials<'a> {
             return Vec::new();
         }
         let short = self.allowed().filter(|row| row.passes == Some(true) && !row.serves());
-        short.filter_map(|row| self.compaction_of(row, Order(order))).collect()
+        short
+            .filter_map(|row| Some(self.compaction_of(row, Order(order))?.of(Trial::Compaction)))
+            .collect()
     }
 
     fn compaction_of(&self, row: &ZoneRow<'_>, order: Order) -> Option<Remedy> {
@@ -258,8 +301,9 @@ impl<'a> Trials<'a> {
             *nr_free.get_mut(block.order as usize)? = block.count.min(u64::from(u32::MAX));
         }
         let above = |mark: u64| {
-            let unusable = row.unusable_cma.unwrap_or(0) + row.unusable_highatomic.unwrap_or(0);
-            let kept = pages(mark) + row.reserve_pages.unwrap_or(0) + pages(unusable);
+            let unusable =
+                total([row.unusable_cma, row.highatomic_in_test()].into_iter().flatten());
+            let kept = total([pages(mark), row.reserve_pages.unwrap_or(0), pages(unusable)]);
             pages(zone.free.unwrap_or(0)).saturating_sub(kept)
         };
         let change = format!("compaction of {}", row.name());
@@ -366,14 +410,15 @@ impl<'a> Trials<'a> {
         judge.has_boost = false;
         let tested = rows(self.report, &judge);
         let change = "vm.watermark_boost_factor = 0";
-        Some(match first_of_zonelist(&tested) {
+        let found = match first_of_zonelist(&tested) {
             Some(row) => Remedy::new(
                 change,
                 Some(true),
                 format!("marks without a boost; served from {}", row.name()),
             ),
             None => Remedy::new(change, Some(false), "refused without the boost, too"),
-        })
+        };
+        Some(found.of(Trial::NoBoost))
     }
 
     /// The same request without `__GFP_DMA` or `__GFP_DMA32`: a device that reaches all memory.

@@ -90,7 +90,7 @@ impl<'a> Words<'a> {
         if let Some(kb) = row.unusable_cma.filter(|kb| *kb > 0) {
             kept.push(format!("{} of it CMA, which only movable pages may use", kb_text(kb)));
         }
-        if let Some(kb) = row.unusable_highatomic.filter(|kb| *kb > 0) {
+        if let Some(kb) = row.highatomic_in_test().filter(|kb| *kb > 0) {
             kept.push(format!("{} set aside for atomic requests", kb_text(kb)));
         }
         let kept = if kept.is_empty() { String::new() } else { format!(" ({})", kept.join(", ")) };
@@ -174,7 +174,7 @@ impl<'a> Words<'a> {
             "{} has {} free, but keeps {} for requests that need this zone (lowmem_reserve).",
             row.name(),
             self.free(row),
-            kb_text(row.reserve_pages.unwrap_or(0) * self.page / 1024)
+            kb_text(row.reserve_pages.unwrap_or(0).saturating_mul(self.page) / 1024)
         )
     }
 
@@ -247,7 +247,9 @@ impl<'a> Words<'a> {
     }
 
     fn bound(&self) -> String {
-        if may_hide_policy(self.report, self.rows) {
+        if may_hide_policy(self.report, self.rows)
+            && super::zone::nodes_allowed(self.report).is_none()
+        {
             return self.hidden_policy();
         }
         let by = match self.report.constraint.as_deref() {
@@ -277,9 +279,13 @@ impl<'a> Words<'a> {
         let (Some(short), Some(other)) = (short, other) else {
             return "A node is short, and others have memory.".to_owned();
         };
+        let version = self.report.kernel.as_ref().and_then(|kernel| kernel.version);
+        let why = match version.map(|version| (version.major, version.minor)) {
+            Some(version) if version < (4, 10) => "which this kernel does not print",
+            _ => "and the line that says so (oom-kill:constraint=) is not in the text",
+        };
         format!(
-            "{} is short, and {} has {} free: probably a memory policy or cpuset binds the process, which this kernel \
-             does not print.",
+            "{} is short, and {} has {} free: probably a memory policy or cpuset binds the process, {why}.",
             short.name(),
             other.name(),
             self.free(other)
@@ -351,8 +357,8 @@ impl<'a> Words<'a> {
         if is_of_page_fault(self.report) {
             let free = total(self.rows.iter().filter_map(|row| row.zone.free));
             return format!(
-                "A page fault asked for the kill, and the machine is not short: {} are free. Usually the limit of a \
-                 memory cgroup was behind it.",
+                "A page fault asked for the kill, and the machine had {} free at the dump. Usually the limit of a memory \
+                 cgroup was behind it.",
                 kb_text(free)
             );
         }

@@ -207,7 +207,7 @@ pub(super) fn own_min(zone: &Zone) -> Option<(u64, u64)> {
         return Some((min.saturating_sub(boost), boost));
     }
     // Both are rounded down to pages.
-    let gap = zone.low?.saturating_sub(min) + 8;
+    let gap = zone.low?.saturating_sub(min).saturating_add(8);
     let own = min.min(gap.saturating_mul(4));
     Some((own, min - own))
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use highwater_results::import::log::Report;
 
-use super::super::cause::{Cause, has_much_slab, may_hide_policy};
+use super::super::cause::{Cause, has_much_slab, is_of_page_fault, may_hide_policy};
 use super::super::group::Owner;
 use super::super::holder::{ANON, HUGE, LOCKED, SHMEM, UNCOUNTED, all_tasks};
 use super::super::words::kb_text;
@@ -14,6 +14,13 @@ use super::Known;
 const SHARE: f64 = 0.25;
 
 pub(super) fn advice(known: &Known<'_>) -> Vec<String> {
+    if is_of_page_fault(known.report) && known.reasons.cause == Cause::ServedAtDumpTime {
+        return vec![
+            "Look for the cgroup that was at its limit: its own report in the log just before, or memory.events and \
+             failcnt of the groups."
+                .to_owned(),
+        ];
+    }
     let mut found = Vec::new();
     if known.reasons.cause == Cause::Bound && may_hide_policy(known.report, known.rows) {
         found.push(
@@ -143,7 +150,7 @@ fn task(known: &Known<'_>) -> Option<String> {
     if known.share(largest.all_kb()) >= SHARE {
         let killed =
             known.report.kill.as_ref().filter(|kill| kill.pid == i64::try_from(row.pid).ok());
-        let path = killed.and_then(|kill| kill.task_memcg.as_deref());
+        let path = killed.and_then(|kill| kill.task_memcg.as_deref()).filter(|path| *path != "/");
         let swap =
             largest.swap_kb.map_or_else(String::new, |kb| format!(" and {} of swap", kb_text(kb)));
         let how = path.map(|path| Owner::of(path).limit(path, None)).map_or_else(

@@ -3,6 +3,7 @@
 use highwater_results::import::log::ReportKind;
 
 use super::super::cause::{Cause, has_much_slab};
+use super::super::remedy::Trial;
 use super::super::words::order_text;
 use super::super::zone::page_size;
 use super::{Known, kill};
@@ -69,25 +70,26 @@ pub(super) fn advice(known: &Known<'_>) -> Vec<String> {
 
 /// A request that may not wait found too little.
 fn at_mark(known: &Known<'_>) -> String {
-    let helps = |change: &str| {
-        known.remedies.iter().any(|it| it.helps == Some(true) && it.change.starts_with(change))
-    };
-    if helps("vm.watermark_boost_factor") {
+    let only_boost =
+        known.remedies.iter().any(|it| it.trial == Trial::NoBoost && it.helps == Some(true));
+    if only_boost {
         return "Nothing, if it is rare. If packets or requests are lost: sysctl vm.watermark_boost_factor=0, because \
                 only the boost of the marks refused it."
             .to_owned();
     }
-    let least =
-        known.remedies.iter().find(|remedy| remedy.change.starts_with("vm.min_free_kbytes = "));
-    let setting = least.and_then(|remedy| remedy.change.strip_prefix("vm.min_free_kbytes = "));
-    let value = setting.and_then(|text| text.split(' ').next());
-    match value {
-        Some(value) => format!(
-            "Nothing, if it is rare. If packets or requests are lost: sysctl vm.min_free_kbytes={value}, so that \
-             kswapd starts earlier."
-        ),
-        None => "Nothing, if it is rare. If packets or requests are lost: raise vm.min_free_kbytes, so that kswapd \
-                 starts earlier."
+    let setting = known.remedies.iter().find_map(|remedy| match &remedy.trial {
+        Trial::MinFree(setting) => Some((setting.clone(), remedy.helps)),
+        _ => None,
+    });
+    match setting {
+        Some((Some(setting), _)) => {
+            format!("Nothing, if it is rare. If packets or requests are lost: {setting}.")
+        }
+        Some((None, Some(false))) => {
+            "Nothing, if it is rare. If packets or requests are lost: smaller bursts, or more memory.".to_owned()
+        }
+        _ => "Nothing, if it is rare. If packets or requests are lost: raise vm.min_free_kbytes, so that kswapd \
+              starts earlier."
             .to_owned(),
     }
 }

@@ -31,6 +31,8 @@ pub(super) struct Builder {
     /// Zone lines whose `lowmem_reserve[]` is still to come.
     zones_open: VecDeque<(usize, usize)>,
     releases: Vec<KernelRelease>,
+    /// That of the heading above.
+    heading: Option<KernelRelease>,
     arch: Option<&'static str>,
     after_hex: bool,
 }
@@ -61,6 +63,11 @@ impl Builder {
         }
         let was_hex = std::mem::replace(&mut self.after_hex, is_hex(&text));
         match record.kind {
+            // A run's reports begin anew.
+            Kind::Heading => {
+                self.heading = KernelRelease::in_heading(&text);
+                self.open.clear();
+            }
             Kind::Head => self.head(record, &text, caller),
             Kind::Cpu => self.cpu(record, &text, release, &caller),
             Kind::Kill | Kind::OomKill | Kind::OomGroup => self.kill(record, &text, caller),
@@ -81,6 +88,7 @@ impl Builder {
 
     pub(super) fn start(&mut self, record: &Record, caller: Option<String>) -> usize {
         let mut draft = Draft::default();
+        draft.report.kernel.clone_from(&self.heading);
         draft.report.first_line = record.lines.0;
         draft.report.time = record.prefix.time;
         draft.report.clock.clone_from(&record.prefix.clock);

@@ -53,6 +53,12 @@ impl KernelRelease {
         tokens.next().map(|_| KernelRelease::new(release))
     }
 
+    /// A line `== 6.1 on small-vm, seed 1`: the policy of a run, if it is named after a version.
+    pub(super) fn in_heading(text: &str) -> Option<KernelRelease> {
+        let (policy, _) = text.strip_prefix("== ")?.split_once(" on ")?;
+        is_release(policy).then(|| KernelRelease::new(policy))
+    }
+
     fn new(release: &str) -> KernelRelease {
         KernelRelease { release: release.to_owned(), version: Version::of(release) }
     }

@@ -60,6 +60,8 @@ pub(super) enum Kind {
     MemcgStat,
     /// `Call Trace:` and its lines.
     Trace,
+    /// `== 6.1 on small-vm, seed 1`, before the reports of a run of Highwater (`kernel.log`).
+    Heading,
     /// A mark that text was left out.
     Gap,
     /// Anything else.
@@ -127,6 +129,7 @@ pub(super) fn classify(text: &str) -> Kind {
     match first {
         "Mem-Info:" | "Mem-info:" => return Kind::MemInfo,
         "lowmem_reserve[]:" | "protections[]:" => return Kind::Lowmem,
+        "==" if at(2) == "on" => return Kind::Heading,
         _ if is_gap(text) => return Kind::Gap,
         "CPU:" | "Pid:" if text.contains("omm: ") => return Kind::Cpu,
         "Node" if at(2).starts_with("hugepages_") => return Kind::HugePages,

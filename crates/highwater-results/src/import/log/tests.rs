@@ -521,3 +521,20 @@ proptest! {
         let _ = Log::read(&bytes);
     }
 }
+
+/// `kernel.log` of a run: each policy has a heading, and times begin anew.
+#[test]
+fn headings_of_runs_name_the_kernel() {
+    let one = "[    4.600000] a invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0\n\
+               [    4.600000] Mem-Info:\n[    4.600000] active_anon:1 inactive_anon:2 isolated_anon:0\n\
+               [    4.600000] Out of memory: Killed process 4 (a) total-vm:8kB, anon-rss:4kB, file-rss:0kB\n";
+    let text =
+        format!("== 6.1 on m, seed 1\n{one}== 5.4 on m, seed 1\n{one}== mine on m, seed 1\n{one}");
+    let log = Log::read(text.as_bytes());
+    let kernels: Vec<_> = log
+        .reports
+        .iter()
+        .map(|report| report.kernel.as_ref().map(|k| k.release.clone()))
+        .collect();
+    assert_eq!(kernels, [Some("6.1".to_owned()), Some("5.4".to_owned()), None]);
+}
