@@ -101,7 +101,7 @@ def diagnose(
 
     Args:
         files: A text of Linux; or zoneinfo, buddyinfo and pagetypeinfo of /proc, or their folder.
-        text: The text itself, instead of a file; not for traces.
+        text: The text itself, instead of a file.
         report: Only this report of a log, from 1; default: all, and the verdict of the first.
         order: Of files of /proc: could a request of this order be served, 0 to 10?
         interval: Seconds between two rows of vmstat without time stamps.

@@ -92,6 +92,10 @@ pub(crate) fn diagnose(
 ) -> PyResult<Answer> {
     Caller { tell: None, stop: None }.wait(py, move |_| {
         let (interval_s, cpus, unit, since, until) = over_time;
+        if !(interval_s.is_finite() && interval_s > 0.0) {
+            return Err(Failed::said(format!("interval: must be above 0, not {interval_s}")));
+        }
+        let has_window = since.is_some() || until.is_some();
         let time = |name: &str, text: Option<String>| match text.as_deref().map(Time::parse) {
             None => Ok(None),
             Some(Ok(time)) => Ok(Some(time)),
@@ -115,7 +119,22 @@ pub(crate) fn diagnose(
             Some(order) => found.for_order(order),
             None => found,
         };
-        let mut remarks = Vec::new();
+        let is_over_time = matches!(found, Diagnosis::OverTime(_) | Diagnosis::Waits(..));
+        let refused = [
+            (has_window && !is_over_time, "since, until: only for texts over time"),
+            (
+                order.is_some() && !matches!(found, Diagnosis::Rest(_)),
+                "order: only for files of /proc",
+            ),
+            (
+                only.is_some() && !matches!(found, Diagnosis::Log(..)),
+                "report: only for a kernel's log",
+            ),
+        ];
+        if let Some((_, reason)) = refused.iter().find(|(is_refused, _)| *is_refused) {
+            return Err(Failed::said((*reason).to_owned()));
+        }
+        let mut remarks = found.remarks();
         if let Diagnosis::Log(log, name) = &found {
             let at = only.unwrap_or(1);
             let Some(report) = at.checked_sub(1).and_then(|at| log.reports.get(at)) else {

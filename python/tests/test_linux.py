@@ -56,6 +56,19 @@ def test_diagnose_is_that_of_the_command(command: Command) -> None:
     rest = hw.diagnose(proc)
     assert command("diagnose", str(proc)).stdout == rest.table()
     assert rest.document["schema"] == "highwater.diagnose-snapshot/1"
+    order = hw.diagnose(proc, order=3)
+    assert command("diagnose", str(proc), "--order", "3").stdout == order.table()
+    stalls = ROOT / "docs/src/logs/stalls.txt"
+    part = hw.diagnose(stalls, since="03:00", until="03:10")
+    words = ("--from", "03:00", "--to", "03:10")
+    assert command("diagnose", str(stalls), *words).stdout == part.table()
+    for options, reason in [
+        ({"since": 1.0}, "only for texts over time"),
+        ({"order": 3}, "only for files of /proc"),
+        ({"interval": 0.0}, "must be above 0"),
+    ]:
+        with pytest.raises(hw.HighwaterError, match=reason):
+            hw.diagnose(log, **options)
 
 
 def test_capture_of_a_recorded_tree_makes_files_that_run(in_tmp: Path, command: Command) -> None:

@@ -37,34 +37,33 @@ pub(super) enum Owner<'a> {
 }
 
 impl<'a> Owner<'a> {
-    /// The owner of a path such as `/system.slice/varnish.service`.
+    /// The owner of a path such as `/system.slice/varnish.service`. A part below a unit or a container
+    /// is of neither: its limit is its own, and names below a container are the container's.
     pub(super) fn of(path: &'a str) -> Owner<'a> {
-        let parts = || path.split('/').filter(|part| !part.is_empty());
-        if parts().any(|part| part.starts_with("kubepods")) {
+        let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+        if parts.iter().any(|part| part.starts_with("kubepods")) {
             return Owner::Pod;
         }
-        let mut before = "";
-        let mut unit = None;
-        for part in parts() {
-            let id = part.strip_prefix("docker-").and_then(|id| id.strip_suffix(".scope"));
-            let id = id.or((before == "docker").then_some(part));
-            if let Some(id) = id.filter(|id| id.bytes().all(|b| b.is_ascii_hexdigit())) {
-                return Owner::Docker(id.get(..12).unwrap_or(id));
-            }
-            if part.ends_with(".service") || part.ends_with(".scope") {
-                unit = Some(part);
-            }
-            before = part;
+        let is_container = |part: &&str| {
+            ["docker", "lxc", "libpod-", "machine-"].iter().any(|start| part.starts_with(start))
+        };
+        let Some((last, above)) = parts.split_last() else { return Owner::Other };
+        let id = last.strip_prefix("docker-").and_then(|id| id.strip_suffix(".scope"));
+        let id = id.or((above.last() == Some(&"docker")).then_some(*last));
+        if let Some(id) = id.filter(|id| id.bytes().all(|b| b.is_ascii_hexdigit())) {
+            return Owner::Docker(id.get(..12).unwrap_or(id));
         }
-        // A slice alone is a unit as well, but not below another unit.
-        let last = parts().next_back().filter(|part| part.ends_with(".slice"));
+        let is_unit = [".service", ".scope", ".slice"].iter().any(|end| last.ends_with(end));
+        if !is_unit || parts.iter().any(is_container) {
+            return Owner::Other;
+        }
         // What stands below user@1000.service is of that user's systemd.
-        let is_of_user = path.contains("/user@") && unit.is_some_and(|it| !it.starts_with("user@"));
-        match unit.or(last) {
-            Some(unit) if unit.starts_with("session-") => Owner::Session,
-            Some(unit) if is_of_user => Owner::UserUnit(unit),
-            Some(unit) => Owner::Unit(unit),
-            None => Owner::Other,
+        if last.starts_with("session-") {
+            Owner::Session
+        } else if above.iter().any(|part| part.starts_with("user@")) {
+            Owner::UserUnit(last)
+        } else {
+            Owner::Unit(last)
         }
     }
 
@@ -78,18 +77,27 @@ impl<'a> Owner<'a> {
         }
     }
 
-    /// How to set its limit of memory.
-    pub(super) fn limit(&self, path: &str, interface: Option<Interface>) -> String {
+    /// How to set its limit of memory, on the machine of a report.
+    pub(super) fn limit(
+        &self,
+        path: &str,
+        interface: Option<Interface>,
+        report: &Report,
+    ) -> String {
+        // Systemd of that time knows the older name only.
+        let version = report.kernel.as_ref().and_then(|kernel| kernel.version);
+        let is_old = version.is_some_and(|version| (version.major, version.minor) < (4, 5));
+        let key = if is_old { "MemoryLimit" } else { "MemoryMax" };
         match (self, interface) {
-            (Owner::Unit(unit), _) => format!("systemctl set-property {unit} MemoryMax=SIZE"),
+            (Owner::Unit(unit), _) => format!("systemctl set-property {unit} {key}=SIZE"),
             (Owner::UserUnit(unit), _) => {
-                format!("systemctl --user set-property {unit} MemoryMax=SIZE")
+                format!("systemctl --user set-property {unit} {key}=SIZE")
             }
             (Owner::Session, _) => {
-                "systemd-run --user --scope -p MemoryMax=SIZE PROGRAM".to_owned()
+                format!("systemd-run --user --scope -p {key}=SIZE PROGRAM")
             }
             (Owner::Docker(id), _) => {
-                format!("docker update --memory SIZE --memory-swap SIZE {id}")
+                format!("docker update --memory SIZE --memory-swap SIZE_WITH_SWAP {id}")
             }
             (Owner::Pod, _) => "resources.limits.memory of the container in its pod".to_owned(),
             (Owner::Other, Some(Interface::V2)) => format!("/sys/fs/cgroup{path}/memory.max"),
@@ -162,6 +170,23 @@ impl<'a> Group<'a> {
         Some(memory.saturating_add(swap))
     }
 
+    /// The file of the limit that was reached, if it is not that of memory (version 1).
+    pub(super) fn other_limit(&self) -> Option<&'static str> {
+        let memcg = self.report.memcg.as_ref()?;
+        let is_reached = |limit: Option<MemcgLimit>| {
+            limit.is_some_and(|it| !it.is_unlimited() && it.usage >= it.limit - it.limit / 100)
+        };
+        if is_reached(memcg.memory) {
+            None
+        } else if is_reached(memcg.memory_and_swap) {
+            Some("memory.memsw.limit_in_bytes")
+        } else if is_reached(memcg.kmem) {
+            Some("memory.kmem.limit_in_bytes")
+        } else {
+            None
+        }
+    }
+
     pub(super) fn cache_kb(&self) -> Option<u64> {
         // Shared memory is counted in it, and can only be swapped.
         let all = self.stat(&["file", "cache"])?;
@@ -200,9 +225,11 @@ impl<'a> Group<'a> {
     pub(super) fn kernel_parts(&self) -> Vec<(&'static str, u64)> {
         let kinds = [
             ("slab", "slab"),
-            ("sockets", "sock"),
             ("page tables", "pagetables"),
+            ("page tables of devices", "sec_pagetables"),
             ("stacks", "kernel_stack"),
+            ("per-CPU memory", "percpu"),
+            ("vmalloc", "vmalloc"),
         ];
         let sizes = kinds.iter().filter_map(|(name, key)| Some((*name, self.stat(&[*key])?)));
         sizes.filter(|(_, kb)| *kb > 0).collect()
@@ -303,7 +330,8 @@ mod tests {
                 Owner::UserUnit("a.scope"),
             ),
             ("/user.slice/user-1000.slice/user@1000.service", Owner::Unit("user@1000.service")),
-            ("/system.slice/a.service/worker", Owner::Unit("a.service")),
+            ("/system.slice/a.service/worker", Owner::Other),
+            ("/lxc.payload.x/system.slice/mysql.service", Owner::Other),
             ("/user.slice", Owner::Unit("user.slice")),
             ("/kubepods.slice/kubepods-burstable.slice/x.scope", Owner::Pod),
             ("/kubepods/burstable/pod1/2", Owner::Pod),
@@ -318,9 +346,15 @@ mod tests {
 
     #[test]
     fn settings_name_the_file_of_the_interface() {
-        let limit = |interface| Owner::Other.limit("/a", interface);
+        let report = Report::default();
+        let limit = |interface| Owner::Other.limit("/a", interface, &report);
         assert_eq!(limit(Some(Interface::V2)), "/sys/fs/cgroup/a/memory.max");
         assert_eq!(limit(Some(Interface::V1)), "/sys/fs/cgroup/memory/a/memory.limit_in_bytes");
         assert!(limit(None).starts_with("memory.max of /a"));
+        let log = highwater_results::import::log::Log::read(
+            b"a invoked oom-killer: gfp_mask=0xd0, order=0\nCPU: 0 PID: 1 Comm: a Not tainted 3.10.0 #1\n",
+        );
+        let unit = Owner::Unit("a.service").limit("/", None, &log.reports[0]);
+        assert_eq!(unit, "systemctl set-property a.service MemoryLimit=SIZE");
     }
 }

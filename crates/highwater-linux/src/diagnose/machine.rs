@@ -50,7 +50,10 @@ pub fn machine_file(report: &Report) -> Result<String, String> {
     );
     let all = total(nodes.values().flatten().filter_map(|zone| size(zone)));
     let _ = writeln!(text, "summary = \"of a report of {kernel}: {} MiB\"", all >> 8);
-    let cpus = report.task.cpu.map_or(1, |cpu| cpu + 1).max(nodes.len() as u32);
+    // More than any kernel has is damage of the text.
+    const CPUS_MAX: u32 = 8192;
+    let cpu = report.task.cpu.filter(|cpu| *cpu < CPUS_MAX);
+    let cpus = cpu.map_or(1, |cpu| cpu + 1).max(nodes.len() as u32);
     let mut next = 1;
     for (node, zones) in &mut nodes {
         let mut own: Vec<u32> = (0..cpus).filter(|cpu| cpu % all_nodes(report) == *node).collect();

@@ -21,8 +21,7 @@ pub(super) fn of(name: &str, text: &[u8], nr_lines: usize) -> InputError {
             format!("no memory failure in this kernel log ({lines})")
         }
         Some(KernelText::Trace) => {
-            "this is a trace: save it to a file and give that (a trace is not read from a pipe)"
-                .to_owned()
+            "this is a trace without events that highwater diagnose knows".to_owned()
         }
         Some(KernelText::Meminfo) => {
             "this is /proc/meminfo, which has no free blocks: /proc/buddyinfo has".to_owned()
@@ -31,7 +30,7 @@ pub(super) fn of(name: &str, text: &[u8], nr_lines: usize) -> InputError {
         Some(KernelText::Log) | None => format!(
             "no report of failed or killed memory in {lines}, nor another text that is known here"
         ),
-        Some(kind) => format!("this is {}, which answers none of the questions here", kind.name()),
+        Some(kind) => format!("this is {}, which highwater diagnose does not read", kind.name()),
     };
     InputError::whole(name, problem)
 }
@@ -77,7 +76,10 @@ mod tests {
                 "t: no memory failure in this kernel log (1 line)",
             ),
             (b"MemTotal:  8164548 kB\n", "t: this is /proc/meminfo, which has no free blocks"),
-            (b"nr_free_pages 12\nnr_dirty 0\n", "t: this is /proc/vmstat, which answers none"),
+            (
+                b"nr_free_pages 12\nnr_dirty 0\n",
+                "t: this is /proc/vmstat, which highwater diagnose does not read",
+            ),
             (
                 b"printk(\"page allocation failure: order:%d\", order);\n",
                 "t: no report of failed or killed memory in 1 line",

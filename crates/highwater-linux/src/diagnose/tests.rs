@@ -60,6 +60,22 @@ fn an_atomic_request_at_its_mark() {
     });
 }
 
+/// Zones that the kernel left out count in the setting, too: only the ratio is known then.
+#[test]
+fn a_setting_for_zones_that_are_not_in_the_text() {
+    let more = ATOMIC.replace("82500 pages RAM", "16777216 pages RAM");
+    one(&more, |answer| {
+        let found = answer.remedies.iter().find(|r| r.change.ends_with("vm.min_free_kbytes"));
+        let found = found.expect("a trial");
+        assert_eq!(found.change, "1.15 times vm.min_free_kbytes");
+        assert!(answer.to_do[0].contains("to 1.15 times its value"), "{:?}", answer.to_do);
+    });
+    // Boosts came with 5.0, although the nearest preset to 5.2 is older.
+    one(&EXPLAINED.replace("6.1.90", "5.2.0"), |answer| {
+        assert_eq!(answer.rows[2].mark_pages, Some(1919), "half of 5116, three quarters of that");
+    });
+}
+
 /// The least min_free_kbytes is where the request begins to pass.
 #[test]
 fn min_free_kbytes_that_would_have_helped() {
@@ -261,6 +277,19 @@ fn absurd_numbers_are_corrupt_marks() {
     for number in ["9200kB", "2000kB", "8000kB", "12000kB", "200000kB", "4000kB", "1200kB"] {
         let log = Log::read(ATOMIC.replace(number, absurd).as_bytes());
         assert!(!terminal(&log, &answers(&log), None, 100).is_empty());
+    }
+    for line in [
+        "min:0kB low:18446744073709551615kB high:18446744073709551615kB",
+        "min:8000kB low:10000kB high:12000kB reserved_highatomic:18446744073709551615KB free_highatomic:0KB",
+    ] {
+        for version in ["4.4.0", "6.1.0", "6.12.0"] {
+            let text = ATOMIC
+                .replace("min:8000kB low:10000kB high:12000kB", line)
+                .replace("order:0, mode:0xa20(GFP_ATOMIC)", "order:2, mode:0xcc0(GFP_KERNEL)")
+                .replace("5.4.30", version);
+            let log = Log::read(text.as_bytes());
+            assert!(!terminal(&log, &answers(&log), None, 100).is_empty());
+        }
     }
     let counters =
         ATOMIC.replace(":9000", ":18446744073709551612").replace(":1000", ":18446744073709551612");

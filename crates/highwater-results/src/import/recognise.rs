@@ -169,10 +169,7 @@ impl KernelText {
             KernelText::Slabinfo | KernelText::Maps | KernelText::Stat | KernelText::Diskstats => {
                 "no command reads that"
             }
-            KernelText::Log => {
-                "no command reads logs yet; zones and their free blocks are read from /proc/zoneinfo \
-                                (`highwater check`, `highwater capture`)"
-            }
+            KernelText::Log => "`highwater diagnose FILE` reads it",
             KernelText::Trace => "`highwater replay FILE` reads it",
         };
         format!("this is {name}: {reads}")

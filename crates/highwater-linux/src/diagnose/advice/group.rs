@@ -18,10 +18,10 @@ pub(super) fn advice(known: &Known<'_>) -> Vec<String> {
     let mut found = Vec::new();
     if group.is_held_by_writes() {
         let (unwritten, cache) = (group.unwritten_kb(), group.cache_kb());
-        let idle = if group.waits_for_flusher() { ", and none of it is being written" } else { "" };
+        let idle = if group.waits_for_flusher() { ", none of it under writeback," } else { "" };
         found.push(format!(
-            "Let it be written earlier: {} of {} page cache are dirty{idle}. Look at the disk; a smaller \
-             vm.dirty_background_ratio, fsync now and then, or more room for the group.",
+            "{} of {} page cache are dirty{idle} and cannot be freed before they are written. Check the disk. Then lower \
+             vm.dirty_background_ratio, call fsync more often, or raise the limit.",
             kb_text(unwritten.unwrap_or(0).min(cache.unwrap_or(0))),
             kb_text(cache.unwrap_or(0)),
         ));
@@ -40,10 +40,17 @@ pub(super) fn advice(known: &Known<'_>) -> Vec<String> {
         let named = parts.iter().map(|(name, kb)| format!("{} {name}", kb_text(*kb)));
         let mut words: Vec<String> = named.collect();
         if total(parts.iter().map(|(_, kb)| *kb)) < kernel / 2 {
-            words.push("the rest in none of its statistics".to_owned());
+            words.push("the statistics do not show the rest".to_owned());
         }
+        // Page tables and stacks end with their processes.
+        let of_tasks = parts.iter().filter(|(name, _)| matches!(*name, "page tables" | "stacks"));
+        let frees = if total(of_tasks.map(|(_, kb)| *kb)) < kernel / 2 {
+            " Killing processes frees little of it."
+        } else {
+            ""
+        };
         found.push(format!(
-            "Killing processes frees little: {} are kernel memory of the group ({}).",
+            "{} are kernel memory of the group: {}.{frees}",
             kb_text(kernel),
             words.join(", ")
         ));
@@ -81,9 +88,13 @@ fn limit(known: &Known<'_>, group: &Group<'_>) -> String {
         false => format!(" {} was not enough.", kb_text(kb)),
     });
     let had = had.unwrap_or_default();
+    if let Some(what) = group.other_limit() {
+        let path = group.path.unwrap_or("the cgroup");
+        return format!("Raise {what} of {path}, or limit what it counts.{had}{leak}");
+    }
     match group.path {
         Some(path) => {
-            let setting = Owner::of(path).limit(path, group.interface());
+            let setting = Owner::of(path).limit(path, group.interface(), known.report);
             format!("Raise the limit: {setting}.{had}{leak}")
         }
         None => format!("Raise the limit of the cgroup, whose name is not in the text.{had}{leak}"),

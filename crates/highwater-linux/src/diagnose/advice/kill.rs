@@ -6,8 +6,8 @@ use highwater_results::import::log::Report;
 
 use super::super::cause::{Cause, has_much_slab, is_of_page_fault, may_hide_policy};
 use super::super::group::Owner;
-use super::super::holder::{ANON, HUGE, LOCKED, SHMEM, UNCOUNTED, all_tasks};
-use super::super::words::kb_text;
+use super::super::holder::{HUGE, LOCKED, SHMEM, UNCOUNTED, all_tasks};
+use super::super::words::{kb_text, total};
 use super::Known;
 
 /// Holders above this share of memory are worth a look.
@@ -80,16 +80,26 @@ fn kinds(known: &Known<'_>) -> Vec<String> {
     let mut found = Vec::new();
     if let Some(kb) = large(UNCOUNTED) {
         found.push(format!(
-            "Look for {} that no counter has: the balloon of a virtual machine (ask its host), GPU and network \
-             drivers, ZFS, vmalloc (/proc/vmallocinfo).",
+            "{} are in no counter. Check the balloon of a virtual machine (ask its host), GPU and network drivers, \
+             ZFS, zswap, vmalloc (/proc/vmallocinfo).",
             kb_text(kb)
         ));
     }
     if let Some(kb) = large(HUGE) {
-        found.push(format!(
-            "Lower vm.nr_hugepages: {} are set aside for huge pages, used or not.",
-            kb_text(kb)
-        ));
+        let sizes = known.report.hugepages.iter();
+        let free = total(sizes.map(|huge| huge.free.unwrap_or(0).saturating_mul(huge.size_kb)));
+        found.push(if free > kb / 4 {
+            format!(
+                "Lower vm.nr_hugepages: {} of {} that are set aside for huge pages are unused.",
+                kb_text(free),
+                kb_text(kb)
+            )
+        } else {
+            format!(
+                "Huge pages hold {}, and programs use most of them: grep -l HugetlbPages /proc/*/status.",
+                kb_text(kb)
+            )
+        });
     }
     if let Some(kb) = large(SHMEM) {
         found.push(format!(
@@ -153,14 +163,10 @@ fn task(known: &Known<'_>) -> Option<String> {
         let path = killed.and_then(|kill| kill.task_memcg.as_deref()).filter(|path| *path != "/");
         let swap =
             largest.swap_kb.map_or_else(String::new, |kb| format!(" and {} of swap", kb_text(kb)));
-        let how = path.map(|path| Owner::of(path).limit(path, None)).map_or_else(
+        let how = path.map(|path| Owner::of(path).limit(path, None, known.report)).map_or_else(
             || "put it into a cgroup with a limit (systemd-run -p MemoryMax=SIZE)".to_owned(),
             |setting| format!("give it a limit ({setting})"),
         );
-        // Systemd of that time knows the older name.
-        let version = known.report.kernel.as_ref().and_then(|kernel| kernel.version);
-        let is_old = version.is_some_and(|version| (version.major, version.minor) < (4, 5));
-        let how = if is_old { how.replace("MemoryMax=", "MemoryLimit=") } else { how };
         return Some(format!(
             "Make {} smaller or {how}: it had {}{swap}, memory of the machine is {}.",
             largest.what,
@@ -208,8 +214,6 @@ fn swap(known: &Known<'_>) -> Option<String> {
                 of.unwrap_or_else(|| format!("Swap of {} is full: ", kb_text(total)))
             ))
         }
-        // Memory that was not swapped although it could be.
-        (Some(free), Some(_)) if known.held(ANON) > 0 && free > 0 => None,
         _ => None,
     }
 }

@@ -86,6 +86,7 @@ fn stalled(own: &OverTime, resource: Short) -> Option<String> {
     let of = |is_full: bool| {
         own.stalled
             .iter()
+            .filter(|it| it.stalled_ns > 0)
             .find(|it| it.kind.short() == Some(resource) && it.kind.is_full() == is_full)
     };
     let (full, some) = (of(true), of(false));

@@ -356,7 +356,7 @@ impl Texts {
             _ => 9,
         };
         let huge_kb = self.meminfo.and_then(|info| info.huge_page).filter(|_| stated.is_some());
-        let by_meminfo = huge_kb.map(|kb| (kb * 1024 / page).max(1).ilog2());
+        let by_meminfo = huge_kb.map(|kb| (kb.saturating_mul(1024) / page).max(1).ilog2());
         let order = by_meminfo.or(pageblock).unwrap_or(usual);
         let largest = nr_orders.map_or(31, |nr| nr as u32 - 1);
         let huge_order = order.min(largest);

@@ -47,6 +47,14 @@ pub struct Kill {
     pub nr_group_kills: u64,
 }
 
+/// A name in brackets, which may have brackets itself: `(sd-pam)` in `((sd-pam)) total-vm:4kB`.
+fn name_in_brackets(text: &str) -> Option<&str> {
+    let (_, name) = text.split_once('(')?;
+    let is_end = |at: usize| name[at + 1..].chars().next().is_none_or(|next| next != ')');
+    let end = name.match_indices(')').map(|(at, _)| at).find(|at| is_end(*at))?;
+    Some(&name[..end])
+}
+
 impl Kill {
     /// Adds what `oom-kill:constraint=...` says. Returns the constraint, as printed after
     /// `CONSTRAINT_`.
@@ -55,7 +63,10 @@ impl Kill {
         self.oom_memcg = path(",oom_memcg=").or(self.oom_memcg.take());
         self.task_memcg = path(",task_memcg=").or(self.task_memcg.take());
         self.is_global |= text.contains(",global_oom");
-        self.name = path(",task=").or(self.name.take());
+        // A name may have blanks.
+        let named = text.split_once(",task=").and_then(|(_, rest)| rest.split_once(",pid="));
+        let named = named.map(|(name, _)| name.to_owned());
+        self.name = named.or_else(|| path(",task=")).or(self.name.take());
         self.pid = number_after(text, ",pid=", is_open_ended).or(self.pid);
         self.uid = number_after(text, ",uid=", is_open_ended).or(self.uid);
         path("constraint=CONSTRAINT_").or_else(|| path("constraint="))
@@ -79,7 +90,7 @@ impl Kill {
         // The kernel says that it is deadlocked where it finds nobody to kill.
         let is_deadlocked = text.contains("deadlocked on memory");
         self.has_no_victim |= text.contains("no killable process") || is_deadlocked;
-        self.has_panicked |= text.contains("panic");
+        self.has_panicked |= text.contains("Kernel panic") || text.contains("panic_on_oom");
         if let Some(rest) = text.split("oom_reaper: reaped process ").nth(1) {
             let pid = rest.split(' ').next().and_then(|pid| pid.parse().ok());
             self.is_reaped |= pid.is_some() && (self.pid == pid || self.pid.is_none());
@@ -93,9 +104,7 @@ impl Kill {
         };
         let rest = &text[at..];
         self.pid = Kill::victim(text, is_open_ended).or(self.pid);
-        if let Some((name, _)) = rest.split_once('(').and_then(|(_, name)| name.split_once(')')) {
-            self.name = Some(name.to_owned());
-        }
+        self.name = name_in_brackets(rest).map(str::to_owned).or(self.name.take());
         self.score = number_after(rest, ") score ", true).or(self.score);
         self.uid =
             number_after(rest, "UID:", true).or(number_after(rest, ", UID ", true)).or(self.uid);
@@ -165,5 +174,22 @@ mod tests {
         let text = "Kernel panic - not syncing: Out of memory: compulsory panic_on_oom is enabled";
         kill.line(text, false);
         assert!(kill.has_panicked && !kill.has_no_victim);
+    }
+
+    #[test]
+    fn names_with_brackets_blanks_and_words_of_the_kernel() {
+        let named = |text: &str| {
+            let mut kill = Kill::default();
+            kill.line(text, false);
+            (kill.name, kill.has_panicked)
+        };
+        let line = |name: &str| format!("Killed process 9 ({name}) total-vm:4kB, anon-rss:4kB");
+        for name in ["(sd-pam)", "panic-mon", "a b"] {
+            assert_eq!(named(&line(name)), (Some(name.to_owned()), false));
+        }
+        let mut kill = Kill::default();
+        kill.oom_kill("oom-kill:constraint=CONSTRAINT_NONE,task=Web Content,pid=9,uid=0", false);
+        assert_eq!((kill.name.as_deref(), kill.pid), (Some("Web Content"), Some(9)));
+        assert!(named("Kernel panic - not syncing: Out of memory: system-wide panic_on_oom").1);
     }
 }
