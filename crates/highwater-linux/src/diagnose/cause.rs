@@ -396,10 +396,7 @@ fn others(report: &Report, judge: &Judge, rows: &[ZoneRow<'_>]) -> Vec<Cause> {
     if allowed().any(is_held) {
         found.push(Cause::Reserve);
     }
-    let swap = &report.swap;
-    if swap.total.is_some_and(|kb| kb > 0)
-        && swap.free.zip(swap.total).is_some_and(|(free, total)| free <= total / 100)
-    {
+    if report.swap.is_full() {
         found.push(Cause::SwapFull);
     }
     if has_much_slab(report, rows) {

@@ -1,6 +1,6 @@
 //! Holders of the memory: counters of the machine or the cgroup, and the largest tasks.
 
-use highwater_results::import::log::{Report, ReportKind, TaskRow};
+use highwater_results::import::log::{Kill, Report, ReportKind, TaskRow};
 use serde::Serialize;
 
 use super::group::Group;
@@ -59,6 +59,17 @@ pub(super) fn tasks(report: &Report) -> Vec<Holder> {
     let mut all = all_tasks(report);
     all.truncate(TASKS_MAX);
     all.into_iter().map(|(_, holder)| holder).collect()
+}
+
+/// Is the row of the killed process?
+pub(super) fn is_of(row: &TaskRow, kill: &Kill) -> bool {
+    kill.pid.is_some_and(|pid| u64::try_from(pid).is_ok_and(|pid| pid == row.pid))
+}
+
+/// The killed process as the table has it, with its swap.
+pub(super) fn victim(report: &Report) -> Option<Holder> {
+    let kill = report.kill.as_ref()?;
+    all_tasks(report).into_iter().find(|(row, _)| is_of(row, kill)).map(|(_, holder)| holder)
 }
 
 /// Tasks with memory and the rows of the table, the largest first.

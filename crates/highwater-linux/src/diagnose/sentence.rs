@@ -103,9 +103,9 @@ impl<'a> Words<'a> {
             return "";
         }
         let swap = &self.report.swap;
-        match (swap.free, swap.total) {
-            (_, Some(0)) => ", and there is no swap",
-            (Some(free), Some(total)) if free <= total / 100 => ", and swap is used up",
+        match swap.total {
+            Some(0) => ", and there is no swap",
+            _ if swap.is_full() => ", and swap is used up",
             _ => "",
         }
     }

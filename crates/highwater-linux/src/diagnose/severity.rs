@@ -4,7 +4,7 @@ use highwater_results::import::log::{Report, ReportKind};
 
 use super::cause::{Cause, Reasons};
 use super::group::{Owner, killed_kb};
-use super::holder::all_tasks;
+use super::holder::victim;
 use super::judge::{Judge, reclaims};
 use super::words::kb_text;
 
@@ -84,9 +84,7 @@ fn killed(report: &Report) -> String {
     let owner = kill.task_memcg.as_deref().and_then(|path| Owner::of(path).name());
     let of = owner.map_or_else(String::new, |owner| format!(" of {owner}"));
     // The table has what lies in swap; the line of the kill has not.
-    let tasks = all_tasks(report);
-    let row = tasks.iter().find(|(row, _)| i64::try_from(row.pid).ok() == kill.pid);
-    let swap = row.and_then(|(_, holder)| holder.swap_kb);
+    let swap = victim(report).and_then(|holder| holder.swap_kb);
     let swap = swap.map_or_else(String::new, |kb| format!(" and {} in swap", kb_text(kb)));
     let size = match killed_kb(kill) {
         0 if swap.is_empty() => String::new(),

@@ -1,7 +1,7 @@
 //! What to do about a memory cgroup at its limit.
 
 use super::super::group::{Group, Owner, killed_kb};
-use super::super::holder::{SHMEM, all_tasks};
+use super::super::holder::{SHMEM, victim};
 use super::super::words::{kb_text, total};
 use super::Known;
 
@@ -74,9 +74,8 @@ fn limit(known: &Known<'_>, group: &Group<'_>) -> String {
     // A small victim does not explain the group.
     let is_large = |kb: u64| known.share(kb) >= LARGE;
     let killed = known.report.kill.as_ref().filter(|kill| {
-        let task = all_tasks(known.report);
-        let row = task.iter().find(|(row, _)| i64::try_from(row.pid).ok() == kill.pid);
-        is_large(killed_kb(kill)) || row.is_some_and(|(_, holder)| is_large(holder.all_kb()))
+        let by_table = victim(known.report).map_or(0, |holder| holder.all_kb());
+        is_large(killed_kb(kill).max(by_table))
     });
     let killed = killed.and_then(|kill| kill.name.as_deref());
     let leak = killed.map_or_else(String::new, |name| {

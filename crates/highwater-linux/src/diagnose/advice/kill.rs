@@ -6,7 +6,7 @@ use highwater_results::import::log::Report;
 
 use super::super::cause::{Cause, has_much_slab, is_of_page_fault, may_hide_policy};
 use super::super::group::Owner;
-use super::super::holder::{HUGE, LOCKED, SHMEM, UNCOUNTED, all_tasks};
+use super::super::holder::{HUGE, LOCKED, SHMEM, UNCOUNTED, all_tasks, is_of};
 use super::super::words::{kb_text, total};
 use super::Known;
 
@@ -158,8 +158,7 @@ fn task(known: &Known<'_>) -> Option<String> {
     }
     let (row, largest) = tasks.first()?;
     if known.share(largest.all_kb()) >= SHARE {
-        let killed =
-            known.report.kill.as_ref().filter(|kill| kill.pid == i64::try_from(row.pid).ok());
+        let killed = known.report.kill.as_ref().filter(|kill| is_of(row, kill));
         let path = killed.and_then(|kill| kill.task_memcg.as_deref()).filter(|path| *path != "/");
         let swap =
             largest.swap_kb.map_or_else(String::new, |kb| format!(" and {} of swap", kb_text(kb)));
@@ -190,8 +189,8 @@ fn swap(known: &Known<'_>) -> Option<String> {
         known.report.counters.get("active_anon").zip(known.report.counters.get("inactive_anon"));
     let page_kb = super::super::zone::page_size(known.report) / 1024;
     let swappable = anon.map(|(a, i)| a.saturating_add(*i).saturating_mul(page_kb));
-    match (swap.free, swap.total) {
-        (_, Some(0)) => {
+    match swap.total {
+        Some(0) => {
             let kb = swappable?;
             Some(if known.share(kb) < 0.1 {
                 format!("Swap would not help: only {} could be swapped.", kb_text(kb))
@@ -203,7 +202,7 @@ fn swap(known: &Known<'_>) -> Option<String> {
                 )
             })
         }
-        (Some(free), Some(total)) if free <= total / 100 => {
+        Some(total) if swap.is_full() => {
             let (_, largest) = all_tasks(known.report).into_iter().next()?;
             let of = largest.swap_kb.filter(|kb| *kb > total / 2).map(|kb| {
                 let share = kb as f64 * 100.0 / total as f64;

@@ -24,7 +24,7 @@ use std::path::Path;
 
 use highwater_report::Table;
 use highwater_results::import::ImportError;
-use highwater_results::import::vmstat_log::{Column, PressureLine, Row, Scale, VmstatLog};
+use highwater_results::import::vmstat_log::{Column, PressureLine, Scale, VmstatLog};
 use serde_json::Value;
 
 use super::window::Window;
@@ -106,15 +106,20 @@ impl OverTime {
     /// # Errors
     /// If the log has no sample in the window of the options, or no such clock.
     pub fn of(log: &VmstatLog, options: &Options) -> Result<OverTime, String> {
+        // Rows keep the times that they have in the whole text.
+        let scale = series::scale(log);
+        let mut series = series::of_rows(log, options);
         let part;
         let log = if options.window.is_all() {
             log
         } else {
-            part = within(log, options)?;
+            let (found, [from, to]) = within(log, options)?;
+            part = found;
+            for series in &mut series {
+                series.samples.retain(|sample| (from..=to).contains(&sample.to));
+            }
             &part
         };
-        let scale = series::scale(log);
-        let mut series = series::of_rows(log, options);
         series.retain(|series| !series.samples.is_empty());
         let pressures = pressure::of(log, options);
         series.extend(pressures.series);
@@ -169,33 +174,31 @@ impl OverTime {
     }
 }
 
-/// The samples that end in the window.
-fn within(log: &VmstatLog, options: &Options) -> Result<VmstatLog, String> {
+/// The samples that end in the window, and its ends.
+fn within(log: &VmstatLog, options: &Options) -> Result<(VmstatLog, [f64; 2]), String> {
     let stamps = series::scale(log);
     if stamps.is_none() && log.rows.is_empty() {
         return Err("--from, --to: the text has no times".to_owned());
     }
     let position = |row: u64| row as f64 * options.interval_s;
-    let of_row = |row: &Row| match &row.at {
-        Some(at) if stamps.is_some() => at.seconds,
-        _ => position(row.number),
-    };
+    let ends = series::ends(log, options);
     let of_line = |line: &PressureLine| match &line.at {
         Some(at) if stamps.is_some() => at.seconds,
         _ => position(line.row.saturating_sub(1)),
     };
-    let moments = || log.rows.iter().map(of_row).chain(log.pressures.iter().map(of_line));
+    let moments = || ends.iter().copied().chain(log.pressures.iter().map(of_line));
     let (first, last) =
         moments().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), at| (a.min(at), b.max(at)));
     let [from, to] = options.window.on(stamps.unwrap_or(Scale::Uptime), [first, last])?;
     let is_in = |at: f64| (from..=to).contains(&at);
     let mut part = log.clone();
-    part.rows.retain(|row| is_in(of_row(row)));
+    let mut ends = ends.into_iter();
+    part.rows.retain(|_| ends.next().is_some_and(is_in));
     part.pressures.retain(|line| is_in(of_line(line)));
     if part.rows.is_empty() && part.pressures.is_empty() {
         return Err("--from, --to: no sample ends between them".to_owned());
     }
-    Ok(part)
+    Ok((part, [from, to]))
 }
 
 /// Percent of the disks' traffic that was swap, over the rows in which disks were short.

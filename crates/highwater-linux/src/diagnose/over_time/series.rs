@@ -156,10 +156,30 @@ pub(super) fn scale(log: &VmstatLog) -> Option<Scale> {
     all.all(|at| at.is_some_and(|at| at.scale == first)).then_some(first)
 }
 
+/// The end of each row, seconds. Rows after a `date` share its stamp: each is an interval later than
+/// the one before.
+pub(super) fn ends(log: &VmstatLog, options: &Options) -> Vec<f64> {
+    let step = step(options);
+    let has_stamps = scale(log).is_some();
+    let stamp = |row: &Row| row.at.as_ref().filter(|_| has_stamps).map(|at| at.seconds);
+    let (mut last, mut nr_later) = (None, 0u32);
+    let end = |row: &Row| {
+        let at = stamp(row).unwrap_or(row.number as f64 * step);
+        nr_later = if last == Some(at) { nr_later.saturating_add(1) } else { 0 };
+        last = Some(at);
+        at + f64::from(nr_later) * step
+    };
+    log.rows.iter().map(end).collect()
+}
+
+fn step(options: &Options) -> f64 {
+    if options.interval_s > 0.0 { options.interval_s } else { 1.0 }
+}
+
 /// The series of the rows.
 pub(super) fn of_rows<'l>(log: &'l VmstatLog, options: &Options) -> Vec<Series<'l>> {
     let Some(first) = log.rows.first() else { return Vec::new() };
-    let step = if options.interval_s > 0.0 { options.interval_s } else { 1.0 };
+    let step = step(options);
     let has_stamps = scale(log).is_some();
     let stamp = |row: &'l Row| row.at.as_ref().filter(|_| has_stamps);
     let end = |row: &'l Row| stamp(row).map_or(row.number as f64 * step, |at| at.seconds);
@@ -174,18 +194,14 @@ pub(super) fn of_rows<'l>(log: &'l VmstatLog, options: &Options) -> Vec<Series<'
     let second = log.rows.get(1).and_then(|row| Some(end(row) - row.since?));
     let length = second.filter(|length| has_stamps && *length > 0.0).unwrap_or(step);
     let mut begin = end(first) - length;
-    let (mut last_stamp, mut nr_later) = (None, 0u32);
-    for row in &log.rows {
-        let at = end(row);
-        // Rows after a `date` share its stamp: each is an interval later than the one before.
-        nr_later = if last_stamp == Some(at) { nr_later.saturating_add(1) } else { 0 };
-        last_stamp = Some(at);
-        let to = at + f64::from(nr_later) * step;
-        let since = row.since.filter(|_| has_stamps && nr_later == 0).unwrap_or(begin);
+    for (row, to) in log.rows.iter().zip(ends(log, options)) {
+        // Later than its stamp: others stand between.
+        let is_first = to <= end(row);
+        let since = row.since.filter(|_| has_stamps && is_first).unwrap_or(begin);
         // A clock that was set back, or a stamp above several rows: the sample is as long as usual.
         let from = if to > since { since } else { to - step };
         begin = to;
-        let stamp = stamp(row).filter(|_| nr_later == 0);
+        let stamp = stamp(row).filter(|_| is_first);
         for series in &mut series {
             if let Some((value, is_short)) = judge(row, series.kind, floor, options) {
                 series.samples.push(Sample { from, to, stamp, value, is_short });

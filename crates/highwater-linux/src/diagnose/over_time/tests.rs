@@ -153,6 +153,22 @@ fn rows_after_a_date_share_its_stamp() {
     assert_eq!((own.length_s, own.intervals[0].to.stamp.as_ref()), (Some(2.0), None));
 }
 
+/// `date; vmstat 1`: a part by time counts from the stamp on.
+#[test]
+fn a_part_of_rows_that_share_a_stamp() {
+    let row = |swapped: u32| format!(" 1 0 0 9000000 1 1 0 {swapped} 0 0 0 0 10 0 90 0 0\n");
+    let rows: String = (0..10).map(|nr| row(if nr == 6 { 500 } else { 0 })).collect();
+    let log = VmstatLog::parse("log", format!("18:00:00\n{HEAD}{rows}").as_bytes()).unwrap();
+    let part = |from: &str, to: &str| {
+        let [from, to] = [from, to].map(|text| Some(Time::parse(text).unwrap()));
+        OverTime::of(&log, &Options { window: Window { from, to }, ..Options::default() })
+    };
+    let own = part("18:00:05", "18:00:08").unwrap();
+    assert_eq!((own.nr_samples[0], own.intervals[0].kind), (4, Kind::Swap));
+    assert_eq!(own.length_s, Some(4.0));
+    assert!(part("18:00:01", "18:00:04").unwrap().intervals.is_empty());
+}
+
 const ONE: &str = "some avg10=78.20 avg60=3.00 avg300=1.00 total=9000000\n\
                    full avg10=70.00 avg60=2.00 avg300=0.50 total=8000000\n";
 

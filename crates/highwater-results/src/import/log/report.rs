@@ -132,6 +132,15 @@ pub struct Swap {
     pub cache_pages: Option<u64>,
 }
 
+impl Swap {
+    /// At most a hundredth of the swap is free; false without swap, or if the text does not say.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        let known = self.free.zip(self.total).filter(|(_, total)| *total > 0);
+        known.is_some_and(|(free, total)| free <= total / 100)
+    }
+}
+
 /// Numbers that do not agree, and lines without their counterpart.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "finding")]
