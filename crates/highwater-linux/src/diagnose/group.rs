@@ -84,10 +84,7 @@ impl<'a> Owner<'a> {
         interface: Option<Interface>,
         report: &Report,
     ) -> String {
-        // Systemd of that time knows the older name only.
-        let version = report.kernel.as_ref().and_then(|kernel| kernel.version);
-        let is_old = version.is_some_and(|version| (version.major, version.minor) < (4, 5));
-        let key = if is_old { "MemoryLimit" } else { "MemoryMax" };
+        let key = systemd_key(report);
         match (self, interface) {
             (Owner::Unit(unit), _) => format!("systemctl set-property {unit} {key}=SIZE"),
             (Owner::UserUnit(unit), _) => {
@@ -109,6 +106,13 @@ impl<'a> Owner<'a> {
             }
         }
     }
+}
+
+/// Systemd's name for the limit. Systemd of the time before 4.5 knows the older name only.
+pub(super) fn systemd_key(report: &Report) -> &'static str {
+    let version = report.kernel.as_ref().and_then(|kernel| kernel.version);
+    let is_old = version.is_some_and(|version| (version.major, version.minor) < (4, 5));
+    if is_old { "MemoryLimit" } else { "MemoryMax" }
 }
 
 /// Memory of a killed process by its line, kB: resident, without what lies in swap.

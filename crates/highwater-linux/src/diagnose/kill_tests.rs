@@ -63,6 +63,12 @@ fn the_largest_process_its_unit_and_the_full_swap() {
         assert!(swap.starts_with("90 % of the full swap is of weaver (pid 40)"), "{swap}");
         assert!(answer.remedies.is_empty(), "a kill frees memory: {:?}", answer.remedies);
     });
+    // Without a unit, on a kernel whose systemd has the older name.
+    let old = MACHINE.replace("/system.slice/loom.service", "/").replace("5.10.0", "3.10.0");
+    one(&old, |answer| {
+        let setting = "(systemd-run -p MemoryLimit=SIZE PROGRAM)";
+        assert!(answer.to_do[0].contains(setting), "{:?}", answer.to_do);
+    });
     let none = MACHINE.replace("Total swap = 200000kB", "Total swap = 0kB");
     one(&none.replace("    45000    ", "        0    "), |answer| {
         // 48,000 pages are anonymous.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use highwater_results::import::log::Report;
 
 use super::super::cause::{Cause, has_much_slab, is_of_page_fault, may_hide_policy};
-use super::super::group::Owner;
+use super::super::group::{Owner, systemd_key};
 use super::super::holder::{HUGE, LOCKED, SHMEM, UNCOUNTED, all_tasks, is_of};
 use super::super::words::{kb_text, total};
 use super::Known;
@@ -163,7 +163,10 @@ fn task(known: &Known<'_>) -> Option<String> {
         let swap =
             largest.swap_kb.map_or_else(String::new, |kb| format!(" and {} of swap", kb_text(kb)));
         let how = path.map(|path| Owner::of(path).limit(path, None, known.report)).map_or_else(
-            || "put it into a cgroup with a limit (systemd-run -p MemoryMax=SIZE)".to_owned(),
+            || {
+                let key = systemd_key(known.report);
+                format!("put it into a cgroup with a limit (systemd-run -p {key}=SIZE PROGRAM)")
+            },
             |setting| format!("give it a limit ({setting})"),
         );
         return Some(format!(
