@@ -16,7 +16,7 @@ pub const DEFINITION_BYTES_MAX: u64 = 1 << 20;
 pub const DOCUMENT_BYTES_MAX: u64 = 1 << 30;
 
 /// The first bytes of gzip data.
-pub(crate) const GZIP: [u8; 2] = [0x1f, 0x8b];
+pub const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// The byte order mark that some editors write before a text in UTF-8.
 pub(crate) const BOM: [u8; 3] = [0xef, 0xbb, 0xbf];
 

@@ -1,7 +1,7 @@
-//! One entry for all texts: what a text is decides which question it answers.
+//! One entry for all texts: the kind of a text decides which question it answers.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use highwater_files::input::InputError;
@@ -10,7 +10,8 @@ use highwater_report::html::{self, AnswerPart, PageError};
 use highwater_report::render::{Format, wrapped};
 use highwater_results::import::log::Log;
 use highwater_results::import::vmstat_log::VmstatLog;
-use highwater_results::import::{KernelText, unpacked, whole_text};
+use highwater_results::import::{KernelText, find_line, text_up_to, unpacked};
+use highwater_results::input::GZIP;
 use highwater_results::words::refusal;
 use serde_json::Value;
 
@@ -20,11 +21,8 @@ use super::snapshot::folder::pressure_of;
 use super::waits::Waits;
 use super::{answers, json, markdown, page, read, terminal};
 
-/// Bytes at the start of a file that say what it is.
-const HEAD: u64 = 1 << 16;
 /// Most bytes of a log: logs of weeks have some hundred megabytes.
 const BYTES_MAX: u64 = 1 << 30;
-const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 /// An answered text.
 #[derive(Debug)]
@@ -62,23 +60,23 @@ impl Diagnosis {
             };
         }
         if path == Path::new("-") {
-            let text = unpacked(&name, read_all(&name, std::io::stdin().lock())?)?;
+            let text = unpacked(&name, read_all(&name, std::io::stdin().lock())?, BYTES_MAX)?;
             return Diagnosis::of_text(&name, &text, options);
         }
         let open = || File::open(path).map_err(|error| InputError::whole(&name, refusal(&error)));
         let mut head = Vec::new();
-        let read = open()?.take(HEAD).read_to_end(&mut head);
+        let read = open()?.take(KernelText::HEAD_BYTES as u64).read_to_end(&mut head);
         read.map_err(|error| InputError::whole(&name, refusal(&error)))?;
         let is_packed = head.starts_with(&GZIP);
-        if is_packed || is_trace(&head) {
+        if is_packed || KernelText::of_bytes(&head) == Some(KernelText::Trace) {
             // A log has lines like a trace's, too: then a report decides.
             match Waits::read(path, &options.window) {
                 Ok(waits) => {
-                    let ignored = Ignored::of(path, is_packed);
+                    let ignored = Ignored::of(path)?;
                     return Ok(Diagnosis::Waits(Box::new(waits), ignored));
                 }
                 Err(_) if is_packed => {
-                    return Diagnosis::of_text(&name, &whole_text(path)?, options);
+                    return Diagnosis::of_text(&name, &text_up_to(path, BYTES_MAX)?, options);
                 }
                 Err(error) => {
                     let log = Log::read(&read_all(&name, open()?)?);
@@ -91,12 +89,12 @@ impl Diagnosis {
             }
         }
         if matches!(
-            kind(&head),
+            KernelText::of_bytes(&head),
             Some(KernelText::Zoneinfo | KernelText::Buddyinfo | KernelText::PageTypeInfo)
         ) {
             return Diagnosis::rest(paths);
         }
-        let text = unpacked(&name, read_all(&name, open()?)?)?;
+        let text = unpacked(&name, read_all(&name, open()?)?, BYTES_MAX)?;
         Diagnosis::of_text(&name, &text, options)
     }
 
@@ -126,7 +124,7 @@ impl Diagnosis {
     /// # Errors
     /// If it is none of them.
     pub fn of_text(name: &str, text: &[u8], options: &Options) -> Result<Diagnosis, InputError> {
-        match kind(&text[..text.len().min(HEAD as usize)]) {
+        match KernelText::of_bytes(text) {
             Some(KernelText::VmstatProgram | KernelText::Pressure) => {
                 let log = VmstatLog::parse(name, text)?;
                 let found = OverTime::of(&log, options)
@@ -258,16 +256,8 @@ impl Diagnosis {
 
 impl Ignored {
     /// The first line of a trace's file that only a kernel's report has.
-    fn of(path: &Path, is_packed: bool) -> Ignored {
-        if is_packed {
-            return whole_text(path)
-                .map_or_else(|_| Ignored::default(), |text| Ignored::of_text(&text));
-        }
-        let first_line = File::open(path).ok().and_then(|file| {
-            let mut lines = BufReader::new(file).split(b'\n').zip(1u64..);
-            lines.find_map(|(line, nr)| is_of_report(&line.ok()?).then_some(nr))
-        });
-        Ignored { first_line }
+    fn of(path: &Path) -> Result<Ignored, InputError> {
+        Ok(Ignored { first_line: find_line(path, is_of_report)? })
     }
 
     fn of_text(text: &[u8]) -> Ignored {
@@ -282,15 +272,6 @@ fn is_of_report(line: &[u8]) -> bool {
         ["invoked oom-killer:", "page allocation failure: order:", "Mem-Info:"];
     let line = String::from_utf8_lossy(line);
     WORDS.iter().any(|words| line.contains(words))
-}
-
-/// The kind of a text, by its first bytes.
-fn kind(head: &[u8]) -> Option<KernelText> {
-    KernelText::of(&String::from_utf8_lossy(head))
-}
-
-fn is_trace(head: &[u8]) -> bool {
-    kind(head) == Some(KernelText::Trace)
 }
 
 fn read_all(name: &str, from: impl Read) -> Result<Vec<u8>, InputError> {

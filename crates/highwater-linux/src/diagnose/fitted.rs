@@ -3,8 +3,8 @@
 use highwater_report::render::{Format, wrapped};
 use highwater_report::{PAGE_WIDTH, Table};
 
-/// Lines of an answer.
-const LINES_MAX: usize = 40;
+/// Lines of an answer for a terminal.
+pub(super) const LINES_MAX: usize = 40;
 /// Rows that a table keeps even if the page gets longer.
 const ROWS_MIN: usize = 3;
 

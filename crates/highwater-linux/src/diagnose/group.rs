@@ -57,7 +57,7 @@ impl<'a> Owner<'a> {
         if !is_unit || parts.iter().any(is_container) {
             return Owner::Other;
         }
-        // What stands below user@1000.service is of that user's systemd.
+        // The systemd of a user has all units below user@1000.service.
         if last.starts_with("session-") {
             Owner::Session
         } else if above.iter().any(|part| part.starts_with("user@")) {
@@ -245,7 +245,7 @@ impl<'a> Group<'a> {
         Some(inactive.saturating_add(self.stat(&["active_anon"])?))
     }
 
-    /// What would have helped: nothing is tested, the lines answer.
+    /// Ways that would have helped. Nothing is tested: the lines of the report answer.
     pub(super) fn remedies(&self) -> Vec<Remedy> {
         let mut found = Vec::new();
         found.extend(self.dropping_cache());

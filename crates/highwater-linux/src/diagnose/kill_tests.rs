@@ -1,8 +1,7 @@
 //! OOM kills made up in several dialects: sizes, advice, and what is not claimed.
 
-use highwater_results::import::log::Log;
-
-use super::{Answer, Cause, answers};
+use super::Cause;
+use super::tests::one;
 
 /// A kill of the machine: one process has most of it, half in swap.
 const MACHINE: &str = "\
@@ -30,13 +29,6 @@ const MACHINE: &str = "\
 [   10.000016] oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,mems_allowed=0,global_oom,task_memcg=/system.slice/loom.service,task=weaver,pid=40,uid=0
 [   10.000017] Out of memory: Killed process 40 (weaver) total-vm:360000kB, anon-rss:80000kB, file-rss:0kB, shmem-rss:0kB, UID:0 pgtables:400kB oom_score_adj:0
 ";
-
-fn one(text: &str, check: impl FnOnce(&Answer<'_>)) {
-    let log = Log::read(text.as_bytes());
-    let answers = answers(&log);
-    assert_eq!(answers.len(), 1);
-    check(&answers[0]);
-}
 
 /// Of two processes the one with less resident memory is the larger: the rest of it is in swap.
 #[test]

@@ -91,7 +91,7 @@ pub struct Answer<'a> {
     pub sentence: String,
     /// How bad it is, in one sentence; none if the text does not say.
     pub severity: Option<String>,
-    /// What to do now, the most useful first.
+    /// Advice, the most useful sentence first.
     pub to_do: Vec<String>,
     /// Holders of the memory, the largest first.
     pub holders: Vec<Holder>,

@@ -4,17 +4,15 @@ use highwater_files::input::InputError;
 use highwater_results::import::KernelText;
 use highwater_results::words::count;
 
-/// Bytes at the start of a text that say what it is.
-const HEAD: usize = 1 << 16;
 /// Lines of a log by which a journal without reports is known.
 const LINES: usize = 400;
 
 /// The refusal of a text without a report.
 pub(super) fn of(name: &str, text: &[u8], nr_lines: usize) -> InputError {
-    let head = &text[..text.len().min(HEAD)];
+    let head = &text[..text.len().min(KernelText::HEAD_BYTES)];
     let shown = String::from_utf8_lossy(head);
     let lines = count(nr_lines, "line");
-    let problem = match KernelText::of(&shown) {
+    let problem = match KernelText::of_bytes(text) {
         _ if text.iter().all(u8::is_ascii_whitespace) => "the text is empty".to_owned(),
         _ if is_binary(head) => "binary data, not a text".to_owned(),
         Some(KernelText::Log) | None if is_log(&shown) => {

@@ -30,7 +30,7 @@ const ATOMIC: &str = "\
 [  100.000017] 7500 pages reserved
 ";
 
-fn one(text: &str, check: impl FnOnce(&Answer<'_>)) {
+pub(super) fn one(text: &str, check: impl FnOnce(&Answer<'_>)) {
     let log = Log::read(text.as_bytes());
     let answers = answers(&log);
     assert_eq!(answers.len(), 1);

@@ -8,6 +8,7 @@ use highwater_results::import::log::{Log, Relation, RelationKind, ReportKind};
 use serde_json::{Value, json};
 
 use super::cause::Cause;
+use super::fitted::LINES_MAX;
 use super::words::{kb_text, order_text, time_text};
 use super::zone::{ZoneRow, page_size};
 use super::{Answer, Holder, Remedy};
@@ -209,8 +210,6 @@ pub fn terminal(log: &Log, answers: &[Answer<'_>], only: Option<usize>, width: u
     out.lines.join("\n") + "\n"
 }
 
-/// Lines of an answer for a terminal. A report with many zones may have more.
-const LINES_MAX: usize = 40;
 /// Most reports with their reason, and most relations.
 const REPORTS_MAX: usize = 10;
 const RELATIONS_MAX: usize = 3;

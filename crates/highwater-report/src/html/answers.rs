@@ -17,7 +17,7 @@ pub struct AnswerPart {
     pub heading: String,
     /// The answer, the reason first.
     pub sentences: Vec<String>,
-    /// What to do now.
+    /// Advice to an operator.
     pub to_do: Vec<String>,
     /// The report in one line.
     pub about: String,

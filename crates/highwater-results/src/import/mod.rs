@@ -31,4 +31,4 @@ mod wall_clock;
 
 pub use error::ImportError;
 pub use recognise::KernelText;
-pub use source::{unpacked, whole_text};
+pub use source::{find_line, text_up_to, unpacked, whole_text};

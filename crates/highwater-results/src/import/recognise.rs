@@ -69,6 +69,16 @@ const OF_LOGS: [&str; 15] = [
 ];
 
 impl KernelText {
+    /// Bytes at the start of a text that are enough to recognise it.
+    pub const HEAD_BYTES: usize = 1 << 16;
+
+    /// Recognises a text by its first bytes; see [`KernelText::of`].
+    #[must_use]
+    pub fn of_bytes(text: &[u8]) -> Option<KernelText> {
+        let head = &text[..text.len().min(KernelText::HEAD_BYTES)];
+        KernelText::of(&String::from_utf8_lossy(head))
+    }
+
     /// Recognises a text; none if it is not a known text of Linux.
     #[must_use]
     pub fn of(text: &str) -> Option<KernelText> {

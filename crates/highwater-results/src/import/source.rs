@@ -206,18 +206,40 @@ pub(crate) const TEXT_BYTES_MAX: u64 = 64 << 20;
 /// # Errors
 /// If the file cannot be read, is a binary recording, or has more than 64 MiB.
 pub fn whole_text(path: &Path) -> Result<Vec<u8>, ImportError> {
-    Source::open(path)?.read_to_end(TEXT_BYTES_MAX)
+    text_up_to(path, TEXT_BYTES_MAX)
+}
+
+/// The whole text of a file, unpacked, as [`whole_text`], for texts that may be longer.
+///
+/// # Errors
+/// If the file cannot be read, is a binary recording, or has more than `bytes_max` bytes.
+pub fn text_up_to(path: &Path, bytes_max: u64) -> Result<Vec<u8>, ImportError> {
+    Source::open(path)?.read_to_end(bytes_max)
+}
+
+/// The number, from 1, of the first line that passes a test, in a file that may be gzip.
+///
+/// # Errors
+/// If the file cannot be read, is a binary recording, or has a line that is too long.
+pub fn find_line(path: &Path, test: impl Fn(&[u8]) -> bool) -> Result<Option<u64>, ImportError> {
+    let mut source = Source::open(path)?;
+    while let Some(line) = source.next_line()? {
+        if test(line) {
+            return Ok(Some(source.line));
+        }
+    }
+    Ok(None)
 }
 
 /// A text that was read from a pipe, unpacked if it is gzip; `name` names it in errors.
 ///
 /// # Errors
-/// If it is a binary recording, damaged, or has more than 64 MiB unpacked.
-pub fn unpacked(name: &str, text: Vec<u8>) -> Result<Vec<u8>, ImportError> {
+/// If it is a binary recording, damaged, or has more than `bytes_max` bytes unpacked.
+pub fn unpacked(name: &str, text: Vec<u8>, bytes_max: u64) -> Result<Vec<u8>, ImportError> {
     if !text.starts_with(&input::GZIP) && foreign_format(&text).is_none() {
         return Ok(text);
     }
-    Source::from_reader(name, Cursor::new(text))?.read_to_end(TEXT_BYTES_MAX)
+    Source::from_reader(name, Cursor::new(text))?.read_to_end(bytes_max)
 }
 
 /// Checks a file's gzip data up to the check sum at their end; none if they are whole or the file
@@ -297,6 +319,25 @@ mod tests {
     }
 
     #[test]
+    fn a_line_is_found_in_plain_and_in_packed_text() {
+        use std::io::Write as _;
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("t");
+        let text = b"one\ntwo\nthree\n";
+        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        packed.write_all(text).unwrap();
+        for bytes in [text.to_vec(), packed.finish().unwrap()] {
+            std::fs::write(&file, bytes).unwrap();
+            assert_eq!(find_line(&file, |line| line == b"three").unwrap(), Some(3));
+            assert_eq!(find_line(&file, |line| line == b"four").unwrap(), None);
+            assert_eq!(text_up_to(&file, 14).unwrap(), text);
+            assert!(
+                text_up_to(&file, 13).unwrap_err().to_string().contains("larger than 13 bytes")
+            );
+        }
+    }
+
+    #[test]
     fn other_formats_are_named() {
         for (head, word) in
             [(&b"PERFILE2xxxx"[..], "perf script"), (b"\x17\x08\x44tracing", "trace-cmd report")]
@@ -305,7 +346,7 @@ mod tests {
             assert!(error.contains(word), "{error}");
         }
         assert!(Source::from_reader("t", &b"BZh"[..]).is_ok());
-        assert!(unpacked("t", b"PERFILE2xxxx".to_vec()).is_err());
-        assert_eq!(unpacked("t", b"text".to_vec()).unwrap(), b"text");
+        assert!(unpacked("t", b"PERFILE2xxxx".to_vec(), 9).is_err());
+        assert_eq!(unpacked("t", b"text".to_vec(), 9).unwrap(), b"text");
     }
 }

@@ -52,15 +52,8 @@ fn json_has_the_rows_of_the_test() {
 fn any_door_gives_the_same_answer() {
     let log = fs::read_to_string(root().join(LOG)).unwrap();
     let answer = |text: &str| {
-        let mut child = Command::new(program())
-            .args(["diagnose", "-", "--format", "json"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
-        let output = child.wait_with_output().unwrap();
-        let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let text = piped(&["diagnose", "-", "--format", "json"], text);
+        let document: serde_json::Value = serde_json::from_str(&text).unwrap();
         let report = &document["reports"][0];
         (report["cause"].clone(), report["zones"].clone(), report["explanation"].clone())
     };

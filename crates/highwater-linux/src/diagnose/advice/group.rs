@@ -1,4 +1,4 @@
-//! What to do about a memory cgroup at its limit.
+//! Advice about a memory cgroup at its limit.
 
 use super::super::group::{Group, Owner, killed_kb};
 use super::super::holder::{SHMEM, victim};

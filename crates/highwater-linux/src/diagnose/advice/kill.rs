@@ -1,4 +1,4 @@
-//! What to do after an OOM kill of the machine: who holds the memory, and what frees it.
+//! Advice after an OOM kill of the machine: the holders of the memory, and ways to free it.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What to do now: one to four sentences, each with the setting or the command.
+//! Advice to an operator: one to four sentences, each with the setting or the command.
 //!
 //! | module | for |
 //! |---|---|
@@ -63,7 +63,7 @@ impl Known<'_> {
     }
 }
 
-/// What to do now, the most useful first.
+/// The advice, the most useful sentence first.
 pub(super) fn of(known: &Known<'_>) -> Vec<String> {
     let is_kill = known.report.kind == ReportKind::Oom;
     let mut found = match known.reasons.cause {

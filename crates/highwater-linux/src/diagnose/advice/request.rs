@@ -1,4 +1,4 @@
-//! What to do about a refused request, by its reason.
+//! Advice about a refused request, by its reason.
 
 use highwater_results::import::log::ReportKind;
 
@@ -98,7 +98,8 @@ fn at_mark(known: &Known<'_>) -> String {
 fn blocks(known: &Known<'_>, order: u32) -> Vec<String> {
     let size = order_text(order, page_size(known.report));
     let mut found = vec![format!(
-        "Avoid {size} where it is asked for: smaller buffers, rings or MTU in the settings, kvmalloc in the code."
+        "Avoid {size} in the caller, which the call trace of the report names: smaller buffers in its settings, kvmalloc in \
+         its code."
     )];
     found.extend(compaction(known));
     found

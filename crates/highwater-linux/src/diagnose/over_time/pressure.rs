@@ -85,7 +85,7 @@ fn kind(line: &PressureLine) -> Kind {
     }
 }
 
-/// What the lines say.
+/// Everything that the lines say.
 pub(super) fn of<'l>(log: &'l VmstatLog, options: &Options) -> Pressures<'l> {
     let has_stamps = scale(log).is_some();
     let has_rows = log.pressures.iter().any(|line| line.row > 0);

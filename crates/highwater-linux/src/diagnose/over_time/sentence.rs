@@ -169,8 +169,7 @@ fn covered(intervals: &[&Interval]) -> Option<f64> {
 fn nothing(own: &OverTime) -> String {
     let judged: Vec<Kind> = own.looked_at.iter().copied().filter(|k| k.short().is_some()).collect();
     if judged.is_empty() {
-        return "Whether memory, disks or CPUs were short cannot be known: the text has no value that says it."
-            .to_owned();
+        return "The text has no value that says if memory, disks or CPUs were short.".to_owned();
     }
     let only = own.readings.iter().any(|reading| reading.is_only);
     if only && own.nr_samples[0] == 0 && own.span.is_none() {

@@ -14,8 +14,6 @@ use highwater_results::import::{ImportError, KernelText, whole_text};
 
 use super::folder::{Found, texts_of};
 
-/// Bytes at the beginning of a text by which it is recognised.
-const HEAD_BYTES: usize = 64 * 1024;
 /// Most pages that are counted in the blocks of an order. Sums of absurd counts must not overflow.
 const PAGES_MAX: u64 = 1 << 44;
 /// Most types of a zone: kernels have six. Rows of further types are no text of a kernel.
@@ -174,8 +172,7 @@ impl Texts {
 
     /// Takes a text, or several in one; the content says which they are.
     pub(super) fn take(&mut self, name: &str, text: &[u8]) -> Result<(), ImportError> {
-        let head = String::from_utf8_lossy(&text[..text.len().min(HEAD_BYTES)]);
-        let kind = KernelText::of(&head);
+        let kind = KernelText::of_bytes(text);
         let found = match kind {
             Some(
                 KernelText::Log
@@ -186,7 +183,7 @@ impl Texts {
             _ => Parts::of(text),
         };
         if found.parts.is_empty() {
-            return Err(format_error(name, refusal(kind, &head, text)));
+            return Err(format_error(name, refusal(kind, text)));
         }
         for part in found.parts {
             self.take_part(name, part.kind, part.text.as_bytes())?;
@@ -471,7 +468,7 @@ fn both(stats: &[(String, u64)], names: [&str; 2]) -> Option<u64> {
 }
 
 /// Why a text is none of `/proc` that is read here.
-fn refusal(kind: Option<KernelText>, head: &str, text: &[u8]) -> String {
+fn refusal(kind: Option<KernelText>, text: &[u8]) -> String {
     const EXPECTED: &str = "expected: /proc/buddyinfo, /proc/zoneinfo, /proc/pagetypeinfo";
     let is_other = |kind: KernelText| {
         use KernelText::{Log, Pressure, Trace, VmstatProgram};
@@ -482,7 +479,9 @@ fn refusal(kind: Option<KernelText>, head: &str, text: &[u8]) -> String {
             format!("this is {}: give it alone; only texts of /proc are read together", kind.name())
         }
         Some(kind) => format!("this is {}; {EXPECTED}", kind.name()),
-        None if head.trim().is_empty() => format!("the text is empty; {EXPECTED}"),
+        None if text.iter().all(u8::is_ascii_whitespace) => {
+            format!("the text is empty; {EXPECTED}")
+        }
         None if !Log::read(text).reports.is_empty() => {
             "this is a kernel log: give it alone; only texts of /proc are read together".to_owned()
         }

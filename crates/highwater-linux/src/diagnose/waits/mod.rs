@@ -6,7 +6,7 @@
 //! | `cause` | causes, and the events that say them |
 //! | `tasks` | each task while the trace is read: open pairs, off-CPU state, waits |
 //! | `tally` | durations of one cause: sums and percentiles |
-//! | `what` | purpose and outcome of a stall: order, flags, pages reclaimed, status |
+//! | `purpose` | purpose and outcome of a stall: order, flags, pages reclaimed, status |
 //! | `clock` | the trace's clock beside the clock on the wall |
 //! | `sentence` | the answer in one sentence |
 //! | `text` | the answer as tables and JSON |
@@ -17,11 +17,11 @@
 
 mod cause;
 mod clock;
+mod purpose;
 mod sentence;
 mod tally;
 mod tasks;
 mod text;
-mod what;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -34,9 +34,9 @@ use serde_json::Value;
 use super::window::Window;
 
 pub use cause::Cause;
+pub use purpose::Purpose;
 pub use tally::Tally;
 pub use tasks::Counts;
-pub use what::What;
 
 use clock::Clock;
 use tasks::Tasks;
@@ -75,8 +75,8 @@ pub struct WaitRow {
     /// Durations of those that ended.
     pub tally: Tally,
     /// Purpose and outcome of the longest of these.
-    pub what: What,
-    /// Those of which nothing came.
+    pub what: Purpose,
+    /// Stalls of which nothing came.
     pub nr_in_vain: u64,
     /// The one that had not ended at the end of the trace.
     pub open: Option<Unfinished>,
@@ -120,7 +120,7 @@ pub struct Unfinished {
     /// Time from there to the end of the trace: at least that long.
     pub at_least_ns: u64,
     /// Its purpose.
-    pub what: What,
+    pub what: Purpose,
 }
 
 impl Waits {
@@ -243,7 +243,7 @@ impl Waits {
 
 fn row(pid: i32, comm: String, cause: Cause) -> WaitRow {
     let is_daemon = cause::is_daemon(&comm) || cause == Cause::KswapdAwake;
-    let (tally, what) = (Tally::default(), What::default());
+    let (tally, what) = (Tally::default(), Purpose::default());
     WaitRow { pid, comm, cause, is_daemon, tally, what, nr_in_vain: 0, open: None }
 }
 

@@ -6,8 +6,8 @@ use highwater_results::import::events::Event;
 
 use super::cause::{Cause, PAIRS};
 use super::clock::Clock;
+use super::purpose::Purpose;
 use super::tally::Tally;
-use super::what::What;
 
 /// Most tasks that are kept. The events of further tasks are counted only.
 const TASKS_MAX: usize = 100_000;
@@ -57,9 +57,9 @@ pub struct Counts {
 pub(super) struct Task {
     pub(super) comm: String,
     /// Since when and what for, for each of [`PAIRS`].
-    open: [Option<(u64, What)>; PAIRS.len()],
+    open: [Option<(u64, Purpose)>; PAIRS.len()],
     /// The last attempt of compaction.
-    attempt: What,
+    attempt: Purpose,
     off_cpu: Option<(State, u64)>,
     pub(super) waits: Vec<Wait>,
 }
@@ -70,7 +70,7 @@ pub(super) struct Wait {
     pub(super) cause: Cause,
     pub(super) tally: Tally,
     /// The longest.
-    pub(super) what: What,
+    pub(super) what: Purpose,
     /// Stalls of which nothing came.
     pub(super) nr_in_vain: u64,
 }
@@ -116,7 +116,7 @@ impl Tasks {
             "mm_compaction_try_to_compact_pages" => {
                 self.counts.nr_compaction_attempts += 1;
                 if let Some(task) = self.task(event.pid, &event.comm()) {
-                    task.attempt = What::of(event);
+                    task.attempt = Purpose::of(event);
                 }
                 Some(())
             }
@@ -140,7 +140,7 @@ impl Tasks {
     }
 
     /// Begins of stalls without an end: cause, pid, since when, what for.
-    pub(super) fn unfinished(&self) -> impl Iterator<Item = (Cause, i32, u64, What)> {
+    pub(super) fn unfinished(&self) -> impl Iterator<Item = (Cause, i32, u64, Purpose)> {
         self.by_pid.iter().flat_map(|(pid, task)| {
             let pairs = PAIRS.iter().zip(&task.open);
             let open = pairs.filter_map(|((_, _, cause), open)| {
@@ -148,7 +148,7 @@ impl Tasks {
                 Some((*cause, *pid, since, what))
             });
             let blocked = task.off_cpu.filter(|(state, _)| *state == State::Blocked);
-            let what = What { inside: task.inside(), ..What::default() };
+            let what = Purpose { inside: task.inside(), ..Purpose::default() };
             open.chain(blocked.map(|(_, since)| (Cause::Blocked, *pid, since, what)))
         })
     }
@@ -192,7 +192,7 @@ impl Tasks {
         } else {
             let what = match cause {
                 Cause::Compaction => task.attempt.clone(),
-                _ => What::of(event),
+                _ => Purpose::of(event),
             };
             Some((now, what))
         };
@@ -228,7 +228,7 @@ impl Tasks {
         delay: u64,
         inside: Option<Cause>,
     ) {
-        let (now, what) = (event.time_ns, || What { inside, ..What::default() });
+        let (now, what) = (event.time_ns, || Purpose { inside, ..Purpose::default() });
         match now.checked_sub(delay) {
             Some(since) => self.record(pid, cause, since, now, what),
             None if self.limits == [0, u64::MAX] => {
@@ -244,7 +244,7 @@ impl Tasks {
         let Some(task) = self.task(pid, comm) else { return };
         match task.off_cpu.take() {
             Some((State::Runnable, since)) => {
-                self.record(pid, Cause::WaitsForCpu, since, now, What::default);
+                self.record(pid, Cause::WaitsForCpu, since, now, Purpose::default);
             }
             Some((State::Blocked, since)) => self.blocked(pid, since, now),
             Some((State::Asleep, _)) | None => {}
@@ -265,7 +265,7 @@ impl Tasks {
 
     fn blocked(&mut self, pid: i32, since: u64, now: u64) {
         let inside = self.by_pid.get(&pid).and_then(Task::inside);
-        self.record(pid, Cause::Blocked, since, now, || What { inside, ..What::default() });
+        self.record(pid, Cause::Blocked, since, now, || Purpose { inside, ..Purpose::default() });
     }
 
     fn record(
@@ -274,7 +274,7 @@ impl Tasks {
         cause: Cause,
         since: u64,
         now: u64,
-        what: impl FnOnce() -> What,
+        what: impl FnOnce() -> Purpose,
     ) {
         // Lines of several CPUs are not always in the order of their times.
         if now < since {
@@ -298,9 +298,9 @@ impl Task {
         causes.find(|cause| cause.is_memory())
     }
 
-    fn add(&mut self, cause: Cause, ns: u64, now: u64, what: impl FnOnce() -> What) {
+    fn add(&mut self, cause: Cause, ns: u64, now: u64, what: impl FnOnce() -> Purpose) {
         let at = self.waits.iter().position(|wait| wait.cause == cause).unwrap_or_else(|| {
-            let (tally, what) = (Tally::default(), What::default());
+            let (tally, what) = (Tally::default(), Purpose::default());
             self.waits.push(Wait { cause, tally, what, nr_in_vain: 0 });
             self.waits.len() - 1
         });

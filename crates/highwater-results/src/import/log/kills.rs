@@ -1,4 +1,4 @@
-//! Which report a line about a kill belongs to, and which of several kills it is about.
+//! Lines about kills: the report of each, and the kill of several that it is about.
 //!
 //! The OOM killer prints the process that it chose, the one that it killed (before 5.1 perhaps a
 //! child of the first), and with `memory.oom.group` all tasks of the cgroup. A line that names yet

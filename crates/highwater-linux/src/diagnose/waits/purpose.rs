@@ -12,7 +12,7 @@ const FLAGS_SHOWN: usize = 60;
 
 /// Purpose and outcome of one stall.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct What {
+pub struct Purpose {
     /// Order of the allocation.
     pub order: Option<u64>,
     /// Its flags, as printed.
@@ -37,16 +37,16 @@ const IN_VAIN: [&str; 8] = [
     "deferred",
 ];
 
-impl What {
+impl Purpose {
     /// The purpose, from a begin or an attempt.
-    pub(super) fn of(event: &Event<'_>) -> What {
+    pub(super) fn of(event: &Event<'_>) -> Purpose {
         let flags = event.word("gfp_flags").or_else(|| event.word("gfp_mask"));
         let gfp_flags = flags.map(|flags| flags.chars().take(FLAGS_MAX).collect());
-        What { order: event.number("order"), gfp_flags, ..What::default() }
+        Purpose { order: event.number("order"), gfp_flags, ..Purpose::default() }
     }
 
     /// Adds the outcome.
-    pub(super) fn ended(mut self, event: &Event<'_>) -> What {
+    pub(super) fn ended(mut self, event: &Event<'_>) -> Purpose {
         self.nr_reclaimed = event.number("nr_reclaimed");
         self.status = event.word("status").map(|status| status.chars().take(40).collect());
         self
@@ -104,22 +104,23 @@ mod tests {
 
     #[test]
     fn text_of_purpose_and_outcome() {
-        let huge = What {
+        let huge = Purpose {
             order: Some(9),
             gfp_flags: Some("GFP_TRANSHUGE|__GFP_NOWARN".to_owned()),
             nr_reclaimed: Some(0),
-            ..What::default()
+            ..Purpose::default()
         };
         assert_eq!(
             huge.text(),
             "order 9 GFP_TRANSHUGE|__GFP_NOWARN, reclaimed 0 pages: in vain, for a huge page"
         );
-        let status = |status: &str| What { status: Some(status.to_owned()), ..What::default() };
+        let status =
+            |status: &str| Purpose { status: Some(status.to_owned()), ..Purpose::default() };
         assert_eq!(status("no_suitable_page").text(), "status no_suitable_page: in vain");
         assert_eq!(status("success").text(), "status success");
         assert_eq!(status("continue").is_in_vain(), None);
-        assert_eq!(What::default().text(), "");
-        let long = What { gfp_flags: Some("X".repeat(100)), ..What::default() };
+        assert_eq!(Purpose::default().text(), "");
+        let long = Purpose { gfp_flags: Some("X".repeat(100)), ..Purpose::default() };
         assert!(long.text().len() < 70);
     }
 }
