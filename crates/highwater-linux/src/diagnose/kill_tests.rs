@@ -228,6 +228,41 @@ fn a_request_of_the_lowest_zone() {
     });
 }
 
+/// A table that lacks most tasks does not say which one to make smaller.
+#[test]
+fn a_table_that_was_cut_is_said_so() {
+    let cut = MACHINE
+        .replace("    20000   400000    45000", "      200   400000        0")
+        .replace("    22000   100000", "      100   100000");
+    one(&cut, |answer| {
+        assert!(
+            answer.to_do[0].contains("anonymous memory of processes (187 MiB)"),
+            "{:?}",
+            answer.to_do
+        );
+        let said =
+            |line: &String| line.starts_with("the tasks in the table hold 1200 kB of 187 MiB");
+        assert!(answer.unknown.iter().any(said), "{:?}", answer.unknown);
+    });
+    one(MACHINE, |answer| {
+        assert!(!answer.unknown.iter().any(|line| line.contains("in the table")));
+    });
+}
+
+#[test]
+fn a_panic_in_place_of_a_kill() {
+    let at = MACHINE.find("[   10.000017]").unwrap();
+    let panic = "[   10.000017] Kernel panic - not syncing: Out of memory: compulsory panic_on_oom is \
+                 enabled\n";
+    one(&format!("{}{panic}", &MACHINE[..at]), |answer| {
+        assert_eq!(
+            answer.severity.as_deref(),
+            Some("The kernel panicked in place of a kill, because vm.panic_on_oom is set.")
+        );
+        assert!(answer.to_do[0].starts_with("With vm.panic_on_oom=0"), "{:?}", answer.to_do);
+    });
+}
+
 /// A page fault whose kill has no request: free memory in the lowest zone alone says nothing.
 #[test]
 fn a_kill_that_a_page_fault_asked_for() {

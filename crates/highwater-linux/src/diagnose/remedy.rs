@@ -162,7 +162,7 @@ impl<'a> Trials<'a> {
             return None;
         }
         let change = "vm.min_free_kbytes";
-        if ignores_marks(self.report) {
+        if reclaims(self.report) || ignores_marks(self.report) {
             let result = "a higher value leaves more to reclaim itself; how much it needs is not in the text";
             return Some(Remedy::new(change, None, result).of(Trial::MinFree(None)));
         }
@@ -322,7 +322,7 @@ impl<'a> Trials<'a> {
         // 0: the free blocks that the request may not have would serve it.
         let index = fragmentation_index(order, &nr_free);
         let words = match index {
-            ..0 => "blocks are there, of other types".to_owned(),
+            ..0 => "free blocks exist, but of types that the request may not have".to_owned(),
             index => format!("fragmentation index {}.{:03}", index / 1000, index % 1000),
         };
         let movable = self.movable_share(row);
@@ -513,7 +513,7 @@ impl<'a> Trials<'a> {
 
 /// The zone that serves the request first: zonelists go from the highest zone downwards. The node
 /// of the request is not in the text: of equal zones the one with most to spare stands for it.
-fn first_of_zonelist<'a, 'b>(rows: &'a [ZoneRow<'b>]) -> Option<&'a ZoneRow<'b>> {
+pub(super) fn first_of_zonelist<'a, 'b>(rows: &'a [ZoneRow<'b>]) -> Option<&'a ZoneRow<'b>> {
     let place = |row: &ZoneRow<'_>| ZONE_NAMES.iter().position(|zone| *zone == row.zone.name);
     rows.iter().filter(|row| row.serves()).max_by_key(|row| (place(row), row.spare_pages))
 }

@@ -4,8 +4,9 @@ use highwater_results::import::log::{Report, ReportKind, ZONE_NAMES};
 
 use super::cause::{Cause, Reasons, is_of_page_fault, may_hide_policy};
 use super::judge::{Judge, ignores_marks, reclaims};
+use super::remedy::first_of_zonelist;
 use super::words::{kb_text, order_text, pages_text, total};
-use super::zone::{ZoneRow, page_size};
+use super::zone::{ZoneRow, own_min, page_size};
 
 /// The parts of a sentence.
 struct Words<'a> {
@@ -54,6 +55,18 @@ impl<'a> Words<'a> {
         self.allowed().max_by_key(|row| (row.spare_pages, size(row)))
     }
 
+    /// The zone that would serve the request if fragmentation had not boosted its marks.
+    fn boosted(&self) -> Option<&'a ZoneRow<'a>> {
+        if !self.judge.has_boost || self.allowed().any(ZoneRow::serves) {
+            return None;
+        }
+        let mut judge = self.judge.clone();
+        judge.has_boost = false;
+        let without = super::zone::rows(self.report, &judge);
+        let served = first_of_zonelist(&without)?.name();
+        self.allowed().find(|row| row.name() == served)
+    }
+
     /// The largest zone: where memory ran out.
     fn largest(&self) -> Option<&'a ZoneRow<'a>> {
         let size = |row: &&ZoneRow<'_>| row.zone.managed.or(row.zone.present);
@@ -72,7 +85,10 @@ impl<'a> Words<'a> {
         let mark = row.mark_pages.unwrap_or(0);
         let min = row.zone.min.map_or(0, |kb| super::zone::pages_of(self.report, kb));
         // High and atomic requests may use a part of min.
-        let of_min = if mark < min { format!(" of min {}", kb(min)) } else { String::new() };
+        let mut of_min = if mark < min { format!(" of min {}", kb(min)) } else { String::new() };
+        if let Some((_, boost)) = own_min(row.zone).filter(|(_, boost)| *boost > 0) {
+            of_min += &format!(" with a boost of {}", kb_text(boost));
+        }
         let mut needs = vec![format!("mark {}{of_min}", kb(mark))];
         if let Some(pages) = row.reserve_pages.filter(|pages| *pages > 0) {
             needs.push(format!("lowmem_reserve {}", kb(pages)));
@@ -327,11 +343,11 @@ impl<'a> Words<'a> {
 
     fn at_mark(&self) -> String {
         let may = if reclaims(self.report) {
-            "its task reclaims memory itself, so it cannot wait for more"
+            "the caller itself is reclaiming memory, so it cannot wait for reclaim"
         } else {
             "the request may not wait for reclaim"
         };
-        let Some(row) = self.nearest() else {
+        let Some(row) = self.boosted().or_else(|| self.nearest()) else {
             return format!("Free memory was at the mark, and {may}.");
         };
         if ignores_marks(self.report) && row.passes == Some(false) {

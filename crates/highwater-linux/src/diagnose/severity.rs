@@ -24,6 +24,9 @@ pub(super) fn of(report: &Report, judge: &Judge, reasons: &Reasons) -> Option<St
             "Harmless: vmalloc asks for huge pages first, and takes single pages instead."
                 .to_owned(),
         ),
+        ReportKind::Vmalloc => {
+            Some("The caller gets no memory; its own messages say how serious that is.".to_owned())
+        }
         ReportKind::Stall => Some(match report.task.comm.as_deref() {
             Some(name) if name.starts_with("khugepaged") || name.starts_with("kcompactd") => {
                 format!("Harmless: {name} works in the background.")
@@ -72,12 +75,16 @@ fn killed(report: &Report) -> String {
     let Some(kill) = &report.kill else {
         return "The OOM killer ran; which process it killed is not in the text.".to_owned();
     };
-    if kill.has_panicked {
-        return "The kernel panicked: vm.panic_on_oom is set, or no process was left to kill."
-            .to_owned();
-    }
-    if kill.has_no_victim {
-        return "There was no process that could be killed.".to_owned();
+    match (kill.has_panicked, kill.has_no_victim) {
+        (true, true) => {
+            return "The kernel panicked: there was no process that could be killed.".to_owned();
+        }
+        (true, false) => {
+            return "The kernel panicked in place of a kill, because vm.panic_on_oom is set."
+                .to_owned();
+        }
+        (false, true) => return "There was no process that could be killed.".to_owned(),
+        (false, false) => {}
     }
     let name = kill.name.as_deref().unwrap_or("a process");
     let pid = kill.pid.map_or_else(String::new, |pid| format!(" (pid {pid})"));

@@ -33,6 +33,9 @@ pub(super) fn request(answer: &Answer<'_>) -> String {
     let mut text = match report.kind {
         ReportKind::PageAllocationFailure => "page allocation failure",
         ReportKind::Oom | ReportKind::MemcgOom if report.request.gfp.is_none() => "OOM kill",
+        ReportKind::Oom if report.kill.as_ref().is_some_and(|kill| kill.has_panicked) => {
+            "OOM panic, at a request"
+        }
         ReportKind::Oom => match report.constraint.as_deref() {
             Some("CPUSET") => "OOM kill in a cpuset, at a request",
             Some("MEMORY_POLICY") => "OOM kill under a memory policy, at a request",

@@ -1,18 +1,18 @@
 //! Facts that the text lacks, and numbers in it that do not agree.
 
-use highwater_results::import::log::{Finding, Report};
+use highwater_results::import::log::{Finding, Report, ReportKind};
 
 use super::cause::{Cause, Reasons};
+use super::holder::all_tasks;
 use super::judge::Judge;
-use super::words::kb_text;
-use super::zone::ZoneRow;
+use super::words::{kb_text, total};
+use super::zone::{ZoneRow, page_size};
 
 /// Damage by which parts of a report are lost. Other damage is undone without loss.
-const LOSSY: [&str; 7] = [
+const LOSSY: [&str; 6] = [
     "broken line",
     "cut",
     "head cut",
-    "head last",
     "lines cut at the right",
     "lists missing",
     "two reports mixed",
@@ -69,6 +69,7 @@ pub(super) fn of(
     if report.page_size.is_none() && !rows.is_empty() {
         found.push("the size of a page is not in the text: taken to be 4 kB".to_owned());
     }
+    found.extend(cut_table(report));
     if report.request.follows_dump {
         found.push("the request stands after the dump: they may not belong together".to_owned());
     }
@@ -113,4 +114,21 @@ pub(super) fn of(
         found.push(format!("the text is damaged: {}", lost.join(", ")));
     }
     found
+}
+
+/// A table whose tasks hold less than half of anonymous memory: people leave most rows out.
+fn cut_table(report: &Report) -> Option<String> {
+    let counter = |name: &str| report.counters.get(name).copied();
+    let anon = counter("active_anon")?.saturating_add(counter("inactive_anon")?);
+    let anon = anon.saturating_sub(counter("shmem").unwrap_or(0));
+    let anon_kb = anon.saturating_mul(page_size(report) / 1024);
+    let tasks = all_tasks(report);
+    let kb = total(tasks.iter().map(|(_, task)| task.kb));
+    (report.kind == ReportKind::Oom && !tasks.is_empty() && kb < anon_kb / 2).then(|| {
+        format!(
+            "the tasks in the table hold {} of {} of anonymous memory: most tasks are not in the text",
+            kb_text(kb),
+            kb_text(anon_kb)
+        )
+    })
 }

@@ -22,6 +22,12 @@ pub(super) fn advice(known: &Known<'_>) -> Vec<String> {
         ];
     }
     let mut found = Vec::new();
+    let kill = known.report.kill.as_ref();
+    if kill.is_some_and(|kill| kill.has_panicked && !kill.has_no_victim) {
+        found.push(
+            "With vm.panic_on_oom=0 the kernel kills a process in place of a panic.".to_owned(),
+        );
+    }
     if known.reasons.cause == Cause::Bound && may_hide_policy(known.report, known.rows) {
         found.push(
             "Look at the nodes that the process may use: cat /proc/PID/numa_maps, cpuset.mems, numactl --show."
@@ -32,12 +38,13 @@ pub(super) fn advice(known: &Known<'_>) -> Vec<String> {
     if has_much_slab(known.report, known.rows) {
         found.push(slab(known.report));
     }
-    found.extend(kinds(known));
-    found.extend(task(known));
-    found.extend(swap(known));
-    if found.is_empty() {
+    let holders: Vec<String> = kinds(known).into_iter().chain(task(known)).collect();
+    // Nothing else names a program or a kind of memory.
+    if holders.is_empty() && !has_much_slab(known.report, known.rows) {
         found.extend(largest(known));
     }
+    found.extend(holders);
+    found.extend(swap(known));
     found
 }
 
@@ -49,7 +56,7 @@ fn largest(known: &Known<'_>) -> Option<String> {
     let counts = known.memory_kb.is_none() || known.share(holder.kb) >= LEAST;
     counts.then(|| {
         format!(
-            "Find what holds the memory: most is {} ({}). Make it smaller, or add memory.",
+            "Find what holds the memory (ps -e --sort=-rss, smem): most is {} ({}). Make it smaller, or add memory.",
             holder.what,
             kb_text(holder.kb)
         )
@@ -199,7 +206,7 @@ fn swap(known: &Known<'_>) -> Option<String> {
                 format!("Swap would not help: only {} could be swapped.", kb_text(kb))
             } else {
                 format!(
-                    "Add swap if part of the {} of anonymous memory is idle (zram, or a swap file); against a leak it \
+                    "Add swap if part of the {} of anonymous and shared memory is idle (zram, or a swap file); against a leak it \
                      only buys time.",
                     kb_text(kb)
                 )

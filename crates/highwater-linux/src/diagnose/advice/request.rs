@@ -21,6 +21,11 @@ pub(super) fn advice(known: &Known<'_>) -> Vec<String> {
         }
         Cause::AtMarkNowait => vec![at_mark(known)],
         Cause::Fragmented | Cause::HighatomicOnly => blocks(known, order),
+        Cause::CmaOnly if is_movable(known) => vec![
+            "Ask the vendor of this kernel: Linux itself gives CMA memory to such requests. A smaller CMA area (cma= on \
+             the kernel's command line) leaves more to all."
+                .to_owned(),
+        ],
         Cause::CmaOnly => {
             let smaller = "Make the CMA area smaller: cma= on the kernel's command line, or the device tree. Only movable \
                            pages may use it.";
@@ -40,8 +45,8 @@ pub(super) fn advice(known: &Known<'_>) -> Vec<String> {
             "Let the process use other nodes (cpuset.mems, numactl), or make it smaller there.".to_owned(),
         ],
         Cause::VmallocSpace => vec![
-            "Look at the size and the caller: an absurd size is an error of the caller. On 32 bits vmalloc=SIZE on \
-             the command line gives more addresses."
+            "Look at the size and the caller (in the call trace): an absurd size is an error of the caller. Only a \
+             32-bit kernel lacks addresses for usual sizes: vmalloc=SIZE on its command line gives more."
                 .to_owned(),
         ],
         Cause::Requested => vec!["Ask who pressed SysRq f, or which BPF program runs.".to_owned()],
@@ -98,8 +103,8 @@ fn at_mark(known: &Known<'_>) -> String {
 fn blocks(known: &Known<'_>, order: u32) -> Vec<String> {
     let size = order_text(order, page_size(known.report));
     let mut found = vec![format!(
-        "Avoid {size} in the caller, which the call trace of the report names: smaller buffers in its settings, kvmalloc in \
-         its code."
+        "Avoid {size}: find the caller in the call trace of the log, and ask it for smaller buffers (in its settings), or \
+         kvmalloc (in its code)."
     )];
     found.extend(compaction(known));
     found
@@ -140,4 +145,10 @@ fn is_bound_to_low_zone(known: &Known<'_>) -> bool {
         row.allowed == Some(false) && row.zone.high.is_some() && row.zone.free > row.zone.high
     });
     rules.is_some_and(|rules| rules.dma || rules.dma32) && has_more
+}
+
+/// May the request have CMA pages, as memory of processes may?
+fn is_movable(known: &Known<'_>) -> bool {
+    let gfp = known.report.request.gfp.as_ref();
+    gfp.and_then(|gfp| gfp.rules).is_some_and(|rules| rules.movable)
 }
