@@ -282,7 +282,8 @@ fn results_do_not_depend_on_files() {
 fn units_have_a_directory_each() {
     let temporary = tempfile::tempdir().unwrap();
     let files = temporary.path().join("files");
-    let steps = ["--set", "stutterp.ladder=[4,5]", "--set", "stutterp.seconds=0.2"];
+    let short = ["stutterp.ladder=[4,5]", "stutterp.seconds=0.2", "stutterp.warm-up=0.2"];
+    let steps = short.map(|setting| ["--set", setting]).concat();
     let run = ["run", "stutterp", "--machine", super::SMALL, "--cgroupfs", files.to_str().unwrap()];
     let output = highwater(&[&run[..], &steps].concat());
     let errors = String::from_utf8_lossy(&output.stderr);

@@ -49,7 +49,7 @@ fn captures_run_under_the_preset_of_their_kernel_and_lru() {
 }
 
 #[test]
-#[ignore = "simulates for seconds: a step of the gate"]
+#[ignore = "simulates for seconds: a step of .ci/full"]
 fn real_kernels_that_differ_in_one_rule() {
     let ab = "reference/linux-6.1/ab";
     let report = json(&["check", "--min-agreement", "98", ab, "--format", "json"]);
@@ -125,6 +125,7 @@ fn a_scenario_that_cannot_be_names_its_field() {
 const STUTTERP: &str = "reference/linux-6.1/stutterp/workers-12.json";
 
 #[test]
+#[ignore = "simulates for seconds: a step of .ci/full"]
 fn the_shape_of_a_chaotic_run() {
     let text = stdout(&["check", STUTTERP, "--min-agreement", "90"]);
     for part in [

@@ -210,7 +210,7 @@ fn a_precision_is_a_number_of_percent() {
 /// The knee that `fit` finds is where single runs say it is, with swap and without, and with what it recommends nobody
 /// is killed.
 #[test]
-#[ignore = "simulates for seconds: a step of the gate"]
+#[ignore = "simulates for seconds: a step of .ci/full"]
 fn fit_and_sweeps_by_hand_agree() {
     let jobs = [
         ("killed", "a.get p99", 100.0),

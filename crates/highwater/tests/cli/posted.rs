@@ -97,7 +97,7 @@ fn what_failed_in_the_trace_is_asked_again() {
 
 /// Frames between 3 and 4 GiB, and extra fields.
 #[test]
-#[ignore = "simulates for seconds: a step of the gate"]
+#[ignore = "simulates for seconds: a step of .ci/full"]
 fn an_inferred_machine_has_memory_where_the_frames_are() {
     let text = stdout(&["replay", &trace("vendor-nr-free/t.trace")]);
     assert!(text.contains("machine: 7 CPUs, 3839 MiB, inferred from the trace"), "{text}");

@@ -37,7 +37,7 @@ fn assert_near(work: &str, trace: &Value, model: &Value, factor: f64) {
 }
 
 #[test]
-#[ignore = "simulates for seconds: a step of the gate"]
+#[ignore = "simulates for seconds: a step of .ci/full"]
 fn traces_are_replayed_as_they_were() {
     for work in ["unix-stream-16384", "netperf-tcp-16384", "file-read"] {
         for sidecars in
@@ -111,7 +111,7 @@ fn a_replay_starts_from_a_state() {
 }
 
 #[test]
-#[ignore = "simulates for seconds: a step of the gate"]
+#[ignore = "simulates for seconds: a step of .ci/full"]
 fn same_command_same_bytes() {
     let trace = trace("netperf-tcp-16384");
     for format in ["terminal", "json", "csv", "markdown"] {

@@ -56,7 +56,7 @@ fn a_report_is_what_compare_printed() {
 }
 
 #[test]
-#[ignore = "simulates for seconds: a step of the gate"]
+#[ignore = "simulates for seconds: a step of .ci/full"]
 fn the_verdict_comes_first_and_fits_a_screen() {
     let text = stdout(&["compare", "003", "--quick"]);
     let (verdict, rest) = text.split_once("\n\n").unwrap();

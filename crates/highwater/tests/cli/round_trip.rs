@@ -114,7 +114,7 @@ fn record(dir: &Path, policy: &Policy) -> std::path::PathBuf {
 }
 
 #[test]
-#[ignore = "simulates for seconds: a step of the gate"]
+#[ignore = "simulates for seconds: a step of .ci/full"]
 fn a_recording_is_replayed_as_it_was() {
     for name in ["6.1", "cached", "order0-pcp", "5.17", "5.18", "5.4"] {
         let policy = policy_file::load(name).unwrap();

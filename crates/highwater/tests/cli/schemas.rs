@@ -134,7 +134,8 @@ fn explanations_are_as_their_schema_says() {
 #[test]
 fn answers_of_bisect_are_as_their_schema_says() {
     let bisect = ["bisect", "5.4", "5.10", super::bisect::STREAM, "--machine", SMALL];
-    let more = ["--seeds", "2", "--metric", "pswpin", "--format", "json"];
+    let more =
+        ["--seeds", "2", "--set", "job.seconds=0.5", "--metric", "pswpin", "--format", "json"];
     let document = serde_json::from_str(&stdout(&[&bisect[..], &more].concat()));
     let document: Value = document.expect("an answer is JSON");
     assert!(document["answer"].as_array().is_some_and(|answer| !answer.is_empty()), "{document}");

@@ -17,7 +17,7 @@ fn two(dir: &std::path::Path) -> String {
 }
 
 #[test]
-#[ignore = "simulates for seconds: a step of the gate"]
+#[ignore = "simulates for seconds: a step of .ci/full"]
 fn several_end_with_what_they_add_up_to_and_are_kept_each() {
     let dir = tempfile::tempdir().unwrap();
     let own = two(dir.path());

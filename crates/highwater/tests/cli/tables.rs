@@ -178,7 +178,7 @@ fn evidence_is_what_changed_unless_all_is_asked_for() {
 
 /// What goes to a file or another program is as wide as a page.
 #[test]
-#[ignore = "simulates for seconds: a step of the gate"]
+#[ignore = "simulates for seconds: a step of .ci/full"]
 fn no_line_of_a_report_is_wider_than_a_page() {
     for number in ["001", "002", "003"] {
         let text = stdout(&["compare", number, "--quick", "--iterations", "1", "--all"]);

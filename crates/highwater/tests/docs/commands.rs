@@ -7,14 +7,14 @@
 //! * A file that a page shows is made from the page; one that stands for the reader's own is replaced
 //!   ([`STAND_INS`]).
 //! * What other commands name (a package, an example, a script, a folder) must be there.
-//! * Checks of the whole model are a step of the gate ([`is_of_gate`]).
+//! * Checks of the model have steps of their own, in the gate and in `.ci/full` ([`has_own_step`]).
 //! * [`NOT_RUN`] is the rest.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::sync::Arc;
 
-use crate::computed::is_of_gate;
+use crate::computed::has_own_step;
 use crate::pages::{Block, Command, all_blocks};
 use crate::root;
 use crate::runs::{self, Done, exists, highwater};
@@ -25,7 +25,7 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("highwater check reference/linux-6.1/scenarios", "a part of the first command of its page"),
     (
         "highwater compare 000 001 002 003 004 --quick",
-        "the five one after the other: a step of the gate",
+        "the five one after the other: a step of .ci/full",
     ),
     (
         "highwater compare postgres-like --machine laptop --vary vm.swappiness=0,60,200 --vary machine.memory=8G,16G,32G --set job.var.buffers=4G --set job.var.tables=24G --set job.var.sorts=256M --set job.var.night=60000000 --set job.seconds=100 --iterations 3",
@@ -340,11 +340,11 @@ fn every_command_of_readme_and_book_runs() {
 }
 
 #[test]
-#[ignore = "simulates for a minute: a step of the gate"]
+#[ignore = "simulates for a minute: a step of .ci/full"]
 fn every_simulation_of_readme_and_book_runs() {
     let blocks = all_blocks();
     let (mut ours, _) = commands(&blocks);
-    ours.retain(|command| simulates(command) && !is_long(command) && !is_of_gate(&command.line));
+    ours.retain(|command| simulates(command) && !is_long(command) && !has_own_step(&command.line));
     run_all(ours, &blocks);
 }
 

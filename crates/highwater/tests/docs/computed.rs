@@ -61,10 +61,12 @@ struct Computed {
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum When {
-    /// Seconds: a step of the gate.
+    /// Seconds: a step of `.ci/full` that the gate runs, too, while its time allows.
     Always,
-    /// A check of the whole model against captured Linux: a step of the gate.
+    /// A check of the model against captured Linux: a step of the gate.
     Gate,
+    /// A check against more captures: the first step of `.ci/full`.
+    Full,
     /// Less than a minute when released: in CI.
     Ci,
     /// Minutes: when somebody asks for it.
@@ -95,11 +97,11 @@ fn captured(line: &str) -> Vec<&str> {
     line.split_whitespace().filter(|word| word.contains("reference/")).collect()
 }
 
-/// True if the gate has a step for this check of the model, or for one of the same files.
-pub(crate) fn is_of_gate(line: &str) -> bool {
+/// True if a step of its own runs this check of the model, or one of the same files.
+pub(crate) fn has_own_step(line: &str) -> bool {
     static CHECKED: LazyLock<Vec<String>> = LazyLock::new(|| {
-        let gate = figures().computed.into_iter().filter(|computed| computed.when == When::Gate);
-        gate.filter_map(|computed| computed.command).collect()
+        let is_step = |of: &Computed| matches!(of.when, When::Gate | When::Full);
+        figures().computed.into_iter().filter(is_step).filter_map(|of| of.command).collect()
     });
     let is_check = arguments(line).is_some_and(|args| args[0] == "check");
     is_check && CHECKED.iter().any(|checked| captured(checked) == captured(line))
@@ -118,7 +120,7 @@ fn page(name: &str) -> Page {
 fn source(computed: &Computed) -> Source {
     let Some(command) = &computed.command else { return Source::Published };
     let args = arguments(command).unwrap_or_else(|| panic!("{FILE}: {command} is not ours"));
-    let is_short = matches!(computed.when, When::Always | When::Gate);
+    let is_short = matches!(computed.when, When::Always | When::Gate | When::Full);
     let done = highwater(&if is_short { short(&args) } else { full(&args) });
     assert!(matches!(done.status, Some(0 | 1)), "{command}: {}", done.stderr);
     match args[0].as_str() {
@@ -209,15 +211,26 @@ fn with_figures(page: &str, sums: &str, filled: &str) -> String {
 }
 
 #[test]
-#[ignore = "simulates for seconds: a step of the gate"]
+#[ignore = "simulates for seconds: a step of .ci/full"]
 fn pages_have_the_figures_that_take_seconds() {
     compare(When::Always);
 }
 
 #[test]
-#[ignore = "runs every captured program on the model: a step of the gate"]
+#[ignore = "runs captured programs on the model: a step of the gate"]
 fn checks_of_the_model_agree_as_their_pages_say() {
-    for command in figures().computed.iter().filter(|of| of.when == When::Gate) {
+    check(When::Gate);
+}
+
+#[test]
+#[ignore = "runs more captured programs on the model: a step of .ci/full"]
+fn more_checks_of_the_model_agree_as_their_pages_say() {
+    check(When::Full);
+}
+
+/// Checks that end as their commands say, with the figures of their pages.
+fn check(when: When) {
+    for command in figures().computed.iter().filter(|of| of.when == when) {
         let line = command.command.as_deref().expect("a check");
         let args = short(&arguments(line).expect("a command of ours"));
         let done = highwater(&args);
@@ -226,7 +239,7 @@ fn checks_of_the_model_agree_as_their_pages_say() {
         let is_good = done.status.is_some_and(|status| wanted.contains(&status));
         assert!(is_good, "{line}: {:?} {}", done.status, done.stderr);
     }
-    compare(When::Gate);
+    compare(when);
 }
 
 #[test]

@@ -122,7 +122,7 @@ fn compare(quotes: &[Quote], output: impl Fn(&Quote) -> String) {
 }
 
 #[test]
-#[ignore = "simulates for half a minute: a step of the gate"]
+#[ignore = "simulates for half a minute: a step of .ci/full"]
 fn quoted_output_is_printed() {
     let is_quick = |quote: &Quote| arguments(&quote.command).is_some_and(|args| is_short(&args));
     let quotes: Vec<Quote> = quotes().into_iter().filter(is_quick).collect();
