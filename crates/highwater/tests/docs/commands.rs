@@ -160,11 +160,14 @@ fn file(word: &str, blocks: &[Block]) -> Option<String> {
     }
     let word = stand_in.unwrap_or(word);
     let stem = word.strip_suffix(".toml")?;
-    let is_it = |block: &&Block| {
-        let is_name =
-            |line: &&String| line.starts_with("name = ") && line.ends_with(&format!("\"{stem}\""));
-        block.language == "toml" && block.lines.iter().find(is_name).is_some()
+    let is_name = |line: &String| {
+        let name = line.strip_prefix("name = ").map(|name| name.trim_matches('"'));
+        // Studies have a number before their name.
+        let unnumbered =
+            |name: &str| name.trim_start_matches(|c: char| c.is_ascii_digit() || c == '-') == stem;
+        name.is_some_and(|name| name == stem || unnumbered(name))
     };
+    let is_it = |block: &&Block| block.language == "toml" && block.lines.iter().any(is_name);
     let block = blocks.iter().find(is_it)?;
     Some(runs::file(word, &block.lines.join("\n")).to_string_lossy().into_owned())
 }
@@ -271,6 +274,23 @@ fn missing(command: &Command) -> Option<String> {
     }
 }
 
+/// A definition that a command of ours reads, and that is neither there nor shown nor written by the page.
+fn lost_file(command: &Command, blocks: &[Block]) -> Option<String> {
+    let page = command.place.split(':').next().unwrap_or_default();
+    let commands = blocks.iter().filter(|block| block.page == page).flat_map(Block::commands);
+    let written: Vec<String> = commands
+        .flat_map(|other| outputs(&other.line).into_iter().map(str::to_owned).collect::<Vec<_>>())
+        .collect();
+    let args = arguments(&command.line)?;
+    let mut files = args.iter().filter(|word| word.ends_with(".toml"));
+    let is_lost = |word: &&String| {
+        !exists(word.as_str()) && file(word, blocks).is_none() && !written.contains(word)
+    };
+    files
+        .find(is_lost)
+        .map(|word| format!("{}: {}: no page shows {word}", command.place, command.line))
+}
+
 /// Long ones first, so that two at a time end together.
 fn rank(command: &Command) -> usize {
     let heavy = ["check", "compare", "explain"];
@@ -335,6 +355,8 @@ fn every_command_of_readme_and_book_runs() {
         })
         .collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let lost: Vec<String> = ours.iter().filter_map(|command| lost_file(command, &blocks)).collect();
+    assert!(lost.is_empty(), "{}", lost.join("\n"));
     ours.retain(|command| !simulates(command));
     run_all(ours, &blocks);
 }
