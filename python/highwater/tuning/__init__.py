@@ -55,7 +55,7 @@ def tune(
     stop: Event | None = None,
     **options: Unpack[PlanOptions],
 ) -> Tuning:
-    """Searches sysctls and policy switches that are better for a job than the defaults.
+    """Searches sysctls, policy switches and limits of groups that are better than the defaults.
 
     Optuna (the extra `highwater[tune]`) proposes settings. All settings run the same seeds as the
     default. A trial stops early if a constraint does not hold in a seed, or if Wilcoxon's
@@ -72,9 +72,10 @@ def tune(
         job: A job by name or file, or what its file says.
         space: Keys of `set` with their values: `{"vm.swappiness": (0, 200), "vm.page_cluster": [0,
             3], "policy.watermark.boost": [True, False]}`. A tuple is a range (a third number is its
-            step), a list is a choice. Names of well-known sysctls alone have usual ranges
-            (`["vm.swappiness", "vm.dirty_ratio"]`). Default: six of these. The key `policy` chooses
-            among policies by name.
+            step), a list is a choice. Sizes are texts: `{"group.web.high": ("64M", "192M")}`, in
+            steps of 1 MiB where the ends are whole MiB. Names of well-known sysctls alone have
+            usual ranges (`["vm.swappiness", "vm.dirty_ratio"]`). Default: six of these. The key
+            `policy` chooses among policies by name.
         objective: The figure to improve, as `fit` and `bisect` name them: `"backend.select.p99"`,
             `"reader.rate"`, `"memory.some"`, `"pgmajfault"`. Its mean over the seeds is compared.
         direction: `"lower"` or `"higher"`; needed for counters, which have no better direction.

@@ -178,8 +178,9 @@ def _holds(range_: Range, value: Value) -> bool:
     """Whether a range has a value."""
     if isinstance(range_, Choice):
         return value in range_.values
-    assert isinstance(range_, Numbers)
-    return isinstance(value, (int, float)) and range_.low <= value <= range_.high
+    if not isinstance(range_, Numbers) or not isinstance(value, (int, float)):
+        return False
+    return range_.low <= value <= range_.high
 
 
 def simplified(

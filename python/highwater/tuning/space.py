@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Union
@@ -66,7 +67,53 @@ class Choice:
         return ", ".join(map(str, self.values))
 
 
-Range = Union[Numbers, Choice]
+@dataclass(frozen=True)
+class Sizes:
+    """Sizes from `low` to `high`, both included, in bytes, in whole steps above `low`."""
+
+    low: int
+    high: int
+    step: int
+
+    @property
+    def is_log(self) -> bool:
+        return self.low > 0 and self.high / self.low >= _LOG_RATIO
+
+    @property
+    def ends(self) -> list[Value]:
+        return [size_text(self.low), size_text(self.high)]
+
+    def suggest(self, trial: Any, key: str) -> Value:
+        """Asks Optuna for a value."""
+        if not self.is_log:
+            return size_text(trial.suggest_int(key, self.low, self.high, step=self.step))
+        # By factors Optuna has no steps: the next one below.
+        size = trial.suggest_int(key, self.low, self.high, log=True)
+        return size_text(self.low + (size - self.low) // self.step * self.step)
+
+    def __str__(self) -> str:
+        return f"{size_text(self.low)} to {size_text(self.high)} by {size_text(self.step)}"
+
+
+Range = Union[Numbers, Sizes, Choice]
+
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_SIZE = re.compile(r"(0|[1-9][0-9]*)([KMGT]?)")
+_PAGE = 4096
+
+
+def size_text(size: int) -> str:
+    """A size as settings have it: `96M`."""
+    if size == 0:
+        return "0"
+    unit = max((u for u in _UNITS if size % _UNITS[u] == 0), key=lambda u: _UNITS[u])
+    return f"{size // _UNITS[unit]}{unit}"
+
+
+def _size(text: Any) -> int | None:
+    """A size in bytes; none if the text is no size such as `512M`."""
+    match = _SIZE.fullmatch(text) if isinstance(text, str) else None
+    return int(match[1]) * _UNITS[match[2]] if match else None
 
 
 @dataclass(frozen=True)
@@ -120,19 +167,27 @@ _FILES = {
     "thp_zero_page": f"{_THP}/use_zero_page",
 }
 _KHUGEPAGED = "khugepaged_"
-#: Words of keys that limit a memory cgroup.
-_OF_GROUPS = ("memory.high", "memory.max", "memory.low", "memory.min", "memory_high", "memory_max")
+#: Files of a memory cgroup by a job's names of settings; all others are that name after `memory.`.
+_GROUP_FILES = {
+    "swap-max": "memory.swap.max",
+    "swap-high": "memory.swap.high",
+    "oom-group": "memory.oom.group",
+    "limit": "memory.limit_in_bytes",
+    "memsw": "memory.memsw.limit_in_bytes",
+    "soft-limit": "memory.soft_limit_in_bytes",
+}
 
 
 def read_space(space: Mapping[str, Any] | Iterable[str] | None) -> dict[str, Range]:
     """The settings of a search by key.
 
     Args:
-        space: keys of `set` with their values: a tuple `(low, high)` or `(low, high, step)` is a
-            range, a list is a choice. Names alone are sysctls of `SYSCTLS`. None: `USUAL`.
+        space: keys of `set` with their values: a tuple `(low, high)` or `(low, high, step)` of
+            numbers or of sizes (`"64M"`) is a range, a list is a choice. Names alone are sysctls of
+            `SYSCTLS`. None: `USUAL`.
 
     Raises:
-        HighwaterError: a key limits a memory cgroup, or a range is none.
+        HighwaterError: a range is none.
     """
     if isinstance(space, str):
         space = [space]
@@ -140,15 +195,7 @@ def read_space(space: Mapping[str, Any] | Iterable[str] | None) -> dict[str, Ran
         space = dict.fromkeys(USUAL if space is None else space)
     if not space:
         raise HighwaterError("hw.tune: the space is empty; give keys such as vm.swappiness")
-    found: dict[str, Range] = {}
-    for key, values in space.items():
-        if any(word in key for word in _OF_GROUPS) or ".group" in key or key.startswith("group"):
-            raise HighwaterError(
-                f"{key}: limits of groups are not tuned yet;"
-                ' search one with hw.fit(min="group.NAME.max"), or tune a sysctl'
-            )
-        found[key] = _range(key, values)
-    return found
+    return {key: _range(key, values) for key, values in space.items()}
 
 
 def _range(key: str, values: Any) -> Range:
@@ -163,12 +210,31 @@ def _range(key: str, values: Any) -> Range:
         if not values[0] < values[1]:
             raise HighwaterError(f"{key}: {values[0]} is not below {values[1]}")
         return Numbers(*values)
+    if isinstance(values, tuple) and len(values) in (2, 3):
+        sizes = [size for size in map(_size, values) if size is not None]
+        if len(sizes) == len(values):
+            return _sizes(key, values, sizes)
     if isinstance(values, (list, range)) and len(values) >= 2:
         return Choice(tuple(values))
     raise HighwaterError(
-        f"{key}: {values!r} is neither a range, as (0, 100), nor a choice of two values or more, as"
-        " [0, 60, 200]"
+        f"{key}: {values!r} is neither a range, as (0, 100) or ('64M', '1G'), nor a choice of two"
+        " values or more, as [0, 60, 200]"
     )
+
+
+def _sizes(key: str, values: tuple[Any, ...], sizes: list[int]) -> Sizes:
+    """A range of sizes; without a step, of whole MiB if both ends are, else of pages."""
+    low, high = sizes[:2]
+    if not low < high:
+        raise HighwaterError(f"{key}: {values[0]} is not below {values[1]}")
+    mib = 1 << 20
+    step = sizes[2] if len(sizes) == 3 else mib if low % mib == high % mib == 0 else _PAGE
+    if step % _PAGE or (high - low) % step:
+        raise HighwaterError(
+            f"{key}: from {values[0]} to {values[1]} are no whole steps of {size_text(step)};"
+            f" sizes are multiples of {size_text(_PAGE)}"
+        )
+    return Sizes(low, high, step)
 
 
 def _is_number(value: Any) -> bool:
@@ -181,7 +247,12 @@ def sysctl_lines(values: Mapping[str, Value]) -> list[str]:
     for key, value in values.items():
         text = text_of(value)
         place = _place(key)
-        if place is None:
+        group, _, setting = key.removeprefix("group.").rpartition(".")
+        if key.startswith("group.") and group:
+            file = _GROUP_FILES.get(setting, f"memory.{setting}")
+            where = f"{file}, in the directory of cgroup {group}"
+            lines.append(f"# not a sysctl: echo {text} > {where}")
+        elif place is None:
             lines.append(f"# {key} = {text}: a setting of the model, not of a running Linux")
         elif place.startswith("/"):
             lines.append(f"# not a sysctl: echo {text} > {place}")

@@ -88,6 +88,35 @@ def test_ray_loses_a_worker_and_writes_the_same_bytes(
     assert shards(tmp_path) == by_threads[0]
 
 
+@pytest.mark.ray
+def test_ray_loses_a_node_and_writes_the_same_bytes(
+    by_threads: tuple[dict[str, bytes], hw.Results], tmp_path: Path
+) -> None:
+    """Two nodes on this computer; the one without this program is lost, and another one comes."""
+    pytest.importorskip("ray")
+    from ray.cluster_utils import Cluster
+
+    head = {"num_cpus": 1, "include_dashboard": False}
+    cluster = Cluster(initialize_head=True, head_node_args=head)
+    node = cluster.add_node(num_cpus=1)
+    cluster.wait_for_nodes()
+    lost: list[int] = []
+
+    def lose_one(done: int, _: int) -> None:
+        if done >= 3 and not lost:
+            lost.append(done)
+            cluster.remove_node(node, allow_graceful=False)
+            cluster.add_node(num_cpus=1)
+
+    try:
+        with hw.Ray(cluster.address, chunk_seconds=0.2) as ray:
+            hw.sweep(GRID, out=tmp_path, on=ray, **{**SWEEP, "progress": lose_one})
+    finally:
+        cluster.shutdown()
+    assert len(lost) == 1
+    assert shards(tmp_path) == by_threads[0]
+
+
 #: Prints where the package of a worker lies, and what a second connection says.
 SENT = """
 import sys
