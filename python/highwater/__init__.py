@@ -40,7 +40,7 @@ from ._plan import Event, Plan, Unit, compare, plan, run
 from ._progress import Progress
 from ._results import Observations, Results
 from ._searches import bisect, explain, fit
-from ._session import Ended, Frame, Session, Task, Zone, session
+from ._session import Ended, Frame, Group, Session, Task, Zone, session
 
 if TYPE_CHECKING:
     from ._sweep import sweep
@@ -94,6 +94,7 @@ __all__ = [
     "Explanation",
     "FitAnswer",
     "Frame",
+    "Group",
     "Grade",
     "HighwaterError",
     "Metric",

@@ -72,8 +72,10 @@ class Results:
 
 _ZoneSeen = tuple[str, int, int, tuple[int, int, int], list[int]]
 _TaskSeen = tuple[str, bool, int | None, str]
+_Stalls = list[tuple[str, int]] | None
+_GroupSeen = tuple[str, int, int, list[tuple[str, int | None]], _Stalls]
 _Seen = tuple[
-    int, dict[str, int], list[tuple[str, int]] | None, list[_ZoneSeen], list[_TaskSeen], str
+    int, dict[str, int], _Stalls, list[_ZoneSeen], list[_TaskSeen], str, list[_GroupSeen]
 ]
 _Ended = tuple[list[tuple[str, float]], list[tuple[str, int]], tuple[int, int, int], list[str]]
 

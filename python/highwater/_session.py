@@ -52,6 +52,23 @@ class Task:
 
 
 @dataclass(frozen=True)
+class Group:
+    """A memory cgroup with those below it, in pages."""
+
+    name: str
+    """Its name in the job."""
+    current: int
+    """Pages that are charged to it (`memory.current`)."""
+    swap: int
+    """Its pages in swap (`memory.swap.current`)."""
+    limits: Mapping[str, int | None]
+    """`min`, `low`, `high`, `max`, `swap_high`, `swap_max`; None: no limit. Those of version 1 are
+    not here."""
+    pressure: Mapping[str, float] | None
+    """As `Frame.pressure`, of the group's tasks."""
+
+
+@dataclass(frozen=True)
 class Frame:
     """One look at a run."""
 
@@ -68,6 +85,8 @@ class Frame:
     """Tasks that have not ended."""
     sysctls: Mapping[str, Any]
     """The sysctls in force, without `vm.`."""
+    groups: Mapping[str, Group]
+    """The job's memory cgroups that were not removed, by name."""
 
 
 @dataclass(frozen=True)
@@ -131,17 +150,21 @@ class Session:
         seen = self._session.next()
         if seen is None:
             return None
-        at_ns, counters, pressure, zones, tasks, sysctls = seen
+        at_ns, counters, pressure, zones, tasks, sysctls, groups = seen
         self._frame = Frame(
             time=at_ns / _NS,
             counters=counters,
-            pressure=None if pressure is None else {name: us / _US for name, us in pressure},
+            pressure=_seconds(pressure),
             zones=tuple(
                 Zone(name, managed, free, *marks, blocks=tuple(blocks))
                 for name, managed, free, marks, blocks in zones
             ),
             tasks=tuple(Task(*task) for task in tasks),
             sysctls=json.loads(sysctls),
+            groups={
+                name: Group(name, current, swap, dict(limits), _seconds(stalls))
+                for name, current, swap, limits, stalls in groups
+            },
         )
         return self._frame
 
@@ -150,11 +173,17 @@ class Session:
             yield frame
 
     def set(self, values: Mapping[str, Value]) -> None:
-        """Writes sysctls (`{"vm.swappiness": 10}`), in force from the look at which the run stands.
+        """Writes sysctls (`{"vm.swappiness": 10}`) and settings of memory cgroups of version 2
+        (`{"group.web.high": "64M"}`: `min`, `low`, `high`, `max`, `swap-max`, `swap-high`,
+        `oom-group`), in force from the look at which the run stands.
+
+        A limit below the group's usage reclaims nothing by itself: the group's next charges meet it, as
+        after a write with `O_NONBLOCK` on Linux 7.2. A phase of the job (`do = "set-group"`) reclaims at
+        once.
 
         Raises:
-            HighwaterError: If one is no sysctl, the kernel lacks or refuses it, takes it at boot only
-                (`vm.thp`), or the run is over. Nothing changes then.
+            HighwaterError: If one is another key, the kernel lacks or refuses it, takes it at boot only
+                (`vm.thp`), there is no such group, or the run is over. Nothing changes then.
         """
         self._session.set([f"{key}={text_of(value)}" for key, value in values.items()])
 
@@ -179,6 +208,10 @@ class Session:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _seconds(stalls: list[tuple[str, int]] | None) -> dict[str, float] | None:
+    return None if stalls is None else {name: us / _US for name, us in stalls}
 
 
 @takes_options

@@ -1,4 +1,4 @@
-"""A gymnasium environment: an agent that turns sysctls while a simulated kernel runs.
+"""A gymnasium environment: an agent that turns sysctls and limits of groups while a simulated kernel runs.
 
 >>> import highwater as hw
 >>> env = hw.gym.MemoryEnv(  # doctest: +SKIP
@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, Union, cast
 
 from ._highwater import HighwaterError
 from ._options import Definition, PlanOptions, Value, takes_options
-from ._session import Ended, Frame, Session, session
+from ._session import Ended, Frame, Group, Session, session
+from ._sizes import PAGE, size_of, size_text
 
 try:
     import gymnasium
@@ -34,8 +35,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from typing_extensions import Unpack
 
-Range = tuple[float, float]
-"""The least and the greatest value of a setting; whole numbers are rounded to."""
+Range = Union[tuple[float, float], tuple[str, str]]
+"""The least and the greatest value of a setting. If both are whole, values are rounded to whole numbers;
+if both are sizes (`"64M"`), values are bytes, rounded to whole pages."""
 
 Choice = Sequence[Value]
 """The values that a setting may take."""
@@ -86,30 +88,62 @@ class Step:
 
     def figure(self, name: str) -> float:
         """A figure of the step: of a counter its rate a second, of `nr_*` its value at the end in pages
-        (`nr_free_pages`), of `memory.some` and the like percent of the step.
+        (`nr_free_pages`), of `memory.some` and the like percent of the step. Of a memory cgroup
+        `group.NAME.current` and `group.NAME.swap` at the end in pages, and `group.NAME.memory.some` and
+        the like; they are 0 after it was removed.
 
         Raises:
-            HighwaterError: If the kernel has no such figure.
+            HighwaterError: If the kernel or the job has no such figure.
         """
+        if name.startswith("group."):
+            return self._of_group(name)
         if "." in name:
-            if self.after.pressure is None:
-                raise HighwaterError(f"{name}: kernels before 4.20 do not measure pressure")
-            after, before = self.after.pressure, self.before.pressure if self.before else None
-            known = ", ".join(after)
-            scale = 100.0
-        else:
-            after, before = self.after.counters, self.before.counters if self.before else None
-            known = "the names of /proc/vmstat"
-            scale = 1.0
+            return self._stalled(name, name, self.after, self.before)
+        after, before = self.after.counters, self.before.counters if self.before else None
         if name not in after:
-            raise HighwaterError(f"{name}: this kernel has no such figure; there are {known}")
+            raise HighwaterError(
+                f"{name}: this kernel has no such figure; there are the names of /proc/vmstat"
+            )
         if name.startswith("nr_"):
             return float(after[name])
-        return scale * (after[name] - (before[name] if before else 0)) / self.seconds
+        return (after[name] - (before[name] if before else 0)) / self.seconds
+
+    def _of_group(self, name: str) -> float:
+        before = self.before.groups if self.before else {}
+        group, key = _split(name, {**before, **self.after.groups})
+        if group not in self.after.groups:
+            return 0.0
+        now = self.after.groups[group]
+        if key == "current" or key == "swap":
+            return float(now.current if key == "current" else now.swap)
+        return self._stalled(name, key, now, before.get(group))
+
+    def _stalled(
+        self, name: str, key: str, after: Frame | Group, before: Frame | Group | None
+    ) -> float:
+        """Percent of the step."""
+        if after.pressure is None:
+            raise HighwaterError(f"{name}: kernels before 4.20 do not measure pressure")
+        if key not in after.pressure:
+            here = ["current", "swap"] if isinstance(after, Group) else []
+            known = ", ".join([*here, *after.pressure])
+            raise HighwaterError(f"{name}: this kernel has no such figure; there are {known}")
+        begin = before.pressure[key] if before and before.pressure else 0.0
+        return 100.0 * (after.pressure[key] - begin) / self.seconds
+
+
+def _split(name: str, groups: Mapping[str, Group]) -> tuple[str, str]:
+    """The group and the rest of `group.NAME.REST`."""
+    for group in groups:
+        begin = f"group.{group}."
+        if name.startswith(begin):
+            return group, name.removeprefix(begin)
+    there = f"there are {', '.join(groups)}" if groups else "the job has none"
+    raise HighwaterError(f"{name}: no such group; {there}")
 
 
 class MemoryEnv(gymnasium.Env["NDArray[np.float64]", Any]):
-    """A job on a simulated machine, whose sysctls the agent sets before each step.
+    """A job on a simulated machine, whose sysctls and groups' limits the agent sets before each step.
 
     Observations are a `Box` of the figures that `observe` names (see `Step.figure`). Actions are a `Box`
     with a value for each setting if all have ranges, or a `MultiDiscrete` if all have lists of values.
@@ -136,8 +170,9 @@ class MemoryEnv(gymnasium.Env["NDArray[np.float64]", Any]):
 
         Args:
             job: A job or an experiment.
-            actions: Sysctls with their ranges `(low, high)`, or with lists of values. Limits of groups
-                (`memory.high`) cannot change from outside yet; a phase of the job changes them.
+            actions: Sysctls (`vm.swappiness`) and settings of groups (`group.web.high`) with their
+                ranges `(low, high)`, of sizes `("64M", "1G")`, or with lists of values. See
+                `Session.set`; once a group is removed, its settings are not written any more.
             observe: Figures of an observation.
             reward: A figure that shall be small: the reward is its negative; or a function of the step.
             every: Virtual seconds of a step.
@@ -155,7 +190,7 @@ class MemoryEnv(gymnasium.Env["NDArray[np.float64]", Any]):
         self._names, self._reward = tuple(observe), reward
         self._keys = tuple(actions)
         self._choices: list[list[Value]] = []
-        self._whole: list[bool] = []
+        self._values: list[Callable[[float], Value]] = []
         self.action_space = self._actions(actions)
         self.observation_space = spaces.Box(-np.inf, np.inf, (len(self._names),), np.float64)
         self._run: Session | None = None
@@ -170,24 +205,17 @@ class MemoryEnv(gymnasium.Env["NDArray[np.float64]", Any]):
 
     def _actions(self, actions: Mapping[str, Range | Choice]) -> spaces.Space[Any]:
         if not actions:
-            raise HighwaterError("actions: name at least one sysctl")
+            raise HighwaterError("actions: name at least one sysctl or setting of a group")
         for key in actions:
-            if not key.startswith("vm."):
-                group = "group" in key or key.startswith("memory.")
-                reason = (
-                    "limits of groups cannot change from outside yet"
-                    if group
-                    else "only sysctls (vm.NAME) can change while a run goes on"
+            if not key.startswith(("vm.", "group.")):
+                raise HighwaterError(
+                    f"actions {key}: only sysctls (vm.NAME) and settings of groups (group.NAME.KEY)"
+                    " can change while a run goes on"
                 )
-                raise HighwaterError(f"actions {key}: {reason}")
         is_range = [isinstance(of, tuple) for of in actions.values()]
         if all(is_range):
-            ranges = {key: cast(Range, of) for key, of in actions.items()}
-            for key, ends in ranges.items():
-                if len(ends) != 2 or not ends[0] <= ends[1]:
-                    raise HighwaterError(f"actions {key}: expected (low, high), not {ends}")
-            low, high = (np.array([float(ends[at]) for ends in ranges.values()]) for at in (0, 1))
-            self._whole = [all(isinstance(end, int) for end in ends) for ends in ranges.values()]
+            ends = [self._range(key, cast(Range, of)) for key, of in actions.items()]
+            low, high = (np.array([end[at] for end in ends], np.float64) for at in (0, 1))
             return spaces.Box(low, high, dtype=np.float64)
         if any(is_range):
             raise HighwaterError("actions: give all settings ranges (low, high), or all lists of values")
@@ -197,6 +225,20 @@ class MemoryEnv(gymnasium.Env["NDArray[np.float64]", Any]):
                 raise HighwaterError(f"actions {key}: the list of values is empty")
         return spaces.MultiDiscrete([len(of) for of in self._choices])
 
+    def _range(self, key: str, ends: Range) -> tuple[float, float]:
+        """A range as numbers; keeps what makes a value of a number."""
+        sizes = [size for size in map(size_of, ends) if size is not None]
+        numbers = [float(end) for end in ends if not isinstance(end, str)] if not sizes else sizes
+        if len(ends) != 2 or len(numbers) != 2 or not numbers[0] <= numbers[1]:
+            raise HighwaterError(f"actions {key}: expected (low, high), not {ends}")
+        if sizes:
+            self._values.append(lambda number: size_text(round(number / PAGE) * PAGE))
+        elif all(isinstance(end, int) for end in ends):
+            self._values.append(round)
+        else:
+            self._values.append(float)
+        return numbers[0], numbers[1]
+
     def _some(self, at: int) -> Any:
         return 0 if self._choices else self.action_space.low[at]  # type: ignore[attr-defined]
 
@@ -204,7 +246,7 @@ class MemoryEnv(gymnasium.Env["NDArray[np.float64]", Any]):
         """The value of a setting for its part of an action."""
         if self._choices:
             return self._choices[at][int(action)]
-        return round(float(action)) if self._whole[at] else float(action)
+        return self._values[at](float(action))
 
     @property
     def observation_names(self) -> tuple[str, ...]:
@@ -241,15 +283,26 @@ class MemoryEnv(gymnasium.Env["NDArray[np.float64]", Any]):
         drawn = int(self.np_random.integers(1, _SEEDS)) if seed is None else seed
         return self._seen_after(self._begin(drawn))
 
+    def _is_there(self, key: str) -> bool:
+        """False of the setting of a group that was removed."""
+        groups = self._frame.groups if self._frame else {}
+        return key.startswith("vm.") or any(key.startswith(f"group.{name}.") for name in groups)
+
     def _seen_after(self, info: dict[str, Any]) -> tuple[NDArray[np.float64], dict[str, Any]]:
         return self._seen.copy(), info
 
     def step(self, action: Any) -> tuple[NDArray[np.float64], float, bool, bool, dict[str, Any]]:
-        """Sets the sysctls and runs to the next look, or to the end of the job."""
-        run = self._session
-        run.set({key: self._value(at, action[at]) for at, key in enumerate(self._keys)})
+        """Writes the settings and runs to the next look, or to the end of the job."""
+        run, before = self._session, self._frame
+        writes = {
+            key: self._value(at, action[at])
+            for at, key in enumerate(self._keys)
+            if self._is_there(key)
+        }
+        if writes:
+            run.set(writes)
         self._nr += 1
-        before, frame = self._frame, run.step()
+        frame = run.step()
         if frame is None:
             ended: Ended = run.finish()
             self._run = None

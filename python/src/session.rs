@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use highwater::input::held::{self, Texts};
 use highwater::session;
-use highwater::sim::pressure::Resource;
+use highwater::sim::pressure::{Reading, Resource};
 use highwater::watching::{Frame, Pace, Watcher};
 use highwater::workload::Registry;
 use pyo3::prelude::*;
@@ -18,15 +18,19 @@ use crate::work::Caller;
 type ZoneSeen = (String, u64, u64, [u64; 3], Vec<u64>);
 /// A task: name, whether it is a kernel thread, its CPU, its phases.
 type TaskSeen = (String, bool, Option<u16>, String);
-/// A look: virtual nanoseconds, counters, microseconds of pressure by name, zones, tasks, sysctls as
-/// JSON.
+/// Microseconds of pressure by name; none if the kernel does not measure it.
+type Stalls = Option<Vec<(&'static str, u64)>>;
+/// A group: name, charged pages, pages in swap, limits by name, pressure.
+type GroupSeen = (String, u64, u64, Vec<(&'static str, Option<u64>)>, Stalls);
+/// A look: virtual nanoseconds, counters, pressure, zones, tasks, sysctls as JSON, groups.
 type Seen = (
     u64,
     BTreeMap<&'static str, u64>,
-    Option<Vec<(&'static str, u64)>>,
+    Stalls,
     Vec<ZoneSeen>,
     Vec<TaskSeen>,
     String,
+    Vec<GroupSeen>,
 );
 /// How a run ended: its samples by operation, counters, and user, system and elapsed nanoseconds.
 type Ended = (Vec<(String, f64)>, Vec<(String, i64)>, (u64, u64, u64), Vec<String>);
@@ -92,7 +96,7 @@ impl Session {
         })
     }
 
-    /// Writes sysctls, each `KEY=VALUE`.
+    /// Writes sysctls and settings of groups, each `KEY=VALUE`.
     fn set(&self, py: Python<'_>, said: Vec<String>) -> PyResult<()> {
         Ok(py.detach(|| -> Result<(), Failed> {
             let said: Vec<&str> = said.iter().map(String::as_str).collect();
@@ -122,17 +126,6 @@ impl Session {
 
 /// A look, for Python.
 fn seen(frame: &Frame) -> Result<Seen, Failed> {
-    let pressure = frame.pressure.as_ref().map(|reading| {
-        let [cpu, memory, io] =
-            [Resource::Cpu, Resource::Memory, Resource::Io].map(|resource| reading.of(resource));
-        vec![
-            ("cpu.some", cpu.some.total_us),
-            ("memory.some", memory.some.total_us),
-            ("memory.full", memory.full.total_us),
-            ("io.some", io.some.total_us),
-            ("io.full", io.full.total_us),
-        ]
-    });
     let zones = frame
         .zones
         .iter()
@@ -143,6 +136,33 @@ fn seen(frame: &Frame) -> Result<Seen, Failed> {
         .map(|task| (task.name.clone(), task.is_daemon, task.cpu, task.doing.clone()));
     let sysctls =
         serde_json::to_string(&frame.sysctls).map_err(|error| Failed::said(error.to_string()))?;
-    let counters = frame.counters.clone();
-    Ok((frame.at_ns, counters, pressure, zones.collect(), tasks.collect(), sysctls))
+    let groups = frame.groups.iter().map(|group| {
+        let limits = group.limits;
+        let limits = vec![
+            ("min", Some(limits.min)),
+            ("low", Some(limits.low)),
+            ("high", limits.high),
+            ("max", limits.max),
+            ("swap_high", limits.swap_high),
+            ("swap_max", limits.swap_max),
+        ];
+        (group.name.clone(), group.current, group.swap, limits, stalls(group.pressure.as_ref()))
+    });
+    let (counters, pressure) = (frame.counters.clone(), stalls(frame.pressure.as_ref()));
+    let (zones, tasks) = (zones.collect(), tasks.collect());
+    Ok((frame.at_ns, counters, pressure, zones, tasks, sysctls, groups.collect()))
+}
+
+/// The pressure of a machine or a group.
+fn stalls(reading: Option<&Reading>) -> Stalls {
+    let reading = reading?;
+    let [cpu, memory, io] =
+        [Resource::Cpu, Resource::Memory, Resource::Io].map(|resource| reading.of(resource));
+    Some(vec![
+        ("cpu.some", cpu.some.total_us),
+        ("memory.some", memory.some.total_us),
+        ("memory.full", memory.full.total_us),
+        ("io.some", io.some.total_us),
+        ("io.full", io.full.total_us),
+    ])
 }

@@ -18,6 +18,14 @@ Samples = list[tuple[str, float]]
 READS: dict[str, Any] = {**JOB["task"][0]["phase"][0], "times": 1000}
 LONG: dict[str, Any] = {**JOB, "iterations": 1, "task": [{"name": "reader", "phase": [READS]}]}
 
+GROUPED: dict[str, Any] = {
+    **LONG,
+    "file": [{"name": "data", "size": "24M"}],
+    "group": [{"name": "web", "max": "48M"}],
+    "task": [{"name": "reader", "group": "web", "phase": [READS]}],
+}
+"""The reader in a group that has room for its file."""
+
 
 def begin(**more: Any) -> hw.Session:
     return hw.session(LONG, machine=SMALL, policies="6.1", every=0.005, **more)
@@ -59,6 +67,27 @@ def test_a_written_sysctl_is_in_force_and_the_run_repeats() -> None:
     assert run(writes) != run({})
 
 
+def test_a_limit_of_a_group_is_written_and_the_next_charges_meet_it() -> None:
+    def run(high: str | None) -> tuple[list[int], Samples]:
+        used: list[int] = []
+        with hw.session(GROUPED, machine=SMALL, policies="6.1", every=0.002) as session:
+            for nr, frame in enumerate(session):
+                web = frame.groups["web"]
+                assert (web.limits["max"], web.limits["low"]) == (12288, 0) and web.swap == 0
+                assert web.pressure is not None and web.pressure["memory.some"] >= 0.0
+                used.append(web.current)
+                if high and nr == 9:
+                    session.set({"group.web.high": high, "vm.swappiness": 10})
+                if high and nr == 10:
+                    assert web.limits["high"] == 2048 and frame.sysctls["swappiness"] == 10
+            ended = session.finish()
+        return used, list(ended.samples)
+
+    limited = run("8M")
+    assert limited == run("8M") and limited[1] != run(None)[1]
+    assert max(limited[0]) > 2500 and limited[0][-1] < 2048 + 128
+
+
 def test_what_cannot_change_is_refused() -> None:
     with begin() as session:
         assert session.step() is not None
@@ -68,7 +97,7 @@ def test_what_cannot_change_is_refused() -> None:
                 session.set(values)
             return str(raised.value)
 
-        assert "only sysctls (vm.NAME) can change" in refused({"machine.memory": "1G"})
+        assert "only sysctls (vm.NAME) and settings of groups" in refused({"machine.memory": "1G"})
         assert "while the kernel runs" in refused({"vm.thp": "never"})
         assert "between 0 and 200" in refused({"vm.swappiness": 999})
     with pytest.raises(hw.HighwaterError, match="the session is closed"):
@@ -127,14 +156,78 @@ def test_an_episode_repeats_with_its_seed_and_ends_with_the_job() -> None:
 
 
 @needs_gymnasium
+def test_an_agent_moves_the_limit_of_a_group() -> None:
+    def episode(size: float) -> tuple[list[float], Samples]:
+        env = hw.gym.MemoryEnv(
+            GROUPED,
+            machine=SMALL,
+            policies="6.1",
+            actions={"group.web.high": ("4M", "40M"), "vm.swappiness": (0, 100)},
+            observe=["group.web.current", "group.web.memory.some", "pgscan_direct"],
+            reward="group.web.memory.some",
+            every=0.002,
+        )
+        env.reset(seed=1)
+        assert env.action_space.low.tolist() == [4 << 20, 0]  # type: ignore[attr-defined]
+        used: list[float] = []
+        while True:
+            seen, _, terminated, _, info = env.step([size, 50.0])
+            if terminated:
+                return used, list(info["ended"].samples)
+            # A size is rounded to whole pages.
+            assert info["frame"].groups["web"].limits["high"] == round(size / 4096)
+            used.append(seen[0])
+
+    small = episode(8e6)
+    assert small == episode(8e6) and small[1] != episode(40 << 20)[1]
+    assert max(small[0]) < 1953 + 128
+
+
+@needs_gymnasium
+def test_a_group_that_was_removed_is_left_alone() -> None:
+    remove = {"do": "remove-group", "of": "old"}
+    job = {
+        **GROUPED,
+        "group": [*GROUPED["group"], {"name": "old"}],
+        "task": [{"name": "reader", "group": "web", "phase": [READS, remove, READS]}],
+    }
+    env = hw.gym.MemoryEnv(
+        job,
+        machine=SMALL,
+        actions={"group.old.high": ["8M", "max"]},
+        observe=["group.old.current", "group.old.io.some"],
+        every=0.005,
+    )
+    env.reset(seed=1)
+    there: list[bool] = []
+    while True:
+        seen, _, terminated, _, info = env.step([0])
+        if terminated:
+            break
+        there.append("old" in info["frame"].groups)
+        assert seen.tolist() == [0.0, 0.0]
+    assert there[0] and not there[-1]
+
+
+@needs_gymnasium
 def test_the_environment_says_what_is_wrong() -> None:
     def refused(**given: Any) -> str:
         with pytest.raises(hw.HighwaterError) as raised:
-            hw.gym.MemoryEnv(LONG, **{"machine": SMALL, "every": 0.005, **given})
+            job = given.pop("job", LONG)
+            hw.gym.MemoryEnv(job, **{"machine": SMALL, "every": 0.005, **given})
         return str(raised.value)
 
-    assert "limits of groups cannot change from outside yet" in refused(actions={"memory.high": (0, 1)})
+    assert "settings of groups (group.NAME.KEY)" in refused(actions={"memory.high": (0, 1)})
     assert "only sysctls" in refused(actions={"machine.cpus": (1, 2)})
+    high = {"group.web.high": ("4M", "8M")}
+    assert "group.web.high" in refused(actions=high)
+    assert "did you mean" in refused(job=GROUPED, actions={"group.web.hihg": ("4M", "8M")})
+    assert "(low, high)" in refused(job=GROUPED, actions={"group.web.high": ("4M", 8)})
+    assert "(low, high)" in refused(job=GROUPED, actions={"group.web.high": ("4M", "big")})
+    assert "there are web" in refused(job=GROUPED, actions=high, observe=["group.wbe.current"])
+    assert "current, swap, cpu.some" in refused(
+        job=GROUPED, actions=high, observe=["group.web.curent"]
+    )
     assert "at least one" in refused(actions={})
     assert "(low, high)" in refused(actions={"vm.swappiness": (5, 1)})
     assert "or all lists" in refused(actions={"vm.swappiness": (0, 1), "vm.dirty_ratio": [1]})

@@ -5,9 +5,9 @@
 //! ```
 //!
 //! The simulation has a thread of its own and stands still between two steps. A [`Session`] gives
-//! its looks ([`Frame`]), writes sysctls between them, and has the outcome at the end. The same
-//! steps with the same writes give the same results. `highwater watch` is a session at the pace of
-//! a person.
+//! its looks ([`Frame`]), writes sysctls and limits of groups between them, and has the outcome at
+//! the end. The same steps with the same writes give the same results. `highwater watch` is a
+//! session at the pace of a person.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -125,10 +125,11 @@ impl Session {
         Some(frame)
     }
 
-    /// Writes sysctls (`vm.swappiness=10`), in force from the look at which the run stands.
+    /// Writes sysctls (`vm.swappiness=10`) and settings of groups (`group.web.high=64M`), in force
+    /// from the look at which the run stands. All are written, or none.
     ///
     /// # Errors
-    /// If one is no sysctl, the kernel lacks or refuses it, or the run is over.
+    /// If one is another key, the kernel lacks or refuses it, or the run is over.
     pub fn set<S: Clone + Into<Said>>(&self, said: &[S]) -> Result<(), PlanError> {
         let settings = Settings::parse(said, self.workload)?;
         let words = settings.texts().join(" ");
@@ -136,8 +137,8 @@ impl Session {
         let (Some(frame), _) = self.watcher.frame() else {
             return Err(PlanError::refused(&words, "the run has not reached its first look"));
         };
-        let wanted = settings.write_sysctls(&frame.sysctls)?;
-        let written = self.watcher.write_sysctls(&wanted, || self.is_over()).ok_or_else(over)?;
+        let wanted = settings.writes(&frame.sysctls)?;
+        let written = self.watcher.write(wanted, || self.is_over()).ok_or_else(over)?;
         written.map_err(|error| PlanError::refused(&words, error.to_string()))
     }
 

@@ -48,7 +48,9 @@ use highwater_files::input::{InputError, one_line};
 use highwater_files::machine_file::MachineFile;
 use highwater_files::machine_file::equip::Storage;
 use highwater_files::policy_file;
+use highwater_runs::watching::Writes;
 use highwater_runs::workload::HostKind;
+use highwater_runs::workload::job::SettingName;
 
 /// Sections of a machine that only its simulation knows.
 const OF_SIMULATION: [&str; 6] = ["disk", "swap", "cache", "cost", "costs", "sched"];
@@ -72,6 +74,12 @@ pub(crate) struct Setting {
 }
 
 impl Setting {
+    /// The group and the key of a group's setting (`group.NAME.KEY`).
+    fn group(&self) -> Option<(&str, &str)> {
+        let path = self.key.path().strip_prefix("group.")?;
+        (self.key.scope() == Scope::Workload).then(|| path.rsplit_once('.')).flatten()
+    }
+
     /// An error about it.
     pub(crate) fn wrong(&self, reason: impl Into<String>) -> InputError {
         InputError::whole(self.said.to_string(), reason)
@@ -170,24 +178,31 @@ impl Settings {
         }
     }
 
-    /// The sysctls of a running kernel with these written. Only sysctls (`vm.NAME`) may be among
-    /// the settings.
+    /// What an observer writes to a running kernel by these: sysctls (`vm.NAME`), of which `now` are
+    /// in force, and settings of groups (`group.NAME.KEY`).
     ///
     /// # Errors
     /// If another key is among them, or a value has another form.
-    pub fn write_sysctls(&self, now: &Tunables) -> Result<Tunables, InputError> {
-        let mut wanted = now.clone();
+    pub fn writes(&self, now: &Tunables) -> Result<Writes, InputError> {
+        let mut writes = Writes::default();
         for setting in &self.0 {
+            let wrong = |error: &dyn std::fmt::Display| setting.wrong(one_line(&error.to_string()));
+            if let Some((name, key)) = setting.group() {
+                let group = SettingName::read(key, &setting.value.text);
+                writes.groups.push((name.to_owned(), group.map_err(|error| wrong(&error))?));
+                continue;
+            }
             let Some(key) = setting.key.sysctl() else {
-                let reason = "only sysctls (vm.NAME) can change while a run goes on";
+                let reason = "only sysctls (vm.NAME) and settings of groups (group.NAME.KEY) can \
+                              change while a run goes on";
                 return Err(setting.wrong(reason));
             };
-            let wrong = |error: &dyn std::fmt::Display| setting.wrong(one_line(&error.to_string()));
-            let mut table = Table::try_from(&wanted).map_err(|error| wrong(&error))?;
+            let wanted = writes.sysctls.get_or_insert_with(|| now.clone());
+            let mut table = Table::try_from(&*wanted).map_err(|error| wrong(&error))?;
             setting.set_sysctl(&mut table, key)?;
-            wanted = table.try_into().map_err(|error: toml::de::Error| wrong(&error.message()))?;
+            *wanted = table.try_into().map_err(|error: toml::de::Error| wrong(&error.message()))?;
         }
-        Ok(wanted)
+        Ok(writes)
     }
 
     /// A machine with its settings applied.

@@ -118,10 +118,100 @@ fn a_session_refuses_what_cannot_change() {
     let refused = |session: &Session, said: &str| session.set(&[said]).unwrap_err().to_string();
     session.next_frame().unwrap();
     let no_sysctl = refused(&session, "machine.memory=1G");
-    assert!(no_sysctl.contains("only sysctls (vm.NAME) can change"), "{no_sysctl}");
+    assert!(no_sysctl.contains("only sysctls (vm.NAME) and settings of groups"), "{no_sysctl}");
     assert!(refused(&session, "vm.thp=never").contains("while the kernel runs"));
     assert!(refused(&session, "vm.swappiness=999").contains("between 0 and 200"));
     let unknown = Session::start(plan(), Some("workers-9"), Watcher::new(1_000_000_000));
     let unknown = unknown.err().unwrap().to_string();
     assert!(unknown.starts_with("--step workers-9: no such step; there are "), "{unknown}");
+}
+
+/// A task that reads a file over and over, in a group that has room for it.
+const READER: &str = r#"
+[[group]]
+name = "web"
+MAX
+[[group]]
+name = "batch"
+
+[[file]]
+name = "data"
+size = "24M"
+[[task]]
+name = "reader"
+group = "web"
+[[task.phase]]
+do = "read"
+of = "data"
+bytes = "64K"
+pattern = "uniform"
+op = "get"
+times = 2000
+"#;
+
+fn reader(head: &str, max: &str) -> Session {
+    let text = format!("{head}\n{READER}").replace("MAX", max);
+    let experiment = Experiment::parse(&Registry::default(), "x.toml", &text).unwrap();
+    let machine = include_str!("../../highwater/tests/cli/small.toml");
+    let machines = vec![MachineFile::parse("m.toml", machine).unwrap()];
+    let policies = vec![(preset("6.1").unwrap(), "6.1".to_owned())];
+    let watcher = Watcher::new(2_000_000);
+    watcher.set_pace(Pace::Paused);
+    Session::start(RunPlan::new(experiment, machines, policies), None, watcher).unwrap()
+}
+
+/// A limit that is written at a look reclaims at the next charges, and the same writes give the
+/// same run.
+#[test]
+fn a_session_writes_limits_of_groups() {
+    let run = |writes: &[(u64, &str)]| {
+        let mut session = reader("", "max = \"48M\"");
+        let (mut nr, mut most, mut last) = (0, 0, 0);
+        while let Some(frame) = session.next_frame() {
+            nr += 1;
+            let web = frame.groups.iter().find(|group| group.name == "web").unwrap();
+            let high = writes.iter().any(|(at, _)| *at < nr).then_some(2048);
+            assert_eq!((web.limits.max, web.limits.high), (Some(12_288), high));
+            assert!(web.pressure.is_some());
+            (most, last) = (most.max(web.current), web.current);
+            for (_, said) in writes.iter().filter(|(at, _)| *at == nr) {
+                session.set(&[*said]).unwrap();
+                let seen = session.watcher().frame().0.unwrap();
+                assert_eq!(seen.groups[0].limits.high, Some(2048));
+            }
+        }
+        (session.finish().unwrap(), most, last)
+    };
+    let (plain, most, last) = run(&[]);
+    assert!(most > 5000 && last > 5000, "{most} {last}");
+    let writes = [(10, "group.web.high=8M")];
+    let ((one, most, last), (two, ..)) = (run(&writes), run(&writes));
+    assert!(most > 2500 && last < 2048 + 128, "{most} {last}");
+    assert_eq!((one.digest, &one.counters), (two.digest, &two.counters));
+    assert_ne!(plain.digest, one.digest);
+}
+
+#[test]
+fn a_session_refuses_groups_that_are_not_there_and_writes_nothing() {
+    let mut session = reader("", "max = \"48M\"");
+    session.next_frame().unwrap();
+    for (said, reason) in [
+        ("group.wbe.high=8M", "no such group"),
+        ("group.web.hihg=8M", "did you mean"),
+        ("group.web.high=80%", "no share"),
+        ("group.web.limit=8M", "version 1"),
+    ] {
+        let error = session.set(&["vm.swappiness=5", said]).unwrap_err().to_string();
+        assert!(error.contains(reason), "{error}");
+    }
+    let frame = session.watcher().frame().0.unwrap();
+    assert_eq!((frame.sysctls.swappiness, frame.groups[0].limits.high), (60, None));
+    let mut of_v1 = reader("group-version = 1", "");
+    of_v1.next_frame().unwrap();
+    let error = of_v1.set(&["group.web.high=8M"]).unwrap_err().to_string();
+    assert!(error.contains("a phase of the job can"), "{error}");
+    let mut none = Session::start(plan(), None, Watcher::new(50_000_000)).unwrap();
+    none.next_frame().unwrap();
+    let error = none.set(&["group.web.high=8M"]).unwrap_err().to_string();
+    assert!(error.contains("group.web.high"), "{error}");
 }

@@ -4,21 +4,26 @@
 //! thread of the simulation                        thread of the observer
 //! engine: every so much virtual time ──▶ Watcher ──▶ frame()
 //!         waits as long as the pace says ◀── pace ◀── set_pace(), step()
-//!         puts sysctls in force ◀────────── write ◀── write_sysctls()
+//!         puts settings in force ◀───────── write ◀── write()
 //! ```
 //!
 //! Key types: [`Watcher`] (accompanies a unit of work), [`Frame`] (one look), [`Pace`]. Watching
 //! does not affect virtual time: a run that is watched, slowed down or paused has the same results.
-//! A written sysctl is in force from the look on at which it was written, so runs with the same
-//! writes at the same looks have the same results, too.
+//! A written sysctl or limit of a group is in force from the look on at which it was written, so
+//! runs with the same writes at the same looks have the same results, too.
 
 use std::collections::BTreeMap;
+use std::rc::{Rc, Weak};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use highwater_core::config::{KernelVersion, MachineError, Tunables};
+use highwater_core::kernel::Kernel;
+use highwater_core::memcg::GroupLimits;
 use highwater_core::page::{MAX_ORDER, Order};
 use highwater_core::page_alloc::PageAllocator;
+use highwater_core::reclaim::GroupSetting;
+use highwater_core::units::GroupId;
 use highwater_core::zone::Mark;
 use highwater_sim::engine::{Look, Sim};
 use highwater_sim::host::SimHost;
@@ -46,6 +51,49 @@ pub struct Frame {
     pub pressure: Option<Reading>,
     /// The sysctls in force.
     pub sysctls: Tunables,
+    /// Memory cgroups that were made and not removed, without the root.
+    pub groups: Vec<GroupView>,
+}
+
+/// A memory cgroup with those below it, in pages.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct GroupView {
+    /// Its name in the job.
+    pub name: String,
+    /// `memory.current`.
+    pub current: u64,
+    /// `memory.swap.current`.
+    pub swap: u64,
+    /// Its settings. Those of version 1 are not among them.
+    pub limits: GroupLimits,
+    /// Its pressure files. `None`: the kernel has no such files.
+    pub pressure: Option<Reading>,
+}
+
+/// Settings that an observer writes to a running kernel.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Writes {
+    /// All sysctls as they shall be. `None`: they stay.
+    pub sysctls: Option<Tunables>,
+    /// Settings of groups by the groups' names. They reclaim nothing by themselves: the next
+    /// charges of the group meet the limit.
+    pub groups: Vec<(String, GroupSetting)>,
+}
+
+/// A write that the kernel refused.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum WriteRefused {
+    /// Of a sysctl.
+    #[error(transparent)]
+    Sysctl(MachineError),
+    /// Of a group.
+    #[error("group {name}: {reason}")]
+    Group {
+        /// Its name.
+        name: String,
+        /// What is wrong.
+        reason: String,
+    },
 }
 
 /// A zone's memory, in pages.
@@ -98,9 +146,9 @@ struct Shared {
     nr_steps: u64,
     /// The run stops for good once it has got here.
     hold_at_ns: Option<u64>,
-    /// Sysctls that the observer wants, and what came of the last ones.
-    wanted: Option<Tunables>,
-    written: Option<Result<(), MachineError>>,
+    /// Settings that the observer wants, and what came of the last ones.
+    wanted: Option<Writes>,
+    written: Option<Result<(), WriteRefused>>,
 }
 
 /// Accompanies a unit of work and publishes its state.
@@ -183,18 +231,18 @@ impl Watcher {
         self.shared.1.notify_all();
     }
 
-    /// Puts sysctls in force, at the look at which the run stands, or if it does not stand, at its
+    /// Puts settings in force, at the look at which the run stands, or if it does not stand, at its
     /// next look. Returns when that is done; `None` if the run is over by then.
     ///
     /// # Errors
     /// A setting that the kernel refuses. Nothing changes then.
-    pub fn write_sysctls(
+    pub fn write(
         &self,
-        wanted: &Tunables,
+        wanted: Writes,
         is_over: impl Fn() -> bool,
-    ) -> Option<Result<(), MachineError>> {
+    ) -> Option<Result<(), WriteRefused>> {
         let mut shared = self.lock();
-        shared.wanted = Some(wanted.clone());
+        shared.wanted = Some(wanted);
         self.shared.1.notify_all();
         loop {
             if let Some(written) = shared.written.take() {
@@ -214,22 +262,30 @@ impl Watcher {
         self.shared.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins to look.
-    pub(crate) fn start(&self, sim: &Sim, look: impl Fn(&mut See<'_>) + 'static) {
+    /// Begins to look. `kernel` has the groups, where there is more than a page allocator.
+    pub(crate) fn start(
+        &self,
+        sim: &Sim,
+        look: impl Fn(&mut See<'_>) + 'static,
+        kernel: Option<Weak<Kernel<SimHost>>>,
+    ) {
         let me = self.clone();
         let mut seen_at = Instant::now();
         sim.sample_every(self.every_ns, move |at_ns, tasks| {
             let mut frame = None;
             look(&mut |memory| frame = Some(Frame::of(at_ns, memory, tasks)));
-            if let Some(frame) = frame {
-                me.show(frame, seen_at, &look);
+            if let Some(mut frame) = frame {
+                let machine =
+                    Running { look: &look, kernel: kernel.as_ref().and_then(Weak::upgrade), tasks };
+                frame.groups = machine.groups(at_ns);
+                me.show(frame, seen_at, &machine);
                 seen_at = Instant::now();
             }
         });
     }
 
-    /// Shows a frame, waits for as long as the pace says, and writes sysctls that are wanted by then.
-    fn show(&self, frame: Frame, before: Instant, look: &dyn Fn(&mut See<'_>)) {
+    /// Shows a frame, waits for as long as the pace says, and writes settings that are wanted by then.
+    fn show(&self, frame: Frame, before: Instant, machine: &Running<'_>) {
         let mut shared = self.lock();
         let at_ns = frame.at_ns;
         shared.frame = Some(Arc::new(frame));
@@ -237,15 +293,11 @@ impl Watcher {
         self.shared.1.notify_all();
         loop {
             if let Some(wanted) = shared.wanted.take() {
-                let mut written = Ok(());
-                let mut now = Tunables::default();
-                look(&mut |memory| {
-                    written = memory.write_sysctls(&wanted);
-                    now = memory.tunables.now();
-                });
-                shared.written = Some(written);
+                shared.written = Some(machine.write(&wanted));
                 if let Some(frame) = &mut shared.frame {
-                    Arc::make_mut(frame).sysctls = now;
+                    let frame = Arc::make_mut(frame);
+                    (machine.look)(&mut |memory| frame.sysctls = memory.tunables.now());
+                    frame.groups = machine.groups(at_ns);
                 }
                 self.shared.1.notify_all();
             }
@@ -271,6 +323,74 @@ impl Watcher {
                 None => changed.wait(shared).unwrap_or_else(PoisonError::into_inner),
             };
         }
+    }
+}
+
+/// The machine at a look, which stands still.
+struct Running<'a> {
+    look: &'a dyn Fn(&mut See<'_>),
+    kernel: Option<Rc<Kernel<SimHost>>>,
+    tasks: &'a Look<'a>,
+}
+
+impl Running<'_> {
+    fn online(&self) -> impl Iterator<Item = (GroupId, &Kernel<SimHost>)> {
+        let kernel = self.kernel.as_deref().filter(|kernel| kernel.mem.groups.is_on());
+        let all =
+            kernel.into_iter().flat_map(|kernel| kernel.memcg.all().map(move |id| (id, kernel)));
+        all.filter(|(group, kernel)| !group.is_root() && kernel.memcg.is_online(*group))
+    }
+
+    fn name(&self, group: GroupId) -> String {
+        self.tasks.group_names().of(group)
+    }
+
+    fn groups(&self, at_ns: u64) -> Vec<GroupView> {
+        let view = |(group, kernel): (GroupId, &Kernel<SimHost>)| {
+            let has_files = kernel.mem.policy.kernel >= SINCE;
+            let pressure = || self.tasks.group_pressure(group, at_ns);
+            GroupView {
+                name: self.name(group),
+                current: kernel.group_usage(group),
+                swap: kernel.group_swap_usage(group),
+                limits: kernel.group_limits(group),
+                pressure: has_files.then(pressure).flatten(),
+            }
+        };
+        self.online().map(view).collect()
+    }
+
+    /// Writes all, or nothing.
+    fn write(&self, wanted: &Writes) -> Result<(), WriteRefused> {
+        let mut groups = Vec::new();
+        for (name, setting) in &wanted.groups {
+            let refused = |reason: String| WriteRefused::Group { name: name.clone(), reason };
+            let Some((group, kernel)) = self.online().find(|(id, _)| self.name(*id) == *name)
+            else {
+                let names: Vec<String> = self.online().map(|(group, _)| self.name(group)).collect();
+                let there = match names.as_slice() {
+                    [] => "there is no group".to_owned(),
+                    names => format!("there are {}", names.join(", ")),
+                };
+                return Err(refused(format!("no such group now; {there}")));
+            };
+            if kernel.mem.groups.is_v1() {
+                let reason =
+                    "groups of version 1 cannot be set from outside; a phase of the job can";
+                return Err(refused(reason.to_owned()));
+            }
+            groups.push((kernel, group, *setting));
+        }
+        if let Some(sysctls) = &wanted.sysctls {
+            let mut written = Ok(());
+            (self.look)(&mut |memory| written = memory.write_sysctls(sysctls));
+            written.map_err(WriteRefused::Sysctl)?;
+        }
+        for (kernel, group, setting) in groups {
+            let written = kernel.set_group_without_reclaim(group, setting);
+            debug_assert!(written.is_ok(), "an online group of version 2");
+        }
+        Ok(())
     }
 }
 
@@ -309,7 +429,7 @@ impl Frame {
         let pressure = has_files.then(|| look.pressure(at_ns));
         let sysctls = memory.tunables.now();
         let (zones, tasks) = (zones.collect(), tasks.collect());
-        Frame { at_ns, zones, counters, tasks, kernel, pressure, sysctls }
+        Frame { at_ns, zones, counters, tasks, kernel, pressure, sysctls, groups: Vec::new() }
     }
 
     /// A counter; 0 if it does not exist.

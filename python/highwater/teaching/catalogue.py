@@ -14,11 +14,11 @@ from functools import cache
 from statistics import median
 from typing import Any
 
+from .._sizes import PAGE
 from .grading import Exercise, Number, Trial, Word
 from .jobs import BLOCKS, COPY, HEAP, READER, SMALL, SWAPPING, TINY, run, timeline
 
 #: Bytes of a page.
-_PAGE = 4096
 _MIB = 1 << 20
 
 # Buddy lists
@@ -103,7 +103,7 @@ def _dirty_mib(ratio: int) -> float:
     line, _ = _copied(dirty_ratio=ratio)
     pages = [dirty + back for dirty, back in zip(line["nr_dirty"], line["nr_writeback"])]
     # The second quarter: the limit is reached, and the copy goes on.
-    return median(pages[len(pages) // 4 : len(pages) // 2]) * _PAGE / _MIB
+    return median(pages[len(pages) // 4 : len(pages) // 2]) * PAGE / _MIB
 
 
 def _sync_seconds(**values: int) -> float:
@@ -114,7 +114,7 @@ def _sync_seconds(**values: int) -> float:
 #: Seconds that the sync may take in the exercise.
 _SYNC_LIMIT = 1.0
 #: Bytes below which the limit is of no use: Linux refuses less than two pages.
-_DIRTY_LEAST = 2 * _PAGE
+_DIRTY_LEAST = 2 * PAGE
 
 
 def _lever(answer: Any) -> tuple[bool, str]:

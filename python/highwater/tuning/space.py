@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Union
 
 from .._highwater import HighwaterError
 from .._options import text_of
+from .._sizes import PAGE, size_of, size_text
 
 Value = Union[bool, int, float, str]
 
@@ -96,25 +96,6 @@ class Sizes:
 
 
 Range = Union[Numbers, Sizes, Choice]
-
-_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-_SIZE = re.compile(r"(0|[1-9][0-9]*)([KMGT]?)")
-_PAGE = 4096
-
-
-def size_text(size: int) -> str:
-    """A size as settings have it: `96M`."""
-    if size == 0:
-        return "0"
-    unit = max((u for u in _UNITS if size % _UNITS[u] == 0), key=lambda u: _UNITS[u])
-    return f"{size // _UNITS[unit]}{unit}"
-
-
-def _size(text: Any) -> int | None:
-    """A size in bytes; none if the text is no size such as `512M`."""
-    match = _SIZE.fullmatch(text) if isinstance(text, str) else None
-    return int(match[1]) * _UNITS[match[2]] if match else None
-
 
 @dataclass(frozen=True)
 class Sysctl:
@@ -211,7 +192,7 @@ def _range(key: str, values: Any) -> Range:
             raise HighwaterError(f"{key}: {values[0]} is not below {values[1]}")
         return Numbers(*values)
     if isinstance(values, tuple) and len(values) in (2, 3):
-        sizes = [size for size in map(_size, values) if size is not None]
+        sizes = [size for size in map(size_of, values) if size is not None]
         if len(sizes) == len(values):
             return _sizes(key, values, sizes)
     if isinstance(values, (list, range)) and len(values) >= 2:
@@ -228,11 +209,11 @@ def _sizes(key: str, values: tuple[Any, ...], sizes: list[int]) -> Sizes:
     if not low < high:
         raise HighwaterError(f"{key}: {values[0]} is not below {values[1]}")
     mib = 1 << 20
-    step = sizes[2] if len(sizes) == 3 else mib if low % mib == high % mib == 0 else _PAGE
-    if step % _PAGE or (high - low) % step:
+    step = sizes[2] if len(sizes) == 3 else mib if low % mib == high % mib == 0 else PAGE
+    if step % PAGE or (high - low) % step:
         raise HighwaterError(
             f"{key}: from {values[0]} to {values[1]} are no whole steps of {size_text(step)};"
-            f" sizes are multiples of {size_text(_PAGE)}"
+            f" sizes are multiples of {size_text(PAGE)}"
         )
     return Sizes(low, high, step)
 

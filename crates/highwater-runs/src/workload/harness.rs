@@ -128,11 +128,17 @@ pub fn boot_and_tell(
         let kernel = kernel.clone();
         files.start(machine.sim(), move || kernel.upgrade());
     }
-    sample(machine.sim(), unit, more, move |see| {
+    let groups = Some(kernel.clone());
+    let look = move |see: &mut See<'_>| {
         if let Some(kernel) = kernel.upgrade() {
             see(&kernel.mem);
         }
-    });
+    };
+    if let Some(watcher) = unit.watcher {
+        watcher.start(machine.sim(), look, groups);
+    } else {
+        sample(machine.sim(), unit, more, look);
+    }
     Ok(machine)
 }
 
@@ -162,7 +168,7 @@ pub fn sample(
 ) {
     // A recorded or watched unit takes no further samples.
     if let Some(watcher) = unit.watcher {
-        return watcher.start(sim, look);
+        return watcher.start(sim, look, None);
     }
     if let Some(sampling) = unit.recorder.map(Recorder::sampling).or(unit.sampling) {
         sampling.start(sim, more, look);

@@ -65,18 +65,10 @@ impl<H: Devices> Kernel<H> {
         group: GroupId,
         setting: GroupSetting,
     ) -> Result<(), Error> {
-        let groups = &self.mem.groups;
-        if group.is_root() || !self.memcg.is_online(group) || setting.is_of_v1() != groups.is_v1() {
-            return Err(Error::Invalid);
-        }
+        self.check_write(group, setting)?;
         match setting {
-            GroupSetting::Min(pages) => groups.memory.set_min(group, capped(pages)),
-            GroupSetting::Low(pages) => groups.memory.set_low(group, capped(pages)),
             GroupSetting::High(pages) => self.set_group_high(cx, group, capped(pages)),
             GroupSetting::Max(pages) => self.set_group_max(cx, group, capped(pages)),
-            GroupSetting::SwapHigh(pages) => groups.swap.set_high(group, capped(pages)),
-            GroupSetting::SwapMax(pages) => groups.swap.set_max(group, capped(pages)),
-            GroupSetting::OomGroup(all) => self.memcg.set_oom_group(group, all),
             GroupSetting::Limit(pages) => {
                 return self.set_group_limit(cx, group, Limit::Memory, capped(pages));
             }
@@ -89,8 +81,59 @@ impl<H: Devices> Kernel<H> {
             }
             GroupSetting::Swappiness(value) => self.memcg.v1.set_swappiness(group, value),
             GroupSetting::OomControl(disable) => self.set_oom_control(cx, group, disable),
+            GroupSetting::Min(_)
+            | GroupSetting::Low(_)
+            | GroupSetting::SwapHigh(_)
+            | GroupSetting::SwapMax(_)
+            | GroupSetting::OomGroup(_) => self.store_setting(group, setting),
         }
         Ok(())
+    }
+
+    /// Writes a setting of a group of version 2 and reclaims nothing: the group's next charges
+    /// meet the limit. So does a write to a file that was opened with `O_NONBLOCK` (7.2;
+    /// rules/memory-cgroups#settings). It needs no task, so whoever observes a kernel of any
+    /// version can change limits by it.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if there is no such group, if it is the root, or if the setting or the
+    /// hierarchy is of version 1.
+    pub fn set_group_without_reclaim(
+        &self,
+        group: GroupId,
+        setting: GroupSetting,
+    ) -> Result<(), Error> {
+        if setting.is_of_v1() {
+            return Err(Error::Invalid);
+        }
+        self.check_write(group, setting)?;
+        self.store_setting(group, setting);
+        Ok(())
+    }
+
+    fn check_write(&self, group: GroupId, setting: GroupSetting) -> Result<(), Error> {
+        let is_there = !group.is_root() && self.memcg.is_online(group);
+        let has_setting = setting.is_of_v1() == self.mem.groups.is_v1();
+        if is_there && has_setting { Ok(()) } else { Err(Error::Invalid) }
+    }
+
+    /// Stores a setting of version 2.
+    fn store_setting(&self, group: GroupId, setting: GroupSetting) {
+        let groups = &self.mem.groups;
+        match setting {
+            GroupSetting::Min(pages) => groups.memory.set_min(group, capped(pages)),
+            GroupSetting::Low(pages) => groups.memory.set_low(group, capped(pages)),
+            GroupSetting::High(pages) => groups.memory.set_high(group, capped(pages)),
+            GroupSetting::Max(pages) => groups.memory.set_max(group, capped(pages)),
+            GroupSetting::SwapHigh(pages) => groups.swap.set_high(group, capped(pages)),
+            GroupSetting::SwapMax(pages) => groups.swap.set_max(group, capped(pages)),
+            GroupSetting::OomGroup(all) => self.memcg.set_oom_group(group, all),
+            GroupSetting::Limit(_)
+            | GroupSetting::MemswLimit(_)
+            | GroupSetting::SoftLimit(_)
+            | GroupSetting::Swappiness(_)
+            | GroupSetting::OomControl(_) => unreachable!("a setting of version 1"),
+        }
     }
 
     /// Sets the limit, and reclaims or kills until the usage is below it.

@@ -405,6 +405,31 @@ fn high_reclaims_and_does_not_refuse() {
     stage.check();
 }
 
+/// A write without reclaim leaves the usage above the limit; the next charges bring it down.
+#[test]
+fn a_limit_set_without_reclaim_meets_the_next_charges() {
+    let host = Solo::default();
+    let stage = Stage::new(&host, 0);
+    let group = stage.group(GroupId::ROOT, u64::MAX);
+    stage.join(group);
+    let file = stage.file(4000);
+    stage.read(&file, 2000);
+    for setting in [GroupSetting::High(1000), GroupSetting::Max(900)] {
+        let before = stage.usage(group);
+        stage.kernel.set_group_without_reclaim(group, setting).unwrap();
+        assert_eq!(stage.usage(group), before);
+        stage.read(&file, 4000);
+        assert!(stage.usage(group) < 1000 + 128, "{}", stage.usage(group));
+    }
+    assert!(stage.usage(group) <= 900);
+    for (group, setting) in [(GroupId::ROOT, GroupSetting::Max(1)), (group, GroupSetting::Limit(1))]
+    {
+        let refused = stage.kernel.set_group_without_reclaim(group, setting);
+        assert_eq!(refused, Err(Error::Invalid));
+    }
+    stage.check();
+}
+
 /// The report of a kill says which group was at its limit, and who died.
 #[test]
 fn a_kill_is_reported_with_its_group() {

@@ -4,8 +4,12 @@
 //! and how the kernel gets it. [`super::group`] has the groups.
 
 use highwater_core::reclaim::GroupSetting;
+use highwater_files::input::names::unknown;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
+
+use super::plan::pages_down;
+use super::text::Amount;
 
 /// Version of cgroups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -133,6 +137,38 @@ impl SettingName {
         }
     }
 
+    /// The setting of version 2 with this key and this value: a size, `max`, or 0 or 1.
+    ///
+    /// # Errors
+    /// If there is no such key, or the value is none of it.
+    pub fn read(key: &str, value: &str) -> Result<GroupSetting, String> {
+        let all: Vec<SettingName> = SIZES.into_iter().chain(NUMBERS).collect();
+        let (v2, v1): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|name| name.key().1 == GroupVersion::V2);
+        if let Some(name) = v1.iter().find(|name| name.key().0 == key) {
+            let nearest = name.key().2;
+            return Err(format!(
+                "{key} is a setting of version 1, which cannot change from outside; the nearest \
+                 of version 2 is {nearest}"
+            ));
+        }
+        let Some(name) = v2.iter().find(|name| name.key().0 == key) else {
+            let keys: Vec<&str> = v2.iter().map(|name| name.key().0).collect();
+            return Err(unknown("setting of a group", key, &keys));
+        };
+        if NUMBERS.contains(name) {
+            let number = value.parse().ok().and_then(|number| name.of_number(number));
+            return number.ok_or_else(|| format!("{key} is {}, not {value:?}", name.range()));
+        }
+        let pages = match value.parse()? {
+            Amount::Share(_) => {
+                return Err(format!("{value}: give a size such as 512M, or max; no share"));
+            }
+            amount => pages_down(amount, 0),
+        };
+        name.of_pages(pages).ok_or_else(|| format!("{key} has no size"))
+    }
+
     /// The error if groups of a version do not have it.
     pub(super) fn problem_in(self, version: GroupVersion) -> Option<String> {
         let (key, of, nearest) = self.key();
@@ -180,5 +216,33 @@ impl SettingName {
                 return None;
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_read_by_their_keys() {
+        for (key, value, setting) in [
+            ("high", "64M", GroupSetting::High(16_384)),
+            ("max", "max", GroupSetting::Max(u64::MAX)),
+            ("low", "0", GroupSetting::Low(0)),
+            ("swap-max", "6K", GroupSetting::SwapMax(1)),
+            ("oom-group", "1", GroupSetting::OomGroup(true)),
+        ] {
+            assert_eq!(SettingName::read(key, value), Ok(setting));
+        }
+        for (key, value, reason) in [
+            ("hihg", "64M", "unknown setting of a group \"hihg\"; did you mean high?"),
+            ("limit", "64M", "limit is a setting of version 1, which cannot change from outside"),
+            ("swap", "64M", "unknown setting of a group \"swap\""),
+            ("high", "50%", "50%: give a size such as 512M, or max; no share"),
+            ("oom-group", "2", "oom-group is 0 or 1, not \"2\""),
+        ] {
+            let error = SettingName::read(key, value).unwrap_err();
+            assert!(error.starts_with(reason), "{error}");
+        }
     }
 }
