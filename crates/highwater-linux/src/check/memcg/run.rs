@@ -96,6 +96,8 @@ fn run(
     let readings: Rc<RefCell<Vec<Reading>>> = Rc::default();
     let (seen, script) = (Rc::clone(&readings), captured.script[..nr_ops].to_vec());
     let zones = captured.zones.clone();
+    let captured_run = &captured.runs[seed as usize % captured.runs.len()];
+    let starts = captured_run.starts(&captured.script);
     let parts = SimKernel::clone(&machine);
     let place = Placement::Pinned(CpuId(0));
     let task = machine.spawn_task("main", place, move |cx, kernel| {
@@ -122,7 +124,11 @@ fn run(
             has_begin,
         };
         cx.host.sim().sleep_ns(idle_ns);
-        let ran = script.iter().enumerate().try_for_each(|(at, line)| main.act(at, &line.op));
+        let begin = cx.host.now_ns();
+        let ran = script.iter().zip(starts).enumerate().try_for_each(|(at, (line, start))| {
+            main.wait_until(begin + (start * 1e9) as u64);
+            main.act(at, &line.op)
+        });
         main.end_workers();
         kernel.exit_mm(cx, &mm);
         mm.remove_task(cx);
@@ -196,6 +202,14 @@ struct Main<'a, 'h> {
 }
 
 impl Main<'_, '_> {
+    /// Sleeps until a time; not at all if it has passed.
+    fn wait_until(&self, ns: u64) {
+        let left = ns.saturating_sub(self.cx.host.now_ns());
+        if left != 0 {
+            self.cx.host.sim().sleep_ns(left);
+        }
+    }
+
     fn act(&mut self, at: usize, op: &Op) -> Result<(), ScenarioError> {
         let (kernel, cx) = (self.kernel, self.cx);
         let failed = |doing: &'static str| move |error| ScenarioError::Call { doing, error };

@@ -250,6 +250,36 @@ impl Memcg {
     }
 }
 
+/// The longest time of an operation or a step that is believed, in seconds.
+const ELAPSED_MAX: f64 = 600.0;
+
+impl MemcgRun {
+    /// When each operation of the script began, in seconds since the first one did.
+    ///
+    /// Snapshots and the main program's own work take time too, in which the kernel's periodic work
+    /// goes on.
+    pub fn starts(&self, script: &[Line]) -> Vec<f64> {
+        let seconds = |elapsed: f64| elapsed.clamp(0.0, ELAPSED_MAX);
+        let (mut ops, mut steps) = (self.setup_ops.iter(), self.steps.iter());
+        // A step begins with the end of a snapshot and ends with that of the next.
+        let (mut now, mut step_end) = (0.0, None);
+        let mut starts = Vec::new();
+        for line in script {
+            starts.push(now);
+            if matches!(line.op, Op::Snap(_)) {
+                now = step_end.take().map_or(now, |end: f64| end.max(now));
+                if let Some(step) = steps.next() {
+                    step_end = Some(now + seconds(step.elapsed_s));
+                    ops = step.ops.iter();
+                }
+            } else {
+                now += ops.next().map_or(0.0, |op| seconds(op.elapsed_s));
+            }
+        }
+        starts
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::Reference;
@@ -279,6 +309,29 @@ mod tests {
 "groups": {"a": {"current": 8192, "events": {"max": 3}}},
 "ops": [{"op": "w touch m", "sleeps_ms": [[7, 12.5]], "killed": 9}]}"#;
     const SCRIPT: &str = r#""group a", "worker w a", "snap b", "w map m 8", "snap s""#;
+
+    /// A snapshot takes what the step has beyond its operations.
+    #[test]
+    fn operations_begin_one_after_the_other() {
+        let step = |label: &str, elapsed: f64, op: f64| {
+            format!(
+                r#"{{"label": "{label}", "elapsed_s": {elapsed}, "counters": {{}}, "gauges": {{}},
+"ops": [{{"op": "x", "elapsed_s": {op}}}]}}"#
+            )
+        };
+        let script = r#""group a", "worker w a", "snap b", "w map m 8", "snap s", "w map n 8",
+"snap t", "w touch m""#;
+        let steps = format!("{}, {}", step("s", 1.0, 0.25), step("t", 2.0, 0.5));
+        let mut captured = read(script, &steps).expect("a capture");
+        assert_eq!(
+            captured.runs[0].starts(&captured.script),
+            [0.0, 0.0, 0.0, 0.0, 0.25, 1.0, 1.5, 3.0]
+        );
+        captured.runs[0].steps[0].elapsed_s = 0.125;
+        captured.runs[0].steps[1].elapsed_s = 1e12;
+        let starts = captured.runs[0].starts(&captured.script);
+        assert_eq!(starts[5..], [0.25, 0.75, 600.25]);
+    }
 
     #[test]
     fn a_whole_file() {
