@@ -62,8 +62,8 @@ class Group:
     swap: int
     """Its pages in swap (`memory.swap.current`)."""
     limits: Mapping[str, int | None]
-    """`min`, `low`, `high`, `max`, `swap_high`, `swap_max`; None: no limit. Those of version 1 are
-    not here."""
+    """`min`, `low`, `high`, `max`, `swap-high` and `swap-max` in pages; None: `max`. In version 1
+    `max` is `memory.limit_in_bytes`, and the others say nothing."""
     pressure: Mapping[str, float] | None
     """As `Frame.pressure`, of the group's tasks."""
 

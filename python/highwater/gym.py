@@ -1,4 +1,4 @@
-"""A gymnasium environment: an agent that turns sysctls and limits of groups while a simulated kernel runs.
+"""A gymnasium environment: an agent that sets sysctls and limits of groups while a simulated kernel runs.
 
 >>> import highwater as hw
 >>> env = hw.gym.MemoryEnv(  # doctest: +SKIP
@@ -13,7 +13,7 @@ simulation, so the same seed with the same actions is the same episode, bit by b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Union, cast
 
@@ -80,6 +80,8 @@ class Step:
     """The look at its begin; None: boot."""
     after: Frame
     """The look at its end."""
+    groups: frozenset[str] = frozenset()
+    """Groups of the episode, the removed ones too."""
 
     @property
     def seconds(self) -> float:
@@ -110,7 +112,7 @@ class Step:
 
     def _of_group(self, name: str) -> float:
         before = self.before.groups if self.before else {}
-        group, key = _split(name, {**before, **self.after.groups})
+        group, key = _split(name, {*self.groups, *before, *self.after.groups})
         if group not in self.after.groups:
             return 0.0
         now = self.after.groups[group]
@@ -132,13 +134,13 @@ class Step:
         return 100.0 * (after.pressure[key] - begin) / self.seconds
 
 
-def _split(name: str, groups: Mapping[str, Group]) -> tuple[str, str]:
-    """The group and the rest of `group.NAME.REST`."""
-    for group in groups:
+def _split(name: str, groups: Collection[str]) -> tuple[str, str]:
+    """The group and the rest of `group.NAME.REST`; names may have dots, so the longest one counts."""
+    for group in sorted(groups, key=len, reverse=True):
         begin = f"group.{group}."
         if name.startswith(begin):
             return group, name.removeprefix(begin)
-    there = f"there are {', '.join(groups)}" if groups else "the job has none"
+    there = f"there are {', '.join(sorted(groups))}" if groups else "the job has none"
     raise HighwaterError(f"{name}: no such group; {there}")
 
 
@@ -195,6 +197,7 @@ class MemoryEnv(gymnasium.Env["NDArray[np.float64]", Any]):
         self.observation_space = spaces.Box(-np.inf, np.inf, (len(self._names),), np.float64)
         self._run: Session | None = None
         self._frame: Frame | None = None
+        self._groups: frozenset[str] = frozenset()
         self._seen = np.zeros(len(self._names), np.float64)
         self._nr = 0
         # A wrong name is found here and not in the first episode.
@@ -268,8 +271,11 @@ class MemoryEnv(gymnasium.Env["NDArray[np.float64]", Any]):
         frame = self._run.step()
         if frame is None:
             raise HighwaterError(f"every: the job ends before its first look, at {self._every} s")
-        self._frame = frame
-        self._look(Step(None, frame))
+        self._frame, self._groups = frame, frozenset(frame.groups)
+        first = Step(None, frame, self._groups)
+        self._look(first)
+        if isinstance(self._reward, str):
+            first.figure(self._reward)
         return {"frame": frame, "seed": seed}
 
     def _look(self, step: Step) -> None:
@@ -286,7 +292,8 @@ class MemoryEnv(gymnasium.Env["NDArray[np.float64]", Any]):
     def _is_there(self, key: str) -> bool:
         """False of the setting of a group that was removed."""
         groups = self._frame.groups if self._frame else {}
-        return key.startswith("vm.") or any(key.startswith(f"group.{name}.") for name in groups)
+        group = key.rpartition(".")[0].removeprefix("group.")
+        return key.startswith("vm.") or group in groups
 
     def _seen_after(self, info: dict[str, Any]) -> tuple[NDArray[np.float64], dict[str, Any]]:
         return self._seen.copy(), info
@@ -307,7 +314,8 @@ class MemoryEnv(gymnasium.Env["NDArray[np.float64]", Any]):
             ended: Ended = run.finish()
             self._run = None
             return self._seen.copy(), 0.0, True, False, {"frame": before, "ended": ended}
-        step = Step(before, frame)
+        self._groups |= frozenset(frame.groups)
+        step = Step(before, frame, self._groups)
         self._frame = frame
         self._look(step)
         reward = self._reward(step) if callable(self._reward) else -step.figure(self._reward)

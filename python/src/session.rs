@@ -139,12 +139,12 @@ fn seen(frame: &Frame) -> Result<Seen, Failed> {
     let groups = frame.groups.iter().map(|group| {
         let limits = group.limits;
         let limits = vec![
-            ("min", Some(limits.min)),
-            ("low", Some(limits.low)),
+            ("min", limits.min),
+            ("low", limits.low),
             ("high", limits.high),
             ("max", limits.max),
-            ("swap_high", limits.swap_high),
-            ("swap_max", limits.swap_max),
+            ("swap-high", limits.swap_high),
+            ("swap-max", limits.swap_max),
         ];
         (group.name.clone(), group.current, group.swap, limits, stalls(group.pressure.as_ref()))
     });

@@ -185,28 +185,29 @@ def test_an_agent_moves_the_limit_of_a_group() -> None:
 
 @needs_gymnasium
 def test_a_group_that_was_removed_is_left_alone() -> None:
-    remove = {"do": "remove-group", "of": "old"}
+    remove, pause = {"do": "remove-group", "of": "old"}, {"do": "sleep", "us": 50000.0}
     job = {
         **GROUPED,
-        "group": [*GROUPED["group"], {"name": "old"}],
-        "task": [{"name": "reader", "group": "web", "phase": [READS, remove, READS]}],
+        "group": [*GROUPED["group"], {"name": "old"}, {"name": "old.but.kept"}],
+        "task": [{"name": "reader", "group": "web", "phase": [READS, remove, pause]}],
     }
     env = hw.gym.MemoryEnv(
         job,
         machine=SMALL,
-        actions={"group.old.high": ["8M", "max"]},
-        observe=["group.old.current", "group.old.io.some"],
+        actions={"group.old.high": ["8M", "max"], "group.old.but.kept.high": [8 << 20, "max"]},
+        observe=["group.old.current", "group.old.but.kept.io.some"],
         every=0.005,
     )
     env.reset(seed=1)
     there: list[bool] = []
     while True:
-        seen, _, terminated, _, info = env.step([0])
+        seen, _, terminated, _, info = env.step([0, 0])
         if terminated:
             break
+        assert info["frame"].groups["old.but.kept"].limits["high"] == 2048
         there.append("old" in info["frame"].groups)
         assert seen.tolist() == [0.0, 0.0]
-    assert there[0] and not there[-1]
+    assert there[0] and there.count(False) > 3
 
 
 @needs_gymnasium
@@ -225,6 +226,7 @@ def test_the_environment_says_what_is_wrong() -> None:
     assert "(low, high)" in refused(job=GROUPED, actions={"group.web.high": ("4M", 8)})
     assert "(low, high)" in refused(job=GROUPED, actions={"group.web.high": ("4M", "big")})
     assert "there are web" in refused(job=GROUPED, actions=high, observe=["group.wbe.current"])
+    assert "there are web" in refused(job=GROUPED, actions=high, reward="group.wbe.current")
     assert "current, swap, cpu.some" in refused(
         job=GROUPED, actions=high, observe=["group.web.curent"]
     )

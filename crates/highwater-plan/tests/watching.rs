@@ -200,16 +200,18 @@ fn a_session_refuses_groups_that_are_not_there_and_writes_nothing() {
         ("group.web.hihg=8M", "did you mean"),
         ("group.web.high=80%", "no share"),
         ("group.web.limit=8M", "version 1"),
+        ("vm.thp=never", "while the kernel runs"),
     ] {
-        let error = session.set(&["vm.swappiness=5", said]).unwrap_err().to_string();
+        let error =
+            session.set(&["group.batch.high=8M", "vm.swappiness=5", said]).unwrap_err().to_string();
         assert!(error.contains(reason), "{error}");
     }
     let frame = session.watcher().frame().0.unwrap();
-    assert_eq!((frame.sysctls.swappiness, frame.groups[0].limits.high), (60, None));
+    assert_eq!((frame.sysctls.swappiness, frame.groups[1].limits.high), (60, None));
     let mut of_v1 = reader("group-version = 1", "");
     of_v1.next_frame().unwrap();
     let error = of_v1.set(&["group.web.high=8M"]).unwrap_err().to_string();
-    assert!(error.contains("a phase of the job can"), "{error}");
+    assert!(error.contains("only by a phase of the job"), "{error}");
     let mut none = Session::start(plan(), None, Watcher::new(50_000_000)).unwrap();
     none.next_frame().unwrap();
     let error = none.set(&["group.web.high=8M"]).unwrap_err().to_string();

@@ -64,7 +64,7 @@ pub struct GroupView {
     pub current: u64,
     /// `memory.swap.current`.
     pub swap: u64,
-    /// Its settings. Those of version 1 are not among them.
+    /// Its settings. In version 1 `max` is `memory.limit_in_bytes`, and the others say nothing.
     pub limits: GroupLimits,
     /// Its pressure files. `None`: the kernel has no such files.
     pub pressure: Option<Reading>,
@@ -374,9 +374,9 @@ impl Running<'_> {
                 };
                 return Err(refused(format!("no such group now; {there}")));
             };
-            if kernel.mem.groups.is_v1() {
+            if kernel.mem.groups.is_v1() || setting.is_of_v1() {
                 let reason =
-                    "groups of version 1 cannot be set from outside; a phase of the job can";
+                    "settings of version 1 cannot change from outside, only by a phase of the job";
                 return Err(refused(reason.to_owned()));
             }
             groups.push((kernel, group, *setting));

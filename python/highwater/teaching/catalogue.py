@@ -18,7 +18,6 @@ from .._sizes import PAGE
 from .grading import Exercise, Number, Trial, Word
 from .jobs import BLOCKS, COPY, HEAP, READER, SMALL, SWAPPING, TINY, run, timeline
 
-#: Bytes of a page.
 _MIB = 1 << 20
 
 # Buddy lists

@@ -97,6 +97,7 @@ class Sizes:
 
 Range = Union[Numbers, Sizes, Choice]
 
+
 @dataclass(frozen=True)
 class Sysctl:
     """A setting with a place in a running Linux."""

@@ -279,8 +279,8 @@ impl<H: Devices> Kernel<H> {
         let limit = |pages: u64| (pages != crate::vmstat::UNLIMITED).then_some(pages);
         let (memory, swap) = (&self.mem.groups.memory[group], &self.mem.groups.swap[group]);
         GroupLimits {
-            min: memory.min(),
-            low: memory.low(),
+            min: limit(memory.min()),
+            low: limit(memory.low()),
             high: limit(memory.high()),
             max: limit(memory.max()),
             swap_high: limit(swap.high()),
@@ -289,12 +289,12 @@ impl<H: Devices> Kernel<H> {
     }
 }
 
-/// Settings of a group, in pages; none: no limit.
+/// Settings of a group, in pages; none: `max`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each is the file of its name")]
 pub struct GroupLimits {
-    pub min: u64,
-    pub low: u64,
+    pub min: Option<u64>,
+    pub low: Option<u64>,
     pub high: Option<u64>,
     pub max: Option<u64>,
     pub swap_high: Option<u64>,

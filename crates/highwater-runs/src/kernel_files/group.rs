@@ -99,8 +99,8 @@ fn of_group(
     if version >= PEAK_SINCE {
         add("memory.peak", bytes(kernel.group_peak(group)));
     }
-    add("memory.min", bytes(set.min));
-    add("memory.low", bytes(set.low));
+    add("memory.min", limit(set.min));
+    add("memory.low", limit(set.low));
     add("memory.high", limit(set.high));
     add("memory.max", limit(set.max));
     add("memory.oom.group", format!("{}\n", u8::from(memcg.oom_group(group))));

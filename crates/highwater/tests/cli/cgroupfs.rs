@@ -23,6 +23,7 @@ name = "data"
 size = "200M"
 [[group]]
 name = "pods"
+min = "max"
 [[group]]
 name = "web"
 parent = "pods"
@@ -213,6 +214,7 @@ fn processes_are_in_their_groups() {
     assert_eq!(number(&group, "memory.max"), 64 * MIB);
     assert_eq!(number(&group, "memory.low"), 8 * MIB);
     assert_eq!(text(&group, "memory.high"), "max\n");
+    assert_eq!(text(&group.join(".."), "memory.min"), "max\n");
     assert!(number(&group, "memory.peak") >= current);
     assert_eq!(text(&group, "cgroup.subtree_control"), "", "a leaf");
     let (events, above) = (keyed(&group, "memory.events"), group.join(".."));

@@ -257,7 +257,7 @@ impl MemcgRun {
     /// When each operation of the script began, in seconds since the first one did.
     ///
     /// Snapshots and the main program's own work take time too, in which the kernel's periodic work
-    /// goes on.
+    /// goes on. The time of the first snapshot is not in the file and counts as 0.
     pub fn starts(&self, script: &[Line]) -> Vec<f64> {
         let seconds = |elapsed: f64| elapsed.clamp(0.0, ELAPSED_MAX);
         let (mut ops, mut steps) = (self.setup_ops.iter(), self.steps.iter());

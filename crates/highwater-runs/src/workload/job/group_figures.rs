@@ -252,7 +252,8 @@ impl OverTime {
                     each(match limit {
                         "max" => set.max.unwrap_or(0),
                         "high" => set.high.unwrap_or(0),
-                        _ => set.low,
+                        // All that it has is protected.
+                        _ => set.low.unwrap_or_else(|| kernel.group_usage(id)),
                     });
                 }
                 each(below[at].iter().map(|&at| refaults(&kernel, ids[at])).sum());

@@ -137,7 +137,8 @@ impl SettingName {
         }
     }
 
-    /// The setting of version 2 with this key and this value: a size, `max`, or 0 or 1.
+    /// The setting of version 2 with this key and this value: a size (`64M`, or bytes), `max`, or a
+    /// truth value (0, 1, `true`, `false`).
     ///
     /// # Errors
     /// If there is no such key, or the value is none of it.
@@ -157,10 +158,17 @@ impl SettingName {
             return Err(unknown("setting of a group", key, &keys));
         };
         if NUMBERS.contains(name) {
-            let number = value.parse().ok().and_then(|number| name.of_number(number));
+            let number = match value {
+                "true" => Some(1),
+                "false" => Some(0),
+                number => number.parse().ok(),
+            };
+            let number = number.and_then(|number| name.of_number(number));
             return number.ok_or_else(|| format!("{key} is {}, not {value:?}", name.range()));
         }
-        let pages = match value.parse()? {
+        // Without a unit bytes, as the file takes them.
+        let amount = value.parse().map(Amount::Bytes).or_else(|_| value.parse())?;
+        let pages = match amount {
             Amount::Share(_) => {
                 return Err(format!("{value}: give a size such as 512M, or max; no share"));
             }
@@ -230,7 +238,9 @@ mod tests {
             ("max", "max", GroupSetting::Max(u64::MAX)),
             ("low", "0", GroupSetting::Low(0)),
             ("swap-max", "6K", GroupSetting::SwapMax(1)),
+            ("swap-high", "8192", GroupSetting::SwapHigh(2)),
             ("oom-group", "1", GroupSetting::OomGroup(true)),
+            ("oom-group", "false", GroupSetting::OomGroup(false)),
         ] {
             assert_eq!(SettingName::read(key, value), Ok(setting));
         }
