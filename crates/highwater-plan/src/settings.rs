@@ -178,8 +178,8 @@ impl Settings {
         }
     }
 
-    /// What an observer writes to a running kernel by these: sysctls (`vm.NAME`), of which `now` are
-    /// in force, and settings of groups (`group.NAME.KEY`).
+    /// The writes of an observer to a running kernel: sysctls (`vm.NAME`) and settings of groups
+    /// (`group.NAME.KEY`). `now`: the sysctls in force; one that is not named stays as it is.
     ///
     /// # Errors
     /// If another key is among them, or a value has another form.

@@ -91,7 +91,7 @@ pub enum WriteRefused {
     Group {
         /// Its name.
         name: String,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
 }

@@ -143,21 +143,19 @@ impl SettingName {
     /// # Errors
     /// If there is no such key, or the value is none of it.
     pub fn read(key: &str, value: &str) -> Result<GroupSetting, String> {
-        let all: Vec<SettingName> = SIZES.into_iter().chain(NUMBERS).collect();
-        let (v2, v1): (Vec<_>, Vec<_>) =
-            all.into_iter().partition(|name| name.key().1 == GroupVersion::V2);
-        if let Some(name) = v1.iter().find(|name| name.key().0 == key) {
-            let nearest = name.key().2;
+        let all = || SIZES.into_iter().chain(NUMBERS);
+        let Some(name) = all().find(|name| name.key().0 == key) else {
+            let v2 = all().map(SettingName::key).filter(|(_, of, _)| *of == GroupVersion::V2);
+            let keys: Vec<&str> = v2.map(|(key, ..)| key).collect();
+            return Err(unknown("setting of a group", key, &keys));
+        };
+        if let (_, GroupVersion::V1, nearest) = name.key() {
             return Err(format!(
                 "{key} is a setting of version 1, which cannot change from outside; the nearest \
                  of version 2 is {nearest}"
             ));
         }
-        let Some(name) = v2.iter().find(|name| name.key().0 == key) else {
-            let keys: Vec<&str> = v2.iter().map(|name| name.key().0).collect();
-            return Err(unknown("setting of a group", key, &keys));
-        };
-        if NUMBERS.contains(name) {
+        if NUMBERS.contains(&name) {
             let number = match value {
                 "true" => Some(1),
                 "false" => Some(0),
