@@ -338,7 +338,7 @@ impl Running<'_> {
         let kernel = self.kernel.as_deref().filter(|kernel| kernel.mem.groups.is_on());
         let all =
             kernel.into_iter().flat_map(|kernel| kernel.memcg.all().map(move |id| (id, kernel)));
-        all.filter(|(group, kernel)| !group.is_root() && kernel.memcg.is_online(*group))
+        all.filter(|(group, kernel)| !group.is_root() && kernel.memcg.has_directory(*group))
     }
 
     fn name(&self, group: GroupId) -> String {

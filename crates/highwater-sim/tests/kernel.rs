@@ -119,6 +119,59 @@ fn statistics_of_groups_are_added_up_every_two_seconds() {
     assert_eq!(*seen.borrow(), expected);
 }
 
+/// A task moves to the parent of its group, removes the group, and reclaims `pages` of the parent's
+/// memory at each of `moments` (milliseconds after the removal). Slots that the removed group and
+/// its parent pay for, groups that are dying, and where the pages go that are read again.
+fn swapped_after_removal(moments: &'static [u64]) -> ([u64; 2], usize, u64) {
+    let mut config = config(Shape { memory: 64, cpus: 1, swap: 64 });
+    config.groups = 3;
+    let mut machine = SimMachine::boot(config).expect("boot");
+    let program = machine.spawn_task("mover", Placement::Pinned(CpuId(0)), move |cx, kernel| {
+        // The daemons begin.
+        cx.host.sim().sleep_ns(SECOND / 10);
+        let parent = kernel.make_group(cx, GroupId::ROOT).expect("a group");
+        let child = kernel.make_group(cx, parent).expect("a group");
+        with_mm((cx, kernel), |mm| {
+            kernel.join_group(cx, Some(mm), child).expect("entered");
+            let at = map_anon((cx, kernel), mm, 2000);
+            kernel.touch_range(cx, mm, at, 2000, Access::Write).expect("memory");
+            kernel.join_group(cx, Some(mm), parent).expect("entered");
+            let start_ns = cx.host.sim().now_ns();
+            kernel.remove_group(cx, child).expect("no task is in it");
+            let refused = kernel.join_group(cx, Some(mm), child);
+            assert_eq!(refused, Err(Error::Invalid), "its directory is gone at once");
+            for ms in moments {
+                cx.host.sim().sleep_until(start_ns + ms * SECOND / 1000);
+                kernel.reclaim_from_group(cx, parent, 500).expect("it has enough");
+            }
+            let of = |group| kernel.group_swap_usage(group);
+            let slots = [of(child), of(parent) - of(child)];
+            let nr_dying = kernel.memcg.nr_dying(parent);
+            cx.host.sim().sleep_until(start_ns + SECOND);
+            let before = kernel.group_usage(child);
+            kernel.touch_range(cx, mm, at, 2000, Access::Write).expect("memory");
+            (slots, nr_dying, kernel.group_usage(child) - before)
+        })
+    });
+    machine.run_within(LIMIT_NS).expect("run");
+    check_kernel(&machine.kernel, &machine.outside()).expect("audit");
+    program.take().expect("done")
+}
+
+/// A removed group goes offline some 60 ms later. Until then its pages' slots are its own, and
+/// after it as long as another slot names it.
+#[test]
+fn a_removed_group_takes_slots_until_a_worker_takes_it_offline() {
+    let ([own, parents], nr_dying, back) = swapped_after_removal(&[5]);
+    assert!(own >= 500 && parents == 0, "{own} {parents}");
+    assert_eq!((nr_dying, back), (1, 0), "what is read again belongs to the reader's group");
+    let ([own, parents], nr_dying, back) = swapped_after_removal(&[100]);
+    assert!(own == 0 && parents >= 500, "{own} {parents}");
+    assert_eq!((nr_dying, back), (1, 0));
+    let ([own, parents], ..) = swapped_after_removal(&[5, 100]);
+    assert!(own >= 1000 && parents == 0, "{own} {parents}");
+}
+
 #[test]
 fn an_idle_machine_sleeps() {
     let mut machine = boot(Shape { memory: 256, cpus: 4, swap: 64 });

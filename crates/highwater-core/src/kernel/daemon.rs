@@ -26,6 +26,8 @@ pub enum Daemon {
     OomReaper,
     /// Adds up statistics of memory cgroups: work of a kworker in Linux.
     StatsFlusher,
+    /// Takes removed memory cgroups offline: work of a kworker in Linux.
+    GroupRemover,
     /// Frees a CPU's tree nodes after grace periods: work of a softirq in Linux.
     Rcu(CpuId),
     /// Makes huge pages of single ones.
@@ -52,6 +54,7 @@ impl Daemon {
             Daemon::Flusher(device) => format!("flusher/{}", device.0),
             Daemon::OomReaper => "oom_reaper".into(),
             Daemon::StatsFlusher => "stats_flusher".into(),
+            Daemon::GroupRemover => "group_remover".into(),
             Daemon::Rcu(cpu) => format!("rcuc/{}", cpu.0),
             Daemon::Khugepaged => "khugepaged".into(),
         }
@@ -66,6 +69,7 @@ impl Daemon {
             | Daemon::Flusher(_)
             | Daemon::OomReaper
             | Daemon::StatsFlusher
+            | Daemon::GroupRemover
             | Daemon::Rcu(_) => 0,
         }
     }
@@ -75,9 +79,11 @@ impl Daemon {
         match self {
             Daemon::Kswapd(node) | Daemon::Kcompactd(node) => DaemonCpus::Node(node),
             Daemon::Rcu(cpu) => DaemonCpus::Cpu(cpu),
-            Daemon::Flusher(_) | Daemon::OomReaper | Daemon::StatsFlusher | Daemon::Khugepaged => {
-                DaemonCpus::Any
-            }
+            Daemon::Flusher(_)
+            | Daemon::OomReaper
+            | Daemon::StatsFlusher
+            | Daemon::GroupRemover
+            | Daemon::Khugepaged => DaemonCpus::Any,
         }
     }
 
@@ -87,7 +93,7 @@ impl Daemon {
             Daemon::Kswapd(_) => {
                 TaskFlags::KTHREAD.union(TaskFlags::MEMALLOC).union(TaskFlags::KSWAPD)
             }
-            Daemon::Flusher(_) | Daemon::StatsFlusher => {
+            Daemon::Flusher(_) | Daemon::StatsFlusher | Daemon::GroupRemover => {
                 TaskFlags::KTHREAD.union(TaskFlags::WORKER)
             }
             Daemon::Kcompactd(_) | Daemon::OomReaper | Daemon::Rcu(_) | Daemon::Khugepaged => {
@@ -112,6 +118,9 @@ impl<H: Devices> Kernel<H> {
         if self.has_stats_flusher() {
             all.push(Daemon::StatsFlusher);
         }
+        if self.mem.groups.is_on() {
+            all.push(Daemon::GroupRemover);
+        }
         all.extend(self.freed_nodes.cpus().map(Daemon::Rcu));
         if self.huge.is_for_all() {
             all.push(Daemon::Khugepaged);
@@ -135,6 +144,7 @@ impl<H: Devices> Kernel<H> {
             Daemon::Flusher(device) => self.run_flusher(cx, device),
             Daemon::OomReaper => self.run_oom_reaper(cx),
             Daemon::StatsFlusher => self.run_stats_flusher(cx),
+            Daemon::GroupRemover => self.run_group_remover(cx),
             Daemon::Rcu(cpu) => self.run_rcu(cx, cpu),
             Daemon::Khugepaged => self.run_khugepaged(cx),
         }
@@ -155,6 +165,7 @@ impl<H: Devices> Kernel<H> {
         self.oom.reaper_wait.wake_all(cx.host, cx.cpu());
         self.freed_nodes.wake_all(cx);
         self.memcg.flusher_wait.wake_all(cx.host, cx.cpu());
+        self.memcg.removed.wake_all(cx);
         self.huge.khugepaged.wait.wake_all(cx.host, cx.cpu());
     }
 }

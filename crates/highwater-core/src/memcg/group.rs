@@ -21,6 +21,7 @@ use core::cell::Cell;
 use core::fmt::Write as _;
 
 use super::objects::{ObjectStock, TokenId, Tokens};
+use super::removed::Removed;
 use super::stock::Stock;
 use super::turns::{Turn, Turns};
 use super::version_one::VersionOne;
@@ -99,9 +100,12 @@ pub enum GroupLife {
     Free,
     /// Made, not removed.
     Online,
-    /// Removed, but pages or slots are still charged to it.
+    /// Removed, but the offline step has not come yet: it goes on as before, without a directory.
+    Removed,
+    /// After the offline step; pages or slots are still charged to it.
     Offline,
-    /// Removed; the kernel still has memory from its time, which its parent pays for.
+    /// No page or slot is left; the kernel still has memory from its time, which its parent pays
+    /// for.
     Hollow,
 }
 
@@ -184,6 +188,8 @@ pub struct Memcg<H: Tasks> {
     pub(crate) batch: u64,
     /// The worker that adds up statistics sleeps here.
     pub(crate) flusher_wait: WaitQueue<H>,
+    /// Removed groups whose offline step is to come.
+    pub(crate) removed: Removed<H>,
     /// Settings and waiting tasks of version 1.
     pub(crate) v1: VersionOne<H>,
     /// By node: the order in which reclaim takes groups that take turns; none if they do not.
@@ -215,6 +221,7 @@ impl<H: Tasks> Memcg<H> {
             stocks: (0..nr_stocks).map(|_| host.new_lock(LockClass::Table, stock())).collect(),
             batch,
             flusher_wait: WaitQueue::new(host),
+            removed: Removed::new(host),
             turns: (0..nr_turns as u64)
                 .map(|node| host.new_lock(LockClass::Table, Turns::new(capacity, node)))
                 .collect(),
@@ -232,15 +239,22 @@ impl<H: Tasks> Memcg<H> {
     pub fn life(&self, group: GroupId) -> GroupLife {
         match self.groups.get(group.idx()).map(|group| group.life.load(Relaxed)) {
             Some(1) => GroupLife::Online,
-            Some(2) => GroupLife::Offline,
-            Some(3) => GroupLife::Hollow,
+            Some(2) => GroupLife::Removed,
+            Some(3) => GroupLife::Offline,
+            Some(4) => GroupLife::Hollow,
             _ => GroupLife::Free,
         }
     }
 
-    /// True of a group that was made and not removed.
-    pub fn is_online(&self, group: GroupId) -> bool {
+    /// True of a group that was made and not removed: programs see it.
+    pub fn has_directory(&self, group: GroupId) -> bool {
         self.life(group) == GroupLife::Online
+    }
+
+    /// True of a group until its offline step, which comes a while after its removal.
+    #[doc(alias = "mem_cgroup_online")]
+    pub fn is_online(&self, group: GroupId) -> bool {
+        matches!(self.life(group), GroupLife::Online | GroupLife::Removed)
     }
 
     /// A group and all above it, the root last.
@@ -346,7 +360,7 @@ impl<H: Tasks> Memcg<H> {
         self.groups[group.idx()].nr_tasks.load(Relaxed)
     }
 
-    /// A group, or, if it was removed, the nearest one above that was not.
+    /// A group, or, if it is offline, the nearest one above that is not.
     pub(crate) fn online(&self, group: GroupId) -> GroupId {
         if group.is_root() || self.is_online(group) {
             return group;
@@ -430,7 +444,9 @@ impl<H: Tasks> Memcg<H> {
         let below = |&other: &GroupId| {
             other != group && self.tree.ancestors(other).any(|above| above == group)
         };
-        self.all().filter(|&other| self.life(other) == GroupLife::Offline).filter(below).count()
+        let is_dying =
+            |&other: &GroupId| matches!(self.life(other), GroupLife::Removed | GroupLife::Offline);
+        self.all().filter(is_dying).filter(below).count()
     }
 
     /// Groups below one that were made and not removed (`nr_descendants`).
@@ -438,7 +454,7 @@ impl<H: Tasks> Memcg<H> {
         let below = |&other: &GroupId| {
             other != group && self.tree.ancestors(other).any(|above| above == group)
         };
-        self.all().filter(|&other| self.is_online(other)).filter(below).count()
+        self.all().filter(|&other| self.has_directory(other)).filter(below).count()
     }
 
     /// A place and an id for a new group: the lowest free ones.
@@ -457,7 +473,7 @@ impl<H: Tasks> Memcg<H> {
         Some(GroupId(place as u16))
     }
 
-    /// A group is removed: its id is free as soon as no slot names it.
+    /// The offline step of a group: its id is free as soon as no slot names it.
     pub(crate) fn set_offline(&self, group: GroupId) {
         let own = &self.groups[group.idx()];
         own.life.store(GroupLife::Offline as u8, Relaxed);
@@ -467,7 +483,13 @@ impl<H: Tasks> Memcg<H> {
         }
     }
 
-    pub(super) fn set_life(&self, group: GroupId, life: GroupLife) {
+    /// True while an id is the group's own: until its offline step, and after it as long as a slot
+    /// names it.
+    pub(crate) fn has_id(&self, group: GroupId) -> bool {
+        self.by_id(self.id(group)) == Some(group)
+    }
+
+    pub(crate) fn set_life(&self, group: GroupId, life: GroupLife) {
         self.groups[group.idx()].life.store(life as u8, Relaxed);
     }
 }

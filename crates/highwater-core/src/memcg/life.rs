@@ -56,7 +56,7 @@ impl<H: Devices> Kernel<H> {
     #[inline]
     pub(crate) fn release_if_empty(&self, cx: &Cx<'_, H>, group: GroupId) {
         match self.memcg.life(group) {
-            GroupLife::Free | GroupLife::Online => {}
+            GroupLife::Free | GroupLife::Online | GroupLife::Removed => {}
             GroupLife::Offline => self.release(cx, group),
             GroupLife::Hollow => self.vacate(cx, group),
         }

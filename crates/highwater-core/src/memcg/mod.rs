@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`group`] | all state: life, ids and events of groups |
 //! | [`life`] | the end of groups; they are made and removed in `syscall::groups` |
+//! | [`removed`] | removed groups that wait for their offline step |
 //! | [`owner`] | charging pages of users |
 //! | [`kernel_memory`] | charging pages and objects of the kernel |
 //! | [`sockets`] | charging buffers of sockets |
@@ -36,6 +37,7 @@ mod life;
 pub(crate) mod objects;
 mod owner;
 pub(crate) mod protection;
+mod removed;
 mod sockets;
 mod stat;
 mod stat_v1;

@@ -7,8 +7,8 @@
 
 use core::hint::cold_path;
 
+use super::Charge;
 use super::group::{Kept, TaskGroup};
-use super::{Charge, GroupLife};
 use crate::host::{Cx, Devices};
 use crate::kernel::Kernel;
 use crate::page::Folio;
@@ -181,7 +181,7 @@ impl<H: Devices> Kernel<H> {
     #[doc(alias = "mem_cgroup_swapin_charge_folio")]
     pub(crate) fn group_of_swapped(&self, id: u16, faulting: GroupId) -> GroupId {
         match self.memcg.by_id(id) {
-            Some(group) if self.memcg.life(group) == GroupLife::Online && id != 0 => group,
+            Some(group) if self.memcg.is_online(group) && id != 0 => group,
             _ => faulting,
         }
     }

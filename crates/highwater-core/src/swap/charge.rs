@@ -21,8 +21,8 @@ use crate::units::GroupId;
 use crate::vmstat::GroupStat;
 
 impl<H: Devices> Kernel<H> {
-    /// Charges the slots of a folio to its group, or, if that was removed, to the nearest group
-    /// above that was not. Returns the id that the slots are to name; none if `memory.swap.max`
+    /// Charges the slots of a folio to its group, or, if that has no id any more, to the nearest
+    /// group above that has one. Returns the id that the slots are to name; none if `memory.swap.max`
     /// refuses. 0: the root's, which pays nothing.
     #[doc(alias = "__mem_cgroup_try_charge_swap")]
     pub(crate) fn charge_swap(&self, folio: Folio) -> Option<u16> {
@@ -43,11 +43,13 @@ impl<H: Devices> Kernel<H> {
         Some(self.hold_slots(payer, folio))
     }
 
-    /// The group that pays for the slots of a folio: its own, or, if that was removed, the nearest
-    /// one above that was not. None: the root's.
+    /// The group that pays for the slots of a folio: its own, or, if that has no id any more, the
+    /// nearest one above that has one. None: the root's.
+    ///
+    /// A group has its id until its offline step, and after it as long as another slot names it.
     fn payer_of_slots(&self, folio: Folio) -> Option<GroupId> {
         let owner = self.mem.groups.owner(folio);
-        let payer = self.mem.groups.memory.ancestors(owner).find(|&g| self.memcg.is_online(g));
+        let payer = self.mem.groups.memory.ancestors(owner).find(|&g| self.memcg.has_id(g));
         payer.filter(|payer| !payer.is_root())
     }
 

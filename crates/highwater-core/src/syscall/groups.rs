@@ -7,7 +7,7 @@ use crate::host::{Cx, Devices, GroupChange, Lock};
 use crate::kernel::Kernel;
 use crate::memcg::objects::TokenId;
 use crate::memcg::turns::Turn;
-use crate::memcg::{Stocks, TaskGroup};
+use crate::memcg::{GroupLife, Stocks, TaskGroup};
 use crate::units::{Error, GroupId};
 use crate::vm::Mm;
 
@@ -18,7 +18,7 @@ impl<H: Devices> Kernel<H> {
     /// If the kernel was made with room for fewer groups, or the parent was removed.
     #[doc(alias = "mem_cgroup_css_alloc")]
     pub fn make_group(&self, cx: &Cx<'_, H>, parent: GroupId) -> Result<GroupId, Error> {
-        if !self.memcg.is_online(parent) {
+        if !self.memcg.has_directory(parent) {
             return Err(Error::Invalid);
         }
         let _changes = self.memcg.changes.lock(cx.cpu());
@@ -53,7 +53,7 @@ impl<H: Devices> Kernel<H> {
         mm: Option<&Mm<H>>,
         group: GroupId,
     ) -> Result<(), Error> {
-        if !self.memcg.is_online(group) {
+        if !self.memcg.has_directory(group) {
             return Err(Error::Invalid);
         }
         let own = &cx.local::<TaskGroup>().group;
@@ -66,30 +66,51 @@ impl<H: Devices> Kernel<H> {
     }
 
     /// Removes a group that has no task and no group below it. Its charges stay; its place is free
-    /// for another group once they are gone.
-    ///
-    /// Linux: the offline step runs in a worker, some tens of milliseconds after rmdir.
+    /// for another group once they are gone. A worker takes it offline some tens of milliseconds
+    /// later; on a host without that daemon this is done at once.
     ///
     /// # Errors
     /// If there is no such group, or a task is in it, or there are groups below it.
-    #[doc(alias = "mem_cgroup_css_offline")]
+    #[doc(alias = "cgroup_destroy_locked")]
+    #[doc(alias = "kill_css")]
     pub fn remove_group(&self, cx: &Cx<'_, H>, group: GroupId) -> Result<(), Error> {
-        let Some(parent) =
-            self.mem.groups.memory.parent(group).filter(|_| self.memcg.is_online(group))
-        else {
-            return Err(Error::Invalid);
-        };
-        let changes = self.memcg.changes.lock(cx.cpu());
-        if self.memcg.nr_tasks(group) != 0
-            || self.memcg.tree.children(group).any(|child| self.memcg.is_online(child))
-        {
+        if group.is_root() || !self.memcg.has_directory(group) {
             return Err(Error::Invalid);
         }
+        {
+            let _changes = self.memcg.changes.lock(cx.cpu());
+            if self.memcg.nr_tasks(group) != 0
+                || self.memcg.tree.children(group).any(|child| self.memcg.has_directory(child))
+            {
+                return Err(Error::Invalid);
+            }
+            self.memcg.set_life(group, GroupLife::Removed);
+            cx.host.group_changed(GroupChange::Removed { group });
+        }
+        if !self.memcg.removed.push(cx, group) {
+            self.take_offline(cx, group);
+        }
+        Ok(())
+    }
+
+    /// Takes removed groups offline when their time comes, until the kernel shuts down.
+    #[doc(alias = "css_killed_work_fn")]
+    pub(crate) fn run_group_remover(&self, cx: &Cx<'_, H>) {
+        while let Some(group) = self.memcg.removed.next(cx, || self.is_stopping()) {
+            self.take_offline(cx, group);
+        }
+    }
+
+    /// The offline step of a removed group: what it has goes to its parent, but for pages and
+    /// slots, which stay charged to it until 7.2.
+    #[doc(alias = "mem_cgroup_css_offline")]
+    fn take_offline(&self, cx: &Cx<'_, H>, group: GroupId) {
+        let parent = self.mem.groups.memory.parent(group).unwrap_or_default();
+        let changes = self.memcg.changes.lock(cx.cpu());
         self.mem.groups.memory.set_min(group, 0);
         self.mem.groups.memory.set_low(group, 0);
         self.memcg.set_offline(group);
         self.memcg.take_turns(cx.cpu(), group, Turn::Next);
-        cx.host.group_changed(GroupChange::Removed { group });
         // Objects follow the token; so do tokens that came from below.
         for token in self.memcg.all().map(|group| TokenId(group.0)) {
             if self.memcg.tokens.owner(token) == group {
@@ -104,6 +125,5 @@ impl<H: Devices> Kernel<H> {
             self.reparent_lru(cx, group, parent);
         }
         self.release_if_empty(cx, group);
-        Ok(())
     }
 }

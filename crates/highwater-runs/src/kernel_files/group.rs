@@ -42,7 +42,7 @@ pub(super) fn files(
         return;
     }
     let is_v1 = kernel.mem.groups.is_v1();
-    for group in kernel.memcg.all().filter(|&group| kernel.memcg.is_online(group)) {
+    for group in kernel.memcg.all().filter(|&group| kernel.memcg.has_directory(group)) {
         if is_v1 {
             let dir = format!("{ROOT_V1}{}", seen.path(group).trim_end_matches('/'));
             of_group_v1(kernel, group, pids, jiffies, &mut |name, text| {

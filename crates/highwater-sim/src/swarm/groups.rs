@@ -77,7 +77,7 @@ impl Worker<'_, '_> {
     /// A group that exists, the root among them.
     fn any_group(&mut self) -> GroupId {
         let memcg = &self.kernel.memcg;
-        let all: Vec<GroupId> = memcg.all().filter(|&group| memcg.is_online(group)).collect();
+        let all: Vec<GroupId> = memcg.all().filter(|&group| memcg.has_directory(group)).collect();
         self.groups.pick(&all)
     }
 

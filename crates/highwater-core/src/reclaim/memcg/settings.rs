@@ -112,7 +112,7 @@ impl<H: Devices> Kernel<H> {
     }
 
     fn check_write(&self, group: GroupId, setting: GroupSetting) -> Result<(), Error> {
-        let is_there = !group.is_root() && self.memcg.is_online(group);
+        let is_there = !group.is_root() && self.memcg.has_directory(group);
         let has_setting = setting.is_of_v1() == self.mem.groups.is_v1();
         if is_there && has_setting { Ok(()) } else { Err(Error::Invalid) }
     }

@@ -2,10 +2,10 @@
 
 use crate::host::{Cx, Devices, Lock};
 use crate::kernel::Kernel;
+use crate::memcg::GroupEvent;
 use crate::memcg::protection;
 use crate::memcg::turns::Turn;
 use crate::memcg::walk::Walk;
-use crate::memcg::{GroupEvent, GroupLife};
 use crate::reclaim::Control;
 use crate::units::GroupId;
 use crate::zone::NodeId;
@@ -72,7 +72,7 @@ impl<H: Devices> Kernel<H> {
         sc.nr_reclaimed += self.algorithm().shrink(self, cx, (node, vec), sc);
         let has_aged = sc.mglru.has_aged_lists();
         sc.nr_reclaimed += self.shrink_slab(cx, sc.gfp, node, group, sc.priority);
-        let is_online = self.memcg.life(group) == GroupLife::Online;
+        let is_online = self.memcg.is_online(group);
         if has_aged && is_online {
             return Some(Turn::Young);
         }
