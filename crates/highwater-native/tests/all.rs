@@ -4,11 +4,14 @@
 //! ```text
 //! cargo test -p highwater-native --test all             # all of them
 //! cargo test -p highwater-native --test all unmap::     # those of unmap.rs
+//! cargo test -p highwater-native --features bench --test all bench::
 //! HIGHWATER_STRESS_SECONDS=60 cargo test --release -p highwater-native --test all
 //! ```
 
 #![cfg(not(loom))]
 
+#[cfg(feature = "bench")]
+mod bench;
 mod conformance;
 mod huge;
 mod lru;

@@ -2,7 +2,7 @@
 //! any seed.
 
 use highwater_sim::digest::DigestPlan;
-use highwater_sim::swarm::{Options, Summary, run, verdict};
+use highwater_sim::swarm::{FullMachine, Options, ROOM, Summary, run, verdict};
 
 /// Seeds that every test run tries; the gate (`.ci/run`) tries more of them.
 const SLICE: std::ops::Range<u64> = 0..15;
@@ -75,4 +75,27 @@ fn a_kswapd_without_an_end_is_not_audited() {
 #[test]
 fn a_page_swapped_in_during_a_deletion_goes_with_the_file() {
     passes(444);
+}
+
+/// A machine whose memory is full, and stays full when per-CPU lists have been flushed.
+fn full_machine() -> FullMachine {
+    let mut machine = FullMachine::boot().unwrap();
+    machine.fill().unwrap();
+    machine
+}
+
+#[test]
+fn a_machine_full_of_files_in_memory_gets_room() {
+    let mut machine = full_machine();
+    assert_eq!(machine.usable_pages(), 0);
+    machine.make_room().unwrap();
+    assert!(machine.usable_pages() >= ROOM, "{}", machine.usable_pages());
+    machine.let_finish().unwrap();
+}
+
+#[test]
+fn a_kernel_that_refuses_programs_with_memory_free_fails() {
+    let error = FullMachine::boot().unwrap().check_refusal().unwrap_err();
+    assert!(error.to_string().contains("pages are free above the marks"), "{error}");
+    assert_eq!(full_machine().check_refusal(), Ok(()));
 }

@@ -313,18 +313,3 @@ impl Side for Ours<'_> {
         kernel.munmap(cx, &self.mm, self.start, self.nr_pages).map_err(|e| e.to_string())
     }
 }
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-    use highwater_core::config::preset;
-
-    #[test]
-    fn both_kernels_do_what_they_are_asked() {
-        let rows = run_pages(&preset("6.1").unwrap(), true).unwrap();
-        assert!(rows.iter().map(|row| row.operation).eq(PageOperation::ALL));
-        for row in rows {
-            assert!(row.ours_ns > 0.0 && row.system_ns > 0.0, "{row:?}");
-        }
-    }
-}

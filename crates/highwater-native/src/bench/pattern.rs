@@ -15,23 +15,32 @@ use super::subject::{Subject, Worker};
 
 /// The measurement of one row.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Plan {
-    pub(super) order: Order,
-    pub(super) pattern: Pattern,
-    pub(super) threads: usize,
+pub struct Plan {
+    /// Block size.
+    pub order: Order,
+    /// Access pattern.
+    pub pattern: Pattern,
+    /// Threads at once.
+    pub threads: usize,
     /// Nodes that memory and CPUs are divided into.
-    pub(super) nodes: usize,
-    pub(super) nr_frames: u32,
+    pub nodes: usize,
+    /// Frames of the memory.
+    pub nr_frames: u32,
     /// Pairs per thread and sample of the repeat pattern.
-    pub(super) repeats: u32,
-    pub(super) samples: usize,
+    pub repeats: u32,
+    /// Timed samples of the row.
+    pub samples: usize,
 }
 
 /// The result of one sample.
-pub(super) struct Sample {
-    pub(super) ns_per_pair: f64,
-    pub(super) wall_ns_per_pair: f64,
-    pub(super) note: String,
+#[derive(Clone, Debug)]
+pub struct Sample {
+    /// CPU time per allocate-and-free pair, nanoseconds.
+    pub ns_per_pair: f64,
+    /// Elapsed time per pair and thread, nanoseconds.
+    pub wall_ns_per_pair: f64,
+    /// A remark for the reader; usually empty.
+    pub note: String,
 }
 
 impl Plan {
@@ -46,8 +55,11 @@ impl Plan {
         1 << self.order.0
     }
 
-    /// Runs the pattern on all threads.
-    pub(super) fn sample<S: Subject>(&self, subject: &S) -> Result<Sample, String> {
+    /// Runs the pattern once on all threads.
+    ///
+    /// # Errors
+    /// If the allocator gives a wrong result, or has too little memory.
+    pub fn sample<S: Subject>(&self, subject: &S) -> Result<Sample, String> {
         let before = subject.nr_free();
         let held = Held::new(self);
         let exchange = Exchange::default();

@@ -20,25 +20,35 @@ use crate::lock::SpinLock;
 use crate::machine::{NativeMachine, Task};
 
 /// An allocator. Frames are numbered from 0.
-pub(super) trait Subject: Sync {
+pub trait Subject: Sync {
+    /// Its name in tables.
     const NAME: &'static str;
+    /// See [`Worker`].
     type Worker<'a>: Worker
     where
         Self: 'a;
 
     /// A thread's access to it. Called on that thread.
+    ///
+    /// # Errors
+    /// If the thread cannot use it.
     fn worker(&self, number: usize) -> Result<Self::Worker<'_>, String>;
 
     /// Free frames.
     fn nr_free(&self) -> u64;
 
     /// Drains all freed memory to the buddy lists and checks the allocator's own counters.
+    ///
+    /// # Errors
+    /// If a counter is wrong.
     fn settle(&self) -> Result<(), String>;
 }
 
 /// One thread's access to a [`Subject`].
-pub(super) trait Worker {
+pub trait Worker {
+    /// The first frame of a new block.
     fn alloc(&mut self, order: Order) -> Option<u32>;
+    /// Frees the block that begins at this frame.
     fn free(&mut self, pfn: u32, order: Order);
 }
 
@@ -51,16 +61,16 @@ fn lease(cpus: &Arc<Cpus>, number: usize) -> Result<CpuLease, String> {
 const NORMAL_START: u32 = 1 << 20;
 
 /// Highwater on this machine, in one zone of each node.
-pub(super) struct Highwater {
+pub struct Highwater {
     machine: NativeMachine,
 }
 
 impl Highwater {
-    pub(super) fn new(
-        plan: &Plan,
-        policy: &Policy,
-        pin_threads: bool,
-    ) -> Result<Highwater, NativeError> {
+    /// Boots it with the memory, CPUs and nodes of the plan.
+    ///
+    /// # Errors
+    /// If there is no such machine, or this computer lacks the memory for it.
+    pub fn new(plan: &Plan, policy: &Policy, pin_threads: bool) -> Result<Highwater, NativeError> {
         let machine = machine(plan.nr_frames, plan.threads, plan.nodes)?;
         let options = NativeOptions {
             arena: ArenaOptions { huge_pages: false, ..ArenaOptions::default() },
@@ -71,8 +81,7 @@ impl Highwater {
     }
 
     /// Frames of each zone.
-    #[cfg(test)]
-    pub(super) fn zone_sizes(&self) -> Vec<u64> {
+    pub fn zone_sizes(&self) -> Vec<u64> {
         self.machine.alloc.populated_zones().map(|zone| zone.managed()).collect()
     }
 }

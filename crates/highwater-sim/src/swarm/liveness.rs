@@ -27,7 +27,7 @@ use crate::engine::Outcome;
 use crate::host::SimHost;
 
 /// Pages that must be free above the marks for programs to start and do something.
-pub(super) const ROOM: u64 = 500;
+pub const ROOM: u64 = 500;
 
 /// Pages that kernel and programs can get without reclaim, above `mark` in each zone. A movable
 /// zone is left out, because page tables cannot be there. So are the pages that a low zone keeps
@@ -92,7 +92,7 @@ impl Director {
 
     /// Fails if the kernel refuses programs although it has memory for them. No program runs, and
     /// the machine is at rest.
-    fn check_refusal(&self) -> Result<(), Failure> {
+    pub(super) fn check_refusal(&self) -> Result<(), Failure> {
         let Shared { options, machine, tally, .. } = &*self.shared;
         // A cpuset may be full while other nodes are not.
         if options.has_mems_allowed && options.machine.tunables.cpusets {
@@ -127,7 +127,7 @@ impl Director {
 
     /// Frees what no program holds and the kernel cannot reclaim: ballast, and files in memory. New
     /// files take their places.
-    fn make_room(&mut self) -> Result<(), Failure> {
+    pub(super) fn make_room(&mut self) -> Result<(), Failure> {
         self.has_made_room = true;
         let ballast = std::mem::take(&mut self.ballast);
         self.program("administrator", move |cx, shared| {
@@ -168,93 +168,4 @@ fn has_failed_swapins(shared: &Shared) -> bool {
         let page = mem.map.page(mem.map.folio(pfn));
         page.is(PageFlags::SWAPCACHE) && !page.is(PageFlags::UPTODATE)
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use highwater_core::page::Order;
-    use highwater_core::page_alloc::Gfp;
-
-    use super::*;
-    use crate::digest::DigestPlan;
-    use crate::swarm::Options;
-
-    /// A machine without swap that has a file in memory larger than its memory.
-    fn director() -> Director {
-        let fits = |options: &Options| {
-            let managed: u64 = options
-                .machine
-                .nodes
-                .iter()
-                .flat_map(|node| &node.zones)
-                .map(|zone| zone.managed)
-                .sum();
-            let is_large = |file: &highwater_core::page_cache::FileSpec| {
-                file.filesystem.is_memory && u64::from(file.max_pages) > managed
-            };
-            options.swap.is_empty()
-                && options.machine.nr_cpus() == 1
-                && options.nr_groups == 0
-                && options.files.iter().any(is_large)
-        };
-        let options = (0..1000).map(Options::draw).find(fits).expect("a seed with such a file");
-        let mut director = Director::boot(&options, DigestPlan::default(), None).unwrap();
-        director.make_files();
-        director
-    }
-
-    /// Writes to the files in memory until none takes a page more, and takes the last pages as
-    /// ballast.
-    fn fill(director: &mut Director) {
-        let filler = director.program("filler", |cx, shared| {
-            let kernel = &shared.machine.kernel;
-            for file in shared.files.borrow().iter().filter(|file| file.is_memory()) {
-                let open = kernel.open(cx, file);
-                let bytes = u64::from(file.spec.max_pages) << 12;
-                let mut pos = 0;
-                while pos < bytes
-                    && let Ok(written) = kernel.file_write(cx, &open, pos, 4096)
-                {
-                    pos += written;
-                }
-            }
-            let (mem, mut taken) = (&kernel.mem, Vec::new());
-            let node = mem.cpu_node(cx.cpu());
-            while let Some(pfn) = mem.alloc(cx, &**kernel, Gfp::GFP_KERNEL, Order::ZERO, node, None)
-            {
-                shared.blocks.borrow_mut().insert(pfn);
-                taken.push((pfn, Order::ZERO));
-            }
-            taken
-        });
-        director.run_to_end().unwrap();
-        director.ballast.extend(filler.take().unwrap());
-    }
-
-    /// A machine whose memory is full, and stays full when per-CPU lists have been flushed.
-    fn full_director() -> Director {
-        let mut director = director();
-        for _ in 0..4 {
-            fill(&mut director);
-            director.audit_at_rest("after filling").unwrap();
-        }
-        director
-    }
-
-    #[test]
-    fn a_machine_full_of_files_in_memory_gets_room() {
-        let mut director = full_director();
-        let usable = |director: &Director| usable_pages(&director.machine.kernel.mem, Mark::High);
-        assert_eq!(usable(&director), 0);
-        director.make_room().unwrap();
-        assert!(usable(&director) >= ROOM, "{}", usable(&director));
-        director.let_finish().unwrap();
-    }
-
-    #[test]
-    fn a_kernel_that_refuses_programs_with_memory_free_fails() {
-        let error = director().check_refusal().unwrap_err();
-        assert!(error.to_string().contains("pages are free above the marks"), "{error}");
-        assert_eq!(full_director().check_refusal(), Ok(()));
-    }
 }

@@ -12,6 +12,7 @@
 //! | `seeds` | seeds as words; a seed's verdict, panics included |
 //! | `run` | one run: ballast, programs, audits, clearing away |
 //! | `liveness` | its second phase, and machines whose memory is full by then |
+//! | `full` | a machine that a test fills, to check the steps of that phase |
 //!
 //! A run has two phases. In the safety phase disks fail and stall and programs kill each other,
 //! until the seed's work is done. In the liveness phase the faults are over, and every program has
@@ -27,6 +28,7 @@
 
 mod acts;
 mod draw;
+mod full;
 mod groups;
 mod liveness;
 mod mix;
@@ -45,6 +47,8 @@ use std::rc::Rc;
 
 use highwater_core::audit::AuditError;
 
+pub use full::FullMachine;
+pub use liveness::ROOM;
 pub use mix::{Mix, Op};
 pub use options::Options;
 pub use run::{Run, Summary, run, run_booked};

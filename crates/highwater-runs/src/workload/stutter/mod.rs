@@ -160,7 +160,7 @@ const SECONDS_PER_GIB: f64 = 1.0;
 
 impl StutterParams {
     /// Sizes on a machine with this many managed pages.
-    fn sizes(&self, memory_pages: u64) -> Sizes {
+    pub fn sizes(&self, memory_pages: u64) -> Sizes {
         let &StutterParams { hog, file, calibrate, mapping, grain, .. } = self;
         let shares = Shares { hog, file, calibrate, mapping };
         Sizes::new(memory_pages * PAGE_SIZE as u64, &shares, grain.0)

@@ -12,6 +12,7 @@
 mod sim;
 mod stalls;
 
+pub use sim::run_on;
 pub use stalls::{KSWAPD, context as stall_context};
 
 use highwater_core::config::Tunables;

@@ -46,31 +46,28 @@ pub(super) fn run(
     params: &StutterpParams,
     workers: u32,
 ) -> Result<Outcome, RunError> {
-    let shape = &unit.machine.machine;
     let memory_pages = harness::managed_pages(unit);
-    let step = params.step(workers, memory_pages, &shape.tunables);
-    let storage = storage(unit, params, &step, memory_pages)?;
-    run_on(storage, unit, params, step, memory_pages)
-}
-
-/// Room for the files of a step; a machine without a disk swaps to twice its memory.
-fn storage(
-    unit: &Unit<'_>,
-    params: &StutterpParams,
-    step: &Step,
-    memory_pages: u64,
-) -> Result<Storage, RunError> {
+    let step = params.step(workers, memory_pages, &unit.machine.machine.tunables);
     let files = format!("the files of {} workers", step.workers);
-    Storage::of(unit, file_pages(params, step, memory_pages), 2 * memory_pages, &files)
+    // A machine without a disk swaps to twice its memory.
+    let file_pages = file_pages(params, &step, memory_pages);
+    let storage = Storage::of(unit, file_pages, 2 * memory_pages, &files)?;
+    run_on(storage, params, unit, workers)
 }
 
-fn run_on(
+/// Runs the step with this many workers on other storage than the machine's own, for instance on
+/// disks with faults. The files must fit behind its `first_page`.
+///
+/// # Errors
+/// As [`Workload::run`].
+pub fn run_on(
     storage: Storage,
-    unit: &Unit<'_>,
     params: &StutterpParams,
-    step: Step,
-    memory_pages: u64,
+    unit: &Unit<'_>,
+    workers: u32,
 ) -> Result<Outcome, RunError> {
+    let memory_pages = harness::managed_pages(unit);
+    let step = params.step(workers, memory_pages, &unit.machine.machine.tunables);
     let mut config = harness::config(unit)?;
     let (first_page, notes) = (storage.first_page, storage.note.clone().into_iter().collect());
     storage.attach(&mut config);
@@ -292,46 +289,4 @@ fn spawn<T: 'static>(
     body: impl FnOnce(&Cx<'_, SimHost>, &Rc<Kernel<SimHost>>) -> Result<T, Error> + 'static,
 ) -> Worker<T> {
     machine.spawn_task(name, Placement::Anywhere, move |cx, kernel| timed(cx, || body(cx, kernel)))
-}
-
-#[cfg(test)]
-mod tests {
-    use highwater_core::config::preset;
-    use highwater_sim::disk::{FaultySpec, PerDirection};
-
-    use super::*;
-    use crate::workload::Bytes;
-    use highwater_files::machine_file::MachineFile;
-
-    const MACHINE: &str = r#"
-        name = "tiny"
-        [[node]]
-        memory = "48M"
-        cpus = "0-1"
-    "#;
-
-    #[test]
-    fn a_worker_that_fails_fails_the_run_and_the_others_end() {
-        let machine = MachineFile::parse("tiny.toml", MACHINE).unwrap();
-        let policy = preset("events-5.16").unwrap();
-        let unit = Unit::of(&machine, &policy, 1);
-        let params = StutterpParams {
-            ladder: vec![4],
-            seconds: 2.0,
-            warm_up: 0.2,
-            readers: 1,
-            reader_files: 2,
-            block: Bytes(16 << 10),
-            grain: Bytes(16 << 10),
-            ..StutterpParams::default()
-        };
-        let memory_pages = 48 << 8;
-        let step = params.step(4, memory_pages, &machine.machine.tunables);
-        let mut disk = storage(&unit, &params, &step, memory_pages).unwrap();
-        let errors = PerDirection { read: 1.0, write: 0.0 };
-        disk.disks[0].faults = Some(FaultySpec { errors, ..FaultySpec::default() });
-        // The reader's first read, or an earlier write of a hog.
-        let error = run_on(disk, &unit, &params, step, memory_pages).unwrap_err();
-        assert!(matches!(error, RunError::Workload { workload: "stutterp", .. }), "{error}");
-    }
 }
