@@ -457,14 +457,15 @@ impl<H: Tasks> Memcg<H> {
         self.all().filter(|&other| self.has_directory(other)).filter(below).count()
     }
 
-    /// A place and an id for a new group: the lowest free ones.
+    /// A place and an id for a new group: the lowest free ones. The place stays free until the
+    /// group is ready ([`Self::set_life`]), and `changes` is held until then: a task that entered
+    /// earlier would charge pages to lists that are not cleared.
     pub(crate) fn take_place(&self) -> Option<GroupId> {
         let free = |group: &Group| group.life.load(Relaxed) == GroupLife::Free as u8;
         let place = self.groups.iter().position(free)?;
         let unused = |id: &Id| id.group.load(Relaxed) == 0 && id.nr_slots.load(Relaxed) == 0;
         let id = self.ids.iter().position(unused)?;
         let group = &self.groups[place];
-        group.life.store(GroupLife::Online as u8, Relaxed);
         group.id.store(id as u16, Relaxed);
         group.oom_group.store(false, Relaxed);
         let counts = group.events.iter().flatten().chain(&group.sleeps);

@@ -36,6 +36,7 @@ impl<H: Devices> Kernel<H> {
         }
         self.memcg.tree.insert(group, parent);
         self.memcg.take_turns(cx.cpu(), group, Turn::New);
+        self.memcg.set_life(group, GroupLife::Online);
         cx.host.group_changed(GroupChange::Made { group, parent });
         Ok(group)
     }

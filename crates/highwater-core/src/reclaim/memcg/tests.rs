@@ -295,6 +295,22 @@ fn swap_has_a_limit_too() {
     stage.check();
 }
 
+/// A task that entered earlier would charge pages to lists that are not cleared (seed 20083 of the
+/// swarm).
+#[test]
+fn nobody_sees_a_group_before_it_is_ready() {
+    let host = Solo::default();
+    let stage = Stage::new(&host, 1 << 14);
+    let memcg = &stage.kernel.memcg;
+    let group = memcg.take_place().unwrap();
+    assert!(!memcg.has_directory(group) && !memcg.all().any(|other| other == group));
+    let entered = stage.kernel.join_group(&stage.cx, None, group);
+    assert_eq!(entered, Err(Error::Invalid));
+    let ready = stage.group(GroupId::ROOT, u64::MAX);
+    assert_eq!(ready, group);
+    stage.join(ready);
+}
+
 /// A removed group keeps its pages; its id is free, its place not.
 #[test]
 fn pages_outlive_their_group() {
