@@ -43,7 +43,7 @@ pub(super) fn tell(operation: &Operation, record: &Recorded, seed: u64, outcome:
         let all = unanswered + record.count();
         let (all, were) = (count(all, "arrival"), was(unanswered));
         let note = format!("{operation}: {unanswered} of {all} {were} never answered");
-        outcome.notes.push(format!("{note}: the task had died; a \"-\" below means never"));
+        outcome.notes.push(format!("{note}: the task had died; a \"-\" in a table means never"));
     }
     let Some((longest_ns, at_ns)) = record.longest else {
         outcome.notes.push(format!("{operation}: none has ended"));
