@@ -18,10 +18,11 @@ impl<H: Devices> Kernel<H> {
     /// If the kernel was made with room for fewer groups, or the parent was removed.
     #[doc(alias = "mem_cgroup_css_alloc")]
     pub fn make_group(&self, cx: &Cx<'_, H>, parent: GroupId) -> Result<GroupId, Error> {
+        let _changes = self.memcg.changes.lock(cx.cpu());
+        // Under the lock, because another task may remove the parent.
         if !self.memcg.has_directory(parent) {
             return Err(Error::Invalid);
         }
-        let _changes = self.memcg.changes.lock(cx.cpu());
         let Some(group) = self.memcg.take_place() else {
             return Err(Error::Limit("more memory cgroups than the kernel was made for"));
         };
