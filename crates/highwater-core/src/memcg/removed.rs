@@ -14,7 +14,7 @@ use crate::sync::order::LockClass;
 use crate::units::GroupId;
 use crate::wait::WaitQueue;
 
-/// Ticks from `rmdir` to the offline step: two grace periods of RCU and a worker's start. In the
+/// Ticks from `rmdir` to the offline step: a grace period of RCU and a worker's start. In the
 /// captures of `reparent-move` it came 50 to 70 ms after `rmdir` on 7.2, and between 26 and 116 ms
 /// on 6.1.
 const OFFLINE_JIFFIES: u64 = 15;

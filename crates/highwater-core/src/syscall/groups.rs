@@ -76,12 +76,11 @@ impl<H: Devices> Kernel<H> {
     #[doc(alias = "cgroup_destroy_locked")]
     #[doc(alias = "kill_css")]
     pub fn remove_group(&self, cx: &Cx<'_, H>, group: GroupId) -> Result<(), Error> {
-        if group.is_root() || !self.memcg.has_directory(group) {
-            return Err(Error::Invalid);
-        }
         {
             let _changes = self.memcg.changes.lock(cx.cpu());
-            if self.memcg.nr_tasks(group) != 0
+            if group.is_root()
+                || !self.memcg.has_directory(group)
+                || self.memcg.nr_tasks(group) != 0
                 || self.memcg.tree.children(group).any(|child| self.memcg.has_directory(child))
             {
                 return Err(Error::Invalid);

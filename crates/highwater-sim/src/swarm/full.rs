@@ -37,6 +37,9 @@ impl FullMachine {
     ///
     /// # Errors
     /// If a program does not end, or an audit finds an error.
+    ///
+    /// # Panics
+    /// If the program that fills it did not come to its end.
     pub fn fill(&mut self) -> Result<(), Failure> {
         for _ in 0..4 {
             self.fill_once()?;
@@ -70,7 +73,7 @@ impl FullMachine {
             taken
         });
         self.director.run_to_end()?;
-        self.director.ballast.extend(filler.take().unwrap_or_default());
+        self.director.ballast.extend(filler.take().expect("the filler ended"));
         Ok(())
     }
 
