@@ -19,7 +19,7 @@ use alloc::vec::Vec;
 
 use crate::block::{BlockLayer, DeviceId, DeviceSpec};
 use crate::compaction::CompactionState;
-use crate::config::{Algorithm, Answers, LruTopology, MemcgStats};
+use crate::config::{Algorithm, Answers, LruTopology};
 use crate::host::{CpuId, CpuSet, Cx, Devices, NoSuchCpu};
 use crate::lru::Lru;
 use crate::memcg::Memcg;
@@ -123,11 +123,7 @@ impl<H: Devices> Kernel<H> {
         let host = cx.host;
         mem.check_cpu(cx.cpu())?;
         Self::check(&mem, spec)?;
-        // From 6.12 on the two lists are compared by statistics of groups, which are late, also if
-        // there is the root group only.
-        let is_compared = mem.policy.memcg.stats == MemcgStats::RstatPerGroup
-            && mem.policy.reclaim.algorithm == Algorithm::TwoList;
-        let groups = spec.groups.max(u16::from(is_compared));
+        let groups = spec.groups.max(u16::from(mem.policy.compares_late_statistics()));
         if groups != 0 {
             let (frames, capacity) = (mem.map.len(), usize::from(groups) + 1);
             let (nodes, cpus, policy) = (mem.nr_nodes(), mem.nr_cpus(), &mem.policy.memcg);

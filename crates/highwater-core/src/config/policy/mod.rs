@@ -188,6 +188,13 @@ impl Policy {
         patches.into_iter().find_map(of).unwrap_or(*kernel)
     }
 
+    /// Reports whether reclaim compares the two lists by statistics of groups, which are seconds
+    /// late (6.12 on; rules/memory-cgroups#heuristics), also if there is the root group only.
+    pub fn compares_late_statistics(&self) -> bool {
+        self.memcg.stats == MemcgStats::RstatPerGroup
+            && self.reclaim.algorithm == Algorithm::TwoList
+    }
+
     /// Every switch, in the order of their declarations.
     pub fn describe() -> Vec<PolicyField> {
         let mut fields = Vec::new();

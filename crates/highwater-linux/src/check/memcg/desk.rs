@@ -1,4 +1,4 @@
-//! The hand-over of operations to a worker, one at a time.
+//! The hand-over of operations to a worker, one at a time, and the pace of each.
 //!
 //! ```text
 //! main program:  give ─▶ ............................ wait ─▶ outcome
@@ -10,7 +10,7 @@
 
 use std::cell::{Cell, RefCell};
 
-use highwater_core::host::Cx;
+use highwater_core::host::{Cx, Host};
 use highwater_core::kernel::Error;
 use highwater_core::units::GroupId;
 use highwater_core::wait::WaitQueue;
@@ -20,8 +20,8 @@ use highwater_sim::host::SimHost;
 /// An order to a worker.
 #[derive(Clone, Debug)]
 pub(super) enum Order {
-    /// An operation of the script.
-    Work(Work),
+    /// An operation of the script, and the least time that it is to take.
+    Work { work: Work, took_ns: Option<u64> },
     /// It belongs to this group from now on.
     Join(GroupId),
     /// Its end; nothing is reported.
@@ -41,6 +41,37 @@ pub(super) struct Outcome {
     pub(super) is_killed: bool,
     /// The worker was gone before.
     pub(super) is_dead: bool,
+}
+
+/// The speed of an operation: that of the captured machine, as far as the model is faster.
+///
+/// An emulated CPU on a busy computer has no cost table. Its speed decides how much work lies between
+/// two runs of the worker that sums up statistics of groups, and kernels from 6.12 on reclaim by
+/// these sums. So each part of an operation ends no earlier than that part did on the captured
+/// machine if it ran evenly. A slower model is not held up.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Pace {
+    begin_ns: u64,
+    /// None: as fast as it can.
+    took_ns: Option<u64>,
+}
+
+impl Pace {
+    /// The pace of an operation that begins now.
+    pub(super) fn begin(cx: &Cx<'_, SimHost>, took_ns: Option<u64>) -> Pace {
+        Pace { begin_ns: cx.host.now_ns(), took_ns }
+    }
+
+    /// The caller has done `done` of `total` parts. It computes until the captured machine had.
+    pub(super) fn keep(self, cx: &Cx<'_, SimHost>, done: u64, total: u64) {
+        let Some(took_ns) = self.took_ns else { return };
+        let part_ns = u128::from(took_ns) * u128::from(done.min(total)) / u128::from(total.max(1));
+        let due_ns = self.begin_ns + part_ns as u64;
+        let early_ns = due_ns.saturating_sub(cx.host.now_ns());
+        if early_ns != 0 {
+            cx.host.sim().compute(early_ns);
+        }
+    }
 }
 
 /// The place where the main program and a worker meet.

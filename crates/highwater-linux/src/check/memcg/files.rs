@@ -13,6 +13,7 @@ use highwater_sim::host::SimHost;
 use highwater_workloads::scenario::{FileMaker, ScenarioError};
 
 use super::super::machine;
+use super::desk::Pace;
 
 type Held = Arc<File<SimHost>>;
 
@@ -96,6 +97,7 @@ impl World {
         cx: &Cx<'_, SimHost>,
         name: &str,
         files: u64,
+        pace: Pace,
     ) -> Result<u64, Error> {
         let mut all = Vec::new();
         let on_disk = [INODE_BYTES, ENTRY_BYTES].map(|bytes| {
@@ -116,6 +118,7 @@ impl World {
             let file = kernel.create_file(cx, spec.with_inode(InodeMemory::Slab));
             drop(kernel.open_path(cx, &file)?);
             all.push(file);
+            pace.keep(cx, at + 1, files);
             if cx.is_dying() {
                 return Err(Error::Killed);
             }
@@ -131,10 +134,12 @@ impl World {
         cx: &Cx<'_, SimHost>,
         directory: &str,
         files: u64,
+        pace: Pace,
     ) -> Result<u64, Error> {
         let all = self.directories.borrow().get(directory).cloned().ok_or(Error::Invalid)?;
-        for file in all.iter().take(files as usize) {
+        for (file, at) in all.iter().zip(0..files) {
             drop(kernel.open_path(cx, file)?);
+            pace.keep(cx, at + 1, files);
             if cx.is_dying() {
                 return Err(Error::Killed);
             }

@@ -27,7 +27,7 @@ use highwater_sim::machine::SimKernel;
 use highwater_workloads::xorshift::Xorshift;
 
 use super::SLEEP_MS;
-use super::desk::{Desk, Order, Outcome};
+use super::desk::{Desk, Order, Outcome, Pace};
 use super::files::World;
 
 const PAGE: u64 = PAGE_SIZE as u64;
@@ -65,8 +65,9 @@ impl Start {
             let (maps, group) = (BTreeMap::new(), self.group);
             let (reads, writes) = (false, false);
             let sockets = Vec::new();
+            let pace = Pace::default();
             let mut worker =
-                Worker { start: self, kernel, cx, group, maps, sockets, reads, writes };
+                Worker { start: self, kernel, cx, group, maps, sockets, reads, writes, pace };
             let outcome = worker.live();
             for socket in &worker.sockets {
                 kernel.tcp_close(cx, socket, End::Sender);
@@ -92,6 +93,8 @@ struct Worker<'a, 'h> {
     /// It has its buffers.
     reads: bool,
     writes: bool,
+    /// Of the operation.
+    pace: Pace,
 }
 
 impl Worker<'_, '_> {
@@ -107,10 +110,13 @@ impl Worker<'_, '_> {
             let order = self.start.desk.take(self.cx)?;
             let mut outcome = Outcome::default();
             let done = match order {
-                Order::Work(Work::Exit) => return Some(outcome),
+                Order::Work { work: Work::Exit, .. } => return Some(outcome),
                 Order::End => return None,
                 Order::Join(group) => self.join(group),
-                Order::Work(work) => self.work(&work, &mut outcome),
+                Order::Work { work, took_ns } => {
+                    self.pace = Pace::begin(self.cx, took_ns);
+                    self.work(&work, &mut outcome)
+                }
             };
             if self.cx.is_dying() || done == Err(Error::Killed) {
                 return Some(Outcome { is_killed: true, ..outcome });
@@ -136,7 +142,7 @@ impl Worker<'_, '_> {
     }
 
     fn work(&mut self, work: &Work, outcome: &mut Outcome) -> Result<(), Error> {
-        let (kernel, cx) = (self.kernel, self.cx);
+        let (kernel, cx, pace) = (self.kernel, self.cx, self.pace);
         let mm = Arc::clone(&self.start.mm);
         let world = Rc::clone(&self.start.world);
         match work {
@@ -156,6 +162,7 @@ impl Worker<'_, '_> {
                 for vpn in start..start + pages {
                     kernel.touch(cx, &mm, vpn, Access::Read)?;
                     outcome.done += 1;
+                    pace.keep(cx, outcome.done, u64::from(pages));
                 }
             }
             Work::TouchRandom { map, times } => {
@@ -165,6 +172,7 @@ impl Worker<'_, '_> {
                     let page = random.below(u64::from(pages).max(1)) as u32;
                     kernel.touch(cx, &mm, start + page, Access::Write)?;
                     outcome.done += 1;
+                    pace.keep(cx, outcome.done, *times);
                 }
             }
             Work::Free { map, from, to } => {
@@ -184,6 +192,7 @@ impl Worker<'_, '_> {
                 let end = u64::from(*pages) * PAGE;
                 for at in (0..end).step_by(WRITE_BYTES as usize) {
                     self.write(&open, at, WRITE_BYTES.min(end - at), outcome)?;
+                    pace.keep(cx, outcome.done * 1024, end);
                 }
             }
             Work::WriteRandom { file, pages, times } => {
@@ -193,6 +202,7 @@ impl Worker<'_, '_> {
                 for _ in 0..*times {
                     let page = random.below(u64::from(*pages).max(1));
                     self.write(&open, page * PAGE, PAGE, outcome)?;
+                    pace.keep(cx, outcome.done * 1024, times * PAGE);
                 }
             }
             Work::Fsync(file) => kernel.fsync(cx, &kernel.open(cx, &world.file(file)?))?,
@@ -203,19 +213,21 @@ impl Worker<'_, '_> {
                 for vpn in start..start + pages {
                     kernel.touch(cx, &mm, vpn, Access::Read)?;
                     outcome.done += 1;
+                    pace.keep(cx, outcome.done, u64::from(*pages));
                 }
                 kernel.munmap(cx, &mm, start, *pages)?;
             }
             Work::MakeDirectory { directory, files } => {
-                outcome.done = world.make_directory(kernel, cx, directory, *files)?;
+                outcome.done = world.make_directory(kernel, cx, directory, *files, pace)?;
             }
             Work::Stat { directory, files } => {
-                outcome.done = world.stat(kernel, cx, directory, *files)?;
+                outcome.done = world.stat(kernel, cx, directory, *files, pace)?;
             }
             Work::Fork(children) => {
                 for _ in 0..*children {
                     self.fork()?;
                     outcome.done += 1;
+                    pace.keep(cx, outcome.done, *children);
                 }
             }
             Work::Tcp { kib } => {
@@ -240,10 +252,14 @@ impl Worker<'_, '_> {
         let (cx, mm) = (self.cx, &self.start.mm);
         let begin_ns = cx.host.now_ns();
         let mut now_ns = begin_ns;
+        let total = pages.len() as u64;
         for page in pages {
             self.kernel.touch(cx, mm, start + page, Access::Write)?;
             outcome.done += 1;
-            let Some(limit_ms) = limit_ms else { continue };
+            let Some(limit_ms) = limit_ms else {
+                self.pace.keep(cx, outcome.done, total);
+                continue;
+            };
             let before_ns = std::mem::replace(&mut now_ns, cx.host.now_ns());
             let took_ns = now_ns - before_ns;
             let took_ms = took_ns as f64 / 1e6;
@@ -276,6 +292,7 @@ impl Worker<'_, '_> {
                 // The kernel copies to the buffer.
                 self.own(READ_BUFFER.0, READ_BUFFER.1 - 1, Access::Write)?;
                 outcome.done += bytes / 1024;
+                self.pace.keep(cx, outcome.done * 1024, end * times);
                 if cx.is_dying() {
                     return Err(Error::Killed);
                 }

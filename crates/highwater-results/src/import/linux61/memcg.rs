@@ -253,30 +253,49 @@ impl Memcg {
 /// The longest time of an operation or a step that is believed, in seconds.
 const ELAPSED_MAX: f64 = 600.0;
 
+/// When an operation of a script began on the captured machine, and how long it took.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct OpTime {
+    /// Seconds since the first operation began.
+    pub start_s: f64,
+    /// Seconds of the worker. None if the main program did it, or the worker was killed.
+    pub worker_s: Option<f64>,
+}
+
 impl MemcgRun {
-    /// When each operation of the script began, in seconds since the first one did.
+    /// The times of the operations of a script.
     ///
     /// Snapshots and the main program's own work take time too, in which the kernel's periodic work
     /// goes on. The time of the first snapshot is not in the file and counts as 0.
-    pub fn starts(&self, script: &[Line]) -> Vec<f64> {
+    pub fn times(&self, script: &[Line]) -> Vec<OpTime> {
         let seconds = |elapsed: f64| elapsed.clamp(0.0, ELAPSED_MAX);
         let (mut ops, mut steps) = (self.setup_ops.iter(), self.steps.iter());
         // A step begins with the end of a snapshot and ends with that of the next.
         let (mut now, mut step_end) = (0.0, None);
-        let mut starts = Vec::new();
-        for line in script {
-            starts.push(now);
+        // Operations that nobody has waited for yet, by their worker: the wait has their time.
+        let mut running = BTreeMap::new();
+        let mut times: Vec<OpTime> = Vec::new();
+        for (at, line) in script.iter().enumerate() {
+            times.push(OpTime { start_s: now, worker_s: None });
             if matches!(line.op, Op::Snap(_)) {
                 now = step_end.take().map_or(now, |end: f64| end.max(now));
                 if let Some(step) = steps.next() {
                     step_end = Some(now + seconds(step.elapsed_s));
                     ops = step.ops.iter();
                 }
-            } else {
-                now += ops.next().map_or(0.0, |op| seconds(op.elapsed_s));
+            } else if let Some(op) = ops.next() {
+                now += seconds(op.elapsed_s);
+                let ended = match &line.op {
+                    Op::Work { worker, is_parallel: true, .. } => running.insert(worker, at),
+                    Op::Wait(worker) => running.remove(worker),
+                    _ => Some(at),
+                };
+                if let Some(ended) = ended {
+                    times[ended].worker_s = op.worker_s.map(seconds);
+                }
             }
         }
-        starts
+        times
     }
 }
 
@@ -310,6 +329,26 @@ mod tests {
 "ops": [{"op": "w touch m", "sleeps_ms": [[7, 12.5]], "killed": 9}]}"#;
     const SCRIPT: &str = r#""group a", "worker w a", "snap b", "w map m 8", "snap s""#;
 
+    fn starts(captured: &Memcg) -> Vec<f64> {
+        let times = captured.runs[0].times(&captured.script);
+        times.iter().map(|time| time.start_s).collect()
+    }
+
+    /// A worker's time stands at the operation, or at the wait for one that ran beside others.
+    #[test]
+    fn operations_last_as_long_as_their_workers_say() {
+        let script = r#""group a", "worker v a", "worker w a", "snap b", "v map m 8",
+"&w map n 8", "v touch m", "wait w", "w touch n", "snap s""#;
+        let step = r#"{"label": "s", "elapsed_s": 9, "counters": {}, "gauges": {}, "ops": [
+{"op": "v map m 8", "worker_s": 0.5}, {"op": "&w map n 8", "elapsed_s": 0.125},
+{"op": "v touch m", "worker_s": 1}, {"op": "wait w", "worker_s": 2},
+{"op": "w touch n", "killed": 9}]}"#;
+        let captured = read(script, step).expect("a capture");
+        let times = captured.runs[0].times(&captured.script);
+        let lasts: Vec<_> = times[4..9].iter().map(|time| time.worker_s).collect();
+        assert_eq!(lasts, [Some(0.5), Some(2.0), Some(1.0), None, None]);
+    }
+
     /// A snapshot takes what the step has beyond its operations.
     #[test]
     fn operations_begin_one_after_the_other() {
@@ -323,13 +362,10 @@ mod tests {
 "snap t", "w touch m""#;
         let steps = format!("{}, {}", step("s", 1.0, 0.25), step("t", 2.0, 0.5));
         let mut captured = read(script, &steps).expect("a capture");
-        assert_eq!(
-            captured.runs[0].starts(&captured.script),
-            [0.0, 0.0, 0.0, 0.0, 0.25, 1.0, 1.5, 3.0]
-        );
+        assert_eq!(starts(&captured), [0.0, 0.0, 0.0, 0.0, 0.25, 1.0, 1.5, 3.0]);
         captured.runs[0].steps[0].elapsed_s = 0.125;
         captured.runs[0].steps[1].elapsed_s = 1e12;
-        let starts = captured.runs[0].starts(&captured.script);
+        let starts = starts(&captured);
         assert_eq!(starts[5..], [0.25, 0.75, 600.25]);
     }
 

@@ -22,7 +22,7 @@ use super::ImportError;
 use super::error::printable;
 use super::source::Source;
 
-pub use memcg::{GroupReading, Memcg, MemcgRun, MemcgStep, OpResult};
+pub use memcg::{GroupReading, Memcg, MemcgRun, MemcgStep, OpResult, OpTime};
 pub use model::{
     AbKernel, AbTrace, Counters, HotBlock, Node, NodeLevels, NodeStep, Pageset, Run, RunZone,
     Scenario, Static, Step, Zone, ZoneBlocks, ZoneName,
