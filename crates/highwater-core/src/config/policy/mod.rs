@@ -191,8 +191,8 @@ impl Policy {
     /// Reports whether reclaim compares the two lists by statistics of groups, which are seconds
     /// late (6.12 on; rules/memory-cgroups#heuristics), also if there is the root group only.
     pub fn compares_late_statistics(&self) -> bool {
-        self.memcg.stats == MemcgStats::RstatPerGroup
-            && self.reclaim.algorithm == Algorithm::TwoList
+        let Policy { memcg, reclaim, .. } = self;
+        memcg.stats == MemcgStats::RstatPerGroup && reclaim.algorithm == Algorithm::TwoList
     }
 
     /// Every switch, in the order of their declarations.
