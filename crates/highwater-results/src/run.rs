@@ -162,6 +162,10 @@ pub struct EndedEarly {
     pub failed: u32,
     /// Copies that were started.
     pub started: u32,
+    /// When the OOM killer first chose one, nanoseconds since the start. None if it chose none, and
+    /// in older files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_kill_ns: Option<u64>,
     /// The call that failed first, and its error; empty if none failed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
@@ -169,7 +173,7 @@ pub struct EndedEarly {
 
 impl std::fmt::Display for EndedEarly {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { task, killed, failed, started, reason } = self;
+        let Self { task, killed, failed, started, reason, .. } = self;
         let some = |n: u32| match (*started, n) {
             (1, _) => "was".to_owned(),
             (_, 1) => format!("(1 of {started}) was"),

@@ -325,6 +325,10 @@ impl FitPlan<'_> {
         }
         table.notes.push(self.sentence(answer));
         table.notes.extend(self.not_monotone(answer, words));
+        // Other figures are counts, rates or percent, as their names say.
+        if objectives.iter().any(|objective| objective.metric.is_time()) {
+            table.notes.push("times are in microseconds".to_owned());
+        }
         let ended =
             |answer: &Answer| answer.points.iter().any(|point| point.killed() + point.failed() > 0);
         if self.fit.allows_kills && ended(answer) {

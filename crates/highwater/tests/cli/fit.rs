@@ -193,7 +193,8 @@ fn where_more_did_worse_is_said() {
     // With seeds enough it is monotone, and more memory is recommended.
     let (_, table) = fit("remap", "swap-machine", &[&range[..], &["--iterations", "5"]].concat());
     assert_eq!(knee(&table), (171, 170));
-    assert_eq!(table["notes"].as_array().unwrap().len(), 1, "{table}");
+    let said = table["notes"].to_string();
+    assert!(!said.contains("not monotone") && said.contains("times are in microseconds"), "{said}");
 }
 
 #[test]

@@ -216,10 +216,14 @@ pub(super) fn run(params: &JobParams, unit: &Unit<'_>) -> Result<Outcome, RunErr
         notes.push(format!("{more} more {were} killed; with --out, {file} has them"));
     }
     notes.extend(group_figures::kills(params, &groups));
-    for EndedEarly { task, killed, failed, started, reason } in &early {
+    for EndedEarly { task, killed, failed, started, first_kill_ns, reason } in &early {
         if *killed > 0 {
             let (were, their) = (was(*killed), if *killed == 1 { "its" } else { "their" });
-            notes.push(format!("{task}: {killed} of {started} {were} killed for {their} memory"));
+            let first = if *killed == 1 { "" } else { "the first " };
+            let when = first_kill_ns.map(|ns| format!(", {first}at {:.3} s", ns as f64 / 1e9));
+            let when = when.unwrap_or_default();
+            let killed = format!("{killed} of {started} {were} killed for {their} memory");
+            notes.push(format!("{task}: {killed}{when}"));
         }
         if *failed > 0 {
             notes.push(format!("{task}: {failed} of {started} gave up: {reason}"));
@@ -344,7 +348,7 @@ fn drive(machine: &SimKernel, cx: &Cx<'_, SimHost>, plan: Rc<Plan>) -> Result<En
     // The OOM killer can choose a task that is exiting. The task had finished its work, but it
     // still counts as a kill.
     let said = machine.kernel.oom_reports(cx.cpu());
-    for EndedEarly { task, killed, .. } in &mut early {
+    for EndedEarly { task, killed, first_kill_ns, .. } in &mut early {
         let rest_of = |name: &str| name.strip_prefix(&**task).map(str::to_owned);
         let is_number = |rest: &str| {
             let digits = rest.strip_prefix('/').unwrap_or_default();
@@ -352,8 +356,9 @@ fn drive(machine: &SimKernel, cx: &Cx<'_, SimHost>, plan: Rc<Plan>) -> Result<En
         };
         let is_copy =
             |name: &str| rest_of(name).is_some_and(|rest| rest.is_empty() || is_number(&rest));
-        let victims = said.iter().filter_map(|kill| kill.victim.as_deref());
-        *killed = (*killed).max(victims.filter(|name| is_copy(name)).count() as u32);
+        let kills = said.iter().filter(|kill| kill.victim.as_deref().is_some_and(is_copy));
+        *killed = (*killed).max(kills.clone().count() as u32);
+        *first_kill_ns = kills.map(|kill| kill.at_ns).min();
     }
     early.retain(|early| early.killed + early.failed > 0);
     let steps = plan.steps.borrow();
