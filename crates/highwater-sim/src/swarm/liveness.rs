@@ -13,6 +13,7 @@
 //!    failure of the kernel. If there are none, ballast and the files in memory go, and the tasks
 //!    start for the last time.
 
+use highwater_core::config::KswapdGoal;
 use highwater_core::page::{PageFlags, Pfn};
 use highwater_core::page_alloc::PageAllocator;
 use highwater_core::vmstat::NodeStat;
@@ -23,8 +24,14 @@ use super::groups;
 use super::run::{Director, REST_LIMIT_NS};
 use super::shared::{Phase, Shared};
 use super::worker::{self, Start};
-use crate::engine::Outcome;
+use crate::engine::{JoinHandle, Outcome};
 use crate::host::SimHost;
+
+/// Time after which the administrator makes room for tasks that a kernel before 4.12 leaves waiting.
+/// Its kswapd calls a zone balanced that it has scanned six times for nothing, and the gate of the
+/// reserves counts the zone as short (rules/kswapd#zone-reclaimable, rules/node-pass#gate): a task
+/// at the gate waits for ever.
+const PATIENCE_NS: u64 = 120 * 1_000_000_000;
 
 /// Pages that must be free above the marks for programs to start and do something.
 pub const ROOM: u64 = 500;
@@ -75,10 +82,15 @@ impl Director {
             worker::spawn_beyond(&self.shared, Start::Own);
         }
         self.shared.gate.is_closed.set(false);
-        let limit_ns = self.now_ns + REST_LIMIT_NS;
+        let (patience_ns, limit_ns) = (self.now_ns + PATIENCE_NS, self.now_ns + REST_LIMIT_NS);
         while self.step()? != Outcome::Finished {
             if self.now_ns > limit_ns {
                 return Err(Failure::Stuck(self.waits()));
+            }
+            let goal = self.shared.options.policy.reclaim.kswapd.goal;
+            let is_old = matches!(goal, KswapdGoal::Block | KswapdGoal::Room);
+            if is_old && self.now_ns > patience_ns && !self.has_made_room {
+                drop(self.administrator());
             }
         }
         Ok(())
@@ -128,6 +140,12 @@ impl Director {
     /// Frees what no program holds and the kernel cannot reclaim: ballast, and files in memory. New
     /// files take their places.
     pub(super) fn make_room(&mut self) -> Result<(), Failure> {
+        drop(self.administrator());
+        self.run_to_end()
+    }
+
+    /// The program that does so.
+    fn administrator(&mut self) -> JoinHandle<()> {
         self.has_made_room = true;
         let ballast = std::mem::take(&mut self.ballast);
         self.program("administrator", move |cx, shared| {
@@ -145,8 +163,7 @@ impl Director {
             *shared.small.borrow_mut() = kept;
             let gone: Vec<_> = gone;
             gone.iter().for_each(|file| kernel.delete_file(cx, file));
-        });
-        self.run_to_end()
+        })
     }
 }
 

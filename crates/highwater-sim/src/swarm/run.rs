@@ -36,6 +36,9 @@ pub(super) const REST_LIMIT_NS: u64 = 24 * 3600 * SECOND;
 const GROUPS_LIMIT_NS: u64 = 3600 * SECOND;
 /// The machine is at rest after this many steps without a change.
 const REST_STEPS: u32 = 8;
+/// Time after which daemons that only scan no longer keep the machine from rest: khugepaged that
+/// never pauses reclaims for a huge page that it cannot get, for ever.
+const PATIENCE_NS: u64 = 60 * SECOND;
 /// Looks for a moment at which no daemon runs, once the machine is at rest, and the time between
 /// two of them. A kswapd that does not stop makes 100,000 events in a second, so the time is short,
 /// and no multiple of a tick.
@@ -367,6 +370,7 @@ impl Director {
         let (mut seen, mut nr_equal) = (None, 0);
         let has_groups = self.shared.options.nr_groups > 0;
         let mut lift_ns = has_groups.then_some(self.now_ns + GROUPS_LIMIT_NS);
+        let mut ready_ns = None;
         while nr_equal < REST_STEPS {
             if self.step()? == Outcome::Finished {
                 return Ok(None);
@@ -376,8 +380,15 @@ impl Director {
                 lift_ns = None;
                 drop(self.program("lifter", groups::lift_limits));
             }
-            let now = self.activity();
-            let is_at_rest = is_ready(&self.shared) && now.in_flight == 0 && seen == Some(now);
+            let mut now = self.activity();
+            let is_ready = is_ready(&self.shared);
+            let since_ns = *ready_ns.get_or_insert(self.now_ns);
+            if !is_ready {
+                ready_ns = None;
+            } else if self.now_ns - since_ns > PATIENCE_NS {
+                now.scanned = 0;
+            }
+            let is_at_rest = is_ready && now.in_flight == 0 && seen == Some(now);
             nr_equal = if is_at_rest { nr_equal + 1 } else { 0 };
             seen = Some(now);
             if self.now_ns > limit_ns {

@@ -166,8 +166,8 @@ fn phases(summary: &Summary) -> String {
     );
     if summary.has_made_room {
         text.push_str(
-            "\nmemory was full: no program could start after the faults until ballast and files in memory were \
-             deleted",
+            "\nmemory was full: after the faults programs could not start, or waited for ever, until ballast \
+             and files in memory were deleted",
         );
     }
     if summary.nr_missed > 0 {
