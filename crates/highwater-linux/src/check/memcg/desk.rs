@@ -45,10 +45,11 @@ pub(super) struct Outcome {
 
 /// The speed of an operation: that of the captured machine, as far as the model is faster.
 ///
-/// An emulated CPU on a busy computer has no cost table. Its speed decides how much work lies between
-/// two runs of the worker that sums up statistics of groups, and kernels from 6.12 on reclaim by
-/// these sums. So each part of an operation ends no earlier than that part did on the captured
-/// machine if it ran evenly. A slower model is not held up.
+/// No cost table knows how busy the computer below an emulated CPU was. Its speed decides how much
+/// work lies between two runs of the worker that sums up statistics of groups, and kernels from 6.12
+/// on reclaim by these sums. So each part of an operation ends no earlier than that part did on the
+/// captured machine if it ran evenly. Times are input: no time of such an operation is compared. A
+/// model that is slower is not held up; an operation with a time limit has its time already.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Pace {
     begin_ns: u64,

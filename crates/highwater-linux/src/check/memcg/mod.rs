@@ -13,6 +13,10 @@
 //! | sleeps of `memory.high` | the same, in milliseconds |
 //! | `memory.pressure` of a step in which the group slept for `memory.high` | max(10 %, distance of the real runs), in milliseconds |
 //!
+//! Operations begin when they began on Linux. For kernels that compare late statistics, those of the
+//! workers last at least as long as on Linux, too ([`desk::Pace`]); these times are input and are not
+//! compared.
+//!
 //! Figures that are 0 in Linux and in the model are left out. Dirty pages and the split between
 //! kswapd and direct reclaim depend on speeds: they are reported and not judged. An operation that
 //! is not modelled ends the script; the steps before it are compared. Pressure without sleeps is

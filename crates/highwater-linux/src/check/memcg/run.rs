@@ -98,8 +98,8 @@ fn run(
     let zones = captured.zones.clone();
     let captured_run = &captured.runs[seed as usize % captured.runs.len()];
     let times = captured_run.times(&captured.script);
-    // Elsewhere nothing hangs on the time of an operation, and a worker that is held back would
-    // leave more of the reclaim to kswapd, which is not.
+    // Elsewhere no decision hangs on the time of an operation, and pacing does harm: it holds back
+    // the worker and not kswapd, so more of the reclaim is left to kswapd.
     let is_paced = policy.compares_late_statistics();
     let parts = SimKernel::clone(&machine);
     let place = Placement::Pinned(CpuId(0));

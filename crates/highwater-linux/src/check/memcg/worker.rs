@@ -114,8 +114,10 @@ impl Worker<'_, '_> {
                 Order::End => return None,
                 Order::Join(group) => self.join(group),
                 Order::Work { work, took_ns } => {
-                    self.pace = Pace::begin(self.cx, took_ns);
-                    self.work(&work, &mut outcome)
+                    let has_limit = matches!(work, Work::Touch { limit_ms: Some(_), .. });
+                    self.pace = Pace::begin(self.cx, took_ns.filter(|_| !has_limit));
+                    let done = self.work(&work, &mut outcome);
+                    done.inspect(|()| self.pace.keep(self.cx, 1, 1))
                 }
             };
             if self.cx.is_dying() || done == Err(Error::Killed) {
@@ -256,10 +258,8 @@ impl Worker<'_, '_> {
         for page in pages {
             self.kernel.touch(cx, mm, start + page, Access::Write)?;
             outcome.done += 1;
-            let Some(limit_ms) = limit_ms else {
-                self.pace.keep(cx, outcome.done, total);
-                continue;
-            };
+            self.pace.keep(cx, outcome.done, total);
+            let Some(limit_ms) = limit_ms else { continue };
             let before_ns = std::mem::replace(&mut now_ns, cx.host.now_ns());
             let took_ns = now_ns - before_ns;
             let took_ms = took_ns as f64 / 1e6;
