@@ -12,6 +12,9 @@
 //! 3. If all are refused again, memory must really be held. Free or reclaimable pages are a
 //!    failure of the kernel. If there are none, ballast and the files in memory go, and the tasks
 //!    start for the last time.
+//!
+//! The same goes, once, for a task that a kernel before 4.12 leaves at the gate of the reserves for
+//! ever.
 
 use highwater_core::config::KswapdGoal;
 use highwater_core::page::{PageFlags, Pfn};
@@ -32,6 +35,8 @@ use crate::host::SimHost;
 /// reserves counts the zone as short (rules/kswapd#zone-reclaimable, rules/node-pass#gate): a task
 /// at the gate waits for ever.
 const PATIENCE_NS: u64 = 120 * 1_000_000_000;
+/// What such a task waits for.
+const GATE: &str = "reserves to recover";
 
 /// Pages that must be free above the marks for programs to start and do something.
 pub const ROOM: u64 = 500;
@@ -82,15 +87,18 @@ impl Director {
             worker::spawn_beyond(&self.shared, Start::Own);
         }
         self.shared.gate.is_closed.set(false);
-        let (patience_ns, limit_ns) = (self.now_ns + PATIENCE_NS, self.now_ns + REST_LIMIT_NS);
+        let (mut look_ns, limit_ns) = (self.now_ns + PATIENCE_NS, self.now_ns + REST_LIMIT_NS);
         while self.step()? != Outcome::Finished {
             if self.now_ns > limit_ns {
                 return Err(Failure::Stuck(self.waits()));
             }
             let goal = self.shared.options.policy.reclaim.kswapd.goal;
             let is_old = matches!(goal, KswapdGoal::Block | KswapdGoal::Room);
-            if is_old && self.now_ns > patience_ns && !self.has_made_room {
-                drop(self.administrator());
+            if is_old && self.now_ns > look_ns && !self.has_made_room {
+                look_ns = self.now_ns + PATIENCE_NS;
+                if self.waits().contains(GATE) {
+                    drop(self.administrator());
+                }
             }
         }
         Ok(())
