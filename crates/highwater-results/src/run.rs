@@ -162,8 +162,8 @@ pub struct EndedEarly {
     pub failed: u32,
     /// Copies that were started.
     pub started: u32,
-    /// When the OOM killer first chose one, nanoseconds since the start. None if it chose none, and
-    /// in older files.
+    /// When the OOM killer first chose one, nanoseconds since the start. None if it chose none, if
+    /// it did so only after the 256th report, and in older files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_kill_ns: Option<u64>,
     /// The call that failed first, and its error; empty if none failed.

@@ -51,9 +51,8 @@ impl Grid<'_> {
     fn ended_early(&self) -> Table {
         let keys = self.keys.iter().map(String::as_str).collect();
         let labels = self.labels(("task", keys), (MACHINE, "run"));
-        let columns =
-            ["killed", "first kill (s)", "gave up", "started"].map(str::to_owned).to_vec();
-        let title = "Tasks that ended early at each point (of all seeds)";
+        let columns = ["killed", "first kill (s)", "gave up"].map(str::to_owned).to_vec();
+        let title = "Tasks that ended early at each point (sums over seeds; the earliest kill)";
         let mut table = Table::new(title, &labels, columns, Layout::Fitted);
         let points = self.points.iter().enumerate();
         let runs: Vec<(usize, &Run)> = points
@@ -69,27 +68,17 @@ impl Grid<'_> {
             }
         }
         for task in &tasks {
-            // A run in which all of them lived does not say how many were started.
-            let started = |run: &Run| {
-                let of_task = of_run(run).into_iter().find(|early| early.task == *task);
-                of_task.map(|early| u64::from(early.started))
-            };
-            let started_once = runs.iter().find_map(|(_, run)| started(run)).unwrap_or(0);
             for &(at, run) in &runs {
-                let early = of_run(run);
+                let early: Vec<EndedEarly> =
+                    of_run(run).into_iter().filter(|early| early.task == *task).collect();
                 let sum = |of: fn(&EndedEarly) -> u32| {
-                    let of_task = early.iter().filter(|early| early.task == *task);
-                    Cell::number(of_task.map(|early| u64::from(of(early))).sum::<u64>() as f64, 0)
+                    early.iter().map(|early| u64::from(of(early))).sum::<u64>() as f64
                 };
-                let nr_seeds = run.per_seed.len().max(1) as u64;
-                let nr_started = started(run).unwrap_or(started_once) * nr_seeds;
-                let kills = early.iter().filter(|early| early.task == *task);
-                let first_kill = kills.filter_map(|early| early.first_kill_ns).min();
+                let first_kill = early.iter().filter_map(|early| early.first_kill_ns).min();
                 let cells = vec![
-                    sum(|early| early.killed),
+                    Cell::number(sum(|early| early.killed), 0),
                     first_kill.map_or(Cell::Missing, |ns| Cell::number(ns as f64 / 1e9, 3)),
-                    sum(|early| early.failed),
-                    Cell::number(nr_started as f64, 0),
+                    Cell::number(sum(|early| early.failed), 0),
                 ];
                 let values = self.values(at, &run.machine);
                 let labels = self.labels((task, values), (&run.machine, &run.label));
@@ -149,11 +138,12 @@ impl Grid<'_> {
                 operations.push(&seen.operation);
             }
         }
+        let nr_runs = self.points.iter().map(|point| point.document.runs.len()).sum::<usize>();
         let mut same = Vec::new();
         operations.retain(|name| {
-            let of_name = || observed.iter().filter(|seen| seen.operation == *name);
+            let of_name = || of_metric().filter(|seen| seen.operation == *name);
             let first = of_name().next().map_or(0.0, |seen| seen.mean);
-            let is_same = of_name().all(|seen| seen.mean == first);
+            let is_same = of_name().count() == nr_runs && of_name().all(|seen| seen.mean == first);
             let is_left_out = is_same && (first == 0.0 || metric.better == Better::Neither);
             if is_left_out && first != 0.0 {
                 let value = Cell::number(first, metric.decimals).value_text();
@@ -186,7 +176,7 @@ impl Grid<'_> {
         let runs: Vec<&Run> = self.points.iter().flat_map(|point| &point.document.runs).collect();
         table.notes.extend(not_counted(metric, &runs));
         if !same.is_empty() {
-            table.notes.push(format!("the same at every point: {}", same.join(", ")));
+            table.notes.push(format!("the same in every run: {}", same.join(", ")));
         }
         if shown[2] {
             let word = if metric.better == Better::Neither { "more" } else { "better" };
@@ -199,11 +189,18 @@ impl Grid<'_> {
 
     /// How much each key matters: the part of the variance of an operation's mean over the grid
     /// that lies between the values of the key. The rest belongs to combinations of keys. Nothing
-    /// if all of it is due to the only key.
+    /// if only one thing varies, which explains all.
     fn factors(&self, observed: &[Observed<'_>]) -> Table {
-        let mut keys: Vec<&str> = self.keys.iter().map(String::as_str).collect();
-        keys.push(POLICY);
-        let columns = keys.iter().map(|&key| key.to_owned()).chain(["together".to_owned()]);
+        let runs = || self.points.iter().flat_map(|point| &point.document.runs);
+        let has_several = |values: Vec<&str>| values.iter().any(|value| *value != values[0]);
+        let of_key = |at: usize| self.points.iter().map(|point| &*point.values[at]).collect();
+        let mut levels: Vec<usize> =
+            (0..self.keys.len()).filter(|&at| has_several(of_key(at))).collect();
+        if has_several(runs().map(|run| &*run.label).collect()) {
+            levels.push(self.keys.len());
+        }
+        let key_of = |&at: &usize| self.keys.get(at).map_or(POLICY, String::as_str);
+        let columns = levels.iter().map(key_of).chain(["together"]).map(str::to_owned).collect();
         let title = "What matters how much (percent of the variance over the grid)";
         let is_key = self.has_key(MACHINE);
         let labels = |[metric, machine, operation]: [&'_ str; 3]| match is_key {
@@ -212,14 +209,8 @@ impl Grid<'_> {
         };
         let headings = labels(["metric", MACHINE, "operation"]);
         let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
-        let mut table = Table::new(title, &headings, columns.collect(), Layout::Fitted);
-        let runs = || self.points.iter().flat_map(|point| &point.document.runs);
-        let has_several = |of: fn(&Run) -> &str| {
-            let mut all = runs().map(of);
-            let first = all.next();
-            all.any(|other| Some(other) != first)
-        };
-        if self.keys.len() == 1 && !has_several(|run| &run.label) {
+        let mut table = Table::new(title, &headings, columns, Layout::Fitted);
+        if levels.len() < 2 {
             return table;
         }
         for rows in grouped(observed, is_key) {
@@ -239,10 +230,10 @@ impl Grid<'_> {
             };
             let mut cells = Vec::new();
             let mut left = 100.0;
-            for at in 0..keys.len() {
-                let levels: Vec<String> = rows.iter().map(|seen| level(at, seen)).collect();
-                let levels: Vec<&str> = levels.iter().map(String::as_str).collect();
-                let of_key = variance(&values, &levels);
+            for &at in &levels {
+                let of_rows: Vec<String> = rows.iter().map(|seen| level(at, seen)).collect();
+                let of_rows: Vec<&str> = of_rows.iter().map(String::as_str).collect();
+                let of_key = variance(&values, &of_rows);
                 let share = 100.0 * of_key.between / of_key.all;
                 left -= share;
                 cells.push(Cell::number(share, 1));

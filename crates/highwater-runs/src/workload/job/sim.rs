@@ -200,8 +200,9 @@ pub(super) fn run(params: &JobParams, unit: &Unit<'_>) -> Result<Outcome, RunErr
         notes
             .push(format!("the kernel stopped at {at_s:.3} s: all figures are of the time before"));
         // The OOM killer found no victim: everything stood still.
-        for EndedEarly { killed, failed, reason, .. } in &mut early {
+        for EndedEarly { killed, failed, first_kill_ns, reason, .. } in &mut early {
             *failed += std::mem::take(killed);
+            *first_kill_ns = None;
             *reason = "the kernel panicked for want of memory (vm.panic_on_oom)".to_owned();
         }
     }
