@@ -27,6 +27,11 @@ fn document(a: f64, b: f64) -> Document {
     document
 }
 
+fn points<'a>(values: &'a [Vec<String>], documents: &'a [Document]) -> Vec<Point<'a>> {
+    let pairs = values.iter().zip(documents);
+    pairs.map(|(values, document)| Point { values, document }).collect()
+}
+
 fn texts(of: &[&str]) -> Vec<String> {
     of.iter().map(|&text| text.to_owned()).collect()
 }
@@ -37,11 +42,7 @@ fn a_grid_is_tidy_and_says_what_matters() {
     let values = [["1G", "0"], ["1G", "60"], ["2G", "0"], ["2G", "60"]].map(|v| texts(&v));
     // Memory halves the value, swappiness does nothing, the change reduces it by a tenth.
     let documents = [(8.0, 7.2), (8.0, 7.2), (4.0, 3.6), (4.0, 3.6)].map(|(a, b)| document(a, b));
-    let points: Vec<Point<'_>> = values
-        .iter()
-        .zip(&documents)
-        .map(|(values, document)| Point { values, document })
-        .collect();
+    let points = points(&values, &documents);
     let counters = ["pgscan_kswapd".to_owned()];
     let grid = Grid { keys: &keys, points, counters: &counters };
     let csv = grid.csv();
@@ -79,11 +80,7 @@ fn machines_that_vary_are_a_key() {
         let name = ["a", "b"][at / 2];
         document.runs.iter_mut().for_each(|run| name.clone_into(&mut run.machine));
     }
-    let points: Vec<Point<'_>> = values
-        .iter()
-        .zip(&documents)
-        .map(|(values, document)| Point { values, document })
-        .collect();
+    let points = points(&values, &documents);
     let grid = Grid { keys: &keys, points, counters: &[] };
     let csv = grid.csv();
     let lines: Vec<&str> = csv.lines().collect();
@@ -106,11 +103,7 @@ fn what_does_not_vary_has_no_row() {
     let keys = texts(&["memory"]);
     let values = [texts(&["1G"]), texts(&["2G"])];
     let documents = [document(4.0, 4.0), document(4.0, 4.0)];
-    let points: Vec<Point<'_>> = values
-        .iter()
-        .zip(&documents)
-        .map(|(values, document)| Point { values, document })
-        .collect();
+    let points = points(&values, &documents);
     assert_eq!(Grid { keys: &keys, points, counters: &[] }.tables().len(), 1);
 }
 
@@ -138,11 +131,7 @@ fn latencies_and_steps_are_shown_at_each_point_and_nothing_is_not() {
             run.push(name, 0, 0, value);
         }
     }
-    let points: Vec<Point<'_>> = values
-        .iter()
-        .zip(&documents)
-        .map(|(values, document)| Point { values, document })
-        .collect();
+    let points = points(&values, &documents);
     let tables = Grid { keys: &keys, points, counters: &[] }.tables();
     let titles: Vec<&str> = tables.iter().map(|table| table.title.as_str()).collect();
     assert!(
@@ -177,11 +166,7 @@ fn tasks_that_died_come_first() {
         };
         documents[0].runs[0].per_seed[seed].ended_early.push(early);
     }
-    let points: Vec<Point<'_>> = values
-        .iter()
-        .zip(&documents)
-        .map(|(values, document)| Point { values, document })
-        .collect();
+    let points = points(&values, &documents);
     let tables = Grid { keys: &keys, points, counters: &[] }.tables();
     assert!(tables[0].title.starts_with("Tasks that ended early"), "{}", tables[0].title);
     assert_eq!(tables[0].columns, ["killed", "first kill (s)", "gave up"]);

@@ -35,7 +35,7 @@ use crate::host::SimHost;
 /// reserves counts the zone as short (rules/kswapd#zone-reclaimable, rules/node-pass#gate): a task
 /// at the gate waits for ever.
 const PATIENCE_NS: u64 = 120 * 1_000_000_000;
-/// What such a task waits for.
+/// The name of that wait in the list of waits.
 const GATE: &str = "reserves to recover";
 
 /// Pages that must be free above the marks for programs to start and do something.
