@@ -146,6 +146,23 @@ fn free_pages_of_the_reserve_are_taken_off_since_6_13() {
     }
 }
 
+/// The pageblocks that 4.3 sets aside at boot serve every request in the end, so they count as free
+/// whatever the other rule says.
+#[test]
+fn the_reserve_of_4_3_is_for_all() {
+    let host = host();
+    for unusable in [HighatomicUnusable::Reserved, HighatomicUnusable::Free] {
+        let mut policy = policy("4.3");
+        policy.watermark.highatomic_unusable = unusable;
+        let (alloc, cx) = boot_on(&host, &one_zone(4096, 8192, 1), &policy);
+        let zone = only_zone(&alloc);
+        assert_eq!((zone.nr_reserved_highatomic(), zone.nr_free_highatomic()), (0, 1024));
+        fake_free(zone, zone.marks().min + 1024);
+        let gfp = Gfp::GFP_NOWAIT | Gfp::NOMEMALLOC;
+        assert!(alloc0(&alloc, &cx, &NoRelief, gfp).is_some(), "{unusable:?}");
+    }
+}
+
 #[test]
 fn zones_below_their_mark_pass_the_request_on() {
     // The first zone that passes its low mark serves, the preferred one first.
