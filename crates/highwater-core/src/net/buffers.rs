@@ -226,7 +226,7 @@ impl Buffers {
     /// The next segment arrives. The receiver acknowledges the first one at once, and from then on
     /// every second one (RFC 5681, section 4.2). Returns pages that each end does not need any
     /// more.
-    pub(super) fn deliver(&mut self, charged: u64) -> [Spare; 2] {
+    fn deliver(&mut self, charged: u64) -> [Spare; 2] {
         let Some(bytes) = self.unsent.pop_front() else { return [(GroupId::ROOT, 0); 2] };
         self.flight.push_back(bytes);
         self.arrived.push_back((bytes, bytes));
@@ -240,6 +240,18 @@ impl Buffers {
             _ => 0,
         };
         [spare, (self.sender.group, acknowledged)]
+    }
+
+    /// The same for a segment of `bytes` that was judged and paid for a moment ago, with the lock
+    /// given up since; `None` if it cannot arrive. Meanwhile the connection may have been reset, or
+    /// accepted by another group. Or the receiver has read, and gave back the page of which this
+    /// segment was to use the rest.
+    pub(super) fn deliver_as_wanted(&mut self, bytes: u64, paid: Wanted) -> Option<[Spare; 2]> {
+        let now = self.wanted_to_receive(bytes);
+        let is_as_before = self.next_segment() == Some(bytes)
+            && now.group == paid.group
+            && now.pages <= paid.pages;
+        is_as_before.then(|| self.deliver(paid.pages))
     }
 
     /// Everything that arrived is acknowledged: the sender frees its skbs.
@@ -438,6 +450,26 @@ mod tests {
         let _ = buffers.read(200);
         deliver(&mut buffers);
         assert_eq!(buffers.nr_segments, 3);
+    }
+
+    /// The receiver holds one segment, 34,021 bytes in 9 pages. The next one would fit in 8 more,
+    /// because 2,843 bytes of the ninth are free. Then the first is read and all pages go back.
+    #[test]
+    fn a_segment_that_was_paid_for_too_little_does_not_arrive() {
+        let mut buffers = connection(1 << 20);
+        send(&mut buffers, SEGMENT);
+        let wanted = buffers.wanted_to_send(SEGMENT);
+        assert_eq!(buffers.queue(SEGMENT, wanted.pages), (A, 0));
+        let paid = buffers.wanted_to_receive(SEGMENT);
+        assert_eq!(paid.pages, 8);
+        assert_eq!(buffers.read(SEGMENT), [(B, 9), (A, 0)]);
+        assert_eq!(buffers.deliver_as_wanted(SEGMENT, paid), None, "it needs 9 pages by now");
+        let enough = buffers.wanted_to_receive(SEGMENT);
+        let other = Wanted { group: A, ..enough };
+        assert_eq!(buffers.deliver_as_wanted(SEGMENT, other), None, "another group paid");
+        assert_eq!(buffers.deliver_as_wanted(SEGMENT - 1, enough), None, "another segment");
+        assert!(buffers.deliver_as_wanted(SEGMENT, enough).is_some());
+        assert_eq!((buffers.nr_segments, charged(&buffers).1), (2, 9));
     }
 
     #[test]

@@ -231,14 +231,8 @@ impl<H: Devices> Kernel<H> {
                 state.retry_at = cx.host.jiffies() + RETRANSMIT_JIFFIES;
                 break;
             }
-            // Meanwhile the connection may have been reset, or accepted by another group. Or the
-            // receiver has read, and gave back the page of which this segment was to use the rest.
-            let is_as_before =
-                state.receiver.group == group && state.wanted_to_receive(bytes).pages <= pages;
-            let spare = match state.next_segment() == Some(bytes) && is_as_before {
-                true => state.deliver(pages),
-                false => [(group, pages), (GroupId::ROOT, 0)],
-            };
+            let nothing_arrived = [(group, pages), (GroupId::ROOT, 0)];
+            let spare = state.deliver_as_wanted(bytes, wanted).unwrap_or(nothing_arrived);
             drop(state);
             self.uncharge_ends(cx, spare);
             has_sent = true;
