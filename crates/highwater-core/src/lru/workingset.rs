@@ -265,6 +265,7 @@ fn age<H: Devices>(vec: &LruVec<H>, pages: u64) {
 
 /// Pages that compete with a refaulting page of a type: pages that it could have evicted had it
 /// stayed. Before 5.9 (`has_swap` is false then) active file pages only.
+#[inline(always)]
 fn workingset_size(page_type: PageType, has_swap: bool, size: impl Fn(LruKind) -> u64) -> u64 {
     let mut pages = size(LruKind::ActiveFile);
     if page_type == PageType::Anon {

@@ -414,7 +414,11 @@ impl<H: Devices> Kernel<H> {
         }
         let index = page.index();
         let mut tree = file.tree.lock(cx.cpu());
-        let evicted = shadow.and_then(|shadow| tree.evict(index, folio.pfn(), shadow));
+        // Not a closure: reclaim has this inlined for every page.
+        let evicted = match shadow {
+            Some(shadow) => tree.evict(index, folio.pfn(), shadow),
+            None => None,
+        };
         if let Some(shadow_only) = evicted {
             file.nr_pages.store(tree.nr_pages(), Relaxed);
             drop(tree);

@@ -33,6 +33,8 @@
 //!
 //! To: [`super::warm_frames`] (the records).
 
+use std::array;
+
 use super::CpuId;
 use super::warm_frames::{Place, Record, Stamp, WarmFrames};
 
@@ -88,6 +90,7 @@ pub enum Touch {
 
 /// The place where a touch finds a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
 pub enum Level {
     /// Own first-level cache.
     L1,
@@ -113,17 +116,17 @@ impl Touch {
     }
 }
 
-impl CacheCosts {
-    #[inline]
-    fn of(&self, touch: Touch) -> &LevelCosts {
-        match touch {
-            Touch::Zero => &self.zero,
-            Touch::CopyFrom | Touch::CopyTo => &self.copy,
-        }
-    }
-}
-
 impl Level {
+    const ALL: [Level; 7] = [
+        Level::L1,
+        Level::L2,
+        Level::Llc,
+        Level::LlcSnoop,
+        Level::RemoteCache,
+        Level::Dram,
+        Level::RemoteDram,
+    ];
+
     /// Cost of 4 KiB at this level, with the factors of rules/costs#cache-warmth. `in_order`: the
     /// CPU's last frame is the one before it.
     #[inline]
@@ -144,17 +147,17 @@ impl Level {
     }
 }
 
-/// Where a touch finds a frame: a share in a cache, the rest in memory.
+/// Where a touch finds a frame: a share in a cache, the rest in memory. It fits in a register.
 #[derive(Clone, Copy, Debug)]
 struct Found {
-    cached: Level,
     /// Parts of [`WHOLE`] that are in the cache.
-    share: u64,
+    share: u32,
+    cached: Level,
     memory: Level,
 }
 
 /// All of a frame.
-const WHOLE: u64 = 1 << 16;
+const WHOLE: u32 = 1 << 16;
 
 impl Found {
     /// All of the frame is at this level.
@@ -162,15 +165,10 @@ impl Found {
         Found { cached: level, share: WHOLE, memory: level }
     }
 
-    /// Cost of 4 KiB.
-    #[inline]
-    fn ns(&self, costs: &LevelCosts, in_order: bool) -> u64 {
-        let cached_ns = self.cached.ns(costs, in_order);
-        if self.share == WHOLE {
-            return cached_ns;
-        }
-        let memory_ns = self.memory.ns(costs, in_order);
-        (cached_ns * self.share + memory_ns * (WHOLE - self.share)) / WHOLE
+    /// Parts of [`WHOLE`] that are in the cache, and that are not.
+    #[inline(always)]
+    fn shares(&self) -> (u64, u64) {
+        (u64::from(self.share), u64::from(WHOLE - self.share))
     }
 
     /// The part of `bytes` that the socket's LLC fetches: what is neither in the CPU's caches nor
@@ -179,7 +177,7 @@ impl Found {
     fn fetched(&self, bytes: u64) -> u64 {
         match self.cached {
             Level::L1 | Level::L2 | Level::LlcSnoop => 0,
-            Level::Llc => bytes * (WHOLE - self.share) / WHOLE,
+            Level::Llc => bytes * self.shares().1 / u64::from(WHOLE),
             Level::RemoteCache | Level::Dram | Level::RemoteDram => bytes,
         }
     }
@@ -187,6 +185,31 @@ impl Found {
     /// The level that most of the frame is at.
     fn level(&self) -> Level {
         if 2 * self.share >= WHOLE { self.cached } else { self.memory }
+    }
+}
+
+/// Nanoseconds of 4 KiB: by copying or clearing, out of order or in order, by level.
+#[derive(Clone, Copy, Debug)]
+struct Prices([[[u64; Level::ALL.len()]; 2]; 2]);
+
+impl Prices {
+    fn new(costs: &CacheCosts) -> Prices {
+        let by_level = |costs: &LevelCosts, in_order| Level::ALL.map(|at| at.ns(costs, in_order));
+        let both = |costs| array::from_fn(|in_order| by_level(costs, in_order == 1));
+        Prices([both(&costs.copy), both(&costs.zero)])
+    }
+
+    /// Cost of 4 KiB that were found there.
+    #[inline(always)]
+    fn ns(&self, touch: Touch, in_order: bool, found: &Found) -> u64 {
+        let by_level = &self.0[usize::from(touch == Touch::Zero)][usize::from(in_order)];
+        let cached_ns = by_level[found.cached as usize];
+        if found.share == WHOLE {
+            return cached_ns;
+        }
+        let memory_ns = by_level[found.memory as usize];
+        let (there, elsewhere) = found.shares();
+        (cached_ns * there + memory_ns * elsewhere) / u64::from(WHOLE)
     }
 }
 
@@ -200,8 +223,8 @@ const SIZES_MAX: u64 = 5;
 struct Shares {
     /// By step: parts of [`WHOLE`], rounded.
     left: Vec<u32>,
-    /// Steps for each byte, times 2^64.
-    per_byte: u128,
+    /// Steps for each byte, times 2^64 (less than one step, for any cache of more than 256 bytes).
+    per_byte: u64,
     /// Fetched bytes after which nothing is left.
     bytes_max: u64,
 }
@@ -209,21 +232,24 @@ struct Shares {
 impl Shares {
     fn new(llc_bytes: u64) -> Shares {
         let left = (0..=STEPS * SIZES_MAX)
-            .map(|step| (WHOLE as f64 * libm::exp(-(step as f64) / STEPS as f64)).round() as u32)
+            .map(|step| {
+                (f64::from(WHOLE) * libm::exp(-(step as f64) / STEPS as f64)).round() as u32
+            })
             .collect();
         let llc_bytes = llc_bytes.max(1);
         let per_byte = (u128::from(STEPS) << 64) / u128::from(llc_bytes);
+        let per_byte = u64::try_from(per_byte).unwrap_or(u64::MAX);
         Shares { left, per_byte, bytes_max: SIZES_MAX * llc_bytes }
     }
 
     /// Parts of [`WHOLE`] that are left after `fetched` bytes, by the nearest step.
     #[inline]
-    fn left(&self, fetched: u64) -> u64 {
+    fn left(&self, fetched: u64) -> u32 {
         if fetched >= self.bytes_max {
             return 0;
         }
-        let step = (u128::from(fetched) * self.per_byte + (1 << 63)) >> 64;
-        self.left.get(step as usize).map_or(0, |&left| u64::from(left))
+        let step = (u128::from(fetched) * u128::from(self.per_byte) + (1 << 63)) >> 64;
+        self.left.get(step as usize).copied().unwrap_or_default()
     }
 }
 
@@ -244,24 +270,30 @@ impl Begun {
         Begun { pfn: NO_FRAME, bytes: 0, found: Found::all(Level::Dram), in_order: false };
 }
 
+/// What a CPU touches.
+#[derive(Clone, Copy, Debug)]
+struct Core {
+    socket: u16,
+    /// C: bytes that it touched.
+    bytes: u64,
+    /// The frames that it read and wrote last.
+    last: [usize; 2],
+    /// The frame being read and the frame being written in parts.
+    begun: [Begun; 2],
+}
+
 /// Caches of a machine and the warmth of its frames.
 #[derive(Clone, Debug)]
 pub struct CacheWarmth {
     sizes: CacheSizes,
-    costs: CacheCosts,
+    prices: Prices,
+    zero_2m_ns: u64,
     shares: Shares,
-    /// Socket of each CPU.
-    socket_of_cpu: Vec<u16>,
+    cores: Vec<Core>,
     /// Socket of each node's memory.
     socket_of_node: Vec<u16>,
-    /// C: bytes touched by each CPU.
-    cpu_bytes: Vec<u64>,
     /// S: bytes that each socket's LLC fetched.
     socket_bytes: Vec<u64>,
-    /// By CPU: the frames that it read and wrote last.
-    last: Vec<[usize; 2]>,
-    /// By CPU: the frame being read and the frame being written in parts.
-    begun: Vec<[Begun; 2]>,
     /// By frame: the CPU that wrote it, plus 1, if no other CPU has touched it since; 0: it is
     /// clean. The host gives zeroed integers no memory until they are written, so frames without
     /// writers take none.
@@ -285,15 +317,14 @@ impl CacheWarmth {
     ) -> Self {
         let nr_sockets =
             socket_of_cpu.iter().chain(&socket_of_node).max().map_or(1, |&max| max + 1);
+        let core = |socket| Core { socket, bytes: 0, last: [NO_FRAME; 2], begun: [Begun::NONE; 2] };
         CacheWarmth {
             sizes,
-            costs,
+            prices: Prices::new(&costs),
+            zero_2m_ns: costs.zero_2m_ns,
             shares: Shares::new(sizes.llc_bytes),
-            cpu_bytes: vec![0; socket_of_cpu.len()],
             socket_bytes: vec![0; usize::from(nr_sockets)],
-            last: vec![[NO_FRAME; 2]; socket_of_cpu.len()],
-            begun: vec![[Begun::NONE; 2]; socket_of_cpu.len()],
-            socket_of_cpu,
+            cores: socket_of_cpu.into_iter().map(core).collect(),
             socket_of_node,
             dirty_by: vec![0; nr_frames],
             warm: WarmFrames::new(nr_frames),
@@ -301,19 +332,12 @@ impl CacheWarmth {
     }
 
     /// `cpu` touches all of frame `pfn`, whose memory is on `node`. Returns the time it takes.
-    #[inline]
     fn touch(&mut self, cpu: CpuId, pfn: usize, node: u16, touch: Touch) -> u64 {
         let place = self.warm.find(pfn);
-        let found = self.find(self.warm.at(place, pfn), cpu, pfn, node);
-        let in_order = self.follows(cpu, pfn, touch.writes());
+        let found = self.find(place, cpu, pfn, node);
+        let in_order = self.cores[cpu.idx()].follows(pfn, touch.writes());
         self.remember(cpu, pfn, place, touch.writes(), FRAME_BYTES, &found);
-        found.ns(self.costs.of(touch), in_order)
-    }
-
-    /// True if the last frame that `cpu` touched in this direction is the one before `pfn`.
-    #[inline]
-    fn follows(&self, cpu: CpuId, pfn: usize, writes: bool) -> bool {
-        self.last[cpu.idx()][usize::from(writes)] + 1 == pfn
+        self.prices.ns(touch, in_order, &found)
     }
 
     /// `cpu` clears `nr_frames` frames from `pfn` on. Whole 2 MiB blocks cost a flat figure.
@@ -324,7 +348,7 @@ impl CacheWarmth {
             return frames_ns;
         }
         let local = self.level_in_memory(cpu, node);
-        let per_block = LevelCosts { dram_ns: self.costs.zero_2m_ns, ..LevelCosts::default() };
+        let per_block = LevelCosts { dram_ns: self.zero_2m_ns, ..LevelCosts::default() };
         local.ns(&per_block, false) * (nr_frames / HUGE_FRAMES) as u64
     }
 
@@ -339,6 +363,11 @@ impl CacheWarmth {
         offset: u64,
         bytes: u64,
     ) -> u64 {
+        if bytes == FRAME_BYTES && offset.is_multiple_of(FRAME_BYTES) {
+            // As for a part: one that was begun before ends here.
+            self.cores[cpu.idx()].begun[usize::from(touch.writes())].pfn = NO_FRAME;
+            return self.touch(cpu, pfn + (offset / FRAME_BYTES) as usize, node, touch);
+        }
         let (mut at, end, mut ns) = (offset, offset + bytes, 0);
         while at < end {
             let frame_end = (at / FRAME_BYTES + 1) * FRAME_BYTES;
@@ -354,24 +383,27 @@ impl CacheWarmth {
     /// part throughout: touching one part does not bring the following cache lines in.
     fn touch_part(&mut self, cpu: CpuId, pfn: usize, node: u16, touch: Touch, bytes: u64) -> u64 {
         let place = self.warm.find(pfn);
-        let mut begun = self.begun[cpu.idx()][usize::from(touch.writes())];
+        let side = usize::from(touch.writes());
+        let core = &self.cores[cpu.idx()];
+        let mut begun = core.begun[side];
         if begun.pfn == pfn && begun.bytes + bytes <= FRAME_BYTES {
             begun.bytes += bytes;
         } else {
-            let found = self.find(self.warm.at(place, pfn), cpu, pfn, node);
-            begun = Begun { pfn, bytes, found, in_order: self.follows(cpu, pfn, touch.writes()) };
+            let in_order = core.follows(pfn, touch.writes());
+            begun = Begun { pfn, bytes, found: self.find(place, cpu, pfn, node), in_order };
         }
-        self.begun[cpu.idx()][usize::from(touch.writes())] = begun;
+        self.cores[cpu.idx()].begun[side] = begun;
         self.remember(cpu, pfn, place, touch.writes(), bytes, &begun.found);
-        let ns = begun.found.ns(self.costs.of(touch), begun.in_order);
+        let ns = self.prices.ns(touch, begun.in_order, &begun.found);
         (ns * bytes).div_ceil(FRAME_BYTES)
     }
 
     /// `cpu` fetches `bytes` bytes of other memory into its caches.
     #[cfg(test)]
     fn touch_elsewhere(&mut self, cpu: CpuId, bytes: u64) {
-        self.cpu_bytes[cpu.idx()] += bytes;
-        self.socket_bytes[usize::from(self.socket_of_cpu[cpu.idx()])] += bytes;
+        let core = &mut self.cores[cpu.idx()];
+        core.bytes += bytes;
+        self.socket_bytes[usize::from(core.socket)] += bytes;
     }
 
     /// A device wrote the frame by DMA: no cache holds it any more.
@@ -385,19 +417,19 @@ impl CacheWarmth {
     /// The level in which `cpu` would find most of frame `pfn` now.
     #[inline]
     pub fn level(&self, cpu: CpuId, pfn: usize, node: u16) -> Level {
-        self.find(self.warm.at(self.warm.find(pfn), pfn), cpu, pfn, node).level()
+        self.find(self.warm.find(pfn), cpu, pfn, node).level()
     }
 
-    #[inline]
-    fn find(&self, record: Option<Record>, cpu: CpuId, pfn: usize, node: u16) -> Found {
+    #[inline(always)]
+    fn find(&self, place: Place, cpu: CpuId, pfn: usize, node: u16) -> Found {
+        let Some(record) = self.warm.at(place, pfn) else {
+            return Found::all(self.level_in_memory(cpu, node));
+        };
         let CacheSizes { l1_bytes, l2_bytes, .. } = self.sizes;
-        let memory = self.level_in_memory(cpu, node);
-        let Some(record) = record else { return Found::all(memory) };
-        let last = record.last_cpu;
-        let last_socket = self.socket_of_cpu[last.idx()];
-        let own_socket = last_socket == self.socket_of_cpu[cpu.idx()];
-        let touched = record.cpu_stamp.bytes_until(self.cpu_bytes[last.idx()]);
-        match last == cpu {
+        let last = &self.cores[record.last_cpu.idx()];
+        let own_socket = last.socket == self.cores[cpu.idx()].socket;
+        let touched = record.cpu_stamp.bytes_until(last.bytes);
+        match record.last_cpu == cpu {
             true if touched < l1_bytes => return Found::all(Level::L1),
             true if touched < l2_bytes => return Found::all(Level::L2),
             false if own_socket && touched < l2_bytes && self.dirty_by[pfn] != 0 => {
@@ -405,29 +437,26 @@ impl CacheWarmth {
             }
             _ => {}
         }
-        let socket_bytes = self.socket_bytes[usize::from(last_socket)];
-        let fetched = record.socket_stamp.bytes_until(socket_bytes);
-        match self.shares.left(fetched) {
+        let socket_bytes = self.socket_bytes[usize::from(last.socket)];
+        let share = self.shares.left(record.socket_stamp.bytes_until(socket_bytes));
+        let memory = self.level_in_memory(cpu, node);
+        match share {
             0 => Found::all(memory),
-            share => {
-                let cached = if own_socket { Level::Llc } else { Level::RemoteCache };
-                Found { cached, share, memory }
-            }
+            _ if own_socket => Found { cached: Level::Llc, share, memory },
+            _ => Found { cached: Level::RemoteCache, share, memory },
         }
     }
 
     fn level_in_memory(&self, cpu: CpuId, node: u16) -> Level {
-        let own_socket = self.socket_of_cpu[cpu.idx()];
-        let memory_socket = self.socket_of_node.get(usize::from(node)).copied();
-        if memory_socket.is_none_or(|socket| socket == own_socket) {
-            Level::Dram
-        } else {
-            Level::RemoteDram
+        let own_socket = self.cores[cpu.idx()].socket;
+        match self.socket_of_node.get(usize::from(node)) {
+            Some(&socket) if socket != own_socket => Level::RemoteDram,
+            _ => Level::Dram,
         }
     }
 
     /// Records a touch of a frame that was found there. `place` is the result of its lookup.
-    #[inline]
+    #[inline(always)]
     fn remember(
         &mut self,
         cpu: CpuId,
@@ -437,16 +466,15 @@ impl CacheWarmth {
         bytes: u64,
         found: &Found,
     ) {
-        let cpu_bytes = &mut self.cpu_bytes[cpu.idx()];
-        let socket_bytes = &mut self.socket_bytes[usize::from(self.socket_of_cpu[cpu.idx()])];
-        let before = [*cpu_bytes, *socket_bytes];
-        *cpu_bytes += bytes;
-        *socket_bytes += found.fetched(bytes);
-        let (cpu_bytes, socket_bytes) = (*cpu_bytes, *socket_bytes);
-        if Stamp::are_records_due(before, [cpu_bytes, socket_bytes]) {
+        let core = &mut self.cores[cpu.idx()];
+        let socket_bytes = &mut self.socket_bytes[usize::from(core.socket)];
+        let before = [core.bytes, *socket_bytes];
+        let after = [before[0] + bytes, before[1] + found.fetched(bytes)];
+        [core.bytes, *socket_bytes] = after;
+        core.last[usize::from(writes)] = pfn;
+        if Stamp::are_records_due(before, after) {
             self.forget_cold();
         }
-        self.last[cpu.idx()][usize::from(writes)] = pfn;
         let Some(dirty_by) = self.dirty_by.get_mut(pfn) else { return };
         if writes {
             *dirty_by = cpu.0 + 1;
@@ -456,8 +484,8 @@ impl CacheWarmth {
         }
         let record = Record {
             last_cpu: cpu,
-            cpu_stamp: Stamp::new(cpu_bytes),
-            socket_stamp: Stamp::new(socket_bytes),
+            cpu_stamp: Stamp::new(after[0]),
+            socket_stamp: Stamp::new(after[1]),
         };
         if self.warm.put(place, pfn, record) {
             self.drop_cold();
@@ -467,30 +495,37 @@ impl CacheWarmth {
     /// Drops blocks of records of frames that no cache holds.
     #[cold]
     fn drop_cold(&mut self) {
-        let is_warm = is_warm(&self.sizes, &self.shares, &self.socket_of_cpu);
-        self.warm.retain(|record| is_warm(&self.cpu_bytes, &self.socket_bytes, record));
+        let is_warm = is_warm(&self.sizes, &self.shares);
+        self.warm.retain(|record| is_warm(&self.cores, &self.socket_bytes, record));
     }
 
     /// Drops every record of a frame that no cache holds.
     #[cold]
     fn forget_cold(&mut self) {
-        let is_warm = is_warm(&self.sizes, &self.shares, &self.socket_of_cpu);
-        self.warm.forget_unless(|record| is_warm(&self.cpu_bytes, &self.socket_bytes, record));
+        let is_warm = is_warm(&self.sizes, &self.shares);
+        self.warm.forget_unless(|record| is_warm(&self.cores, &self.socket_bytes, record));
+    }
+}
+
+impl Core {
+    /// True if the last frame that it touched in this direction is the one before `pfn`.
+    #[inline(always)]
+    fn follows(&self, pfn: usize, writes: bool) -> bool {
+        self.last[usize::from(writes)] + 1 == pfn
     }
 }
 
 /// Some cache holds the frame of a record, by the counters of all CPUs and sockets.
-fn is_warm<'a>(
+fn is_warm(
     sizes: &CacheSizes,
     shares: &Shares,
-    socket_of_cpu: &'a [u16],
-) -> impl Fn(&[u64], &[u64], &Record) -> bool + use<'a> {
+) -> impl Fn(&[Core], &[u64], &Record) -> bool + use<> {
     let (own_bytes, llc_bytes) = (sizes.l1_bytes.max(sizes.l2_bytes), shares.bytes_max);
-    move |cpu_bytes, socket_bytes, record| {
-        let cpu = record.last_cpu.idx();
-        let socket = usize::from(socket_of_cpu[cpu]);
-        record.cpu_stamp.bytes_until(cpu_bytes[cpu]) < own_bytes
-            || record.socket_stamp.bytes_until(socket_bytes[socket]) < llc_bytes
+    move |cores, socket_bytes, record| {
+        let last = &cores[record.last_cpu.idx()];
+        let socket_bytes = socket_bytes[usize::from(last.socket)];
+        record.cpu_stamp.bytes_until(last.bytes) < own_bytes
+            || record.socket_stamp.bytes_until(socket_bytes) < llc_bytes
     }
 }
 

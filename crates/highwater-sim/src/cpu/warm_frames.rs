@@ -60,9 +60,16 @@ const BLOCKS_MIN: usize = 64;
 /// Number of a free block: it holds no frames.
 const NOBODY: usize = usize::MAX;
 
-/// The block of a frame; `None` if it has none.
+/// The block of a frame: its index plus one; 0: it has none.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place(Option<usize>);
+pub(super) struct Place(u32);
+
+impl Place {
+    #[inline(always)]
+    fn block(self) -> Option<usize> {
+        (self.0 as usize).checked_sub(1)
+    }
+}
 
 #[derive(Clone, Debug)]
 struct Block {
@@ -125,29 +132,29 @@ impl WarmFrames {
     /// The block of a frame. Valid until a record is put elsewhere.
     #[inline]
     pub(super) fn find(&self, pfn: usize) -> Place {
-        let block = self.block_of.get(pfn / FRAMES).copied().unwrap_or_default();
-        Place((block as usize).checked_sub(1))
+        Place(self.block_of.get(pfn / FRAMES).copied().unwrap_or_default())
     }
 
     /// The record of a frame in that block, if there is one.
     #[inline]
     pub(super) fn at(&self, place: Place, pfn: usize) -> Option<Record> {
-        self.blocks[place.0?].record(pfn % FRAMES)
+        self.blocks[place.block()?].record(pfn % FRAMES)
     }
 
     /// Stores the record of an existing frame in the place that [`WarmFrames::find`] returned; true
     /// if a sweep is due.
     #[inline]
     pub(super) fn put(&mut self, place: Place, pfn: usize, record: Record) -> bool {
-        let block = match place.0 {
+        let block = match place.block() {
             Some(block) => block,
             None => self.add(pfn / FRAMES),
         };
         self.blocks[block].put(pfn % FRAMES, record);
-        place.0.is_none() && self.blocks.len() - self.free.len() > self.blocks_max
+        place.0 == 0 && self.blocks.len() - self.free.len() > self.blocks_max
     }
 
     /// Adds a block for a group of frames that has none.
+    #[cold]
     fn add(&mut self, number: usize) -> usize {
         let block = Block {
             number,
@@ -171,7 +178,7 @@ impl WarmFrames {
 
     /// Removes the record of a frame, as if no CPU had touched it.
     pub(super) fn forget(&mut self, pfn: usize) {
-        if let Some(block) = self.find(pfn).0 {
+        if let Some(block) = self.find(pfn).block() {
             self.blocks[block].last_cpus[pfn % FRAMES] = FORGOTTEN;
         }
     }

@@ -19,12 +19,12 @@ type Place = (Level, u64);
 impl ByTheLetter {
     fn counts(&self, cpu: CpuId) -> (u64, u64) {
         let caches = &self.caches;
-        let socket = usize::from(caches.socket_of_cpu[cpu.idx()]);
-        (caches.cpu_bytes[cpu.idx()], caches.socket_bytes[socket])
+        let core = &caches.cores[cpu.idx()];
+        (core.bytes, caches.socket_bytes[usize::from(core.socket)])
     }
 
     fn place(&self, cpu: CpuId, pfn: usize, node: u16) -> Place {
-        let socket = |cpu: CpuId| self.caches.socket_of_cpu[cpu.idx()];
+        let socket = |cpu: CpuId| self.caches.cores[cpu.idx()].socket;
         let memory = (self.caches.level_in_memory(cpu, node), 65_536);
         let Some((last, is_dirty, cpu_stamp, socket_stamp)) = self.frames[pfn] else {
             return memory;
@@ -55,7 +55,7 @@ impl ByTheLetter {
 
     /// A touch of a whole frame, or of a part, which is as warm as the first part was.
     fn touch(&mut self, cpu: CpuId, pfn: usize, writes: bool, part: Option<u64>) {
-        let own = usize::from(self.caches.socket_of_cpu[cpu.idx()]);
+        let own = usize::from(self.caches.cores[cpu.idx()].socket);
         let mut place = self.place(cpu, pfn, 0);
         if let Some(bytes) = part {
             let begun = &mut self.begun[cpu.idx()][usize::from(writes)];
@@ -68,7 +68,7 @@ impl ByTheLetter {
             place = begun.2;
         }
         let bytes = part.unwrap_or(FRAME_BYTES);
-        self.caches.cpu_bytes[cpu.idx()] += bytes;
+        self.caches.cores[cpu.idx()].bytes += bytes;
         self.caches.socket_bytes[own] += match place {
             (Level::L1 | Level::L2 | Level::LlcSnoop, _) => 0,
             (Level::Llc, left) => bytes * (65_536 - left) / 65_536,

@@ -188,12 +188,12 @@ fn a_share_is_left_after_others_were_fetched() {
         caches.touch(A, 3, 0, Touch::Zero);
         caches.touch_elsewhere(B, (sizes * (8 << 20) as f64) as u64);
         // Out of its own caches, which takes nothing from the LLC.
-        caches.cpu_bytes[A.idx()] += 1 << 20;
+        caches.cores[A.idx()].bytes += 1 << 20;
         assert_eq!(caches.shares.left(caches.socket_bytes[0] - 4096), parts, "{sizes}");
         let before = caches.socket_bytes[0];
         assert_eq!(caches.touch(A, 3, 0, Touch::Zero), ns, "{sizes}");
         let fetched = caches.socket_bytes[0] - before;
-        assert_eq!(fetched, 4096 * (65_536 - parts) / 65_536, "{sizes}");
+        assert_eq!(fetched, 4096 * u64::from(65_536 - parts) / 65_536, "{sizes}");
     }
 }
 
