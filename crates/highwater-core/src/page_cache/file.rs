@@ -9,6 +9,7 @@ use crate::host::{Cx, Devices, Lock, Tasks};
 use crate::kernel::Kernel;
 use crate::page::{FileId, PAGE_SIZE};
 use crate::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
+use crate::sync::changes::Changes;
 use crate::sync::order::LockClass;
 use crate::wait::{RwSem, RwSemRules};
 
@@ -87,6 +88,8 @@ pub struct File<H: Tasks> {
     pub(crate) rwsem: RwSem<H>,
     /// The VMAs that map it; `Table` class.
     pub(crate) mappings: H::Lock<MapRanges>,
+    /// How often they changed.
+    pub(crate) mapping_changes: Changes,
     /// Pages of the tree, readable without a lock.
     pub(crate) nr_pages: AtomicU64,
     /// Where background writeback goes on.
@@ -131,6 +134,7 @@ pub struct OpenFile<H: Tasks> {
 
 impl<H: Tasks> File<H> {
     fn new(host: &H, rules: RwSemRules, id: FileId, spec: FileSpec) -> Self {
+        let mappings = MapRanges::default();
         File {
             id,
             spec,
@@ -138,7 +142,8 @@ impl<H: Tasks> File<H> {
             tree: host.new_lock(LockClass::Table, Tree::default()),
             xa_lock: host.new_lock(LockClass::Mapping, ()),
             rwsem: RwSem::new(host, rules, "a file"),
-            mappings: host.new_lock(LockClass::Table, MapRanges::default()),
+            mapping_changes: mappings.changes().clone(),
+            mappings: host.new_lock(LockClass::Table, mappings),
             nr_pages: AtomicU64::new(0),
             writeback_index: AtomicU32::new(0),
             dirtied_when: AtomicU64::new(0),

@@ -12,6 +12,7 @@
 use alloc::vec::Vec;
 
 use crate::page::MmId;
+use crate::sync::changes::Changes;
 
 /// A range of a file that an address space maps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,6 +45,7 @@ impl MapRange {
 #[derive(Debug, Default)]
 pub(crate) struct MapRanges {
     ranges: Vec<MapRange>,
+    changes: Changes,
 }
 
 impl MapRanges {
@@ -52,6 +54,7 @@ impl MapRanges {
     pub(crate) fn insert(&mut self, range: MapRange) {
         if let Err(at) = self.ranges.binary_search(&range) {
             self.ranges.insert(at, range);
+            self.changes.count();
         }
     }
 
@@ -60,7 +63,13 @@ impl MapRanges {
     pub(crate) fn remove(&mut self, range: &MapRange) {
         if let Ok(at) = self.ranges.binary_search(range) {
             self.ranges.remove(at);
+            self.changes.count();
         }
+    }
+
+    /// Ranges that came or went.
+    pub(crate) fn changes(&self) -> &Changes {
+        &self.changes
     }
 
     /// All, in order.

@@ -19,6 +19,7 @@ use crate::memcg::Uncharge;
 use crate::page::{Folio, MmId, Order, PageFlags, Pfn};
 use crate::page_alloc::{Gfp, Wish};
 use crate::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering::Relaxed};
+use crate::sync::changes::Changes;
 use crate::sync::order::LockClass;
 use crate::units::{Error, GroupId};
 use crate::vmstat::NodeStat;
@@ -65,6 +66,8 @@ pub struct Mm<H: Tasks> {
     /// VMAs and tables; `Table` class, held for single steps. Changes to VMAs need `mmap_lock` for
     /// writing.
     pub(crate) tables: H::Lock<MmTables<H>>,
+    /// How often these changed ([`MmTables::changes`]).
+    pub(super) table_changes: Changes,
     /// Resident pages.
     pub rss: Rss,
     /// CPUs whose TLBs may hold entries of it.
@@ -123,12 +126,14 @@ impl<H: Tasks> Mm<H> {
     pub const BASE: u32 = 1 << 18;
 
     fn new(host: &H, rules: RwSemRules, id: MmId, pgd: Pfn, ancestors: Vec<MmId>) -> Self {
+        let tables = MmTables::new(pgd, Self::BASE);
         Mm {
             id,
             process: host.new_lock(LockClass::Table, None),
             ancestors,
             mmap_lock: RwSem::new(host, rules, "an address space (mmap_lock)"),
-            tables: host.new_lock(LockClass::Table, MmTables::new(pgd, Self::BASE)),
+            table_changes: tables.changes().clone(),
+            tables: host.new_lock(LockClass::Table, tables),
             rss: Rss::default(),
             cpus: AtomicCpuSet::default(),
             has_khugepaged: AtomicBool::new(false),

@@ -100,6 +100,8 @@ pub(crate) struct Trail<H: Devices> {
 /// map nothing any more.
 pub(super) struct LastWalk<H: Devices> {
     file: Option<Arc<File<H>>>,
+    /// The only range of `file` that is mapped, and [`File::mapping_changes`] when it was found.
+    sole: Option<(u64, MapRange)>,
     step: Step<H>,
 }
 
@@ -126,7 +128,8 @@ impl<H: Devices> Default for Trail<H> {
 impl<H: Devices> Default for LastWalk<H> {
     fn default() -> Self {
         let (changes, pages, flags) = (0, (0, 0), VmaFlags::empty());
-        LastWalk { file: None, step: Step { mm: None, table: None, changes, pages, flags } }
+        let step = Step { mm: None, table: None, changes, pages, flags };
+        LastWalk { file: None, sole: None, step }
     }
 }
 
@@ -160,6 +163,7 @@ impl<H: Devices> LastWalk<H> {
     ) -> Option<&Arc<File<H>>> {
         if self.file.as_ref().is_none_or(|file| file.id != id) {
             self.file = kernel.file(cx, id);
+            self.sole = None;
         }
         self.file.as_ref()
     }
@@ -205,16 +209,25 @@ impl<H: Devices> Kernel<H> {
             }
             PageMapping::File(id) => {
                 last.file(self, cx, id);
-                let LastWalk { file: Some(file), step } = last else { return };
-                let mappings = file.mappings.lock(cx.cpu());
-                let mut hits = mappings.all().iter().filter(|range| range.vpn_of(index).is_some());
-                let Some(&first) = hits.next() else { return };
-                if hits.next().is_some() {
-                    return self.visit_ranges(cx, file, mappings, index, step, &mut visit);
-                }
-                drop(mappings);
-                let Some(vpn) = first.vpn_of(index) else { return };
-                let _ = self.visit_place(cx, first.mm, vpn, step, &mut visit);
+                let LastWalk { file: Some(file), sole, step } = last else { return };
+                let range = match *sole {
+                    Some((changes, range)) if changes == file.mapping_changes.get() => range,
+                    _ => {
+                        let mappings = file.mappings.lock(cx.cpu());
+                        if let [range] = mappings.all() {
+                            *sole = Some((mappings.changes().get(), *range));
+                        }
+                        let all = mappings.all().iter();
+                        let mut hits = all.filter(|range| range.vpn_of(index).is_some());
+                        let Some(&first) = hits.next() else { return };
+                        if hits.next().is_some() {
+                            return self.visit_ranges(cx, file, mappings, index, step, &mut visit);
+                        }
+                        first
+                    }
+                };
+                let Some(vpn) = range.vpn_of(index) else { return };
+                let _ = self.visit_place(cx, range.mm, vpn, step, &mut visit);
             }
         }
     }
@@ -322,26 +335,22 @@ impl<H: Devices> Kernel<H> {
             step.pages = (0, 0);
         }
         let Some(mm) = &step.mm else { return Flow::Continue(()) };
-        let flags = {
+        let (first, end) = step.pages;
+        if vpn < first || end <= vpn || step.changes != mm.table_changes.get() {
             let tables = mm.tables.lock(cx.cpu());
-            let (first, end) = step.pages;
-            if first <= vpn && vpn < end && step.changes == tables.changes() {
-                step.flags
-            } else {
-                let Some(table) = tables.table(vpn) else { return Flow::Continue(()) };
-                if step.table.as_ref().is_none_or(|last| !Arc::ptr_eq(last, table)) {
-                    step.table = Some(Arc::clone(table));
-                }
-                let vma = tables.vma(vpn);
-                step.changes = tables.changes();
-                step.pages = vma.map_or((0, 0), |vma| {
-                    let (first, last) = (vpn & !(PTES as u32 - 1), vpn | (PTES as u32 - 1));
-                    (vma.start.max(first), vma.end.min(last + 1))
-                });
-                step.flags = vma.map_or(VmaFlags::empty(), |vma| self.flags_of_walk(vma));
-                step.flags
+            let Some(table) = tables.table(vpn) else { return Flow::Continue(()) };
+            if step.table.as_ref().is_none_or(|last| !Arc::ptr_eq(last, table)) {
+                step.table = Some(Arc::clone(table));
             }
-        };
+            let vma = tables.vma(vpn);
+            step.changes = tables.changes().get();
+            step.pages = vma.map_or((0, 0), |vma| {
+                let (first, last) = (vpn & !(PTES as u32 - 1), vpn | (PTES as u32 - 1));
+                (vma.start.max(first), vma.end.min(last + 1))
+            });
+            step.flags = vma.map_or(VmaFlags::empty(), |vma| self.flags_of_walk(vma));
+        }
+        let flags = step.flags;
         let Some(table) = &step.table else { return Flow::Continue(()) };
         visit(&Place { mm, table, vpn, flags, pages: step.pages })
     }

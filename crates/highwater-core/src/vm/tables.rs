@@ -24,6 +24,7 @@ use alloc::vec::Vec;
 use super::{PTES, PageTable, Vma};
 use crate::host::Tasks;
 use crate::page::Pfn;
+use crate::sync::changes::Changes;
 
 /// Pages that a lowest table covers, log2.
 pub(super) const TABLE_SHIFT: u32 = 9;
@@ -49,7 +50,7 @@ pub struct MmTables<H: Tasks> {
     pub(super) pgd: Option<Pfn>,
     /// No free range that was ever passed over lies below this.
     pub(super) next_free: u32,
-    changes: u64,
+    changes: Changes,
 }
 
 /// The levels that must exist before a lowest table.
@@ -77,26 +78,25 @@ impl<H: Tasks> MmTables<H> {
             puds: Vec::new(),
             pgd: Some(pgd),
             next_free,
-            changes: 0,
+            changes: Changes::default(),
         }
     }
 
-    /// Number of additions and removals of VMAs and lowest tables. While it is the same, earlier
+    /// Additions and removals of VMAs and lowest tables. While their number is the same, earlier
     /// results of lookups are valid.
-    #[inline(always)]
-    pub(super) fn changes(&self) -> u64 {
-        self.changes
+    pub(super) fn changes(&self) -> &Changes {
+        &self.changes
     }
 
     /// Adds a VMA, or puts one in the place of the one that begins where it does.
     pub(super) fn insert_vma(&mut self, vma: Arc<Vma<H>>) {
-        self.changes += 1;
+        self.changes.count();
         self.vmas.insert(vma.start, vma);
     }
 
     /// Takes out the VMA that begins at a virtual page.
     pub(super) fn remove_vma(&mut self, start: u32) {
-        self.changes += 1;
+        self.changes.count();
         self.vmas.remove(&start);
     }
 
@@ -202,7 +202,7 @@ impl<H: Tasks> MmTables<H> {
         }
         let table = slot.insert(new());
         directory.nr_tables += 1;
-        self.changes += 1;
+        self.changes.count();
         Some((Arc::clone(table), true))
     }
 }
@@ -214,7 +214,7 @@ impl<H: Tasks> MmTables<H> {
         let directory = self.directories.get_mut((vpn >> PMD_SHIFT) as usize)?.as_mut()?;
         let table = directory.tables[(vpn >> TABLE_SHIFT) as usize % PTES].take()?;
         directory.nr_tables -= 1;
-        self.changes += 1;
+        self.changes.count();
         Some(table)
     }
 
@@ -304,9 +304,11 @@ mod tests {
         let host = Solo::default();
         let mut all = tables();
         assert!(all.insert_upper(Level::Pud, 0, Pfn(1)) && all.insert_upper(Level::Pmd, 0, Pfn(2)));
-        let mut last = all.changes();
-        let mut is_change =
-            |all: &MmTables<Solo>| core::mem::replace(&mut last, all.changes()) != all.changes();
+        let mut last = all.changes().get();
+        let mut is_change = |all: &MmTables<Solo>| {
+            let now = all.changes().get();
+            core::mem::replace(&mut last, now) != now
+        };
         all.insert_vma(vma(&host, VmaFlags::READ));
         assert!(is_change(&all));
         all.insert_vma(vma(&host, VmaFlags::LOCKED));

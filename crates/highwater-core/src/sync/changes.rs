@@ -1,0 +1,42 @@
+//! How often something behind a lock changed, to be read without the lock.
+//!
+//! Reclaim's walks come back for page after page. While nothing changed, what they found under the
+//! lock the last time still holds, and taking the lock again would say nothing new.
+
+use alloc::sync::Arc;
+
+use super::atomic::{AtomicU64, Ordering};
+
+/// The count. What the lock protects has it, and its owner has a copy.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Changes(Arc<AtomicU64>);
+
+impl Changes {
+    /// Counts a change; with the lock held.
+    #[inline]
+    pub(crate) fn count(&self) {
+        // Only the holder of the lock writes.
+        self.0.store(self.get() + 1, Ordering::Release);
+    }
+
+    /// Changes so far. A reader without the lock may be late, as one that took the lock just before
+    /// the change.
+    #[inline(always)]
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_sees_what_is_counted() {
+        let changes = Changes::default();
+        let copy = changes.clone();
+        changes.count();
+        changes.count();
+        assert_eq!((changes.get(), copy.get(), Changes::default().get()), (2, 2, 0));
+    }
+}
