@@ -11,6 +11,7 @@
 //! Key types: [`Grid`], [`Point`]; [`tables`] has what is printed for reading. The interval of a mean is taken over the seeds' means; the
 //! interval of a change is the verdict's.
 
+mod dead;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -136,7 +137,8 @@ impl<'a> Grid<'a> {
     ///
     /// Limits are for 95 %. `change` is in percent against the baseline of the same point and
     /// machine; positive is better. A value that does not exist is an empty field: the baseline's
-    /// change, the interval of one seed, everything that a kernel does not count.
+    /// change, the interval of one seed, everything that a kernel does not count, the first kill of a
+    /// task that was not killed.
     pub fn csv(&self) -> String {
         let columns = COLUMNS.into_iter().skip(usize::from(self.has_key(MACHINE)));
         let header: Vec<&str> = self.keys.iter().map(String::as_str).chain(columns).collect();
@@ -170,6 +172,12 @@ impl<'a> Grid<'a> {
                     for name in metric.operations.iter().filter(lacks) {
                         let what = [&*metric.name, &*metric.unit, &**name];
                         push(at, run, what, Figures::default());
+                    }
+                }
+                for dead in self.dead() {
+                    for (unit, figure, values) in dead.figures(run) {
+                        let what = [dead::METRIC, unit, &*format!("{} {figure}", dead.task)];
+                        push(at, run, what, Figures::of_values(values));
                     }
                 }
                 for counter in self.counters {
@@ -251,7 +259,11 @@ impl Figures {
             return Figures::default();
         }
         let counts = run.per_seed.iter().map(|totals| totals.counters.get(counter) as f64);
-        let mut values: Vec<f64> = counts.collect();
+        Figures::of_values(counts.collect())
+    }
+
+    /// The figures of what has one value for each seed, or for some seeds.
+    fn of_values(mut values: Vec<f64>) -> Figures {
         values.sort_unstable_by(f64::total_cmp);
         let interval = Bootstrap::default().statistic(&values, amean).map(|i| i.percentile);
         Figures { mean: amean(&values), interval, values, ..Figures::default() }

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use highwater_results::{Better, EndedEarly, Metric, Run};
+use highwater_results::{Better, Metric, Run};
 
+use super::dead::Ends;
 use super::{COUNTERS, Grid, MACHINE, Observed, percent};
 use crate::compare::not_counted;
 use crate::stats::summary::amean;
@@ -58,30 +59,18 @@ impl Grid<'_> {
         let runs: Vec<(usize, &Run)> = points
             .flat_map(|(at, point)| point.document.runs.iter().map(move |run| (at, run)))
             .collect();
-        let of_run = |run: &Run| -> Vec<EndedEarly> {
-            run.per_seed.iter().flat_map(|totals| totals.ended_early.clone()).collect()
-        };
-        let mut tasks: Vec<String> = Vec::new();
-        for early in runs.iter().flat_map(|(_, run)| of_run(run)) {
-            if !tasks.contains(&early.task) {
-                tasks.push(early.task);
-            }
-        }
-        for task in &tasks {
+        for dead in self.dead() {
             for &(at, run) in &runs {
-                let early: Vec<EndedEarly> =
-                    of_run(run).into_iter().filter(|early| early.task == *task).collect();
-                let sum = |of: fn(&EndedEarly) -> u32| {
-                    early.iter().map(|early| u64::from(of(early))).sum::<u64>() as f64
-                };
-                let first_kill = early.iter().filter_map(|early| early.first_kill_ns).min();
+                let Ends { killed, gave_up, first_kill_s } = dead.per_seed(run);
+                let first_kill = first_kill_s.into_iter().min_by(f64::total_cmp);
+                let sum = |values: Vec<f64>| values.into_iter().fold(0.0, |sum, n| sum + n);
                 let cells = vec![
-                    Cell::number(sum(|early| early.killed), 0),
-                    first_kill.map_or(Cell::Missing, |ns| Cell::number(ns as f64 / 1e9, 3)),
-                    Cell::number(sum(|early| early.failed), 0),
+                    Cell::number(sum(killed), 0),
+                    first_kill.map_or(Cell::Missing, |s| Cell::number(s, 3)),
+                    Cell::number(sum(gave_up), 0),
                 ];
                 let values = self.values(at, &run.machine);
-                let labels = self.labels((task, values), (&run.machine, &run.label));
+                let labels = self.labels((dead.task, values), (&run.machine, &run.label));
                 table.push(&labels, cells);
             }
         }

@@ -166,8 +166,22 @@ fn tasks_that_died_come_first() {
         };
         documents[0].runs[0].per_seed[seed].ended_early.push(early);
     }
-    let points = points(&values, &documents);
-    let tables = Grid { keys: &keys, points, counters: &[] }.tables();
+    let grid = Grid { keys: &keys, points: points(&values, &documents), counters: &[] };
+    let csv = grid.csv();
+    let rows: Vec<&str> = csv.lines().filter(|line| line.contains("ended early")).collect();
+    let of = |row: &str| row.split(',').take(8).collect::<Vec<_>>().join(",");
+    assert_eq!(
+        rows.iter().map(|row| of(row)).collect::<Vec<_>>(),
+        [
+            "16M,machine,before,ended early,copies,web killed,2,1",
+            "16M,machine,before,ended early,seconds,web first kill,2,4.75",
+            "16M,machine,before,ended early,copies,web gave up,2,0",
+            "64M,machine,before,ended early,copies,web killed,2,0",
+            "64M,machine,before,ended early,seconds,web first kill,0,",
+            "64M,machine,before,ended early,copies,web gave up,2,0",
+        ]
+    );
+    let tables = grid.tables();
     assert!(tables[0].title.starts_with("Tasks that ended early"), "{}", tables[0].title);
     assert_eq!(tables[0].columns, ["killed", "first kill (s)", "gave up"]);
     let rows: Vec<String> = tables[0]
