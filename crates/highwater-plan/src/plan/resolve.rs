@@ -101,9 +101,14 @@ fn experiment_of(registry: &Registry, options: &Options) -> Result<Experiment, P
             experiment
         }
     };
-    let name = experiment.name.clone();
-    let refused =
-        |option, which| PlanError::refused(option, format!("{name} has no {which} version"));
+    let (name, is_job) = (experiment.name.clone(), experiment.job.entry().name == Job::NAME);
+    let refused = |option: &'static str, which| {
+        let table = option.trim_start_matches('-');
+        let shortens = is_job && option == "--quick";
+        let or_set = if shortens { ", or shorten it (--set job.seconds=2)" } else { "" };
+        let advice = format!("leave {option} out, or write a [{table}] table in its file{or_set}");
+        PlanError::refused(option, format!("{name} has no {which} version: {advice}"))
+    };
     experiment = match options.size {
         Size::AsWritten => experiment,
         Size::Quick => experiment.quick().ok_or_else(|| refused("--quick", "smaller"))?,
