@@ -350,7 +350,18 @@ impl Counters {
 
     /// Brings the parent's sums of protected usage up to date with one child's usage and settings.
     #[doc(alias = "propagate_protected_usage")]
+    #[inline(always)]
     fn report_protected(&self, group: GroupId) {
+        let child = &self[group];
+        let reported = child.min_usage.load(Relaxed) | child.low_usage.load(Relaxed);
+        // Most groups are not protected, and this is asked for each page.
+        if child.min() | child.low() | reported != 0 {
+            self.report_to_parent(group);
+        }
+    }
+
+    #[inline(never)]
+    fn report_to_parent(&self, group: GroupId) {
         let Some(parent) = self.parent(group) else { return };
         let (child, parent) = (&self[group], &self[parent]);
         let usage = child.usage();
