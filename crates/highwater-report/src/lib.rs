@@ -45,6 +45,7 @@ pub mod by_seed;
 mod change;
 pub mod claims;
 pub mod compare;
+mod dead;
 pub mod duration;
 pub mod evidence;
 pub mod explain;

@@ -11,8 +11,8 @@ use crate::compare::{Changes, Options, RowSet, comparison, not_counted};
 use crate::style::Style;
 use crate::table::Table;
 use crate::{
-    beside, by_seed, duration, evidence, histogram, largest, latency, orders, trace_times, verdict,
-    vmstat,
+    beside, by_seed, dead, duration, evidence, histogram, largest, latency, orders, trace_times,
+    verdict, vmstat,
 };
 
 /// How much of the evidence to show.
@@ -26,12 +26,13 @@ pub enum Shown {
 }
 
 /// Only the verdicts of a document: that of the whole, and those against baselines other than the
-/// first run.
+/// first run. Tasks that ended early come before them.
 ///
 /// # Errors
 /// The same as [`tables`].
 pub fn verdicts(document: &Document) -> Result<Vec<Table>, PublishedError> {
-    let mut tables: Vec<Table> = verdict::verdict(document)?.into_iter().collect();
+    let mut tables: Vec<Table> = dead::table(document).into_iter().collect();
+    tables.extend(verdict::verdict(document)?);
     for (label, part) in also_against(document) {
         tables.extend(verdict::verdict(&part)?.map(|table| against(&label, table)));
     }
@@ -43,7 +44,8 @@ pub fn verdicts(document: &Document) -> Result<Vec<Table>, PublishedError> {
 /// # Errors
 /// If the document names a published table, histogram or figure that is not known.
 pub fn tables(document: &Document, shown: Shown) -> Result<Vec<Table>, PublishedError> {
-    let mut tables: Vec<Table> = verdict::verdict(document)?.into_iter().collect();
+    let mut tables: Vec<Table> = dead::table(document).into_iter().collect();
+    tables.extend(verdict::verdict(document)?);
     for (label, part) in also_against(document) {
         let of_part = verdict::verdict(&part)?.into_iter().chain(of_machines(&part, shown)?);
         tables.extend(of_part.map(|table| against(&label, table)));

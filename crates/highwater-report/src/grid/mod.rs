@@ -11,7 +11,6 @@
 //! Key types: [`Grid`], [`Point`]; [`tables`] has what is printed for reading. The interval of a mean is taken over the seeds' means; the
 //! interval of a change is the verdict's.
 
-mod dead;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -22,6 +21,7 @@ use highwater_results::{Document, Metric, Run};
 
 use crate::change::{Change, changes};
 use crate::compare::operations;
+use crate::dead;
 use crate::render::csv::Records;
 use crate::stats::bootstrap::Bootstrap;
 use crate::stats::quantile::interpolated;
@@ -174,7 +174,7 @@ impl<'a> Grid<'a> {
                         push(at, run, what, Figures::default());
                     }
                 }
-                for dead in self.dead() {
+                for dead in dead::dead(self.runs()) {
                     for (unit, figure, values) in dead.figures(run) {
                         let what = [dead::METRIC, unit, &*format!("{} {figure}", dead.task)];
                         push(at, run, what, Figures::of_values(values));
@@ -187,6 +187,11 @@ impl<'a> Grid<'a> {
             }
         }
         records.into_text()
+    }
+
+    /// The runs of all points.
+    fn runs(&self) -> impl Iterator<Item = &'a Run> {
+        self.points.iter().flat_map(|point| &point.document.runs)
     }
 
     /// Whether the key varies.

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use highwater_results::{Better, Metric, Run};
 
-use super::dead::Ends;
 use super::{COUNTERS, Grid, MACHINE, Observed, percent};
 use crate::compare::not_counted;
+use crate::dead;
 use crate::stats::summary::amean;
 use crate::table::{Cell, Layout, Table};
 
@@ -39,7 +39,7 @@ impl Grid<'_> {
     ) -> Vec<&'s str> {
         let mut labels = vec![what];
         labels.extend(of_point);
-        let runs = || self.points.iter().flat_map(|point| &point.document.runs);
+        let runs = || self.runs();
         let is_several =
             |of: fn(&Run) -> &str| runs().any(|one| runs().any(|two| of(one) != of(two)));
         let is_missing = !self.has_key(MACHINE) && is_several(|run| &run.machine);
@@ -52,31 +52,19 @@ impl Grid<'_> {
     fn ended_early(&self) -> Table {
         let keys = self.keys.iter().map(String::as_str).collect();
         let labels = self.labels(("task", keys), (MACHINE, "run"));
-        let columns = ["killed", "first kill (s)", "gave up"].map(str::to_owned).to_vec();
+        let columns = dead::COLUMNS.map(str::to_owned).to_vec();
         let title = "Tasks that ended early at each point (sums over seeds; the earliest kill)";
         let mut table = Table::new(title, &labels, columns, Layout::Fitted);
-        let points = self.points.iter().enumerate();
-        let runs: Vec<(usize, &Run)> = points
-            .flat_map(|(at, point)| point.document.runs.iter().map(move |run| (at, run)))
-            .collect();
-        for dead in self.dead() {
-            for &(at, run) in &runs {
-                let Ends { killed, gave_up, first_kill_s } = dead.per_seed(run);
-                let first_kill = first_kill_s.into_iter().min_by(f64::total_cmp);
-                let sum = |values: Vec<f64>| values.into_iter().fold(0.0, |sum, n| sum + n);
-                let cells = vec![
-                    Cell::number(sum(killed), 0),
-                    first_kill.map_or(Cell::Missing, |s| Cell::number(s, 3)),
-                    Cell::number(sum(gave_up), 0),
-                ];
-                let values = self.values(at, &run.machine);
-                let labels = self.labels((dead.task, values), (&run.machine, &run.label));
-                table.push(&labels, cells);
+        for dead in dead::dead(self.runs()) {
+            for (at, point) in self.points.iter().enumerate() {
+                for run in &point.document.runs {
+                    let values = self.values(at, &run.machine);
+                    let labels = self.labels((dead.task, values), (&run.machine, &run.label));
+                    table.push(&labels, dead.cells(run));
+                }
             }
         }
-        let note = "what a dead task did counts below, and its rates are those of the whole run; a \
-                    latency is that of the operations that ended";
-        table.notes.push(note.to_owned());
+        table.notes.push(dead::NOTE.to_owned());
         table
     }
 
@@ -180,7 +168,7 @@ impl Grid<'_> {
     /// that lies between the values of the key. The rest belongs to combinations of keys. Nothing
     /// if only one thing varies, which explains all.
     fn factors(&self, observed: &[Observed<'_>]) -> Table {
-        let runs = || self.points.iter().flat_map(|point| &point.document.runs);
+        let runs = || self.runs();
         let has_several = |values: Vec<&str>| values.iter().any(|value| *value != values[0]);
         let of_key = |at: usize| self.points.iter().map(|point| &*point.values[at]).collect();
         let mut levels: Vec<usize> =
