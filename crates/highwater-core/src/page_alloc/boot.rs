@@ -124,7 +124,7 @@ fn assemble<H: Host>(host: &H, machine: &Machine, policy: &Policy) -> PageAlloca
             // (rules/per-cpu-lists#below-high). Above that one, it is above the low one too.
             info.keep_above_low(if tunes { Mark::High } else { Mark::Low });
         }
-        // Up to 4.3 these lists hold the reserve that is set aside below, which serves every request in
+        // Up to 4.3 these lists hold the reserve that is set aside below. It serves every request in
         // the end.
         if policy.watermark.highatomic_unusable == HighatomicUnusable::Free
             && policy.highatomic != HighatomicKind::Reserve

@@ -98,10 +98,12 @@ mod tests {
         for range in [of(2, 0), of(1, 8), of(1, 0), of(1, 8)] {
             ranges.insert(range);
         }
+        assert_eq!(ranges.changes().get(), 3, "one was there");
         assert_eq!(ranges.all(), [of(1, 0), of(1, 8), of(2, 0)]);
         assert_eq!(ranges.after(Some(&of(1, 4))), [of(1, 8), of(2, 0)]);
         ranges.remove(&of(1, 8));
         ranges.remove(&of(1, 4));
+        assert_eq!(ranges.changes().get(), 4, "one was not there");
         assert_eq!(ranges.all(), [of(1, 0), of(2, 0)]);
         assert_eq!(ranges.after(Some(&of(1, 8))), [of(2, 0)], "one that is gone");
         assert!(ranges.after(Some(&of(2, 0))).is_empty());

@@ -7,7 +7,7 @@ use alloc::sync::Arc;
 
 use super::atomic::{AtomicU64, Ordering};
 
-/// The count. What the lock protects has it, and its owner has a copy.
+/// The count. The value behind the lock has it, and the lock's owner has a copy.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Changes(Arc<AtomicU64>);
 
@@ -15,12 +15,13 @@ impl Changes {
     /// Counts a change; with the lock held.
     #[inline]
     pub(crate) fn count(&self) {
-        // Only the holder of the lock writes.
+        // Only the holder of the lock writes. Release and Acquire order the count alone: what a
+        // reader goes on with, it has read under the lock.
         self.0.store(self.get() + 1, Ordering::Release);
     }
 
-    /// Changes so far. A reader without the lock may be late, as one that took the lock just before
-    /// the change.
+    /// Changes so far. A reader without the lock may miss the latest change, like one that took the
+    /// lock just before it.
     #[inline(always)]
     pub(crate) fn get(&self) -> u64 {
         self.0.load(Ordering::Acquire)

@@ -7,7 +7,7 @@
 //! All page and counter words are accessed with relaxed ordering. A task that changes them holds
 //! the lock that orders the change (zone lock, per-CPU list lock) or owns the page. Lock-free
 //! readers (watermark checks, `/proc`) tolerate stale values, as in Linux. [`changes`] is the
-//! exception: who reads it goes on with what a lock protected.
+//! exception: its readers go on with what they found under a lock before.
 
 pub(crate) mod changes;
 pub mod order;

@@ -15,6 +15,9 @@
 //!
 //! Synchronisation: the caller has the page locked, or it is isolated and anonymous. File, mm,
 //! VMAs and tables are found under `Table` locks, one step at a time, and kept by reference counts.
+//! Reclaim's walks use what they found before as long as it has not changed ([`Changes`]).
+//!
+//! [`Changes`]: crate::sync::changes::Changes
 //!
 //! From: `reclaim::folios`, `page_cache::dirty`, `page_cache::truncate` · to: `zap`, `tlb`, `swap`.
 

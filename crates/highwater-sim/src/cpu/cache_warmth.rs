@@ -270,7 +270,7 @@ impl Begun {
         Begun { pfn: NO_FRAME, bytes: 0, found: Found::all(Level::Dram), in_order: false };
 }
 
-/// What a CPU touches.
+/// The touches of a CPU.
 #[derive(Clone, Copy, Debug)]
 struct Core {
     socket: u16,

@@ -36,9 +36,9 @@ pub(super) const REST_LIMIT_NS: u64 = 24 * 3600 * SECOND;
 const GROUPS_LIMIT_NS: u64 = 3600 * SECOND;
 /// The machine is at rest after this many steps without a change.
 const REST_STEPS: u32 = 8;
-/// Time after which reclaim no longer keeps a machine from rest on which no program runs and nothing
-/// is transferred. khugepaged that never pauses reclaims for ever for a huge page that it cannot get;
-/// a kswapd of before 4.12 may have no end ([`Director::miss_audit`]).
+/// Time after which reclaim no longer keeps a machine from rest on which no program runs and
+/// nothing is transferred. khugepaged that never pauses reclaims for ever for a huge page that it
+/// cannot get; a kswapd of before 4.12 may have no end ([`Director::miss_audit`]).
 const PATIENCE_NS: u64 = 60 * SECOND;
 /// Looks for a moment at which no daemon runs, once the machine is at rest, and the time between
 /// two of them. A kswapd that does not stop makes 100,000 events in a second, so the time is short,

@@ -190,6 +190,44 @@ fn a_trail_knows_nothing_of_an_area_or_a_table_that_went() {
     assert_eq!(found(), [(table.pfn, seq)]);
 }
 
+/// A file that is mapped once is looked up once, until its ranges change, or it is another file's
+/// turn.
+#[test]
+fn a_trail_knows_nothing_of_a_range_that_came_or_went() {
+    let host = Solo::default();
+    let stage = Stage::new(&host);
+    let (kernel, cx) = (&stage.kernel, &stage.cx);
+    let folio = stage.cache(0);
+    let mut last = LastWalk::default();
+    let mut found = |folio| {
+        let mut found = Vec::new();
+        kernel.each_place(cx, folio, &mut last, |place| {
+            found.push(place.vpn);
+            core::ops::ControlFlow::Continue(())
+        });
+        found.sort_unstable();
+        found
+    };
+    let first = stage.file_region(1, VmaFlags::empty());
+    stage.map_file(first, folio);
+    // Another file whose ranges changed as often.
+    let other = kernel.create_file(cx, stage.file().spec);
+    let of_other = stage.frame();
+    let added = kernel.add_to_page_cache(cx, &other, 0, of_other, Gfp::GFP_KERNEL);
+    assert!(added.is_ok());
+    let flags = VmaFlags::READ | VmaFlags::SHARED;
+    let backing = Backing::File { open: kernel.open(cx, &other), page: 0 };
+    let third = kernel.mmap(cx, &stage.mm, 1, 512, flags, backing).unwrap();
+    stage.map_file(third, of_other);
+    assert_eq!([found(folio), found(folio)], [[first], [first]]);
+    assert_eq!([found(of_other), found(folio)], [[third], [first]]);
+    let second = stage.file_region(1, VmaFlags::empty());
+    stage.map_file(second, folio);
+    assert_eq!(found(folio), [first, second]);
+    stage.munmap(first, 1);
+    assert_eq!([found(folio), found(folio)], [[second], [second]]);
+}
+
 #[test]
 fn anonymous_memory_leaves_a_swap_entry() {
     let host = Solo::default();

@@ -1,4 +1,5 @@
-//! [`CacheWarmth`] against a model that keeps every record: forgetting cold frames has no effect.
+//! [`CacheWarmth`] against a model that keeps every record: forgetting cold frames has no effect,
+//! and whole frames cost what their parts would.
 
 use super::tests::{A, B, COSTS, FAR, SIZES};
 use super::*;
@@ -8,13 +9,19 @@ struct ByTheLetter {
     caches: CacheWarmth,
     /// Last CPU, dirty, stamps.
     frames: Vec<Option<(CpuId, bool, u64, u64)>>,
-    /// By CPU and direction: the frame that is touched in parts, bytes so far, and where its first
+    /// By CPU and direction: the frame that is touched in parts, bytes so far, and how its first
     /// part was found.
-    begun: [[(usize, u64, Place); 2]; 4],
+    begun: [[(usize, u64, Look); 2]; 4],
+    /// By CPU and direction: the last frame.
+    last: [[usize; 2]; 4],
 }
 
 /// Where a touch finds a frame: in a cache or in memory, and the parts of 65,536 that are there.
 type Place = (Level, u64);
+/// That, and whether the frame follows the one before it.
+type Look = (Place, bool);
+/// A frame that does not exist.
+const NOWHERE: usize = usize::MAX - 1;
 
 impl ByTheLetter {
     fn counts(&self, cpu: CpuId) -> (u64, u64) {
@@ -53,20 +60,24 @@ impl ByTheLetter {
         }
     }
 
-    /// A touch of a whole frame, or of a part, which is as warm as the first part was.
-    fn touch(&mut self, cpu: CpuId, pfn: usize, writes: bool, part: Option<u64>) {
+    /// A touch of a whole frame, or of a part, which is as warm as the first part was. Returns where
+    /// it was found, and whether it follows the frame before it.
+    fn touch(&mut self, cpu: CpuId, pfn: usize, writes: bool, part: Option<u64>) -> (Place, bool) {
         let own = usize::from(self.caches.cores[cpu.idx()].socket);
-        let mut place = self.place(cpu, pfn, 0);
+        let last = &mut self.last[cpu.idx()][usize::from(writes)];
+        let follows = std::mem::replace(last, pfn) + 1 == pfn;
+        let mut found = (self.place(cpu, pfn, 0), follows);
         if let Some(bytes) = part {
             let begun = &mut self.begun[cpu.idx()][usize::from(writes)];
             *begun = match *begun {
                 (frame, before, first) if frame == pfn && before + bytes <= FRAME_BYTES => {
                     (pfn, before + bytes, first)
                 }
-                _ => (pfn, bytes, place),
+                _ => (pfn, bytes, found),
             };
-            place = begun.2;
+            found = begun.2;
         }
+        let place = found.0;
         let bytes = part.unwrap_or(FRAME_BYTES);
         self.caches.cores[cpu.idx()].bytes += bytes;
         self.caches.socket_bytes[own] += match place {
@@ -77,6 +88,22 @@ impl ByTheLetter {
         let (own, shared) = self.counts(cpu);
         let was = self.frames[pfn].is_some_and(|(last, dirty, ..)| dirty && last == cpu);
         self.frames[pfn] = Some((cpu, writes || was, own, shared));
+        found
+    }
+
+    /// The time that takes: by level, the rest of a frame in memory, a part its share, rounded up.
+    fn price_ns(
+        &self,
+        cpu: CpuId,
+        ((level, left), in_order): Look,
+        kind: Touch,
+        part: Option<u64>,
+    ) -> u64 {
+        let costs = if kind == Touch::Zero { &COSTS.zero } else { &COSTS.copy };
+        let memory = self.caches.level_in_memory(cpu, 0);
+        let [there, elsewhere] = [level, memory].map(|level| level.ns(costs, in_order));
+        let whole_ns = (there * left + elsewhere * (65_536 - left)) / 65_536;
+        (whole_ns * part.unwrap_or(FRAME_BYTES)).div_ceil(FRAME_BYTES)
     }
 }
 
@@ -111,14 +138,15 @@ proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(64))]
 
     #[test]
-    fn forgetting_cold_frames_changes_no_level(acts in acts()) {
+    fn forgetting_cold_frames_changes_no_level_and_no_price(acts in acts()) {
         let sockets = vec![0, 0, 1, 1];
         let new = |nr| CacheWarmth::new(SIZES, COSTS, sockets.clone(), vec![0, 1], nr);
         let mut caches = new(NR_FRAMES);
         let mut rules = ByTheLetter {
             caches: new(0),
             frames: vec![None; NR_FRAMES],
-            begun: [[(usize::MAX, 0, (Level::Dram, 0)); 2]; 4],
+            begun: [[(NOWHERE, 0, ((Level::Dram, 0), false)); 2]; 4],
+            last: [[NOWHERE; 2]; 4],
         };
         for (cpu, act) in acts {
             let cpu = CpuId(cpu);
@@ -129,17 +157,21 @@ proptest::proptest! {
                             caches.level(cpu, pfn, 0),
                             rules.level(cpu, pfn, 0)
                         );
-                        let part = (bytes != FRAME_BYTES).then_some(bytes);
-                        match part {
-                            None => caches.touch(cpu, pfn, 0, kind),
-                            Some(bytes) => caches.touch_range(cpu, pfn, 0, kind, 0, bytes),
+                        // Programs copy, and the kernel clears whole frames, as blocks of one.
+                        let (ns, part) = match kind {
+                            Touch::Zero => (caches.zero_block(cpu, pfn, 0, 1), None),
+                            _ => (caches.touch_range(cpu, pfn, 0, kind, 0, bytes), Some(bytes)),
                         };
-                        rules.touch(cpu, pfn, kind.writes(), part);
+                        let found = rules.touch(cpu, pfn, kind.writes(), part);
+                        let price_ns = rules.price_ns(cpu, found, kind, part);
+                        proptest::prop_assert_eq!(ns, price_ns);
                     }
                 }
                 Act::Block(first) => {
                     caches.zero_block(cpu, first, 0, 512);
-                    (first..first + 512).for_each(|pfn| rules.touch(cpu, pfn, true, None));
+                    for pfn in first..first + 512 {
+                        rules.touch(cpu, pfn, true, None);
+                    }
                 }
                 Act::Forget(pfn) => {
                     caches.forget(pfn);

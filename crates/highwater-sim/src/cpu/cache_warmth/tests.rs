@@ -117,6 +117,14 @@ fn parts_of_a_frame_are_as_warm_as_its_first_part_was() {
 }
 
 #[test]
+fn a_whole_frame_ends_the_one_that_was_begun() {
+    let mut caches = caches();
+    let mut copy = |bytes| caches.touch_range(A, 3, 0, Touch::CopyTo, 0, bytes);
+    // A quarter from memory, then all of it from L1, and the next quarter begins anew.
+    assert_eq!([copy(1024), copy(4096), copy(1024)], [113, 25, 7]);
+}
+
+#[test]
 fn a_frame_left_alone_for_terabytes_stays_cold() {
     let mut caches = caches();
     caches.touch(A, 3, 0, Touch::Zero);
