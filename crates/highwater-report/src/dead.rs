@@ -1,17 +1,18 @@
-//! Tasks of a job that ended early: killed for memory, or gave up. Their deaths explain much of what
-//! comes after them in a report, so they come first.
+//! Tasks of a job that ended early: killed for memory, or gave up.
+//!
+//! Their deaths explain much of what else a report has, so they come first.
 
 use highwater_results::{Document, EndedEarly, Run};
 
 use crate::table::{Cell, Layout, Table};
 
-/// What a tidy table calls the metric of these figures.
+/// The metric of these figures in a tidy table.
 pub(crate) const METRIC: &str = "ended early";
 /// Columns for reading: [`Dead::cells`].
 pub(crate) const COLUMNS: [&str; 3] = ["killed", "first kill (s)", "gave up"];
-/// What a death does to other figures.
-pub(crate) const NOTE: &str = "what a dead task did counts below, and its rates are those of the whole \
-                               run; a latency is that of the operations that ended";
+/// The effect of a death on other figures.
+pub(crate) const NOTE: &str = "what a dead task did counts below, and its rates are those of the whole run; a latency is that \
+     of the operations that ended";
 
 /// A task that ended early in some run.
 pub(crate) struct Dead<'a> {
@@ -33,13 +34,8 @@ pub(crate) fn dead<'a>(runs: impl Iterator<Item = &'a Run>) -> Vec<Dead<'a>> {
 /// The tasks of a document that ended early, in each run; none if all went on to their end.
 pub(crate) fn table(document: &Document) -> Option<Table> {
     let dead = dead(document.runs.iter());
-    let is_several = |of: fn(&Run) -> &str| {
-        document
-            .runs
-            .first()
-            .is_some_and(|first| document.runs.iter().any(|run| of(run) != of(first)))
-    };
-    let shown = [is_several(|run| &run.machine), is_several(|run| &run.label)];
+    let several = |of: fn(&Run) -> &str| are_several(document.runs.iter(), of);
+    let shown = [several(|run| &run.machine), several(|run| &run.label)];
     let labels = |task, machine, run| -> Vec<&str> {
         let rest = [machine, run].into_iter().zip(shown);
         let rest = rest.filter_map(|(label, is_shown)| is_shown.then_some(label));
@@ -57,17 +53,27 @@ pub(crate) fn table(document: &Document) -> Option<Table> {
     (!dead.is_empty()).then_some(table)
 }
 
+/// True if the runs differ in this.
+pub(crate) fn are_several<'a>(
+    mut runs: impl Iterator<Item = &'a Run>,
+    of: fn(&Run) -> &str,
+) -> bool {
+    runs.next().is_some_and(|first| runs.any(|run| of(run) != of(first)))
+}
+
 impl Dead<'_> {
     /// How it ended in a run, for each seed: copies that were killed and that gave up, and seconds
     /// until the first kill, of seeds that have one.
     fn per_seed(&self, run: &Run) -> Ends {
         let mut ends = Ends::default();
         for totals in &run.per_seed {
-            let early = totals.ended_early.iter().find(|early| early.task == self.task);
-            let (killed, failed) = early.map_or((0, 0), |early| (early.killed, early.failed));
-            ends.killed.push(f64::from(killed));
-            ends.gave_up.push(f64::from(failed));
-            let first_kill_ns = early.and_then(|early| early.first_kill_ns);
+            let early = totals.ended_early.iter().filter(|early| early.task == self.task);
+            let sum = |of: fn(&EndedEarly) -> u32| -> f64 {
+                early.clone().map(|early| f64::from(of(early))).fold(0.0, |sum, n| sum + n)
+            };
+            ends.killed.push(sum(|early| early.killed));
+            ends.gave_up.push(sum(|early| early.failed));
+            let first_kill_ns = early.filter_map(|early| early.first_kill_ns).min();
             ends.first_kill_s.extend(first_kill_ns.map(|ns| ns as f64 / 1e9));
         }
         ends
@@ -76,13 +82,13 @@ impl Dead<'_> {
     /// Sums over the seeds, and the earliest kill: [`COLUMNS`].
     pub(crate) fn cells(&self, run: &Run) -> Vec<Cell> {
         let Ends { killed, gave_up, first_kill_s } = self.per_seed(run);
-        let sum = |values: Vec<f64>| values.into_iter().fold(0.0, |sum, n| sum + n);
+        // A file without seeds says nothing.
+        let sum = |values: Vec<f64>| match values.is_empty() {
+            true => Cell::Missing,
+            false => Cell::number(values.into_iter().fold(0.0, |sum, n| sum + n), 0),
+        };
         let first_kill = first_kill_s.into_iter().min_by(f64::total_cmp);
-        vec![
-            Cell::number(sum(killed), 0),
-            first_kill.map_or(Cell::Missing, |s| Cell::number(s, 3)),
-            Cell::number(sum(gave_up), 0),
-        ]
+        vec![sum(killed), first_kill.map_or(Cell::Missing, |s| Cell::number(s, 3)), sum(gave_up)]
     }
 
     /// The same as rows of a tidy table: unit, name, and the values.
@@ -109,32 +115,41 @@ mod tests {
     use super::*;
     use highwater_results::SeedTotals;
 
-    fn run(label: &str, ends: &[(u32, Option<u64>)]) -> Run {
-        let mut run = Run::new("m", label, label);
-        for &(killed, first_kill_ns) in ends {
-            let early = EndedEarly { killed, first_kill_ns, started: 2, ..EndedEarly::default() };
-            let early = EndedEarly { task: "web".to_owned(), ..early };
-            let ended_early = if killed == 0 { vec![] } else { vec![early] };
+    fn run(machine: &str, label: &str, ends: &[(u32, u32, Option<u64>)]) -> Run {
+        let mut run = Run::new(machine, label, label);
+        for &(killed, failed, first_kill_ns) in ends {
+            let task = "web".to_owned();
+            let early = EndedEarly { task, killed, failed, first_kill_ns, ..EndedEarly::default() };
+            let ended_early = if killed + failed == 0 { vec![] } else { vec![early] };
             run.per_seed.push(SeedTotals { ended_early, ..SeedTotals::default() });
         }
         run
     }
 
+    fn texts(table: &Table) -> Vec<String> {
+        let cells = |row: &crate::table::Row| -> Vec<String> {
+            row.labels.iter().cloned().chain(row.cells.iter().map(Cell::value_text)).collect()
+        };
+        table.rows.iter().map(|row| cells(row).join(" ")).collect()
+    }
+
     #[test]
     fn a_task_that_died_in_one_run_is_shown_for_all() {
         let mut document = Document::new("0.1.0", "x", "sim", 1);
-        document.runs = vec![
-            run("6.1", &[(0, None), (0, None)]),
-            run("6.12", &[(1, Some(3_000_000_000)), (2, Some(1_500_000_000))]),
-        ];
-        let table = table(&document).expect("one died");
-        assert_eq!((table.labels.join(" "), table.rows.len()), ("task run".to_owned(), 2));
-        let texts = |run: &str| -> Vec<String> {
-            table.row(&["web", run]).unwrap().cells.iter().map(Cell::value_text).collect()
-        };
-        assert_eq!(texts("6.1"), ["0", "-", "0"]);
-        assert_eq!(texts("6.12"), ["3", "1.500", "0"]);
+        let died = [(1, 0, Some(3_000_000_000)), (2, 4, Some(1_500_000_000))];
+        document.runs = vec![run("m", "6.1", &[(0, 0, None); 2]), run("m", "6.12", &died)];
+        let of_two = table(&document).expect("one died");
+        assert_eq!(of_two.labels, ["task", "run"]);
+        assert_eq!(texts(&of_two), ["web 6.1 0 - 0", "web 6.12 3 1.500 4"]);
+        let tables = crate::report::tables(&document, crate::report::Shown::All).unwrap();
+        assert_eq!(tables[0], of_two, "above all others");
+        assert!(crate::report::verdicts(&document).unwrap().iter().all(|table| *table != of_two));
+
+        document.runs.push(run("n", "6.1", &[]));
+        let of_three = table(&document).expect("one died");
+        assert_eq!(of_three.labels, ["task", "machine", "run"]);
+        assert_eq!(texts(&of_three)[2], "web n 6.1 - - -", "nothing is known of it");
         document.runs.truncate(1);
-        assert!(super::table(&document).is_none(), "nobody died");
+        assert!(table(&document).is_none(), "nobody died");
     }
 }

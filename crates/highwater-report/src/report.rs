@@ -26,20 +26,24 @@ pub enum Shown {
 }
 
 /// Only the verdicts of a document: that of the whole, and those against baselines other than the
-/// first run. Tasks that ended early come before them.
+/// first run.
 ///
 /// # Errors
 /// The same as [`tables`].
 pub fn verdicts(document: &Document) -> Result<Vec<Table>, PublishedError> {
-    let mut tables: Vec<Table> = dead::table(document).into_iter().collect();
-    tables.extend(verdict::verdict(document)?);
+    let mut tables: Vec<Table> = verdict::verdict(document)?.into_iter().collect();
     for (label, part) in also_against(document) {
         tables.extend(verdict::verdict(&part)?.map(|table| against(&label, table)));
     }
     Ok(tables)
 }
 
-/// All tables of a document except empty ones.
+/// Tasks of a document that were killed or gave up; none if all went on to their end.
+pub fn ended_early(document: &Document) -> Option<Table> {
+    dead::table(document)
+}
+
+/// All tables of a document except empty ones: tasks that ended early, the verdicts, the others.
 ///
 /// # Errors
 /// If the document names a published table, histogram or figure that is not known.

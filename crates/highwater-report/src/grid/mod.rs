@@ -137,8 +137,8 @@ impl<'a> Grid<'a> {
     ///
     /// Limits are for 95 %. `change` is in percent against the baseline of the same point and
     /// machine; positive is better. A value that does not exist is an empty field: the baseline's
-    /// change, the interval of one seed, everything that a kernel does not count, the first kill of a
-    /// task that was not killed.
+    /// change, the interval of one seed, everything that a kernel does not count, the first kill of
+    /// a task that was not killed.
     pub fn csv(&self) -> String {
         let columns = COLUMNS.into_iter().skip(usize::from(self.has_key(MACHINE)));
         let header: Vec<&str> = self.keys.iter().map(String::as_str).chain(columns).collect();
@@ -164,6 +164,7 @@ impl<'a> Grid<'a> {
             };
             push(seen.point, seen.run, what, figures);
         }
+        let dead = dead::dead(self.runs());
         for (at, point) in self.points.iter().enumerate() {
             let document = point.document;
             for run in &document.runs {
@@ -174,7 +175,7 @@ impl<'a> Grid<'a> {
                         push(at, run, what, Figures::default());
                     }
                 }
-                for dead in dead::dead(self.runs()) {
+                for dead in &dead {
                     for (unit, figure, values) in dead.figures(run) {
                         let what = [dead::METRIC, unit, &*format!("{} {figure}", dead.task)];
                         push(at, run, what, Figures::of_values(values));

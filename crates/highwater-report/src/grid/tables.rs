@@ -6,7 +6,7 @@ use highwater_results::{Better, Metric, Run};
 
 use super::{COUNTERS, Grid, MACHINE, Observed, percent};
 use crate::compare::not_counted;
-use crate::dead;
+use crate::dead::{self, are_several};
 use crate::stats::summary::amean;
 use crate::table::{Cell, Layout, Table};
 
@@ -16,14 +16,19 @@ const POLICY: &str = "policy";
 const NOTHING: f64 = 1e-9;
 
 impl Grid<'_> {
-    /// Tables for reading: tasks that died, for each metric its operations' means and changes at each
-    /// point, and how much each key matters if there is more than one.
+    /// Tables for reading: tasks that died, then [`Grid::tables_of_means`].
     pub fn tables(&self) -> Vec<Table> {
+        self.ended_early().into_iter().chain(self.tables_of_means()).collect()
+    }
+
+    /// For each metric its operations' means and changes at each point, and how much each key
+    /// matters if there is more than one.
+    pub(crate) fn tables_of_means(&self) -> Vec<Table> {
         let observed = self.observed();
         let first = self.points.first();
         let metrics = first.map_or(&[][..], |point| point.document.metrics.as_slice());
-        let mut tables = vec![self.ended_early()];
-        tables.extend(metrics.iter().map(|metric| self.means(metric, &observed)));
+        let means = metrics.iter().map(|metric| self.means(metric, &observed));
+        let mut tables: Vec<Table> = means.collect();
         tables.push(self.counted());
         tables.push(self.factors(&observed));
         tables.retain(|table| !table.rows.is_empty());
@@ -40,16 +45,15 @@ impl Grid<'_> {
         let mut labels = vec![what];
         labels.extend(of_point);
         let runs = || self.runs();
-        let is_several =
-            |of: fn(&Run) -> &str| runs().any(|one| runs().any(|two| of(one) != of(two)));
-        let is_missing = !self.has_key(MACHINE) && is_several(|run| &run.machine);
+        let is_missing = !self.has_key(MACHINE) && are_several(runs(), |run| &run.machine);
         labels.extend(is_missing.then_some(machine));
-        labels.extend(is_several(|run| &run.label).then_some(run));
+        labels.extend(are_several(runs(), |run| &run.label).then_some(run));
         labels
     }
 
-    /// Tasks that were killed or gave up: all points of each task that did so at some point.
-    fn ended_early(&self) -> Table {
+    /// Tasks that were killed or gave up: all points of each task that did so at some point; none if
+    /// no task did.
+    pub(crate) fn ended_early(&self) -> Option<Table> {
         let keys = self.keys.iter().map(String::as_str).collect();
         let labels = self.labels(("task", keys), (MACHINE, "run"));
         let columns = dead::COLUMNS.map(str::to_owned).to_vec();
@@ -65,7 +69,7 @@ impl Grid<'_> {
             }
         }
         table.notes.push(dead::NOTE.to_owned());
-        table
+        (!table.rows.is_empty()).then_some(table)
     }
 
     /// The requested counters, per seed.

@@ -51,7 +51,7 @@ use thiserror::Error;
 use crate::grid::Grid;
 use crate::report::{self, Shown};
 use crate::table::{Cell, Judgement};
-use crate::{Table, next, verdict};
+use crate::{Table, dead, next, verdict};
 pub use answers::{AnswerPart, BlocksOfOrder, Fitness, FreeBlocksOf, answers};
 use causes::Bars;
 use figure::Figure;
@@ -121,13 +121,14 @@ pub fn side_by_side(both: &Document, differences: &[Table]) -> Result<String, Pa
 pub fn grid(grid: &Grid<'_>) -> Result<String, PageError> {
     let Some(first) = grid.points.first() else { return Ok(String::new()) };
     // The tables of importance come first, the tables of single means last.
-    let verdicts: Vec<Table> = grid.tables().into_iter().rev().collect();
+    let verdicts: Vec<Table> = grid.tables_of_means().into_iter().rev().collect();
     let mut page = Page::of(
         &Document { runs: Vec::new(), ..first.document.clone() },
         &[],
         Vec::new(),
         Story::default(),
     )?;
+    page.dead = grid.ended_early().iter().map(View::of).collect();
     page.verdicts = verdicts.iter().map(View::of).collect();
     page.what = format!(
         "{}: {} of {}",
@@ -148,6 +149,7 @@ pub fn several(documents: &[Document]) -> Result<String, PageError> {
     let Some(first) = documents.first() else { return Ok(String::new()) };
     let mut verdicts = vec![crate::summary::summary(documents)?];
     for document in documents {
+        verdicts.extend(dead::table(document));
         verdicts.extend(report::verdicts(document)?);
     }
     let mut page = Page::of(
@@ -194,6 +196,8 @@ struct Page {
     version: String,
     /// Machines, policies and seeds in one line.
     what: String,
+    /// Tasks that ended early.
+    dead: Vec<View>,
     headlines: Vec<Headline>,
     verdicts: Vec<View>,
     differences: Vec<View>,
@@ -331,6 +335,7 @@ impl Page {
             experiment: document.experiment.clone(),
             version: document.version.clone(),
             what: what(document),
+            dead: dead::table(document).iter().map(View::of).collect(),
             headlines: match verdicts.first() {
                 Some(verdict) => headlines(verdict, verdict::published(document)?),
                 None => Vec::new(),

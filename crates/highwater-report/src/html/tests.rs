@@ -4,7 +4,8 @@ use highwater_results::column::{Kind, Owner, Unit};
 use highwater_results::explain::{Cause, EXPLAIN_SCHEMA, ExplainedRun, Explanation, Operation};
 use highwater_results::pageblocks::{BlockMaps, MappedZone};
 use highwater_results::{
-    Better, Column, Document, Metric, Run, RunSeries, Section, Series, TableKind,
+    Better, Column, Document, EndedEarly, Metric, Run, RunSeries, Section, SeedTotals, Series,
+    TableKind,
 };
 
 use super::*;
@@ -190,6 +191,20 @@ fn what_is_not_there_is_told() {
     alone.runs.truncate(1);
     let page = super::page(&alone, Story::default()).unwrap();
     assert!(page.contains("One policy was run: there is nothing to compare."));
+}
+
+/// Tasks that ended early stand above the verdict, whose sentences stay its own.
+#[test]
+fn the_dead_stand_above_the_verdict() {
+    let mut document = document();
+    let early = EndedEarly { task: "leaker".to_owned(), killed: 2, ..EndedEarly::default() };
+    let totals = SeedTotals { ended_early: vec![early], ..SeedTotals::default() };
+    document.runs[0].per_seed = vec![totals];
+    let text = page(&document, Story::default()).unwrap();
+    let at = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what} in {text}"));
+    assert!(at("Tasks that ended early") < at("<h2>Verdict</h2>"));
+    assert!(text.contains("after on m, latency: mmap-4 better"), "{text}");
+    assert!(!text.contains("leaker:"), "no sentence about it");
 }
 
 #[test]

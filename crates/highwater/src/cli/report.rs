@@ -290,9 +290,11 @@ pub(super) fn text(document: &Document, look: Look) -> Result<String, CliError> 
     Ok(report_text(document, look.format, look.shown(), look.width)?)
 }
 
-/// A document's verdicts alone.
+/// A document's verdicts alone, below the tasks that ended early.
 pub(super) fn verdict(document: &Document, look: Look) -> Result<String, CliError> {
-    let tables = report::verdicts(document).map_err(|error| CliError::new(error.to_string()))?;
+    let mut tables: Vec<_> = report::ended_early(document).into_iter().collect();
+    let verdicts = report::verdicts(document);
+    tables.extend(verdicts.map_err(|error| CliError::new(error.to_string()))?);
     Ok(look.format.tables(&tables, look.width) + "\n")
 }
 
