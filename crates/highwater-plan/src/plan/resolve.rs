@@ -103,11 +103,12 @@ fn experiment_of(registry: &Registry, options: &Options) -> Result<Experiment, P
     };
     let (name, is_job) = (experiment.name.clone(), experiment.job.entry().name == Job::NAME);
     let refused = |option: &'static str, which| {
-        let table = option.trim_start_matches('-');
-        let shortens = is_job && option == "--quick";
-        let or_set = if shortens { ", or shorten it (--set job.seconds=2)" } else { "" };
-        let advice = format!("leave {option} out, or write a [{table}] table in its file{or_set}");
-        PlanError::refused(option, format!("{name} has no {which} version: {advice}"))
+        let or_set = match is_job {
+            true => ", or set its seconds (--set job.seconds=2)",
+            false => "",
+        };
+        let reason = format!("{name} has no {which} version: leave {option} out{or_set}");
+        PlanError::refused(option, reason)
     };
     experiment = match options.size {
         Size::AsWritten => experiment,

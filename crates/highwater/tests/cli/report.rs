@@ -105,7 +105,14 @@ fn what_is_shown_can_be_run() {
     let run = ["compare", &experiment, "--machine", &machine, "--policy", &policy];
     assert!(stdout(&run).contains("unmap on little-core"));
     let refused = complaint(&["compare", &experiment, "--quick"]);
-    assert!(refused.contains("--quick: 003-unmap-accessed has no smaller version"), "{refused}");
+    let why = "--quick: 003-unmap-accessed has no smaller version: leave --quick out";
+    assert_eq!(refused, format!("error: {why}\n"));
+    let job = file("tiny.toml");
+    fs::write(&job, "[[task]]\nname = \"a\"\n[[task.phase]]\ndo = \"sleep\"\nus = 5\n").unwrap();
+    let refused = complaint(&["compare", &job, "--quick"]);
+    let why = "--quick: tiny has no smaller version: leave --quick out, or set its seconds";
+    assert_eq!(refused, format!("error: {why} (--set job.seconds=2)\n"));
+    stdout(&["compare", &job, "--policy", "6.1", "--set", "job.seconds=1"]);
 }
 
 /// What ran is not quite the machine that was named: the report says so.
