@@ -11,8 +11,8 @@ pub(crate) const METRIC: &str = "ended early";
 /// Columns for reading: [`Dead::cells`].
 pub(crate) const COLUMNS: [&str; 3] = ["killed", "first kill (s)", "gave up"];
 /// The effect of a death on other figures.
-pub(crate) const NOTE: &str = "what a dead task did counts below, and its rates are those of the whole run; a latency is that \
-     of the operations that ended";
+pub(crate) const NOTE: &str = "what a dead task did counts below, and its rates are those of the \
+                               whole run; a latency is that of the operations that ended";
 
 /// A task that ended early in some run.
 pub(crate) struct Dead<'a> {
